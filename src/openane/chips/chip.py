@@ -1,0 +1,117 @@
+"""What every generation offers: its tables, its limits, and the two translations.
+
+    words --decode--> TaskFields --encode--> the same words
+    words --operation--> engine operation --emit--> words
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from openane.engine import Operation
+from openane.registers import Bank, Value
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFields:
+    """One task descriptor by named fields.
+
+    `values` maps `Block.Register.Field` to its value (the header is a block called `Header`), `rest` maps
+    `Block.Register` (or `@0x13844` for an address no register has) to bits without a description, `records` lists
+    the (byte address, word count) runs in stream order.
+    """
+
+    values: Mapping[str, Value]
+    rest: Mapping[str, int]
+    records: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the field widths and memories of a generation allow. Bytes unless said otherwise."""
+
+    memory_alignment: int      # addresses and strides of memory accesses
+    l2_alignment: int          # addresses and strides of L2 accesses
+    l2_size: int
+    kernel_memory: int         # coefficients one operation may bring in
+    width: int                 # largest W, H in elements
+    height: int
+    channels: int              # largest C per group
+    groups: int                # largest N
+    depth: int
+    kernel_width: int
+    kernel_height: int
+    padding: int
+    stride: int
+    slots: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a task must know about its neighbours and place. Offsets are bytes from the start of the text."""
+
+    identifier: int = 0
+    offset: int = 0
+    next_offset: int = 0       # 0: this is the last task
+    next_words: int = 0
+    previous: Operation | None = None
+    following: Operation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedTask:
+    """One encoded task: its words and its offset in the text."""
+
+    words: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Base-address slots a task names."""
+
+    reads: frozenset[int] = field(default_factory=frozenset)
+    writes: frozenset[int] = field(default_factory=frozenset)
+    coefficients: frozenset[int] = field(default_factory=frozenset)
+
+
+class Chip(Protocol):
+    """One generation. Modules `openane.chips.hXX` export an instance called `CHIP`."""
+
+    name: str
+    header: Bank
+    bank: Bank
+    limits: Limits
+
+    def next_task(self, words: Sequence[int]) -> tuple[int, int]:
+        """(byte offset in the text, size in words) of the task after this one; (0, 0) at the end."""
+        ...
+
+    def decode(self, words: Sequence[int]) -> TaskFields:
+        """Named fields of a task descriptor. ProgramError when the stream is malformed."""
+        ...
+
+    def encode(self, fields: TaskFields) -> tuple[int, ...]:
+        """The task descriptor with these fields: decode(words) gives back exactly `words`."""
+        ...
+
+    def operation(self, words: Sequence[int]) -> Operation:
+        """The engine operation of a task. ProgramError names the field when a mode is not described."""
+        ...
+
+    def slots(self, words: Sequence[int]) -> Slots:
+        """The slots a task names, from its fields alone (works where `operation` does not)."""
+        ...
+
+    def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
+        """Descriptors of a chain of operations. `layout` is `macos26` or `compat`. ProgramError names what no
+        register can express."""
+        ...
+
+    def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
+                 slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:
+        """The same tasks in another container layout, their base-address slots renumbered by `slots`."""
+        ...

@@ -1,0 +1,63 @@
+"""H13: the engine of A14 and M1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from openane.chips.chip import EmittedTask, Limits, Slots, TaskFields
+from openane.chips.h13.decode import decode_operation, decode_slots
+from openane.chips.h13.emit import emit_program, relayout_program
+from openane.chips.h13.limits import LIMITS
+from openane.chips.h13.registers import HEADER, HEADER_BANK, STREAM_BANK
+from openane.chips.h13.stream import HEADER_WORDS, decode_task, encode_task
+from openane.engine import Operation
+from openane.errors import ProgramError
+from openane.registers import Bank
+
+
+class H13:
+    """The A14/M1 generation (see chips.Chip for what each method promises)."""
+
+    name: str = "h13"
+    header: Bank = HEADER_BANK
+    bank: Bank = STREAM_BANK
+    limits: Limits = LIMITS
+
+    def next_task(self, words: Sequence[int]) -> tuple[int, int]:
+        """(byte offset in the text, size in words) of the task after this one; (0, 0) at the end."""
+        if len(words) < HEADER_WORDS:
+            raise ProgramError(f"a task header has {HEADER_WORDS} words, not {len(words)}")
+        pointer, _ = HEADER.register("NextPointer").decode(words[7])
+        following, _ = HEADER.register("Next").decode(words[1])
+        offset = int(pointer["Offset"])
+        return (offset, int(following["NextSize"]) + 1) if offset else (0, 0)
+
+    def decode(self, words: Sequence[int]) -> TaskFields:
+        """Named fields of a task descriptor."""
+        return decode_task(words)
+
+    def encode(self, fields: TaskFields) -> tuple[int, ...]:
+        """The words of a task with these fields."""
+        return encode_task(fields)
+
+    def operation(self, words: Sequence[int]) -> Operation:
+        """The engine operation of a task."""
+        return decode_operation(decode_task(words))
+
+    def slots(self, words: Sequence[int]) -> Slots:
+        """The base-address slots a task names."""
+        return decode_slots(decode_task(words))
+
+    def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
+        """Descriptors of a chain of operations."""
+        return emit_program(operations, layout)
+
+    def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
+                 slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:
+        """The same tasks in another container layout, their base-address slots renumbered."""
+        return relayout_program(tasks, layout, slots)
+
+
+CHIP = H13()
+
+__all__ = ["CHIP", "H13"]

@@ -1,0 +1,101 @@
+"""H13: neural-engine operations to fields: accumulation mode, post stage, coefficients, kernel DMA."""
+
+from __future__ import annotations
+
+from openane.chips.h13.operands import shape_fields, window_fields
+from openane.engine import (
+    Activation,
+    ChannelMaximum,
+    Coefficients,
+    Convolution,
+    DType,
+    MatrixProduct,
+    NeuralOperation,
+    Packing,
+    PassThrough,
+)
+from openane.errors import ProgramError
+from openane.registers import Fields
+
+BINARY_POINT = 14
+PALETTE_BITS_IDLE = 8
+
+
+def neural_fields(operation: NeuralOperation) -> Fields:
+    """Rule: one source, one result; coefficients, accumulation mode and post stage in the NE block."""
+    source, result = operation.source, operation.result
+    if source.shape[0] != result.shape[0]:
+        raise ProgramError(f"source and result must have the same number of groups, not {source} and {result}")
+    coefficients = operation.coefficients
+    channels = min(16, result.shape[1])
+    post = operation.post
+    if (post.activation is Activation.TABLE) != (coefficients is not None and coefficients.table):
+        raise ProgramError("a table activation needs a table in the coefficients, and only then")
+    fields: Fields = {
+        **shape_fields(result.shape, "Out"), **window_fields((1, 1, 1), (1, 1, 1), (0, 0, 0)),
+        "Common.TaskInfo.NEEn": 1, "Common.Cfg.Sources": 1, "Common.Cfg.ActiveNE": (channels - 1).bit_length(),
+        "Header.Bases.ENE": (channels - 1).bit_length() + 1,
+        "L2.L2Cfg.InputReLU": int(operation.input_relu),
+        "NE.KernelCfg.KernelFmt": "fp16" if source.dtype is DType.FLOAT16 else "uint8",
+        "NE.KernelCfg.PalettizeBits": PALETTE_BITS_IDLE, "NE.MACCfg.En": 1,
+        "NE.MACCfg.BinaryPoint": BINARY_POINT if source.dtype is DType.FLOAT16 else 0,
+        "NE.MACCfg.NonlinearMode": str(post.activation), "NE.MACCfg.NoKernel": 1,
+        "NE.AccBias.AccBias": post.bias, "NE.PostScale.PostScale": post.scale, "Common.GroupConvCfg.UnicastCin": 1,
+    }
+    fields |= _coefficient_fields(coefficients) | _mode(operation)
+    return fields
+
+
+def _mode(operation: NeuralOperation) -> Fields:
+    source, result = operation.source, operation.result
+    if isinstance(operation, Convolution):
+        if operation.unicast and source.shape[1] != operation.unicast * result.shape[1]:
+            raise ProgramError(f"unicast {operation.unicast} needs that many source channels per result channel, "
+                               f"not {source.shape[1]} for {result.shape[1]}")
+        return {"NE.MACCfg.OpMode": "multiply_accumulate", "Common.GroupConvCfg.UnicastEn": int(operation.unicast > 0),
+                "Common.GroupConvCfg.UnicastCin": operation.unicast or 1,
+                "NE.KernelCfg.GroupKernelReuse": int(operation.shared),
+                **window_fields(operation.kernel, operation.stride, operation.padding)}
+    if isinstance(operation, MatrixProduct):
+        if operation.coefficients is None or not operation.coefficients.runtime:
+            raise ProgramError("a matrix product needs coefficients marked runtime")
+        return {"NE.MACCfg.OpMode": "multiply_accumulate", "NE.KernelCfg.RuntimeKernel": 1}
+    if isinstance(operation, ChannelMaximum):
+        if source.shape[1] != operation.channels * result.shape[1]:
+            raise ProgramError(f"a maximum over {operation.channels} channels needs that many per result channel")
+        return {"NE.MACCfg.OpMode": "max", "Common.GroupConvCfg.UnicastEn": 1,
+                "Common.GroupConvCfg.UnicastCin": operation.channels, "L2.L2Cfg.PaddingMode": "minus_infinity"}
+    if not isinstance(operation, PassThrough) or source.shape != result.shape:
+        raise ProgramError(f"a pass-through keeps the extents: {source} -> {result}")
+    return {"NE.MACCfg.OpMode": "pass_through", "Common.GroupConvCfg.UnicastEn": 1}
+
+
+def _coefficient_fields(coefficients: Coefficients | None) -> Fields:
+    if coefficients is None:
+        return {}
+    if coefficients.packing is Packing.PALETTE:
+        raise ProgramError("palettised coefficients have no described encoding", register="NE.KernelCfg")
+    return {"Header.KernelBases.KBase0": coefficients.slot, "Header.KernelBases.KBase0En": 1,
+            "NE.MACCfg.NoKernel": int(not coefficients.weights), "NE.MACCfg.BiasRow": int(coefficients.bias),
+            "NE.KernelCfg.SparseFmt": int(coefficients.packing is Packing.SPARSE),
+            "NE.KernelCfg.RuntimeKernel": int(coefficients.runtime),
+            "Common.ConvCfg.OCGSize": coefficients.lanes.bit_length() - 1}
+
+
+def kernel_dma_fields(coefficients: Coefficients | None) -> Fields:
+    """Rule: cache hint 2 on every stream register; unused streams are 64 bytes long."""
+    fields: Fields = {}
+    for register in [f"KernelDMA.CoeffDMAConfig[{i}]" for i in range(16)] + [f"KernelDMA.AuxDMAConfig[{i}]"
+                                                                         for i in range(4)]:
+        fields[f"{register}.CacheHint"] = 2
+    fields |= {f"KernelDMA.AuxBfrSize[{i}].Size": 0x40 for i in range(4)}
+    if coefficients is None:
+        return fields
+    fields["KernelDMA.Control.Kernels"] = 1
+    fields["KernelDMA.Control.Sparse"] = int(coefficients.packing is Packing.SPARSE)
+    fields |= {f"KernelDMA.CoeffBfrSize[{i}].Size": 0x40 for i in range(16)}
+    for stream in coefficients.streams:
+        fields |= {f"KernelDMA.CoeffDMAConfig[{stream.core}].En": 1,
+                   f"KernelDMA.CoeffBaseAddr[{stream.core}].Addr": stream.offset,
+                   f"KernelDMA.CoeffBfrSize[{stream.core}].Size": stream.size}
+    return fields

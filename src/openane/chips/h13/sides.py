@@ -1,0 +1,138 @@
+"""H13: the three sides of a task: first operand, second operand, result, each with its memory DMA and L2 fields."""
+
+from __future__ import annotations
+
+from openane.chips.h13.operands import (
+    Stored,
+    format_fields,
+    l2_fields,
+    memory_fields,
+    ring_fields,
+    shape_fields,
+    stored,
+)
+from openane.chips.h13.scratchpad import Ring
+from openane.engine import Access, DType, Space
+from openane.errors import ProgramError
+from openane.registers import Fields
+
+SOURCE_TYPES = {Space.L2: "resident", Space.CHAIN: "chain"}
+# Cache hints of a side that is in use and of an idle one; the same in every sample of the current compiler.
+ACTIVE_SOURCE = {"CacheHint": 8, "CacheHintReuse": 8, "CacheHintNoReuse": 3, "DependencyMode": 3}
+IDLE_SOURCE = {"CacheHint": 8, "CacheHintReuse": 8, "CacheHintNoReuse": 8}
+RESULT_HINT = 12
+
+
+def _kind(access: Access) -> str:
+    if access.space is Space.MEMORY:
+        return "keep" if access.copy is not None else "stream"
+    return SOURCE_TYPES[access.space]
+
+
+def first_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
+    """Rule: the first operand comes from L2, from a chain, or from memory through a ring or a kept copy."""
+    view = stored(access, "the first operand", may_swap=planar, may_broadcast=planar)
+    kind = _kind(access)
+    fields = shape_fields(access.shape, "In")
+    fields |= {"Common.ChCfg.InFmt": str(access.dtype), "L2.SourceCfg.SourceType": kind,
+               "Common.Broadcast.FirstSwap": int(view.swapped)}
+    fields |= {f"Common.Broadcast.FirstBroadcast{axis}": 1 for axis in view.broadcast}
+    fields |= _l2_format("SourceCfg", access)
+    if kind == "resident":
+        fields |= l2_fields(access, view, "Source")
+    elif access.copy is not None:
+        fields |= _kept(access, view, "Source")
+    else:
+        fields |= _through(ring, "Source")
+    if access.space is Space.MEMORY:
+        fields |= memory_fields(access, view, "TileDMASrc.")
+        fields |= {"Header.Bases.RBase0": access.slot, "Header.Bases.RBase0En": 1}
+    return fields
+
+
+def _kept(access: Access, view: Stored, prefix: str) -> Fields:
+    copy = access.copy
+    if copy is None or copy.space is not Space.L2:
+        raise ProgramError(f"an operand's copy must lie in L2: {access}")
+    expected = tuple(1 if axis in view.broadcast else e for axis, e in zip("NCDHW", access.shape, strict=True))
+    if copy.shape != expected or copy.dtype is not access.dtype:
+        raise ProgramError(f"an operand's copy must have extents {expected} of {access.dtype}, not {copy}")
+    other = stored(copy, "an operand's copy", may_swap=True, may_broadcast=True)
+    neutral = copy.shape[1] == 1 and copy.shape[4] == 1
+    if other.swapped != view.swapped and not neutral:
+        raise ProgramError("an operand and its copy must both be swapped, or neither")
+    if view.swapped and not other.swapped:
+        other = Stored(other.extents, other.strides, True, other.broadcast)
+    group, channel, depth, row = (other.strides[i] for i in (0, 1, 2, 3))
+    return ring_fields(prefix, copy.offset, channel, row, depth, group)
+
+
+def _through(ring: Ring | None, prefix: str) -> Fields:
+    if ring is None:
+        return {}
+    if prefix == "Result":
+        return {"L2.ResultBase.Addr": ring.base}
+    return ring_fields(prefix, ring.base, ring.channel, ring.row, ring.depth, ring.depth)
+
+
+def second_fields(access: Access, ring: Ring | None) -> Fields:
+    """Rule: the second operand comes from L2 or is streamed from memory."""
+    view = stored(access, "the second operand", may_swap=True, may_broadcast=True)
+    if access.interleave != 1 or access.copy is not None or access.space is Space.CHAIN:
+        raise ProgramError(f"the second operand can be neither interleaved, nor kept, nor chained: {access}")
+    fields: Fields = {"Common.ChCfg.SecondFmt": str(access.dtype), "Common.Broadcast.SecondSwap": int(view.swapped)}
+    fields |= {f"Common.Broadcast.SecondBroadcast{axis}": 1 for axis in view.broadcast}
+    if access.space is Space.L2:
+        return fields | l2_fields(access, view, "Second")
+    fields |= {"L2.SourceCfg.SecondDMA": 1, "Header.Bases.RBase1": access.slot, "Header.Bases.RBase1En": 1}
+    return fields | memory_fields(access, view, "TileDMASrc.Second") | _through(ring, "Second")
+
+
+def source_dma_fields(first: Access, second: Access | None) -> Fields:
+    """Rule: one enable for both operands; each side's hints say whether it is in use."""
+    used = first.space is Space.MEMORY
+    second_used = second is not None and second.space is Space.MEMORY
+    fields: Fields = {"TileDMASrc.DMAConfig.En": int(used or second_used), "TileDMASrc.Fmt2.Mode": 1}
+    fields |= {f"TileDMASrc.DMAConfig.{k}": v for k, v in (ACTIVE_SOURCE if used else IDLE_SOURCE).items()}
+    fields |= {f"TileDMASrc.SecondDMAConfig.{k}": v
+               for k, v in (ACTIVE_SOURCE if second_used else IDLE_SOURCE).items()}
+    fields |= format_fields(first, "TileDMASrc.Fmt", idle=not used)
+    if second is not None and second_used:
+        fields |= {"TileDMASrc.SecondFmt.Truncate": 3 if second.dtype is DType.FLOAT16 else 0,
+                   "TileDMASrc.SecondFmt.MemFmt": str(second.dtype)}
+    return fields
+
+
+def result_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
+    """Rule: the result stays in L2, is chained, or goes to memory, with or without an L2 copy."""
+    view = stored(access, "the result", may_swap=True, may_broadcast=False)
+    if access.shape[0] > 1 and access.strides[0] == 0 and access.space is not Space.CHAIN:
+        raise ProgramError(f"the result's groups must not lie on each other: {access}")
+    kind = _kind(access)
+    swap = "Common.Broadcast.ResultSwap" if planar else "Common.Cfg.NEResultSwap"
+    fields: Fields = {"Common.ChCfg.OutFmt": str(access.dtype), "L2.ResultCfg.ResultType": kind,
+                      swap: int(view.swapped)}
+    fields |= _l2_format("ResultCfg", access)
+    if kind == "resident":
+        fields |= l2_fields(access, view, "Result")
+    elif access.copy is not None:
+        fields |= _kept(access, view, "Result")
+    else:
+        fields |= _through(ring, "Result")
+        if kind == "chain" and ring is not None:
+            fields |= ring_fields("Result", ring.base, ring.channel, ring.row, ring.depth, ring.depth)
+    used = access.space is Space.MEMORY
+    fields |= {"TileDMADst.DMAConfig.CacheHint": RESULT_HINT, "TileDMADst.DMAConfig.En": int(used)}
+    fields |= format_fields(access, "TileDMADst.Fmt", idle=not used)
+    if used:
+        fields |= memory_fields(access, view, "TileDMADst.")
+        fields |= {"Header.Bases.WBase": access.slot, "Header.Bases.WBaseEn": 1, "TileDMADst.Fmt.ZeroPadFirst": 1,
+                   "TileDMADst.Fmt.ZeroPadLast": 1}
+        if kind == "stream":
+            fields |= {"L2.ResultCfg.L2BfrMode": 2, "TileDMADst.DMAConfig.L2BfrMode": 1}
+    return fields
+
+
+def _l2_format(register: str, access: Access) -> Fields:
+    return {f"L2.{register}.DMAFmt": int(access.dtype is DType.FLOAT16),
+            f"L2.{register}.DMAInterleave": access.interleave}

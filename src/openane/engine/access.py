@@ -1,0 +1,97 @@
+"""Operands of engine operations: strided accesses to memory or to the L2 scratchpad.
+
+An access is a set of up to five nested loops N, C, D, H, W (N is what the hardware calls a group) over elements of
+one dtype. Transposes and broadcasts are nothing but strides: a dimension that is broadcast has stride 0, a result
+written with channels and width swapped has its channel stride at element size. Normal form: a dimension of extent 1
+has stride 0, so that equal accesses compare equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openane.errors import ProgramError
+
+Shape = tuple[int, int, int, int, int]
+"""Extents or byte strides in the order N, C, D, H, W."""
+
+AXES = "NCDHW"
+
+
+class DType(StrEnum):
+    """Element types the engine moves."""
+
+    FLOAT16 = "fp16"
+    INT8 = "int8"
+    UINT8 = "uint8"
+
+    @property
+    def size(self) -> int:
+        """Bytes per element."""
+        return 2 if self is DType.FLOAT16 else 1
+
+
+class Space(StrEnum):
+    """Where an operand lives."""
+
+    MEMORY = "memory"  # a buffer bound to a base-address slot
+    L2 = "l2"          # the on-chip scratchpad, byte addresses
+    CHAIN = "chain"    # handed over directly between consecutive operations; it has no address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One strided operand. `offset` and `strides` are bytes; `slot` is the base-address slot of a memory access.
+
+    `interleave` I > 1: channels are stored in blocks of I, so element (n, c, d, h, w) lies at
+    offset + n*N + (c // I)*C + d*D + h*H + w*W + (c % I)*size, with W normally I*size.
+    `copy`: an L2 access that receives the same elements on the way (a source kept resident, a result also stored).
+    """
+
+    space: Space = Space.MEMORY
+    slot: int = 0
+    offset: int = 0
+    shape: Shape
+    strides: Shape = (0, 0, 0, 0, 0)
+    dtype: DType = DType.FLOAT16
+    interleave: int = 1
+    copy: Access | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != 5 or len(self.strides) != 5 or min(self.shape) < 1:
+            raise ProgramError("an access needs five positive extents and five strides, "
+                               f"not {self.shape}, {self.strides}")
+        if self.interleave < 1:
+            raise ProgramError(f"interleave must be at least 1, not {self.interleave}")
+        if self.space is Space.CHAIN:
+            object.__setattr__(self, "strides", (0, 0, 0, 0, 0))
+            return
+        blocks = (self.shape[0], -(-self.shape[1] // self.interleave), *self.shape[2:])
+        strides = tuple(0 if extent == 1 else stride for extent, stride in zip(blocks, self.strides, strict=True))
+        object.__setattr__(self, "strides", strides)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements the loops visit (broadcast ones counted each time)."""
+        n, c, d, h, w = self.shape
+        return n * c * d * h * w
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Lowest byte touched and one past the highest, relative to the slot (or to the start of L2)."""
+        blocks = (self.shape[0], -(-self.shape[1] // self.interleave), *self.shape[2:])
+        reach = [(extent - 1) * stride for extent, stride in zip(blocks, self.strides, strict=True)]
+        low = self.offset + sum(min(r, 0) for r in reach)
+        inner = min(self.interleave, self.shape[1]) * self.dtype.size
+        return low, self.offset + sum(max(r, 0) for r in reach) + inner
+
+    def __str__(self) -> str:
+        dims = "x".join(str(extent) for extent in self.shape)
+        if self.space is Space.CHAIN:
+            return f"chain[{dims}]"
+        place = f"slot{self.slot}" if self.space is Space.MEMORY else "L2"
+        text = f"{place}+0x{self.offset:x}[{dims}] strides {'/'.join(format(s, '#x') for s in self.strides)}"
+        text += "" if self.dtype is DType.FLOAT16 else f" {self.dtype}"
+        text += "" if self.interleave == 1 else f" interleave {self.interleave}"
+        return text + ("" if self.copy is None else f" (also {self.copy})")

@@ -1,0 +1,125 @@
+"""Where each coefficient of a neural-engine operation lies: the packing both the compiler and the simulator use.
+
+The engine has 16 cores, each fed by its own stream of halfwords. Output channels are dealt out in blocks of `lanes`
+channels: block b goes to core b % 16. A block is [one bias per lane] then one row of `lanes` halfwords per weight
+position (input channel slowest, then kernel depth, row, column). Channels left over when fewer than 16 * lanes remain
+form blocks of fewer lanes. A 128-byte table, when present, heads every stream. Streams are padded to 64 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+CORES = 16
+PAD = 64
+TABLE_BYTES = 128
+
+
+class Packing(StrEnum):
+    """How the halfwords of a stream stand for weights."""
+
+    DENSE = "dense"
+    SPARSE = "sparse"    # zero-skipping: per eight lanes a mask byte and the nonzero halfwords
+    PALETTE = "palette"  # indices into a table of values
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The bytes one core reads: `size` bytes from `offset` relative to the coefficients' slot."""
+
+    core: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficients:
+    """What a task's kernel DMA brings in: weights and/or biases and/or a table, in one stream per active core."""
+
+    slot: int
+    streams: tuple[Stream, ...]
+    lanes: int = 1
+    weights: bool = True
+    bias: bool = False
+    table: bool = False
+    packing: Packing = Packing.DENSE
+    palette_bits: int = 0
+    runtime: bool = False
+
+    def __str__(self) -> str:
+        parts = [name for name in ("weights", "bias", "table", "runtime") if getattr(self, name)]
+        total = sum(s.size for s in self.streams)
+        return (f"slot{self.slot}+0x{min((s.offset for s in self.streams), default=0):x}"
+                f"[{'+'.join(parts)}, {len(self.streams)} cores, {total} bytes, {self.lanes} lanes, {self.packing}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One output channel: weight r is halfword `weights + r * step` of `core`'s stream, its bias halfword `bias`."""
+
+    core: int
+    weights: int
+    step: int
+    bias: int | None
+
+
+def dense_channels(channels: int, rows: int, lanes: int, *, bias: bool = False, table: bool = False) -> list[Channel]:
+    """Placement of `channels` output channels of `rows` weights each, for an ungrouped convolution or product."""
+    cursor = [TABLE_BYTES // 2 if table else 0] * CORES
+    placed: list[Channel] = []
+    for core, width, count in _blocks(channels, lanes):
+        start = cursor[core]
+        body = start + (width if bias else 0)
+        placed += [Channel(core, body + lane, width, start + lane if bias else None) for lane in range(count)]
+        cursor[core] = body + rows * width
+    return placed
+
+
+def depthwise_channels(channels: int, taps: int, *, bias: bool = False, table: bool = False) -> list[Channel]:
+    """Placement of a depthwise convolution: channel c on core c % 16, its taps contiguous after its bias."""
+    return dense_channels(channels, taps, 1, bias=bias, table=table)
+
+
+def grouped_channels(groups: int, channels: int, rows: int, lanes: int, *, bias: bool = False,
+                     table: bool = False) -> list[Channel]:
+    """Placement of a grouped convolution, group by group; each group's plane on a core is padded to 64 bytes."""
+    placed: list[Channel] = []
+    start = [TABLE_BYTES // 2 if table else 0] * CORES
+    for _ in range(groups):
+        end = list(start)
+        for channel in dense_channels(channels, rows, lanes, bias=bias):
+            base = start[channel.core]
+            moved = Channel(channel.core, base + channel.weights, channel.step,
+                            None if channel.bias is None else base + channel.bias)
+            placed.append(moved)
+            end[channel.core] = max(end[channel.core], moved.weights + (rows - 1) * moved.step + 1)
+        start = [-(-e * 2 // PAD) * PAD // 2 if e != s else s for s, e in zip(start, end, strict=True)]
+    return placed
+
+
+def stream_sizes(channels: list[Channel], rows: int) -> dict[int, int]:
+    """Bytes of each core's stream that holds anything, padded to 64. Unused lanes of a last block are included."""
+    sizes: dict[int, int] = {}
+    for channel in channels:
+        last = channel.weights + (rows - 1) * channel.step + 1
+        sizes[channel.core] = max(sizes.get(channel.core, 0), -(-last * 2 // PAD) * PAD)
+    return sizes
+
+
+def left_over_lanes(remaining: int) -> int:
+    """Lanes of the blocks that take `remaining` channels: the largest power of two that fills all 16 cores."""
+    return 1 << max(0, (remaining // CORES).bit_length() - 1)
+
+
+def _blocks(channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+    """Core, lanes and channels of every block in order."""
+    remaining, core = channels, 0
+    while remaining > 0:
+        if core == 0 and remaining < CORES * lanes:
+            lanes = min(lanes, left_over_lanes(remaining))
+        count = min(lanes, remaining)
+        yield core, lanes, count
+        remaining -= count
+        core = (core + 1) % CORES

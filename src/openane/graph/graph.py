@@ -1,0 +1,143 @@
+"""Model graphs: static single assignment over MIL operations, static shapes.
+
+A `Value` is produced once: by a function input, by a node, or it is a constant and carries `data` (an array, a string,
+a bool...). A `Node` is one MIL operation; its arguments are keyword operands as MIL spells them, constants included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from openane.errors import GraphError
+from openane.graph.types import TensorType
+
+Data = np.ndarray | str | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """A tensor (or a string) in the graph, identified by object identity; `name` is unique within a graph.
+
+    `data` is set for constants: a numpy array of exactly `type` (rank 0 for scalars), or a str (type dtype "string").
+    """
+
+    name: str
+    type: TensorType
+    data: Data = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether the value is known at compile time."""
+        return self.data is not None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        """MIL dtype name."""
+        return self.type.dtype
+
+    def array(self) -> np.ndarray:
+        """The constant's array. GraphError when the value is not a constant tensor."""
+        if not isinstance(self.data, np.ndarray):
+            raise GraphError(f"{self.name} is not a constant tensor")
+        return self.data
+
+
+Operand = Value | tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """One MIL operation. `source` says where it came from (an ONNX node's name, a MIL line) for messages."""
+
+    op: str
+    operands: Mapping[str, Operand]
+    outputs: tuple[Value, ...]
+    name: str = ""
+    source: str = ""
+
+    def __getitem__(self, key: str) -> Value:
+        """The single-value operand `key`. GraphError when absent or a tuple."""
+        value = self.operands.get(key)
+        if not isinstance(value, Value):
+            raise GraphError(f"{self.label}: operand {key!r} is missing or not a single value")
+        return value
+
+    def get(self, key: str) -> Value | None:
+        """The single-value operand `key`, or None."""
+        value = self.operands.get(key)
+        return value if isinstance(value, Value) else None
+
+    @property
+    def output(self) -> Value:
+        """The only result. GraphError when there are several."""
+        if len(self.outputs) != 1:
+            raise GraphError(f"{self.label} has {len(self.outputs)} results")
+        return self.outputs[0]
+
+    @property
+    def label(self) -> str:
+        """Operation and name for messages: `conv 'stem'`, with the source when there is one."""
+        text = f"{self.op} {self.name!r}" if self.name else self.op
+        return f"{text} (from {self.source})" if self.source else text
+
+    def values(self) -> Iterator[Value]:
+        """Every operand, tuples flattened."""
+        for operand in self.operands.values():
+            yield from operand if isinstance(operand, tuple) else (operand,)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """One function: inputs, nodes in topological order, outputs."""
+
+    inputs: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[Value, ...]
+    name: str = "main"
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def verify(self) -> None:
+        """Checks the structure. GraphError names the first node that uses a value before it is made, makes one
+        twice, or repeats a name; and an output nobody makes."""
+        known: set[int] = set()
+        names: set[str] = set()
+        for value in self.inputs:
+            _define(value, known, names, "input")
+        for node in self.nodes:
+            for value in node.values():
+                if not value.constant and id(value) not in known:
+                    raise GraphError(f"{node.label} uses {value.name!r} before it is made")
+            for value in node.outputs:
+                _define(value, known, names, node.label)
+        for value in self.outputs:
+            if not value.constant and id(value) not in known:
+                raise GraphError(f"output {value.name!r} is made by no node")
+
+    def users(self) -> dict[int, list[Node]]:
+        """Nodes that read each value, by id(value)."""
+        table: dict[int, list[Node]] = {}
+        for node in self.nodes:
+            for value in node.values():
+                table.setdefault(id(value), []).append(node)
+        return table
+
+    def producers(self) -> dict[int, Node]:
+        """The node that makes each value, by id(value)."""
+        return {id(value): node for node in self.nodes for value in node.outputs}
+
+
+def _define(value: Value, known: set[int], names: set[str], who: str) -> None:
+    if id(value) in known:
+        raise GraphError(f"{who} makes {value.name!r} a second time")
+    if value.name in names:
+        raise GraphError(f"{who}: the name {value.name!r} is taken")
+    known.add(id(value))
+    names.add(value.name)

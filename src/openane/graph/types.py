@@ -1,0 +1,55 @@
+"""Element types of model graphs: MIL's names, and the numpy types that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openane.errors import GraphError
+
+NUMPY_TYPES: dict[str, np.dtype[np.generic]] = {
+    "fp16": np.dtype(np.float16), "fp32": np.dtype(np.float32), "fp64": np.dtype(np.float64),
+    "int8": np.dtype(np.int8), "int16": np.dtype(np.int16), "int32": np.dtype(np.int32), "int64": np.dtype(np.int64),
+    "uint8": np.dtype(np.uint8), "uint16": np.dtype(np.uint16), "uint32": np.dtype(np.uint32),
+    "uint64": np.dtype(np.uint64), "bool": np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A static tensor type: MIL dtype name and shape (rank 0 to 5 for tensors the engine touches)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    def __str__(self) -> str:
+        return f"tensor<{self.dtype}, [{', '.join(map(str, self.shape))}]>"
+
+
+def numpy_type(dtype: str) -> np.dtype[np.generic]:
+    """The numpy type that holds MIL dtype `dtype`. GraphError when there is none."""
+    if dtype not in NUMPY_TYPES:
+        raise GraphError(f"dtype {dtype!r} is not one of {', '.join(NUMPY_TYPES)}")
+    return NUMPY_TYPES[dtype]
+
+
+def mil_type(dtype: np.dtype[np.generic]) -> str:
+    """The MIL name of a numpy type. GraphError when there is none."""
+    for name, known in NUMPY_TYPES.items():
+        if known == dtype:
+            return name
+    raise GraphError(f"numpy type {dtype} has no MIL name")

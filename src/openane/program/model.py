@@ -1,0 +1,139 @@
+"""An engine program: what the engine executes, independent of the file it came from.
+
+Tasks are descriptors in a text, chained by offsets. Memory is reached through numbered base-address slots: slot 0 is
+the text, slot 1 the constants, the others are buffers. Which slot is what is stated by `buffers`, never assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from openane.engine import DType, Shape
+from openane.errors import ProgramError
+
+TEXT_SLOT = 0
+CONSTANT_SLOT = 1
+
+
+class Role(StrEnum):
+    """What a buffer is for."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    SCRATCH = "scratch"
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tensor lies in its buffer: extents and byte strides in the order N, C, D, H, W."""
+
+    shape: Shape
+    strides: Shape
+    dtype: DType = DType.FLOAT16
+    interleave: int = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes from the start of the buffer to the end of the last row, row padding included."""
+        n, c, d, h, w = self.shape
+        sn, sc, sd, sh, sw = self.strides
+        blocks = -(-c // self.interleave)
+        last = (n - 1) * sn + (blocks - 1) * sc + (d - 1) * sd + (h - 1) * sh
+        return last + max(sh if h > 1 or sh else 0, w * sw)
+
+    @staticmethod
+    def packed(shape: Shape, dtype: DType = DType.FLOAT16, align: int = 64) -> Layout:
+        """The layout Apple's compiler gives a surface: rows padded to `align` bytes, everything else dense.
+
+        Strides: row = roundup(W * size, align), depth and plane follow; planes of one depth are adjacent channels.
+        """
+        n, c, d, h, w = shape
+        row = -(-w * dtype.size // align) * align
+        plane = row * h
+        depth = plane * c
+        return Layout(shape, (depth * d, plane, depth, row, dtype.size), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory behind a slot. `size` is bytes; `layout` describes the tensor in it, when known."""
+
+    name: str
+    slot: int
+    role: Role
+    size: int
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task descriptor: its 32-bit words and its byte offset in the text."""
+
+    words: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return 4 * len(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Tasks in execution order, the constants they read and the buffers behind their slots (kept in slot order).
+
+    `origin` says where a program was read from (compiler version, container); it does not take part in equality.
+    """
+
+    chip: str
+    tasks: tuple[Task, ...]
+    constants: bytes = b""
+    buffers: tuple[Buffer, ...] = ()
+    name: str = "main"
+    origin: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "buffers", tuple(sorted(self.buffers, key=lambda b: b.slot)))
+        slots = [b.slot for b in self.buffers]
+        for slot in {s for s in slots if slots.count(s) > 1}:
+            names = ", ".join(b.name for b in self.buffers if b.slot == slot)
+            raise ProgramError(f"slot {slot} is bound to more than one buffer: {names}")
+        names_seen = [b.name for b in self.buffers]
+        for name in {n for n in names_seen if names_seen.count(n) > 1}:
+            raise ProgramError(f"two buffers are called {name!r}")
+
+    def with_role(self, *roles: Role) -> tuple[Buffer, ...]:
+        """Buffers of the given roles, in slot order."""
+        return tuple(sorted((b for b in self.buffers if b.role in roles), key=lambda b: b.slot))
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """Input buffers in slot order."""
+        return self.with_role(Role.INPUT)
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """Output buffers in slot order."""
+        return self.with_role(Role.OUTPUT)
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer called `name`; ProgramError lists the known ones."""
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise ProgramError(f"no buffer is called {name!r}; there are " + ", ".join(b.name for b in self.buffers))
+
+    def text(self) -> bytes:
+        """The task descriptors at their offsets, gaps zero, as the engine fetches them."""
+        end = max((t.offset + t.size for t in self.tasks), default=0)
+        out = bytearray(end)
+        for task in self.tasks:
+            out[task.offset:task.offset + task.size] = b"".join(w.to_bytes(4, "little") for w in task.words)
+        return bytes(out)
+
+    def replace_tasks(self, tasks: Iterator[Task]) -> Program:
+        """The same program with other tasks."""
+        return replace(self, tasks=tuple(tasks))

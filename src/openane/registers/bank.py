@@ -1,0 +1,79 @@
+"""A bank: all blocks of a generation, addressed by flat names `Block.Register.Field`.
+
+Decoding turns {address: word} into flat field values plus `rest` (per word, the undescribed bits); encoding
+turns them back into the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from openane.registers.block import Block, Fields, Register
+from openane.registers.field import Field, FieldError, Value
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Blocks that do not overlap, with encode and decode over all of them."""
+
+    blocks: tuple[Block, ...]
+
+    @cached_property
+    def by_address(self) -> dict[int, tuple[str, Register]]:
+        """Absolute byte address to (`Block.Register`, register)."""
+        return {address: (f"{block.name}.{name}", register)
+                for block in self.blocks for address, name, register in block.words()}
+
+    @cached_property
+    def by_name(self) -> dict[str, tuple[int, Register]]:
+        """`Block.Register` to (absolute byte address, register)."""
+        return {name: (address, register) for address, (name, register) in self.by_address.items()}
+
+    def locate(self, name: str) -> tuple[int, Register, Field]:
+        """Address, register and field of `Block.Register.Field`; FieldError when unknown."""
+        word, _, field_name = name.rpartition(".")
+        if word not in self.by_name:
+            raise FieldError(f"unknown register {word!r}; blocks are "
+                             + ", ".join(b.name for b in self.blocks), field=name)
+        address, register = self.by_name[word]
+        return address, register, register.field(field_name)
+
+    def decode(self, words: Mapping[int, int]) -> tuple[Fields, dict[str, int]]:
+        """Fields and rest of {absolute address: word}. Words at unknown addresses go to rest as `@0x13844`."""
+        fields: Fields = {}
+        rest: dict[str, int] = {}
+        for address, word in words.items():
+            entry = self.by_address.get(address)
+            if entry is None:
+                if word:
+                    rest[f"@0x{address:x}"] = word
+                continue
+            name, register = entry
+            values, left = register.decode(word)
+            for key, value in values.items():
+                fields[f"{name}.{key}"] = value
+            if left:
+                rest[name] = left
+        return fields, rest
+
+    def encode(self, fields: Mapping[str, Value], rest: Mapping[str, int] | None = None,
+               addresses: Iterable[int] = ()) -> dict[int, int]:
+        """{absolute address: word}, starting from zero words at `addresses` (the words that will be written)."""
+        words = dict.fromkeys(addresses, 0)
+        for name, bits in (rest or {}).items():
+            address = int(name[1:], 16) if name.startswith("@") else self._address(name)
+            words[address] = words.get(address, 0) | bits
+        for name, value in fields.items():
+            address, _, field = self.locate(name)
+            left = (rest or {}).get(name.rpartition(".")[0], 0)
+            if left & field.mask:
+                raise FieldError(f"rest 0x{left:x} overlaps the field", field=name)
+            words[address] = words.get(address, 0) | field.encode(value, name.rpartition(".")[0])
+        return words
+
+    def _address(self, name: str) -> int:
+        if name not in self.by_name:
+            raise FieldError(f"unknown register {name!r}", register=name)
+        return self.by_name[name][0]

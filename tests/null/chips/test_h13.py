@@ -1,0 +1,316 @@
+"""H13: tables, Apple's tasks word for word, and operations through encode and decode."""
+
+import json
+import math
+import struct
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openane.chips import get_chip
+from openane.engine import (
+    Access,
+    Activation,
+    Binary,
+    ChannelMaximum,
+    Coefficients,
+    Convolution,
+    DType,
+    Elementwise,
+    GainOffset,
+    MatrixProduct,
+    PassThrough,
+    Pool,
+    Pooling,
+    Post,
+    Reduce,
+    Reduction,
+    Root,
+    Space,
+    Stream,
+)
+from openane.errors import ProgramError, UnsupportedError
+from openane.registers import Bank, check_bank
+
+CHIP = get_chip("h13")
+
+
+def record_words(task):
+    """The words of a task in a record: header, then each run of register writes."""
+    words = [int(word, 16) for word in task["header"]]
+    if task.get("ext") is not None:
+        words.append(int(task["ext"], 16))
+    registers = {int(address, 16): int(word, 16) for address, word in task["regs"].items()}
+    for base, count in task["records"]:
+        words.append((count - 1) << 26 | int(base, 16))
+        words += [registers.get(int(base, 16) + 4 * i, 0) for i in range(count)]
+    return words
+
+
+def anec_tasks(data):
+    """Every task of an ANEC file, by following the chain."""
+    size, base = struct.unpack_from("<I", data, 8)[0] // 4, 0x1000
+    position = base
+    while size:
+        words = struct.unpack_from(f"<{size}I", data, position)
+        yield words
+        offset, size = CHIP.next_task(words)
+        position = base + offset
+
+
+def corpus_tasks(corpus):
+    for path in sorted((corpus / "apple/oracles").glob("*.json")):
+        for task in json.loads(path.read_text())["tasks"]:
+            yield path.stem, record_words(task)
+    for path in sorted((corpus / "apple").glob("*/*.anec")):
+        for words in anec_tasks(path.read_bytes()):
+            yield path.name, words
+
+
+def test_tables_have_no_defect():
+    assert check_bank(CHIP.header) == []
+    assert check_bank(CHIP.bank) == []
+
+
+def test_every_field_states_how_it_is_known():
+    for bank in (CHIP.header, CHIP.bank):
+        assert isinstance(bank, Bank)
+        for block in bank.blocks:
+            assert block.doc
+            for register in block.registers:
+                assert all(field.evidence for field in register.fields)
+
+
+def test_unknown_generations_are_refused_with_the_known_ones():
+    with pytest.raises(UnsupportedError, match="h13"):
+        get_chip("h99")
+
+
+def test_apple_tasks_rebuild_word_for_word_from_fields_without_a_rest(corpus):
+    tasks = list(corpus_tasks(corpus))
+    assert len(tasks) >= 90
+    for name, words in tasks:
+        fields = CHIP.decode(words)
+        assert CHIP.encode(fields) == tuple(words), name
+        assert not fields.rest, (name, fields.rest)
+
+
+def test_apple_operations_survive_our_own_encoding(corpus):
+    programs = {}
+    for name, words in corpus_tasks(corpus):
+        programs.setdefault(name, []).append(CHIP.operation(words))
+    for name, operations in programs.items():
+        for layout in ("macos26", "compat"):
+            emitted = CHIP.emit(operations, layout)
+            assert [CHIP.operation(task.words) for task in emitted] == operations, name
+
+
+def test_our_words_are_mostly_apples(corpus):
+    """How far our tasks are Apple's on the records; the rest are fields without an effect (tiles, hints)."""
+    equal = total = 0
+    for path in sorted((corpus / "apple/oracles").glob("*.json")):
+        tasks = [record_words(task) for task in json.loads(path.read_text())["tasks"]]
+        emitted = CHIP.emit([CHIP.operation(words) for words in tasks])
+        for words, task in zip(tasks, emitted, strict=True):
+            assert len(words) == len(task.words), path.stem
+            equal += sum(a == b for a, b in zip(words, task.words, strict=True))
+            total += len(words)
+    assert equal / total >= 0.96
+
+
+@given(st.lists(st.integers(0, 0xFFFFFFFF), max_size=200))
+def test_random_words_raise_nothing_but_program_errors(words):
+    for method in (CHIP.decode, CHIP.operation, CHIP.slots, CHIP.next_task):
+        try:
+            method(words)
+        except ProgramError:
+            continue
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_mutated_tasks_rebuild_word_for_word(data):
+    words = list(CHIP.emit([PassThrough(source=surface((1, 4, 1, 3, 5), 5), result=surface((1, 4, 1, 3, 5), 4))])[0].words)
+    for _ in range(data.draw(st.integers(1, 6))):
+        index = data.draw(st.integers(0, len(words) - 1))
+        words[index] ^= 1 << data.draw(st.integers(0, 31))
+    try:
+        fields = CHIP.decode(words)
+    except ProgramError:
+        return
+    assert CHIP.encode(fields) == tuple(words)
+    try:
+        CHIP.operation(words)
+    except ProgramError:
+        return
+
+
+def surface(shape, slot, offset=0, dtype=DType.FLOAT16):
+    """A dense surface with rows padded to 64 bytes."""
+    _, c, d, h, w = shape
+    row = -(-w * dtype.size // 64) * 64
+    plane = row * h
+    return Access(slot=slot, offset=offset, shape=shape, strides=(plane * c * d, plane, plane * c, row, dtype.size),
+                  dtype=dtype)
+
+
+SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 2), st.integers(1, 20), st.integers(1, 70))
+HALVES = st.floats(width=16, allow_nan=False)
+SINGLES = st.floats(width=32, allow_nan=False)
+SLOTS = st.integers(2, 31)
+
+
+@st.composite
+def operands(draw, shape, *, swap=False, broadcast=False, chain=False):
+    """A random expressible access of `shape`, in memory or L2."""
+    place = draw(st.sampled_from([Space.MEMORY, Space.L2]))
+    unit = 64 if place is Space.MEMORY else 16
+    strides = [unit * draw(st.integers(1, 40)) for _ in range(4)] + [2]
+    if swap and draw(st.booleans()):
+        strides[1], strides[4] = 2, strides[1]
+    if broadcast and place is Space.L2:
+        for axis in range(1, 4):
+            if draw(st.booleans()) and strides[axis] != 2:
+                strides[axis] = 0
+        if strides[1] != 2 and draw(st.booleans()):
+            strides[4] = 0
+    n, c, d, h, w = strides
+    slot = draw(SLOTS) if place is Space.MEMORY else 0
+    offset = unit * draw(st.integers(0, 100))
+    access = Access(space=place, slot=slot, offset=offset, shape=shape, strides=(n, c, d, h, w))
+    if place is Space.MEMORY and not swap and draw(st.booleans()):
+        copy = Access(space=Space.L2, offset=16 * draw(st.integers(0, 50)), shape=shape, strides=(16, 32, 48, 64, 2))
+        access = replace(access, copy=copy)
+    return access
+
+
+@st.composite
+def neural_operations(draw):
+    shape = draw(SHAPES)
+    kind = draw(st.sampled_from([Convolution, PassThrough, ChannelMaximum, MatrixProduct]))
+    activation = draw(st.sampled_from(list(Activation)))
+    post = Post(bias=draw(HALVES), scale=draw(HALVES), activation=activation)
+    table = activation is Activation.TABLE
+    streams = tuple(Stream(core, 64 * draw(st.integers(0, 99)), 64 * draw(st.integers(1, 99)))
+                    for core in sorted(draw(st.sets(st.integers(0, 15), min_size=1))))
+    runtime = kind is MatrixProduct
+    weights = runtime or (kind is Convolution and draw(st.booleans()))
+    coefficients = Coefficients(slot=draw(st.sampled_from([1, 3, 6])), streams=streams, weights=weights, table=table,
+                                lanes=1 << draw(st.integers(0, 5)) if weights else 1, runtime=runtime,
+                                bias=weights and draw(st.booleans()))
+    common = {"source": draw(operands(shape)), "post": post, "input_relu": draw(st.booleans()),
+              "coefficients": coefficients if weights or table else None}
+    if kind is PassThrough:
+        return PassThrough(**common, result=draw(operands(shape, swap=True)))
+    out = (shape[0], draw(st.integers(1, 40)), *shape[2:])
+    if kind is MatrixProduct:
+        return MatrixProduct(**common, result=draw(operands(out, swap=True)))
+    if kind is ChannelMaximum:
+        return ChannelMaximum(**common, result=draw(operands((shape[0], 1, *shape[2:]), swap=True)), channels=shape[1])
+    unicast = draw(st.sampled_from([0, 1]))
+    out = shape if unicast else (shape[0], out[1], draw(st.integers(1, 2)), draw(st.integers(1, 30)), shape[4])
+    return Convolution(
+        **common, result=draw(operands(out, swap=True)), unicast=unicast, shared=draw(st.booleans()),
+        kernel=(1, draw(st.integers(1, 31)), draw(st.integers(1, 31))),
+        stride=(1, draw(st.integers(1, 3)), draw(st.integers(1, 3))),
+        padding=(0, draw(st.integers(0, 31)), draw(st.integers(0, 31))))
+
+
+@st.composite
+def planar_operations(draw):
+    shape = draw(SHAPES)
+    kind = draw(st.sampled_from([Elementwise, GainOffset, Reduction, Pooling]))
+    common = {"first": draw(operands(shape, broadcast=True)), "pre_scale": draw(HALVES), "absolute": draw(st.booleans()),
+              "negate": draw(st.booleans()), "subtract": draw(st.booleans()), "first_relu": draw(st.booleans()),
+              "second_relu": draw(st.booleans()), "scale": draw(HALVES), "bias": draw(HALVES), "relu": draw(st.booleans())}
+    second = st.none() | operands(shape, swap=True, broadcast=True)
+    if kind is GainOffset:
+        vectors = draw(operands((shape[0], shape[1], 1, 2, 1), swap=True))
+        return GainOffset(**common, second=vectors, result=draw(operands(shape, swap=True)))
+    if kind is Elementwise:
+        return Elementwise(**common, second=draw(second), result=draw(operands(shape, swap=True)),
+                           function=draw(st.sampled_from(list(Binary))))
+    if kind is Reduction:
+        return Reduction(**common, second=draw(second), result=draw(operands((*shape[:2], 1, 1, 1), swap=True)),
+                         reduce=draw(st.sampled_from(list(Reduce))), function=draw(st.sampled_from(list(Binary))),
+                         final_scale=draw(SINGLES), epsilon=draw(HALVES), root=draw(st.sampled_from(list(Root))))
+    out = (*shape[:3], draw(st.integers(1, 20)), draw(st.integers(1, 20)))
+    return Pooling(**common, result=draw(operands(out, swap=True)), pool=draw(st.sampled_from(list(Pool))),
+                   kernel=(draw(st.integers(1, 31)), draw(st.integers(1, 31))),
+                   stride=(draw(st.integers(1, 3)), draw(st.integers(1, 3))),
+                   padding=(draw(st.integers(0, 31)), draw(st.integers(0, 31))), final_scale=draw(SINGLES))
+
+
+def _plain_second(operation):
+    """The second operand can be neither interleaved nor kept."""
+    second = getattr(operation, "second", None)
+    return operation if second is None or second.copy is None else replace(operation, second=replace(second, copy=None))
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(neural_operations() | planar_operations(), st.sampled_from(["macos26", "compat"]))
+def test_decode_of_encode_is_the_operation(operation, layout):
+    operation = _plain_second(operation)
+    task, = CHIP.emit([operation], layout)
+    assert CHIP.operation(task.words) == operation
+    assert not CHIP.decode(task.words).rest
+
+
+def test_a_chain_hands_over_and_links():
+    shape = (1, 2, 1, 64, 100)
+    chain = Access(space=Space.CHAIN, shape=shape)
+    operations = [PassThrough(source=surface(shape, 5), result=chain),
+                  Elementwise(first=chain, result=surface(shape, 4), scale=0.5)]
+    for layout, step, words in (("macos26", 0x200, 126), ("compat", 0x300, 157)):
+        first, second = CHIP.emit(operations, layout)
+        assert [CHIP.operation(t.words) for t in (first, second)] == operations
+        assert CHIP.next_task(first.words) == (step, words)
+        assert CHIP.next_task(second.words) == (0, 0)
+        assert second.offset == step
+    with pytest.raises(ProgramError, match="chained"):
+        CHIP.emit(operations[1:])
+    with pytest.raises(ProgramError, match="chained"):
+        CHIP.emit(operations[:1])
+
+
+def test_relayout_keeps_operations_and_renumbers_slots(corpus):
+    for path in sorted((corpus / "apple/anec").glob("*.anec")):
+        tasks = list(anec_tasks(path.read_bytes()))
+        moved = CHIP.relayout(tasks, "macos26", {4: 9, 5: 4})
+        back = CHIP.relayout([t.words for t in moved], "compat", {9: 4, 4: 5})
+        assert [CHIP.operation(t.words) for t in back] == [CHIP.operation(words) for words in tasks]
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"offset": 32}, "multiple of 64"),
+    ({"strides": (0, 128, 0, 96, 2)}, "multiple of 64"),
+    ({"strides": (0, 640, 0, 64, 4)}, "contiguous along W"),
+    ({"strides": (0, 0, 0, 64, 2)}, "cannot be broadcast along C"),
+    ({"shape": (1, 4, 1, 10, 40000), "strides": (0, 1 << 20, 0, 1 << 17, 2)}, "outside 0..32767"),
+])
+def test_inexpressible_sources_are_refused_by_name(change, message):
+    source = replace(surface((1, 4, 1, 10, 20), 5), **change)
+    with pytest.raises(ProgramError, match=message):
+        CHIP.emit([PassThrough(source=source, result=surface(source.shape, 4))])
+
+
+def test_rings_never_touch_resident_data():
+    resident = Access(space=Space.L2, offset=0, shape=(1, 64, 1, 8, 64), strides=(0, 1024, 0, 128, 2))
+    stream = surface(resident.shape, 5)
+    tasks = CHIP.emit([PassThrough(source=stream, result=resident),
+                       Elementwise(first=stream, second=resident, result=surface(resident.shape, 4))])
+    fields = CHIP.decode(tasks[1].words).values
+    low, high = resident.span
+    for side in ("Source", "Result"):
+        assert not low <= fields[f"L2.{side}Base.Addr"] < high
+
+
+def test_negative_zero_and_infinity_scales_survive():
+    shape = (1, 1, 1, 1, 8)
+    for scale in (-0.0, math.inf, -math.inf):
+        operation = Elementwise(first=surface(shape, 5), result=surface(shape, 4), scale=scale)
+        back = CHIP.operation(CHIP.emit([operation])[0].words)
+        assert math.copysign(1, back.scale) == math.copysign(1, scale)
+        assert back.scale == scale
