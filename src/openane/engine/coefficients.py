@@ -69,7 +69,7 @@ def dense_channels(channels: int, rows: int, lanes: int, *, bias: bool = False, 
     """Placement of `channels` output channels of `rows` weights each, for an ungrouped convolution or product."""
     cursor = [TABLE_BYTES // 2 if table else 0] * CORES
     placed: list[Channel] = []
-    for core, width, count in _blocks(channels, lanes):
+    for core, width, count in blocks(channels, lanes):
         start = cursor[core]
         body = start + (width if bias else 0)
         placed += [Channel(core, body + lane, width, start + lane if bias else None) for lane in range(count)]
@@ -113,7 +113,7 @@ def left_over_lanes(remaining: int) -> int:
     return 1 << max(0, (remaining // CORES).bit_length() - 1)
 
 
-def _blocks(channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+def blocks(channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
     """Core, lanes and channels of every block in order."""
     remaining, core = channels, 0
     while remaining > 0:

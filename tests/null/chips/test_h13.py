@@ -132,7 +132,8 @@ def test_random_words_raise_nothing_but_program_errors(words):
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_mutated_tasks_rebuild_word_for_word(data):
-    words = list(CHIP.emit([PassThrough(source=surface((1, 4, 1, 3, 5), 5), result=surface((1, 4, 1, 3, 5), 4))])[0].words)
+    shape = (1, 4, 1, 3, 5)
+    words = list(CHIP.emit([PassThrough(source=surface(shape, 5), result=surface(shape, 4))])[0].words)
     for _ in range(data.draw(st.integers(1, 6))):
         index = data.draw(st.integers(0, len(words) - 1))
         words[index] ^= 1 << data.draw(st.integers(0, 31))
@@ -222,9 +223,9 @@ def neural_operations(draw):
 def planar_operations(draw):
     shape = draw(SHAPES)
     kind = draw(st.sampled_from([Elementwise, GainOffset, Reduction, Pooling]))
-    common = {"first": draw(operands(shape, broadcast=True)), "pre_scale": draw(HALVES), "absolute": draw(st.booleans()),
-              "negate": draw(st.booleans()), "subtract": draw(st.booleans()), "first_relu": draw(st.booleans()),
-              "second_relu": draw(st.booleans()), "scale": draw(HALVES), "bias": draw(HALVES), "relu": draw(st.booleans())}
+    flags = ("absolute", "negate", "subtract", "first_relu", "second_relu", "relu")
+    common = {"first": draw(operands(shape, broadcast=True)), **{name: draw(st.booleans()) for name in flags},
+              **{name: draw(HALVES) for name in ("pre_scale", "scale", "bias")}}
     second = st.none() | operands(shape, swap=True, broadcast=True)
     if kind is GainOffset:
         vectors = draw(operands((shape[0], shape[1], 1, 2, 1), swap=True))

@@ -1,0 +1,31 @@
+# make demo, make test, make lint, make bench: each sets up .venv by itself.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test lint bench clean
+
+demo: $(INSTALLED)
+	@$(BIN)/python examples/digits/demo.py
+
+test: lint
+	@$(BIN)/python -m pytest -q
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+bench: $(INSTALLED)
+	@set -e; for file in benchmarks/*.py; do $(BIN)/python $$file; done
+
+$(INSTALLED): pyproject.toml
+	@echo "setting up $(VENV) (once)" >&2
+	@$(PYTHON) -c 'import sys; sys.exit("openane needs Python 3.11 or newer: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

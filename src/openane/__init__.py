@@ -1,0 +1,65 @@
+"""OpenANE: compile, inspect, simulate and run programs for the Apple Neural Engine, on any machine.
+
+    import openane as ane
+    graph = ane.load_graph("model.onnx")
+    model = ane.compile(graph, target="h13")
+    outputs = ane.run(model, {"x": x})
+
+Names are imported when they are first used: `import openane` itself needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from openane.errors import (
+    AneError,
+    DeviceError,
+    FormatError,
+    GraphError,
+    ProgramError,
+    SimulationError,
+    UnsupportedError,
+    VerifyError,
+)
+
+if TYPE_CHECKING:
+    from openane.compiler import Model, compile
+    from openane.devices import open_device, run
+    from openane.formats import load_program
+    from openane.graph import Graph
+    from openane.importers import load_graph
+    from openane.program import Program
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Graph": "openane.graph",
+    "Model": "openane.compiler",
+    "Program": "openane.program",
+    "compile": "openane.compiler",
+    "load_graph": "openane.importers",
+    "load_program": "openane.formats",
+    "open_device": "openane.devices",
+    "run": "openane.devices",
+}
+
+__all__ = [
+    "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Model", "Program", "ProgramError",
+    "SimulationError", "UnsupportedError", "VerifyError", "compile", "load_graph", "load_program", "open_device", "run",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name from its room on first use (PEP 562)."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'openane' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

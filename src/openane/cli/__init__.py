@@ -1,0 +1,81 @@
+"""The command `ane`: a table of verbs, each in a module of its own that is imported when it is called.
+
+Data goes to stdout, talk to stderr. Exit status: 0 success, 1 refused or failed, 2 wrong usage; 130 and 141 when
+interrupted and when the reader of a pipe has gone, as a shell reports them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from openane import __version__
+from openane.errors import AneError
+
+VERBS = {
+    "compile": "compile a model into an engine program",
+    "run": "run a model or a program and write its outputs",
+    "dis": "disassemble a program into named register fields",
+    "info": "show what a program or a model contains",
+}
+"""Verb to the line `ane --help` shows. A verb lives in `openane.cli.VERB`: `arguments(parser)` and `run(options)`."""
+
+FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line (without the program's name) and returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except SystemExit as stop:  # argparse has already said why
+        return stop.code if isinstance(stop.code, int) else USAGE
+    except AneError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail again
+        return PIPE_CLOSED
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0].startswith("-"):
+        overview = _overview()
+        overview.parse_args(arguments)
+        overview.print_help(sys.stderr)
+        return USAGE
+    verb = arguments[0]
+    if verb not in VERBS:
+        near = difflib.get_close_matches(verb, VERBS, n=1)
+        _overview().error(f"unknown verb {verb!r}; " + (f"did you mean {near[0]!r}?" if near else
+                                                        f"the verbs are {', '.join(VERBS)}"))
+    module = import_module(f"openane.cli.{verb}")
+    parser = argparse.ArgumentParser(prog=f"ane {verb}", description=module.__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.arguments(parser)
+    status: int = module.run(parser.parse_args(arguments[1:]))
+    sys.stdout.flush()
+    return status
+
+
+def _overview() -> argparse.ArgumentParser:
+    lines = "\n".join(f"  {verb:<10} {line}" for verb, line in VERBS.items())
+    parser = argparse.ArgumentParser(
+        prog="ane", usage="ane VERB ...", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Compile, inspect, simulate and run programs for the Apple Neural Engine.",
+        epilog=f"verbs:\n{lines}\n\n'ane VERB --help' explains one of them.")
+    parser.add_argument("--version", action="version", version=f"openane {__version__}")
+    return parser
+
+
+def _fail(message: str) -> int:
+    sys.stdout.flush()
+    print(f"ane: error: {message}", file=sys.stderr)
+    return FAILED

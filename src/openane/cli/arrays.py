@@ -1,0 +1,99 @@
+"""Arrays on the command line: inputs read from .npy files or drawn from a seed, outputs written, errors measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openane.errors import FormatError, UnsupportedError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A named input: the shape and numpy dtype it takes."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def parse_input(text: str) -> tuple[str, Path]:
+    """`NAME=FILE.npy` as name and path. ValueError, which argparse reports, when it is not of that form."""
+    name, equals, file = text.partition("=")
+    if not equals or not name or not file:
+        raise ValueError(text)
+    return name, Path(file)
+
+
+def read_array(path: Path) -> Array:
+    """The array in a .npy file, without unpickling anything. FormatError when it is not one or is cut short."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped: a false size in the header costs nothing
+    except (ValueError, EOFError) as error:
+        raise FormatError(f"{path} is not a .npy file that can be read: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise FormatError(f"{path} holds several arrays (.npz)", expected="one array (.npy)", found=type(array).__name__)
+    return array
+
+
+def gather(ports: Sequence[Port], files: Mapping[str, Path], seed: int) -> dict[str, Array]:
+    """One array per port: from its file, or drawn from `seed` where none is given.
+
+    UnsupportedError for names that are no input, and for arrays of another shape or kind than the port's.
+    """
+    known = {port.name: port for port in ports}
+    for name in files:
+        if name not in known:
+            raise UnsupportedError(f"--input {name}", "there is no input of this name", found=name,
+                                   limit=", ".join(known) or "no inputs at all")
+    rng = np.random.default_rng(seed)
+    drawn = {port.name: draw(port, rng) for port in ports}  # all of them: a file does not change the others' values
+    return {name: fitting(known[name], files[name]) if name in files else array for name, array in drawn.items()}
+
+
+def draw(port: Port, rng: np.random.Generator) -> Array:
+    """Seeded values a model can live with: normal for floats, small non-negative whole numbers for integers."""
+    if port.dtype.kind == "f":
+        return rng.standard_normal(port.shape, np.float32).astype(port.dtype)
+    return rng.integers(0, 2 if port.dtype.kind == "b" else 128, port.shape).astype(port.dtype)
+
+
+def fitting(port: Port, path: Path) -> Array:
+    """The file's array in the port's dtype; UnsupportedError says what would fit."""
+    array = read_array(path)
+    wanted = f"{port.dtype} {list(port.shape)}"
+    if array.shape != port.shape:
+        raise UnsupportedError(f"--input {port.name}={path}", "the array must have the input's shape", limit=wanted,
+                               found=f"{array.dtype} {list(array.shape)}",
+                               remedy=reshape_hint(array.shape, port.shape))
+    if not np.can_cast(array.dtype, port.dtype, "same_kind"):
+        raise UnsupportedError(f"--input {port.name}={path}", "the array must hold the input's kind of number",
+                               limit=wanted, found=f"{array.dtype} {list(array.shape)}",
+                               remedy=f"save it with array.astype('{port.dtype}')")
+    return np.asarray(array, port.dtype)
+
+
+def reshape_hint(found: Sequence[int], wanted: Sequence[int]) -> str:
+    """What would make an array of one shape into the other."""
+    if np.prod(found, dtype=object) == np.prod(wanted, dtype=object):
+        return f"the number of elements fits: save it with array.reshape({', '.join(map(str, wanted))})"
+    return "pass an array of that shape, or compile the model for this one with --shape"
+
+
+def compare(found: Array, wanted: Array) -> dict[str, float]:
+    """Largest absolute error, its size relative to the largest reference value, and the relative L2 error."""
+    if not found.size:
+        return {"max_abs": 0.0, "max_rel": 0.0, "l2_rel": 0.0}
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, a - b)  # equal infinities do not differ
+        largest = float(np.abs(error).max())
+        peak, norm = float(np.abs(b).max()), float(np.linalg.norm(b))
+        return {"max_abs": largest, "max_rel": largest / peak if peak else largest,
+                "l2_rel": float(np.linalg.norm(error)) / norm if norm else float(np.linalg.norm(error))}

@@ -1,0 +1,58 @@
+"""FILE arguments: a model, a compiled program or a bundle, told apart by content, never by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openane.errors import FormatError, UnsupportedError
+from openane.formats import detect, load_program
+
+if TYPE_CHECKING:
+    from openane.compiler import Model
+    from openane.graph import Graph
+    from openane.program import Program
+
+
+def container(path: Path) -> str | None:
+    """The program format of a file (`hwx`, `anec`), `bundle` for a bundle, None when it must be a model."""
+    if path.is_dir():
+        return "bundle" if (path / "manifest.json").is_file() and (path / "programs").is_dir() else None
+    try:
+        return detect(path.read_bytes())
+    except FormatError:
+        return None
+
+
+def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) -> Program | Model | Graph:
+    """What the file holds. Errors are those of the format's reader; a missing file is an OSError."""
+    kind = container(path)
+    if kind == "bundle":
+        from openane.compiler import Model
+
+        return Model.load(path)
+    if kind is not None:
+        return load_program(path)
+    from openane.importers import load_graph
+
+    return load_graph(path, shapes)
+
+
+def programs(path: Path) -> list[Program]:
+    """The engine programs in a compiled file or bundle. UnsupportedError for a model, which has none yet."""
+    kind = container(path)
+    if kind is None:
+        raise UnsupportedError(str(path), "this is a model, not a compiled program",
+                               remedy=f"compile it first: ane compile {path} -o {path.stem}.hwx")
+    if kind != "bundle":
+        return [load_program(path)]
+    return [load_program(file) for file in sorted((path / "programs").glob("*.hwx"))]
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`x=1x3x224x224` as name and extents. ValueError, which argparse reports, when it is not of that form."""
+    name, equals, extents = text.rpartition("=")
+    shape = tuple(int(extent) for extent in extents.split("x"))
+    if not equals or not name or min(shape) < 1:
+        raise ValueError(text)
+    return name, shape

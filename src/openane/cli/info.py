@@ -1,0 +1,124 @@
+"""Show what a file contains: container, chip, tasks and buffers of a program; ports and operations of a model."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openane.chips import get_chip
+from openane.cli.files import container, open_file, programs
+from openane.cli.output import as_json, byte_text, plural, shape_text, table
+from openane.errors import ProgramError
+from openane.program import Buffer, Program
+
+if TYPE_CHECKING:
+    from openane.graph import Graph
+
+Document = dict[str, Any]
+
+KINDS = {"hwx": "engine program in an HWX file", "anec": "engine program in an ANEC file", "bundle": "compiled bundle"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's options."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a program (.hwx, .anec), a bundle or a model")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the description."""
+    document = describe_file(options.file)
+    print(as_json(document) if options.json else "\n".join(_text(document)))
+    return 0
+
+
+def describe_file(path: Path) -> Document:
+    """The description of a file as plain data."""
+    kind = container(path)
+    document: Document = {"file": str(path), "kind": kind or "model"}
+    if kind is None:
+        graph = open_file(path)
+        assert not isinstance(graph, Program)
+        return document | describe_graph(graph)  # type: ignore[arg-type]
+    return document | {"programs": [describe_program(program) for program in programs(path)]}
+
+
+def describe_program(program: Program) -> Document:
+    """Chip, origin, tasks, operations, buffers and constants of an engine program."""
+    return {
+        "name": program.name, "chip": program.chip, "origin": program.origin, "tasks": len(program.tasks),
+        "text_bytes": len(program.text()), "constant_bytes": len(program.constants),
+        "operations": _operations(program),
+        "buffers": [_buffer(buffer) for buffer in sorted(program.buffers, key=lambda b: b.slot)],
+    }
+
+
+def describe_graph(graph: Graph) -> Document:
+    """Ports, operations by how often they occur, and bytes of constants of a model."""
+    def port(value: Any) -> Document:
+        return {"name": value.name, "dtype": value.dtype, "shape": list(value.shape)}
+
+    constants = {id(value): value for node in graph.nodes for value in node.values() if value.constant}
+    return {
+        "name": graph.name, "inputs": [port(value) for value in graph.inputs],
+        "outputs": [port(value) for value in graph.outputs],
+        "operations": dict(Counter(node.op for node in graph.nodes).most_common()),
+        "constant_bytes": sum(getattr(value.data, "nbytes", 0) for value in constants.values()),
+    }
+
+
+def _operations(program: Program) -> dict[str, int]:
+    chip = get_chip(program.chip)
+    names: Counter[str] = Counter()
+    for task in program.tasks:
+        try:
+            names[type(chip.operation(task.words)).__name__] += 1
+        except ProgramError:
+            names["not described"] += 1
+    return dict(names.most_common())
+
+
+def _buffer(buffer: Buffer) -> Document:
+    document: Document = {"name": buffer.name, "role": str(buffer.role), "slot": buffer.slot, "bytes": buffer.size}
+    if buffer.layout is not None:
+        layout = buffer.layout
+        document |= {"dtype": str(layout.dtype), "shape": list(layout.shape), "strides": list(layout.strides),
+                     "interleave": layout.interleave}
+    return document
+
+
+def _text(document: Document) -> Iterator[str]:
+    yield f"{document['file']}: {KINDS.get(document['kind'], document['kind'])}"
+    if document["kind"] == "model":
+        yield from _model_text(document)
+    for program in document.get("programs", ()):
+        yield from _program_text(program)
+
+
+def _model_text(document: Document) -> Iterator[str]:
+    yield f"constants   {byte_text(document['constant_bytes'])}"
+    ports = [(role, port["name"], port["dtype"], shape_text(port["shape"]))
+             for role in ("input", "output") for port in document[f"{role}s"]]
+    yield from table(ports)
+    yield f"operations  {_counts(document['operations'])}"
+
+
+def _program_text(program: Document) -> Iterator[str]:
+    yield f"program     {program['name']}"
+    yield f"chip        {program['chip']}"
+    yield from (f"{key:<11} {value}" for key, value in program["origin"].items() if key != "file")
+    yield f"tasks       {program['tasks']} ({_counts(program['operations'])}), {byte_text(program['text_bytes'])}"
+    yield f"constants   {byte_text(program['constant_bytes'])}"
+    if program["buffers"]:
+        yield plural(len(program["buffers"]), "buffer")
+        rows = [(b["role"], b["name"], b["slot"], b["bytes"], b.get("dtype", "-"), shape_text(b.get("shape", "-")),
+                 "/".join(map(str, b.get("strides", "-")))) for b in program["buffers"]]
+        yield from table(rows, heading=("role", "name", "slot", "bytes", "type", "NxCxDxHxW", "strides in bytes"),
+                         indent="  ")
+
+
+def _counts(histogram: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in histogram.items()) or "none"

@@ -1,0 +1,62 @@
+"""How verbs print: aligned tables for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+
+def table(rows: Iterable[Sequence[object]], *, heading: Sequence[str] = (), indent: str = "") -> list[str]:
+    """Lines of a table with aligned columns: numbers to the right, everything else to the left."""
+    cells = [list(row) for row in rows]
+    if not cells:
+        return []
+    columns = list(zip(*cells, strict=True))
+    right = [all(isinstance(cell, int | float) for cell in column) for column in columns]
+    text = [[_cell(cell) for cell in row] for row in cells]
+    if heading:
+        text.insert(0, list(heading))
+    widths = [max(len(row[i]) for row in text) for i in range(len(columns))]
+    return [indent + "  ".join(cell.rjust(width) if to_right else cell.ljust(width)
+                               for cell, width, to_right in zip(row, widths, right, strict=True)).rstrip()
+            for row in text]
+
+
+def as_json(document: object) -> str:
+    """The document as strict JSON; infinities and NaN, which JSON cannot hold, become strings."""
+    return json.dumps(_finite(document), indent=2, allow_nan=False)
+
+
+def shape_text(shape: Iterable[int]) -> str:
+    """`1x3x224x224`; a scalar is `scalar`."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def byte_text(count: int) -> str:
+    """A byte count in the unit that reads best: `640 B`, `16.0 KiB`, `7.8 MiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `3 tasks`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

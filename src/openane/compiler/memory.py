@@ -1,0 +1,118 @@
+"""Storage while a model is lowered: virtual buffers that placement gives addresses, and the constant section."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from openane.engine import Space
+from openane.ops.lowering import ELEMENT, Tensor
+from openane.program import CONSTANT_SLOT, Layout
+
+FIRST_VIRTUAL_SLOT = 1000
+"""Slot numbers from here on are virtual: placement replaces them."""
+ALIGNMENT = 64
+
+
+class Kind(Enum):
+    """What a virtual buffer becomes."""
+
+    SCRATCH = "scratch"
+    L2 = "l2"
+    PORT = "port"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A virtual buffer: bytes, what it becomes, the port's name when it is one."""
+
+    size: int
+    kind: Kind
+    name: str = ""
+
+
+class Blocks:
+    """All virtual buffers of one program, by slot."""
+
+    def __init__(self) -> None:
+        self.table: dict[int, Block] = {}
+
+    def add(self, block: Block) -> int:
+        """Registers a block and returns its virtual slot."""
+        slot = FIRST_VIRTUAL_SLOT + len(self.table)
+        self.table[slot] = block
+        return slot
+
+
+class ConstantPool:
+    """The constant section: pieces at multiples of 64 bytes, equal ones stored once."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._offsets: dict[bytes, int] = {}
+
+    def add(self, piece: bytes) -> int:
+        """Offset of `piece` in the section."""
+        known = self._offsets.get(piece)
+        if known is not None:
+            return known
+        offset = -(-len(self.data) // ALIGNMENT) * ALIGNMENT
+        self.data += bytes(offset - len(self.data)) + piece
+        self._offsets[piece] = offset
+        return offset
+
+    def surface(self, array: np.ndarray) -> Tensor:
+        """Stores an fp16 array with its rows padded to 64 bytes."""
+        with np.errstate(over="ignore"):
+            values = np.asarray(array).astype(np.float16)
+        values = values.reshape(values.shape or (1,))
+        width = values.shape[-1]
+        row = -(-width * ELEMENT // ALIGNMENT) * ALIGNMENT
+        rows = np.zeros((values.size // width, row // ELEMENT), "<f2")
+        rows[:, :width] = values.reshape(-1, width)
+        _, strides = padded(values.shape, ALIGNMENT)
+        return Tensor(CONSTANT_SLOT, self.add(rows.tobytes()), values.shape, strides)
+
+
+def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = None) -> tuple[int, tuple[int, ...]]:
+    """Size and strides of a tensor whose rows are padded to `align` bytes.
+
+    `order` lists dimensions from outermost to the contiguous one; None is row-major. A contiguous dimension of -1
+    (order ends with -1) gives every element a cell of `align` bytes.
+    """
+    order = tuple(range(len(shape))) if order is None else order
+    strides = [0] * len(shape)
+    if order and order[-1] != -1:
+        last = order[-1]
+        strides[last] = ELEMENT
+        step = -(-shape[last] * ELEMENT // align) * align
+        outer = order[:-1]
+    else:
+        step, outer = align, order[:-1]
+    for d in reversed(outer):
+        strides[d] = step
+        step *= shape[d]
+    return step, tuple(strides)
+
+
+def port_layout(shape: tuple[int, ...]) -> Layout:
+    """The surface of a tensor of rank 0 to 5: dimensions right-aligned as N, C, H, W (N, C, D, H, W for rank 5)."""
+    full = surface_shape(shape)
+    return Layout.packed(full)
+
+
+def surface_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int, int]:
+    """A logical shape as N, C, D, H, W."""
+    if len(shape) == 5:
+        return shape  # type: ignore[return-value]
+    n, c, h, w = (1,) * (4 - len(shape)) + shape
+    return n, c, 1, h, w
+
+
+def view(layout: Layout, slot: int, shape: tuple[int, ...]) -> Tensor:
+    """The tensor of logical `shape` that lies in `slot` as `layout` says (same rank rule as surface_shape)."""
+    n, c, d, h, w = layout.strides
+    strides = (n, c, d, h, w) if len(shape) == 5 else (n, c, h, w)[4 - len(shape):]
+    return Tensor(slot, 0, shape or (1,), strides or (0,), Space.MEMORY)

@@ -1,0 +1,107 @@
+"""Where virtual buffers go: one scratch buffer shared by lifetimes, L2 shared by lifetimes, ports to their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from openane.compiler.memory import FIRST_VIRTUAL_SLOT, Block, Kind
+from openane.engine import Access, NeuralOperation, Operation, Space, sources
+from openane.errors import UnsupportedError
+
+SCRATCH_SLOT = 3
+FIRST_PORT_SLOT = 4
+PAGE = 0x4000
+MEMORY_STEP = 64
+L2_STEP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A request for `size` bytes from operation `first` to operation `last`, both included."""
+
+    key: int
+    size: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak."""
+
+    places: Mapping[int, tuple[int, int]]
+    scratch: int
+    l2: int
+
+
+def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int], l2_size: int,
+          labels: Sequence[str]) -> Placement:
+    """Places every virtual buffer `operations` name; `ports` get slots from FIRST_PORT_SLOT on, in order.
+
+    UnsupportedError names the operation at which L2 overflows.
+    """
+    lives = lifetimes(operations)
+    places = {slot: (FIRST_PORT_SLOT + index, 0) for index, slot in enumerate(ports)}
+    scratch = _requests(lives, blocks, Kind.SCRATCH, MEMORY_STEP)
+    offsets, total = allocate(scratch, MEMORY_STEP)
+    places |= {key: (SCRATCH_SLOT, offset) for key, offset in offsets.items()}
+    resident = _requests(lives, blocks, Kind.L2, L2_STEP)
+    l2_offsets, peak = allocate(resident, L2_STEP)
+    if peak > l2_size:
+        worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
+        raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=l2_size,
+                               found=peak)
+    places |= {key: (0, offset) for key, offset in l2_offsets.items()}
+    return Placement(places, -(-total // PAGE) * PAGE, peak)
+
+
+def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
+    """First and last operation that names each virtual slot."""
+    lives: dict[int, tuple[int, int]] = {}
+    for index, operation in enumerate(operations):
+        for access in (*sources(operation), operation.result):
+            if access.slot >= FIRST_VIRTUAL_SLOT:
+                first, _ = lives.get(access.slot, (index, index))
+                lives[access.slot] = first, index
+    return lives
+
+
+def allocate(requests: Iterable[Interval], step: int) -> tuple[dict[int, int], int]:
+    """Offsets (multiples of `step`) such that requests alive at the same time do not overlap, and the bytes used.
+
+    Greedy by size: the largest first, each at the lowest free offset.
+    """
+    placed: list[tuple[Interval, int]] = []
+    offsets: dict[int, int] = {}
+    for request in sorted(requests, key=lambda r: (-r.size, r.first, r.key)):
+        taken = sorted((offset, offset + other.size) for other, offset in placed
+                       if other.first <= request.last and request.first <= other.last)
+        offset = 0
+        for low, high in taken:
+            if offset + request.size <= low:
+                break
+            offset = max(offset, -(-high // step) * step)
+        placed.append((request, offset))
+        offsets[request.key] = offset
+    return offsets, max((offset + request.size for request, offset in placed), default=0)
+
+
+def bind(operation: Operation, places: Mapping[int, tuple[int, int]]) -> Operation:
+    """The operation with real slots and offsets."""
+    def moved(access: Access) -> Access:
+        if access.slot < FIRST_VIRTUAL_SLOT:
+            return access
+        slot, offset = places[access.slot]
+        return replace(access, slot=0 if access.space is Space.L2 else slot, offset=access.offset + offset)
+
+    if isinstance(operation, NeuralOperation):
+        return replace(operation, source=moved(operation.source), result=moved(operation.result))
+    second = None if operation.second is None else moved(operation.second)
+    return replace(operation, first=moved(operation.first), second=second, result=moved(operation.result))
+
+
+def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block], kind: Kind,
+              step: int) -> list[Interval]:
+    return [Interval(slot, -(-blocks[slot].size // step) * step, first, last)
+            for slot, (first, last) in lives.items() if blocks[slot].kind is kind]

@@ -1,0 +1,77 @@
+"""Programs in files: told apart by content when read, by suffix when written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from openane.errors import FormatError, ProgramError
+from openane.formats.anec import is_anec, read_anec, write_anec
+from openane.formats.hwx import MAGIC, read_hwx, write_hwx
+from openane.program import Program
+
+
+def detect(data: bytes) -> str:
+    """`hwx` or `anec`, from the content. FormatError when it is neither."""
+    if data[:4] == MAGIC.to_bytes(4, "little"):
+        return "hwx"
+    if is_anec(data):
+        return "anec"
+    raise FormatError("not a compiled program", offset=0, found=data[:4].hex(" ") or "nothing",
+                      expected="the HWX magic number ce fa ef be, or an ANEC header whose sizes agree with the file's")
+
+
+def load_program(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Program:
+    """The engine program in a file (or in its bytes). FormatError when it cannot be read or breaks its format,
+    ProgramError when its task descriptors are none."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data, name = bytes(source), ""
+    else:
+        name = os.fspath(source)
+        try:
+            data = Path(name).read_bytes()
+        except (OSError, ValueError) as error:
+            raise FormatError(f"{name!r} cannot be read: {error}") from None
+    program = read_hwx(data) if detect(data) == "hwx" else read_anec(data)
+    if name:
+        program.origin["file"] = name
+    return program
+
+
+def save_program(program: Program, path: str | os.PathLike[str], *, layout: str = "macos26",
+                 header: int = 0x1000) -> Path:
+    """Writes `.hwx` (in `layout`) or `.anec` (with `header`), by the path's suffix, and returns the path.
+
+    The file appears complete or not at all. ProgramError when the suffix is neither or the program has no such form.
+    """
+    target = Path(path)
+    if target.suffix == ".hwx":
+        data = write_hwx(program, layout)
+    elif target.suffix == ".anec":
+        data = write_anec(program, header)
+    else:
+        raise ProgramError(f"{target.name!r}: engine programs are written as .hwx or .anec")
+    write_atomically(target, data)
+    return target
+
+
+def write_atomically(target: Path, data: bytes) -> None:
+    """Replaces `target` by `data`, through a temporary file beside it."""
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

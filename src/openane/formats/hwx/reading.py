@@ -1,0 +1,148 @@
+"""Reading HWX: from load commands to a Program.
+
+What a slot is follows from the program descriptor (slot to address) and the segment at that address; nothing is
+assumed about slot numbers. Names come from the buffer-name commands, then from symbols.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openane.chips import KNOWN, get_chip
+from openane.errors import FormatError
+from openane.formats.hwx.descriptors import PROGRAM, TENSOR, ProgramDescriptor, read_program, read_tensor
+from openane.formats.hwx.image import CONSTANT_SECTION, GENERATIONS, MAGIC, TEXT_SECTION, buffer_role
+from openane.formats.hwx.symbols import EXTERNAL_SYMBOL, SECTION_SYMBOL, read_tensors
+from openane.formats.macho import Ident, Library, MachO, Section, Segment, Thread, read_macho, section_data
+from openane.formats.tasks import ADDRESSES, misfit, read_tasks, task_slots, without_stand_in
+from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Layout, Program, Role
+
+
+def read_hwx(data: bytes) -> Program:
+    """The program in an HWX file of any compiler from zin 4 (2020) to zin 9 (macOS 26), or written by openane.
+
+    FormatError names the byte that breaks the format; ProgramError comes from task descriptors that are none.
+    """
+    file = read_macho(data, MAGIC)
+    chip = get_chip(_generation(file))
+    thread = _program_thread(file)
+    descriptor, name = read_program(thread)
+    segment, section = _section(file, *TEXT_SECTION)
+    text = section_data(segment, section)
+    offset = descriptor.first_task - section.address
+    if not 0 <= offset < max(section.size, 1):
+        raise FormatError("the first task lies outside the text", offset=thread.offset + 0x810,
+                          expected=f"0x{section.address:x} to 0x{section.address + section.size:x}",
+                          found=hex(descriptor.first_task))
+    tasks = read_tasks(chip, text, offset, descriptor.first_task_words + 1, descriptor.tasks)
+    slots = task_slots(chip, tasks)
+    buffers = _Buffers(file, thread).read(descriptor, chip.limits.slots)
+    bound = {b.slot for b in buffers} | {TEXT_SLOT, CONSTANT_SLOT}
+    for index, names in enumerate(slots):
+        for slot in (names.reads | names.writes | names.coefficients) - bound:
+            raise FormatError(f"task {index} uses slot {slot}, which points nowhere",
+                              offset=thread.offset + Thread.STATE + 8 * slot, expected="an address", found=0)
+    return Program(chip.name, tasks, without_stand_in(_constants(file), slots), buffers, name, _origin(file))
+
+
+def _generation(file: MachO) -> str:
+    name = GENERATIONS.get(file.header.cpusubtype)
+    if name not in KNOWN:
+        known = ", ".join(f"{n} ({g})" for n, g in GENERATIONS.items() if g in KNOWN)
+        raise FormatError("a generation of the engine openane does not describe", offset=0x08, expected=known,
+                          found=f"{file.header.cpusubtype} ({name or 'unknown'})")
+    return name
+
+
+def _program_thread(file: MachO) -> Thread:
+    threads = [c for c in file.commands if isinstance(c, Thread) and c.flavor == PROGRAM]
+    if len(threads) != 1:
+        raise FormatError("a file holds one program", offset=0x10, expected="one program descriptor (flavor 1)",
+                          found=len(threads))
+    return threads[0]
+
+
+def _section(file: MachO, segment_name: str, section_name: str) -> tuple[Segment, Section]:
+    for segment in file.segments:
+        for section in segment.sections:
+            if (segment.name, section.name) == (segment_name, section_name):
+                return segment, section
+    raise FormatError(f"there is no section {segment_name},{section_name}", offset=0x20)
+
+
+def _constants(file: MachO) -> bytes:
+    try:
+        segment, section = _section(file, *CONSTANT_SECTION)
+    except FormatError:
+        return b""
+    reader = section_data(segment, section)
+    return reader.take(0, len(reader), "the constants")
+
+
+def _origin(file: MachO) -> dict[str, str]:
+    lines = next((c.text.splitlines() for c in file.commands if isinstance(c, Ident)), [])
+    compiler = lines[1].strip() if len(lines) > 1 else "unknown"
+    return {"container": "hwx", "compiler": compiler}
+
+
+class _Buffers:
+    """Finds what is behind the slots of a program descriptor."""
+
+    def __init__(self, file: MachO, thread: Thread) -> None:
+        self._thread = thread
+        self._segments = [(s, role) for s in file.segments if (role := buffer_role(s))]
+        self._names = {s.value: s.name for s in file.symbols
+                       if s.type in (EXTERNAL_SYMBOL, SECTION_SYMBOL) and s.name}
+        self._names |= {c.address: c.name for c in file.commands if isinstance(c, Library)}
+        ports = [read_tensor(c) for c in file.commands if isinstance(c, Thread) and c.flavor == TENSOR]
+        self._layouts = {port.name: port.layout for port in ports}
+        for name, layout in read_tensors(file.symbols).items():
+            known = self._layouts.get(name)
+            interleave = known.interleave if known else layout.interleave
+            self._layouts[name] = replace(layout, interleave=interleave)
+
+    def read(self, descriptor: ProgramDescriptor, limit: int) -> tuple[Buffer, ...]:
+        """A buffer for every slot that points to one."""
+        starts = {address: slot for slot, address in enumerate(descriptor.slots)
+                  if address and slot not in (TEXT_SLOT, CONSTANT_SLOT)}
+        used = sum(1 for address in descriptor.slots[CONSTANT_SLOT + 1:] if address)
+        if used != len(starts) or max(starts.values(), default=0) >= limit:
+            raise self._error(max(starts.values(), default=0), f"different addresses in slots below {limit}", "others")
+        counts = dict.fromkeys(Role, 0)
+        buffers = []
+        for address, slot in starts.items():
+            segment, role = self._at(address, slot)
+            end = segment.sections[0].address + segment.sections[0].size
+            following = [a for a in starts if address < a < end]
+            name = self._names.get(address) or f"{role.value}{counts[role]}"
+            counts[role] += 1
+            size = min([*following, end]) - address
+            buffers.append(Buffer(name, slot, role, size, self._layout(name, size)))
+        self._check_complete(starts)
+        return tuple(buffers)
+
+    def _at(self, address: int, slot: int) -> tuple[Segment, Role]:
+        for segment, role in self._segments:
+            section = segment.sections[0]
+            inside = section.address <= address < section.address + section.size
+            if inside and segment.vmaddr + segment.vmsize <= ADDRESSES:
+                return segment, role
+        raise self._error(slot, "the address of a buffer", hex(address))
+
+    def _layout(self, name: str, size: int) -> Layout | None:
+        layout = self._layouts.get(name)
+        reason = misfit(layout, size) if layout else ""
+        if reason:
+            raise FormatError(f"buffer {name}: {reason}", offset=self._thread.offset)
+        return layout
+
+    def _check_complete(self, starts: dict[int, int]) -> None:
+        for segment, role in self._segments:
+            section = segment.sections[0]
+            if not any(section.address <= a < section.address + section.size for a in starts):
+                raise FormatError(f"no slot points to the {role.value} at 0x{section.address:x}",
+                                  offset=self._thread.offset + Thread.STATE)
+
+    def _error(self, slot: int, expected: str, found: str) -> FormatError:
+        offset = self._thread.offset + Thread.STATE + 8 * slot
+        return FormatError(f"slot {slot} does not point to a buffer", offset=offset, expected=expected, found=found)

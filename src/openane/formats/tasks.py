@@ -1,0 +1,153 @@
+"""What both containers share: the chain of tasks in a text, stand-in constants, and the driver's slot numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+
+from openane.chips import Chip, Slots, get_chip
+from openane.errors import ProgramError
+from openane.formats.reader import Reader
+from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Layout, Program, Role, Task
+
+TILE = 0x4000            # granule of buffers in both containers
+CONSTANT_ALIGNMENT = 16  # the driver looks for constants at the next multiple of this after the text
+STAND_IN = bytes(TILE)   # what a program without constants carries in their place
+ADDRESSES = 1 << 32      # the engine's memory interface has 32-bit addresses
+INTERMEDIATE_SLOTS = (3, 2)
+FIRST_BUFFER_SLOT = 4
+
+
+def read_tasks(chip: Chip, text: Reader, offset: int, words: int, count: int) -> tuple[Task, ...]:
+    """The chain of `count` tasks whose first has `words` words and lies at byte `offset` of the text.
+
+    FormatError when a task leaves the text, when tasks overlap (a cycle does), or when the chain does not end after
+    `count` tasks; ProgramError from the chip when a task is no task.
+    """
+    tasks: list[Task] = []
+    room = len(text)
+    while words:
+        if len(tasks) == count:
+            raise text.error(offset, "the chain of tasks goes on", expected=f"{count} tasks", found="one more")
+        if offset % 4:
+            raise text.error(offset, "a task is not aligned", expected="a multiple of 4", found=hex(offset))
+        task = Task(text.words(offset, words, f"task {len(tasks)}"), offset)
+        room -= task.size
+        if room < 0:
+            raise text.error(offset, "tasks overlap", expected=f"at most {len(text)} bytes of tasks", found="more")
+        tasks.append(task)
+        offset, words = chip.next_task(task.words)
+    if not tasks or len(tasks) != count:
+        raise text.error(offset, "the chain of tasks ends early", expected=f"{max(count, 1)} tasks", found=len(tasks))
+    _check_disjoint(text, tasks)
+    return tuple(tasks)
+
+
+def check_tasks(chip: Chip, tasks: tuple[Task, ...]) -> None:
+    """ProgramError unless the tasks' own links lead from each to the next, so that a file reads back as written."""
+    if not tasks:
+        raise ProgramError("a program has at least one task")
+    end = (0, 0)
+    links = [(t.offset, len(t.words)) for t in tasks[1:]]
+    for index, (task, expected) in enumerate(zip(tasks, [*links, end], strict=True)):
+        found = chip.next_task(task.words)
+        if found != expected:
+            raise ProgramError(f"links to a task of {found[1]} words at 0x{found[0]:x}, but the program continues with "
+                               f"{expected[1]} words at 0x{expected[0]:x}", task=index)
+    for before, after in pairwise(sorted(tasks, key=lambda t: t.offset)):
+        if before.offset + before.size > after.offset:
+            raise ProgramError(f"tasks at 0x{before.offset:x} and 0x{after.offset:x} overlap")
+
+
+def task_slots(chip: Chip, tasks: Iterable[Task]) -> list[Slots]:
+    """The slots each task names."""
+    return [chip.slots(task.words) for task in tasks]
+
+
+def without_stand_in(constants: bytes, slots: Iterable[Slots]) -> bytes:
+    """No constants where a file holds only the zeros that stand in for them: Apple's compiler writes 0x4000 zero bytes
+    for a program whose tasks read none (every file without coefficients in the corpus)."""
+    if constants == STAND_IN and not any(CONSTANT_SLOT in s.reads | s.coefficients for s in slots):
+        return b""
+    return constants
+
+
+def padded_constants(constants: bytes) -> bytes:
+    """Constants as the driver's tools want them: never empty, a multiple of 16 bytes."""
+    if not constants:
+        return STAND_IN
+    return constants + bytes(-len(constants) % CONSTANT_ALIGNMENT)
+
+
+def check_buffers(program: Program) -> None:
+    """ProgramError unless every buffer has a size, a slot beyond text and constants, and a layout that fits it."""
+    for buffer in program.buffers:
+        if buffer.slot in (TEXT_SLOT, CONSTANT_SLOT) or not 0 <= buffer.slot < get_chip(program.chip).limits.slots:
+            raise ProgramError(f"buffer {buffer.name!r} is bound to slot {buffer.slot}; text is slot {TEXT_SLOT}, "
+                               f"constants are slot {CONSTANT_SLOT}, buffers have the others")
+        if not 0 < buffer.size < ADDRESSES:
+            raise ProgramError(f"buffer {buffer.name!r} has {buffer.size} bytes; 1 to 2^32 - 1 can be written")
+        if buffer.layout is not None and misfit(buffer.layout, buffer.size):
+            raise ProgramError(f"buffer {buffer.name!r}: {misfit(buffer.layout, buffer.size)}")
+
+
+def misfit(layout: Layout, size: int) -> str:
+    """Why a tensor of this layout cannot lie in a buffer of `size` bytes; empty when it can."""
+    if min(layout.shape) < 1 or min(layout.strides) < 0 or layout.interleave < 1:
+        return f"extents and strides must be positive, not {layout.shape}, {layout.strides}"
+    n, c, d, h, w = layout.shape
+    elements = n * c * d * h * w * layout.dtype.size
+    if max(elements, layout.size) > size:
+        return f"a tensor of {max(elements, layout.size)} bytes does not fit its {size} bytes"
+    return ""
+
+
+def for_driver(program: Program) -> Program:
+    """The program as the Linux driver's tools expect it: tasks with the full kernel-DMA record, outputs from slot 4 on
+    and inputs behind them, scratch in slot 3 (then 2). ProgramError when a buffer has no place in that scheme."""
+    check_tasks(get_chip(program.chip), program.tasks)
+    check_buffers(program)
+    for state in program.with_role(Role.STATE):
+        raise ProgramError(f"buffer {state.name!r} is a state; the driver's tools know inputs, outputs and scratch")
+    scratch = program.with_role(Role.SCRATCH)
+    if len(scratch) > len(INTERMEDIATE_SLOTS):
+        raise ProgramError(f"{len(scratch)} scratch buffers; the driver's tools have {len(INTERMEDIATE_SLOTS)} slots")
+    ports = (*program.outputs, *program.inputs)
+    numbers = {TEXT_SLOT: TEXT_SLOT, CONSTANT_SLOT: CONSTANT_SLOT}
+    # A scratch buffer that already has one of the two slots keeps it.
+    free = [s for s in INTERMEDIATE_SLOTS if s not in [b.slot for b in scratch]]
+    numbers |= {b.slot: b.slot if b.slot in INTERMEDIATE_SLOTS else free.pop(0) for b in scratch}
+    numbers |= {b.slot: FIRST_BUFFER_SLOT + i for i, b in enumerate(ports)}
+    slots = get_chip(program.chip).limits.slots
+    if FIRST_BUFFER_SLOT + len(ports) > slots:
+        raise ProgramError(f"{len(ports)} inputs and outputs; {slots - FIRST_BUFFER_SLOT} slots can hold them")
+    emitted = get_chip(program.chip).relayout([t.words for t in program.tasks], "compat", numbers)
+    buffers = tuple(replace(b, slot=numbers[b.slot]) for b in (*scratch, *ports))
+    return replace(program, tasks=tuple(Task(tuple(e.words), e.offset) for e in emitted),
+                   buffers=tuple(sorted(buffers, key=lambda b: b.slot)))
+
+
+def dense_layout(buffer: Buffer) -> Layout:
+    """The buffer's layout, when N, C, H, W, a row and a plane stride state all of it, which is all that the driver's
+    tools can say. ProgramError otherwise."""
+    layout = buffer.layout
+    if layout is None:
+        raise ProgramError(f"buffer {buffer.name!r} has no layout; the driver's tools need its shape and strides")
+    if layout != nchw_layout(layout.shape[0], layout.shape[1], layout.shape[3], layout.shape[4], layout.strides[1],
+                             layout.strides[3]):
+        raise ProgramError(f"buffer {buffer.name!r}: the driver's tools take fp16 N, C, H, W tensors with channels "
+                           f"behind one another, not {layout}")
+    return layout
+
+
+def nchw_layout(n: int, c: int, h: int, w: int, plane: int, row: int) -> Layout:
+    """A surface of two-byte elements with planes `plane` bytes and rows `row` bytes apart."""
+    return Layout((n, c, 1, h, w), (c * plane, plane, c * plane, row, 2))
+
+
+def _check_disjoint(text: Reader, tasks: list[Task]) -> None:
+    for before, after in pairwise(sorted(tasks, key=lambda t: t.offset)):
+        if before.offset + before.size > after.offset:
+            raise text.error(after.offset, "tasks overlap", expected=f"0x{before.offset + before.size:x} or later",
+                             found=hex(after.offset))

@@ -1,0 +1,90 @@
+"""MIL programs on disk: the text, the weight files beside it, and a check against what each operation states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from openane.errors import FormatError, GraphError, UnsupportedError
+from openane.formats.blob import read_blob
+from openane.graph import Graph, Node
+from openane.graph.mil import Blobs, parse_mil
+from openane.ops import get_op
+from openane.ops.operands import result_types
+
+MODEL_PATH = "@model_path/"
+"""How MIL text names the folder the program lies in."""
+
+
+def load_mil(source: str | Path, weights: str | Path | None = None, function: str = "main") -> Graph:
+    """The graph of a MIL program: `source` is a file, or the text itself (a str with a line break or a bracket).
+
+    Weight files are looked for in folder `weights` (by default the one the program lies in), first under the path the
+    text gives, then under its last component. Every node whose operation is known is checked: its operands must fit
+    and give the types the text declares. FormatError, GraphError, UnsupportedError.
+    """
+    if isinstance(source, str) and any(character in source for character in "\n{("):
+        text, folder = source, Path(weights) if weights is not None else None
+    else:
+        text = _read_text(Path(source))
+        folder = Path(weights) if weights is not None else Path(source).parent
+    graph = parse_mil(text, None if folder is None else weight_files(folder), function)
+    check_types(graph.nodes)
+    return graph
+
+
+def weight_files(folder: Path) -> Blobs:
+    """Blobs of the weight files in `folder`; each file is read once. FormatError for paths that leave the folder and
+    for files that cannot be read."""
+    files: dict[str, bytes] = {}
+
+    def find(path: str, offset: int) -> tuple[str, memoryview]:
+        if path not in files:
+            files[path] = _read_weights(folder, path)
+        return read_blob(files[path], offset)
+
+    return find
+
+
+def _read_weights(folder: Path, path: str) -> bytes:
+    relative = PurePosixPath(path.removeprefix(MODEL_PATH))
+    if relative.is_absolute() or ".." in relative.parts or not relative.name or "\0" in path:
+        raise FormatError("weight file outside the model's folder", expected=f"{MODEL_PATH}NAME", found=path)
+    candidates = [folder / relative, folder / relative.name]
+    try:
+        chosen = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if chosen is None:
+            raise FormatError(f"weight file {path!r} is missing", expected=str(candidates[0]), found="nothing")
+        return chosen.read_bytes()
+    except OSError as error:
+        raise FormatError(f"weight file {path!r} cannot be read: {error.strerror or error}") from None
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise FormatError("MIL text is not UTF-8", offset=error.start, expected="UTF-8", found=error.reason) from None
+
+
+def check_types(nodes: Iterable[Node]) -> None:
+    """GraphError for the first node of a known operation whose operands do not fit, or that declares other result
+    types than they give. Operations nobody here describes are left to the compiler to refuse."""
+    for node in nodes:
+        try:
+            op = get_op(node.op)
+        except UnsupportedError:
+            continue
+        try:
+            found = result_types(op, node.operands)
+        except GraphError as error:
+            raise GraphError(f"{node.label}: {str(error).removeprefix(f'{node.op}: ')}") from None
+        declared = tuple(value.type for value in node.outputs)
+        if found != declared:
+            raise GraphError(f"{node.label}: declares {_list(declared)}, its operands give {_list(found)}")
+
+
+def _list(types: Iterable[object]) -> str:
+    return ", ".join(map(str, types)) or "nothing"

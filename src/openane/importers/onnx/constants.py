@@ -1,0 +1,61 @@
+"""Constants of an ONNX model in the engine's dtypes: floating point in fp16, integers in int32."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Value
+from openane.ops.build import GraphBuilder
+
+LARGEST_HALF = 65504.0
+
+
+class Constants:
+    """Converts arrays once and remembers the values made from them, so that shared weights stay shared."""
+
+    def __init__(self, builder: GraphBuilder, reserved: frozenset[str], saturate: bool) -> None:
+        self._builder, self._reserved, self._saturate = builder, reserved, saturate
+        self._values: dict[int, tuple[np.ndarray, Value]] = {}  # by id; the array is kept so that the id stays its own
+
+    def value(self, array: np.ndarray, name: str) -> Value:
+        """The constant value of `array`, called `name` unless an output has that name."""
+        known = self._values.get(id(array))
+        if known is None:
+            converted = self.converted(array, name)
+            label = f"{name}.constant" if name in self._reserved else name
+            known = self._values[id(array)] = array, self._builder.constant(converted, label)
+        return known[1]
+
+    def converted(self, array: np.ndarray, name: str) -> np.ndarray:
+        """`array` in the engine's dtype: fp16, int32 or bool. GraphError when a value does not fit."""
+        if array.dtype.kind == "f":
+            return self.half(array, name)
+        if array.dtype.kind in "iu":
+            limits = np.iinfo(np.int32)
+            if array.size and not (limits.min <= array.min() and array.max() <= limits.max):
+                raise GraphError(f"constant {name!r} holds integers outside int32: {array.min()}..{array.max()}")
+            return array.astype(np.int32, copy=False)
+        if array.dtype.kind == "b":
+            return array
+        raise UnsupportedError(f"constant {name!r}", "elements must be numbers", found=array.dtype)
+
+    def half(self, array: np.ndarray, name: str) -> np.ndarray:
+        """`array` in fp16. GraphError naming the constant when a finite value becomes infinite; when saturating, such
+        values become the largest finite one and a RuntimeWarning says so."""
+        with np.errstate(over="ignore"):
+            result = array.astype(np.float16)
+        if array.dtype == np.float16 or np.isfinite(result).all():
+            return result
+        lost = np.isinf(result) & np.isfinite(array)
+        if not lost.any():
+            return result
+        worst = float(np.abs(array[lost]).max())
+        message = (f"constant {name!r} does not fit fp16: its largest magnitude is {worst:.6g}, the limit is "
+                   f"{LARGEST_HALF:g} ({int(lost.sum())} of {array.size} values)")
+        if not self._saturate:
+            raise GraphError(f"{message}; rescale the model, or import it with saturate=True to clamp them")
+        warnings.warn(f"{message}; clamped", RuntimeWarning, stacklevel=2)
+        return np.where(lost, np.sign(array) * LARGEST_HALF, result).astype(np.float16)

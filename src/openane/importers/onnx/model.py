@@ -1,0 +1,104 @@
+"""ONNX files: the protobuf read with the onnx package, tensors and attributes as numpy and Python values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openane.errors import FormatError, GraphError, UnsupportedError
+
+Proto = Any
+"""A protobuf message of the onnx package, which states no types."""
+
+
+def package() -> Any:
+    """The onnx package. UnsupportedError with the pip line where it is missing."""
+    try:
+        import onnx
+        import onnx.external_data_helper
+        import onnx.numpy_helper
+    except ImportError:
+        raise UnsupportedError("ONNX import", "needs the onnx package",
+                               remedy='pip install "openane[onnx]"') from None
+    return onnx
+
+
+def read_model(source: str | Path | bytes | Proto) -> Proto:
+    """The ModelProto of a file, of its bytes, or itself. FormatError when it is none; weights kept beside a file are
+    read too."""
+    onnx = package()
+    if isinstance(source, onnx.ModelProto):
+        return source
+    folder = None if isinstance(source, bytes) else Path(source).parent
+    data = source if isinstance(source, bytes) else _read_bytes(Path(source))
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as error:  # the protobuf runtime's own kinds
+        raise FormatError(f"not an ONNX model: {error}") from None
+    if not model.HasField("graph"):
+        raise FormatError("not an ONNX model", expected="a ModelProto with a graph", found=f"{len(data)} bytes without")
+    if folder is not None:
+        _load_external(onnx, model, folder)
+    return model
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _load_external(onnx: Any, model: Proto, folder: Path) -> None:
+    if not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
+        return
+    try:
+        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
+    except Exception as error:  # missing files, paths outside the folder, ranges outside the file
+        raise FormatError(f"weights kept beside the model cannot be read: {error}") from None
+
+
+def tensor_array(tensor: Proto, label: str) -> np.ndarray:
+    """A TensorProto as an array, bf16 as float32. FormatError when its data does not fill its shape."""
+    onnx = package()
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise FormatError(f"{label}: weights are kept in another file", expected="a path to the model, not its bytes",
+                          found=", ".join(entry.value for entry in tensor.external_data if entry.key == "location"))
+    shape = tuple(tensor.dims)
+    try:
+        array = np.asarray(onnx.numpy_helper.to_array(tensor))
+    except Exception as error:  # onnx raises several kinds for malformed tensors
+        raise FormatError(f"{label}: malformed tensor: {error}") from None
+    if array.shape != shape:
+        raise FormatError(f"{label}: malformed tensor", expected=f"shape {list(shape)}", found=list(array.shape))
+    if array.dtype.kind not in "fiub":
+        if tensor.data_type == onnx.TensorProto.BFLOAT16:
+            return array.astype(np.float32)
+        raise UnsupportedError(label, "tensor elements must be numbers numpy has", found=f"type {tensor.data_type}",
+                               remedy="dequantise the model, or cast the tensor to fp32")
+    return array
+
+
+def attribute_values(node: Proto, label: str) -> dict[str, Any]:
+    """Attributes of a node by name: int, float, bytes, tuples of them, arrays for tensors."""
+    onnx = package()
+    kinds = onnx.AttributeProto
+    plain = {kinds.INT: "i", kinds.FLOAT: "f", kinds.STRING: "s"}
+    lists = {kinds.INTS: "ints", kinds.FLOATS: "floats", kinds.STRINGS: "strings"}
+    table: dict[str, Any] = {}
+    for attribute in node.attribute:
+        if attribute.type in plain:
+            table[attribute.name] = getattr(attribute, plain[attribute.type])
+        elif attribute.type in lists:
+            table[attribute.name] = tuple(getattr(attribute, lists[attribute.type]))
+        elif attribute.type == kinds.TENSOR:
+            table[attribute.name] = tensor_array(attribute.t, f"{label}, attribute {attribute.name!r}")
+        elif attribute.type in (kinds.GRAPH, kinds.GRAPHS):
+            raise UnsupportedError(label, "nested graphs are not supported: the engine has no control flow",
+                                   found=f"attribute {attribute.name!r}",
+                                   remedy="export without If and Loop, or fold them with a model simplifier")
+        else:
+            raise GraphError(f"{label}: attribute {attribute.name!r} has no readable type ({attribute.type})")
+    return table

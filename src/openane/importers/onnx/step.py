@@ -1,0 +1,149 @@
+"""One ONNX node while it is imported: typed access to its attributes and inputs, and nodes to put in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Value
+from openane.importers.onnx.constants import Constants
+from openane.ops.build import GraphBuilder
+
+Operand = Value | np.ndarray
+"""What an ONNX tensor is during import: a value of the graph, or an array known already, in the model's dtype."""
+
+Result = Operand | tuple[Operand, ...]
+Handler = Callable[["Step"], Result]
+
+
+@dataclass(slots=True)
+class Step:
+    """An ONNX node. `inputs` are resolved operands, None where an optional one is left out; `name` is the name its
+    result takes in the graph."""
+
+    op: str
+    label: str
+    name: str
+    version: int
+    attributes: Mapping[str, Any]
+    inputs: Sequence[Operand | None]
+    input_names: Sequence[str]
+    outputs: Sequence[str]
+    builder: GraphBuilder
+    constants: Constants
+
+    # Inputs
+
+    def has(self, index: int) -> bool:
+        """Whether input `index` is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def operand(self, index: int) -> Operand:
+        """Input `index`, computed or constant. GraphError when it is left out."""
+        operand = self.inputs[index] if index < len(self.inputs) else None
+        if operand is None:
+            raise GraphError(f"{self.label}: input {index} is missing")
+        return operand
+
+    def value(self, index: int) -> Value:
+        """Input `index` as a value of the graph; constants are converted to the engine's dtypes."""
+        operand = self.operand(index)
+        return self.constants.value(operand, self.input_names[index]) if isinstance(operand, np.ndarray) else operand
+
+    def array(self, index: int, what: str) -> np.ndarray:
+        """Input `index` as an array. UnsupportedError when it is computed at run time."""
+        operand = self.operand(index)
+        if isinstance(operand, Value):
+            raise UnsupportedError(self.label, f"{what} must be a constant", found=f"{operand.name!r}, computed",
+                                   remedy="export with constant folding, or simplify the model first (onnxsim)")
+        return operand
+
+    def integers_in(self, index: int, what: str) -> tuple[int, ...]:
+        """Input `index`, a constant vector of integers."""
+        array = self.array(index, what)
+        if array.dtype.kind not in "iu" or array.ndim > 1:
+            raise GraphError(f"{self.label}: {what} must be a vector of integers, found {array.dtype} "
+                             f"{list(array.shape)}")
+        return tuple(int(number) for number in array.reshape(-1))
+
+    def number_in(self, index: int, what: str) -> float:
+        """Input `index`, a constant number."""
+        array = self.array(index, what)
+        if array.size != 1 or array.dtype.kind not in "iuf":
+            raise GraphError(f"{self.label}: {what} must be one number, found {array.dtype} {list(array.shape)}")
+        return float(array.reshape(()))
+
+    def half(self, array: np.ndarray, index: int) -> np.ndarray:
+        """An array made from input `index`, in fp16. GraphError naming the input when a value is too large for it."""
+        return self.constants.half(array, self.input_names[index])
+
+    # Attributes
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        return int(self._attribute(name, default, int, "an integer"))
+
+    def number(self, name: str, default: float) -> float:
+        """A floating-point attribute."""
+        return float(self._attribute(name, default, (int, float), "a number"))
+
+    def text(self, name: str, default: str) -> str:
+        """A string attribute."""
+        value = self._attribute(name, default, (bytes, str), "a string")
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+    def integers(self, name: str, default: Sequence[int] | None = None, count: int | None = None) -> tuple[int, ...]:
+        """A vector of integers, `count` of them. GraphError when it is missing and has no default."""
+        values = self.attributes.get(name, default)
+        if values is None:
+            raise GraphError(f"{self.label}: attribute {name!r} is missing")
+        if isinstance(values, bytes | str | int | float) or not all(isinstance(each, int) for each in values):
+            raise GraphError(f"{self.label}: attribute {name!r} must be a vector of integers, found {values!r:.60}")
+        if count is not None and len(values) != count:
+            raise GraphError(f"{self.label}: attribute {name!r} must hold {count} integers, found {len(values)}")
+        return tuple(values)
+
+    def _attribute(self, name: str, default: Any, kinds: Any, what: str) -> Any:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, kinds):
+            raise GraphError(f"{self.label}: attribute {name!r} must be {what}, found {value!r:.60}")
+        return value
+
+    # Results
+
+    def add(self, op: str, *, part: str = "", **operands: Any) -> Value:
+        """A node of the graph in place of this one; `part` names an intermediate result of several nodes."""
+        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
+        if not isinstance(result, Value):
+            raise GraphError(f"{self.label}: {op} has {len(result)} results")
+        return result
+
+    def only_output(self, what: str) -> None:
+        """UnsupportedError when more than the first output is used."""
+        extra = [name for name in self.outputs[1:] if name]
+        if extra:
+            raise UnsupportedError(self.label, f"its {what} cannot be computed", found=f"output {extra[0]!r}",
+                                   remedy="export the model for inference, or leave the output unused")
+
+    def refuse(self, attribute: str, found: object, nearest: str) -> UnsupportedError:
+        """The error for an attribute value that is not supported; `nearest` says what would work."""
+        return UnsupportedError(self.label, f"attribute {attribute!r} has an unsupported value", found=found,
+                                remedy=nearest)
+
+
+def axis_of(step: Step, axis: int, rank: int, *, end: bool = False) -> int:
+    """An axis counted from the front; `end` allows `rank` itself. GraphError when it is out of range."""
+    if not -rank <= axis < rank + end:
+        raise GraphError(f"{step.label}: axis must be in {-rank}..{rank - 1 + end}, found {axis}")
+    return axis + rank if axis < 0 else axis
+
+
+def axes_of(step: Step, index: int, since: int) -> tuple[int, ...] | None:
+    """Axes of a node that takes them as attribute `axes` before opset `since` and as input `index` from it on."""
+    if step.version >= since:
+        return step.integers_in(index, "axes") if step.has(index) else None
+    return step.integers("axes") if "axes" in step.attributes else None

@@ -1,0 +1,60 @@
+"""MIL operations, one module each; see spec.
+
+Modules that export `OPS` describe operations; the others are what these share. Adding an operation is adding a module.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Node
+from openane.ops.operands import Arguments, result_types
+from openane.ops.spec import REQUIRED, Op, Parameter, Rule
+
+Registry = MappingProxyType[str, Op]
+
+
+def get_op(name: str) -> Op:
+    """The operation MIL calls `name`. UnsupportedError names the nearest known ones."""
+    known = all_ops()
+    if name not in known:
+        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        raise UnsupportedError(name, "this operation is not described",
+                               remedy=f"nearest known: {', '.join(near)}" if near else f"known: {', '.join(known)}")
+    return known[name]
+
+
+@cache
+def all_ops() -> Registry:
+    """Every described operation by name, in alphabetical order."""
+    found: list[Op] = []
+    for module in sorted(info.name for info in iter_modules(__path__)):
+        found.extend(getattr(import_module(f"{__name__}.{module}"), "OPS", ()))
+    return register(found)
+
+
+def register(ops: list[Op]) -> Registry:
+    """A table by name. GraphError when two operations share one, or an operation repeats a parameter."""
+    table: dict[str, Op] = {}
+    for op in sorted(ops, key=lambda op: op.name):
+        if op.name in table:
+            raise GraphError(f"{op.name}: described twice")
+        names = [parameter.name for parameter in op.parameters]
+        if len(set(names)) != len(names):
+            raise GraphError(f"{op.name}: a parameter is listed twice ({', '.join(names)})")
+        table[op.name] = op
+    return MappingProxyType(table)
+
+
+def arguments(node: Node) -> Arguments:
+    """A node's operands, read by name with defaults resolved. UnsupportedError for an unknown operation."""
+    return Arguments(node.op, get_op(node.op).parameters, node.operands)
+
+
+__all__ = ["REQUIRED", "Arguments", "Op", "Parameter", "Registry", "Rule", "all_ops", "arguments", "get_op", "register",
+           "result_types"]

@@ -1,0 +1,79 @@
+"""batch_norm: (x - mean) / sqrt(variance + epsilon) * gamma + beta per channel of x [N, C, *spatial]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.graph import Node, Operand, TensorType
+from openane.ops.conv import as_planes
+from openane.ops.lowering import Lowering, Tensor
+from openane.ops.operands import Arguments
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+
+PARAMETERS = (
+    Parameter("x"), Parameter("mean", const=True), Parameter("variance", const=True),
+    Parameter("gamma", const=True, default=None), Parameter("beta", const=True, default=None),
+    Parameter("epsilon", const=True, default=1e-5),
+)
+
+
+def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
+    arguments = Arguments("batch_norm", PARAMETERS, operands)
+    x = arguments.tensor("x", ranks=(3, 5))
+    for name in ("mean", "variance", "gamma", "beta"):
+        arguments.like(name, x, (x.shape[1],))
+    arguments.number("epsilon")
+    return (x.type,)
+
+
+def gain_and_offset(*, mean: np.ndarray, variance: np.ndarray, gamma: np.ndarray | None, beta: np.ndarray | None,
+                    epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Per-channel float64 (gain, offset) with batch_norm(x) = x * gain + offset, for folding into a convolution."""
+    gain = 1 / np.sqrt(variance.astype(np.float64) + epsilon) * (1 if gamma is None else gamma)
+    return gain, (0 if beta is None else beta) - mean * gain
+
+
+def _reference(*, x: np.ndarray, mean: np.ndarray, variance: np.ndarray, gamma: np.ndarray | None,
+               beta: np.ndarray | None, epsilon: np.ndarray) -> tuple[np.ndarray, ...]:
+    gain, offset = gain_and_offset(mean=mean, variance=variance, gamma=gamma, beta=beta, epsilon=float(epsilon))
+    shape = (-1, *(1,) * (x.ndim - 2))
+    return ((x * gain.reshape(shape) + offset.reshape(shape)).astype(np.float32),)
+
+
+def constants(node: Node) -> tuple[np.ndarray, np.ndarray]:
+    """Per-channel float64 (gain, offset) of a batch_norm node."""
+    arguments = Arguments("batch_norm", PARAMETERS, node.operands)
+    given = {name: arguments.constant(name) for name in ("mean", "variance", "gamma", "beta")}
+    arrays = {name: data if isinstance(data, np.ndarray) else None for name, data in given.items()}
+    return gain_and_offset(epsilon=arguments.number("epsilon"), **arrays)  # type: ignore[arg-type]
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    """A depthwise 1x1 convolution with bias."""
+    gain, offset = constants(node)
+    channels = len(gain)
+    value, post, table = lowering.followers(node)
+    source, result = _planes(lowering.read(node["x"]), lowering), lowering.result(value)
+    target = result.reshape(source.shape) or lowering.scratch(source.shape)
+    lowering.convolution(target, source, gain.reshape(channels, 1, 1, 1), offset, groups=channels, post=post,
+                         table=table)
+    if target.slot != result.slot:
+        lowering.reshape(target, result)
+
+
+def _planes(tensor: Tensor, lowering: Lowering) -> Tensor:
+    """[N, C, *spatial] as [N, C, H, W]."""
+    if tensor.rank < 5:
+        return as_planes(tensor)
+    n, c, d, h, w = tensor.shape
+    seen = tensor.reshape((n, c, d * h, w))
+    if seen is None:
+        seen = lowering.scratch((n, c, d * h, w))
+        lowering.reshape(tensor, seen)
+    return seen
+
+
+OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

@@ -1,0 +1,182 @@
+"""Builds graphs node by node: operands checked, defaults filled in, result types inferred, names made unique."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from openane.errors import GraphError
+from openane.graph import Graph, Node, Operand, TensorType, Value, mil_type, numpy_type
+from openane.ops import get_op
+from openane.ops.operands import MAXIMUM_ELEMENTS, default_data, element_type, refusal, result_types
+from openane.ops.spec import REQUIRED, Op, Parameter
+
+Given = Any
+"""An operand as a caller states it: a Value, a tuple of them, or Python and numpy data that become a constant."""
+
+
+class GraphBuilder:
+    """Collects inputs and nodes; `finish` gives the graph.
+
+        builder = GraphBuilder()
+        x = builder.input("x", "fp16", (1, 3, 32, 32))
+        y = builder.add("relu", x=x)
+        graph = builder.finish({"y": y})
+    """
+
+    def __init__(self, name: str = "main", metadata: Mapping[str, str] | None = None) -> None:
+        self.name, self.metadata = name, dict(metadata or {})
+        self._inputs: list[Value] = []
+        self._nodes: list[Node] = []
+        self._names: set[str] = set()
+        self._repeats: dict[str, int] = {}
+
+    def input(self, name: str, dtype: str, shape: Iterable[int]) -> Value:
+        """A new function input. GraphError when the name is taken or the type is not a static tensor."""
+        extents = tuple(shape)
+        numpy_type(dtype)
+        type_ = TensorType(dtype, extents)
+        if not all(isinstance(extent, int | np.integer) and extent > 0 for extent in extents):
+            raise GraphError(f"input {name!r}: every dimension must be a positive number; found {list(extents)}")
+        if type_.elements > MAXIMUM_ELEMENTS:
+            raise GraphError(f"input {name!r}: must hold at most {MAXIMUM_ELEMENTS} elements; found {type_}")
+        if name in self._names:
+            raise GraphError(f"input {name!r}: the name is taken")
+        value = Value(self._unique(name), TensorType(dtype, tuple(int(extent) for extent in extents)))
+        self._inputs.append(value)
+        return value
+
+    def constant(self, data: Given, name: str | None = None) -> Value:
+        """A constant: a str, or an array as it is; Python numbers become fp32, int32 or bool."""
+        return _constant(data if isinstance(data, str) else _plain_array(data), self._unique(name or "const"))
+
+    def add(self, op_name: str, name: str | None = None, source: str = "",
+            **operands: Given) -> Value | tuple[Value, ...]:
+        """A new node; its result, or a tuple when there are several.
+
+        `name` names node and result (made unique), `source` says where the node came from. Data becomes constants of
+        the type the parameter asks for; `None` leaves an operand out. UnsupportedError for an unknown operation,
+        GraphError naming operation and operand when one is unknown, missing or does not fit.
+        """
+        op = get_op(op_name)
+        base = self._unique(name or op_name)
+        given = {key: value for key, value in operands.items() if value is not None}
+        try:
+            values = self._operands(op, base, given)
+            types = result_types(op, values)
+        except GraphError as error:
+            label = Node(op_name, {}, (), name or "", source).label
+            raise GraphError(f"{label}: {str(error).removeprefix(f'{op_name}: ')}") from None
+        outputs = tuple(Value(base if i == 0 else self._unique(f"{base}_{i}"), t) for i, t in enumerate(types))
+        self._nodes.append(Node(op_name, values, outputs, base, source))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def single(self, op_name: str, name: str | None = None, source: str = "", **operands: Given) -> Value:
+        """As `add`, for operations with one result. GraphError when there are several."""
+        result = self.add(op_name, name, source, **operands)
+        if isinstance(result, tuple):
+            raise GraphError(f"{op_name} has {len(result)} results; take them from add")
+        return result
+
+    def finish(self, outputs: Mapping[str, Value] | Iterable[Value]) -> Graph:
+        """The verified graph. A mapping names the outputs; a value called otherwise is passed through an identity of
+        that name. GraphError when the structure is wrong or a name is taken."""
+        values = self._named(outputs) if isinstance(outputs, Mapping) else tuple(outputs)
+        graph = Graph(tuple(self._inputs), tuple(self._nodes), values, self.name, self.metadata)
+        graph.verify()
+        return graph
+
+    def _named(self, outputs: Mapping[str, Value]) -> tuple[Value, ...]:
+        results = []
+        for name, value in outputs.items():
+            if value.name != name:
+                if name in self._names:
+                    raise GraphError(f"output {name!r}: the name is taken")
+                value = self.single("identity", name, x=value)
+            results.append(value)
+        return tuple(results)
+
+    def _operands(self, op: Op, base: str, given: Mapping[str, Given]) -> dict[str, Operand]:
+        parameters = {parameter.name: parameter for parameter in op.parameters}
+        unknown = next((key for key in given if key not in parameters), None)
+        if unknown is not None:
+            raise refusal(op.name, unknown, f"is not one it takes ({', '.join(parameters)})")
+        dtype = element_type(parameters, {key: _values_only(value) for key, value in given.items()})
+        operands: dict[str, Operand] = {}
+        for key, parameter in parameters.items():
+            if key in given:
+                operands[key] = self._operand(op, base, parameter, given[key], dtype)
+            elif parameter.default is not None and parameter.default is not REQUIRED:
+                data = default_data(op.name, parameter, dtype)
+                operands[key] = _constant(data, self._unique(f"{base}_{key}"))
+        return operands
+
+    def _operand(self, op: Op, base: str, parameter: Parameter, given: Given, dtype: str | None) -> Operand:
+        if isinstance(given, Value):
+            return (given,) if parameter.variadic else given
+        if isinstance(given, tuple | list) and (parameter.variadic or any(isinstance(item, Value) for item in given)):
+            return tuple(item if isinstance(item, Value) else self._data(op, base, parameter, item, dtype)
+                         for item in given)
+        return self._data(op, base, parameter, given, dtype)
+
+    def _data(self, op: Op, base: str, parameter: Parameter, given: Given, dtype: str | None) -> Value:
+        data = given if isinstance(given, str) else convert(op.name, parameter, given, dtype)
+        return _constant(data, self._unique(f"{base}_{parameter.name}"))
+
+    def _unique(self, base: str) -> str:
+        name, count = base, self._repeats.get(base, 0)
+        while name in self._names:
+            count += 1
+            name = f"{base}_{count}"
+        self._repeats[base] = count
+        self._names.add(name)
+        return name
+
+
+def convert(op: str, parameter: Parameter, given: Given, dtype: str | None) -> np.ndarray:
+    """Data as the constant array `parameter` asks for; "tensor" parameters take element type `dtype`.
+
+    GraphError when a number does not survive: fractions or large values where integers are asked for.
+    """
+    array = _plain_array(given)
+    if array.dtype.kind not in "fiub":
+        raise refusal(op, parameter.name, "must be numbers", f"numpy type {array.dtype}")
+    alone = {"float64": "fp32", "int64": "int32"}.get(array.dtype.name)
+    wanted = parameter.kind if parameter.kind != "tensor" else dtype or alone
+    if wanted == "string":
+        raise refusal(op, parameter.name, "must be a string", array.dtype)
+    if wanted is None or array.dtype == numpy_type(wanted):
+        return array
+    with np.errstate(all="ignore"):
+        result = array.astype(numpy_type(wanted))
+    exact = wanted.startswith("fp") or np.array_equal(result, array)
+    if not exact or (wanted == "bool") != (array.dtype == np.bool_):
+        raise refusal(op, parameter.name, f"must hold {wanted} values", f"{array.dtype} {array.flat[:8].tolist()}")
+    return result
+
+
+def _plain_array(data: Given) -> np.ndarray:
+    """Data as an array; Python numbers (not numpy's) become fp32 and int32."""
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise GraphError(f"constant data is not an array: {error}") from None
+    if isinstance(data, np.ndarray | np.generic):
+        return array
+    with np.errstate(all="ignore"):
+        narrow = array.astype({"f": np.float32, "i": np.int32}.get(array.dtype.kind, array.dtype))
+    return narrow if array.dtype.kind == "f" or np.array_equal(narrow, array) else array
+
+
+def _constant(data: np.ndarray | str | None, name: str) -> Value:
+    if isinstance(data, np.ndarray):
+        return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
+    return Value(name, TensorType("string", ()), data)
+
+
+def _values_only(given: Given) -> Any:
+    if isinstance(given, tuple | list):
+        return tuple(value for value in given if isinstance(value, Value))
+    return given

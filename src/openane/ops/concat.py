@@ -1,0 +1,64 @@
+"""concat: tensors joined along one axis, or with `interleave` taking one slice of each in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.chips import Limits
+from openane.graph import Node, Operand, TensorType
+from openane.ops.lowering import Lowering
+from openane.ops.operands import Arguments, refusal
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+
+PARAMETERS = (
+    Parameter("values", variadic=True),
+    Parameter("axis", const=True, kind="int32"),
+    Parameter("interleave", const=True, default=False, kind="bool"),
+)
+
+
+def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
+    arguments = Arguments("concat", PARAMETERS, operands)
+    first, *others = arguments.tensors("values", ranks=(1, 8))
+    axis = arguments.axis("axis", first.type.rank)
+    interleave = arguments.flag("interleave")
+    for position, value in enumerate(others, 1):
+        if value.dtype != first.dtype or value.type.rank != first.type.rank:
+            raise refusal("concat", "values", f"must all have the element type and rank of {first.type}",
+                          f"{value.type} at {position}")
+        same = [(i == axis and not interleave) or a == b
+                for i, (a, b) in enumerate(zip(first.shape, value.shape, strict=True))]
+        if not all(same):
+            where = "in every dimension when interleaved" if interleave else f"but for axis {axis}"
+            raise refusal("concat", "values", f"must agree with {list(first.shape)} {where}",
+                          f"{list(value.shape)} at {position}")
+    total = first.shape[axis] + sum(value.shape[axis] for value in others)
+    return (TensorType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1:])),)
+
+
+def _reference(*, values: tuple[np.ndarray, ...], axis: np.ndarray, interleave: np.ndarray) -> tuple[np.ndarray, ...]:
+    along = int(axis) % values[0].ndim
+    joined = np.concatenate(values, along)
+    if interleave:
+        joined = np.stack(values, along + 1).reshape(joined.shape)
+    return (joined,)
+
+
+def plain_order(node: Node, limits: Limits) -> bool:
+    """interleave must be false."""
+    value = node.get("interleave")
+    return value is None or not value.array().any()
+
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    arguments = Arguments("concat", PARAMETERS, node.operands)
+    values = arguments.tensors("values")
+    lowering.join(lowering.result(node.output), [lowering.read(value) for value in values],
+                  arguments.axis("axis", values[0].type.rank))
+
+
+OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=(*ENGINE, plain_order), lower=_lower),)

@@ -1,0 +1,94 @@
+"""Runs whole graphs by the operations' references: what a model computes, in fp32 or better, without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from openane.errors import GraphError
+from openane.graph import Graph, Node, Operand, Value, numpy_type
+from openane.ops import get_op
+from openane.ops.operands import default_data, element_type
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs by name for inputs by name.
+
+    Real numbers are float32 throughout, not rounded to fp16 between operations (only `cast` rounds); integers and
+    booleans keep their type. GraphError when an input is missing, unknown, or of another shape or kind.
+    """
+    results = {id(value): _input(value, inputs) for value in graph.inputs}
+    unknown = sorted(set(inputs) - {value.name for value in graph.inputs})
+    if unknown:
+        raise GraphError(f"input {unknown[0]!r} is not one of {', '.join(value.name for value in graph.inputs)}")
+    last = _last_uses(graph)
+    for position, node in enumerate(graph.nodes):
+        arrays = evaluate_node(node, results)
+        results.update({id(value): array for value, array in zip(node.outputs, arrays, strict=True)})
+        for value in (*node.values(), *node.outputs):
+            if last.get(id(value)) == position:
+                results.pop(id(value), None)
+    return {value.name: np.asarray(_array(value, results)) for value in graph.outputs}
+
+
+def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """One node's results; `arrays` holds operands that are not constants by id(value)."""
+    op = get_op(node.op)
+    parameters = {parameter.name: parameter for parameter in op.parameters}
+    dtype = element_type(parameters, node.operands)
+    keywords: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        if name in node.operands:
+            keywords[name] = _data(parameter.variadic, node.operands[name], arrays)
+        else:
+            keywords[name] = _working(default_data(op.name, parameter, dtype))
+    try:
+        with np.errstate(all="ignore"):
+            return op.reference(**keywords)
+    except MemoryError:
+        raise GraphError(f"{node.label}: there is not enough memory to compute it") from None
+
+
+def _last_uses(graph: Graph) -> dict[int, int]:
+    """Position of the last node that reads or makes each value; outputs of the graph are not listed."""
+    table = {id(value): i for i, node in enumerate(graph.nodes) for value in (*node.outputs, *node.values())}
+    for value in graph.outputs:
+        table.pop(id(value), None)
+    return table
+
+
+def _input(value: Value, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    if value.name not in inputs:
+        raise GraphError(f"input {value.name!r} is missing; it is {value.type}")
+    array = np.asarray(inputs[value.name])
+    if array.shape != value.shape:
+        raise GraphError(f"input {value.name!r} must have shape {list(value.shape)}; found {list(array.shape)}")
+    wanted = numpy_type(value.dtype)
+    if not np.can_cast(array.dtype, wanted, "same_kind"):
+        raise GraphError(f"input {value.name!r} must hold {value.dtype}; found {array.dtype}")
+    held = array.astype(np.float32 if wanted.kind == "f" else wanted, copy=False)
+    if wanted.kind != "f" and not np.array_equal(held, array):
+        raise GraphError(f"input {value.name!r} must hold values {value.dtype} can; found {array.dtype} beyond them")
+    return held
+
+
+def _data(variadic: bool, operand: Operand, arrays: Mapping[int, np.ndarray]) -> Any:
+    if isinstance(operand, tuple):
+        return tuple(_array(value, arrays) for value in operand)
+    return (_array(operand, arrays),) if variadic else _array(operand, arrays)
+
+
+def _array(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
+    if value.constant:
+        return _working(value.data)
+    if id(value) not in arrays:
+        raise GraphError(f"{value.name!r} is used before it is made")
+    return arrays[id(value)]
+
+
+def _working(data: np.ndarray | str | None) -> np.ndarray | str | None:
+    if isinstance(data, np.ndarray) and data.dtype.kind == "f":
+        return data.astype(np.float32, copy=False)
+    return data

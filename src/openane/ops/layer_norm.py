@@ -1,0 +1,81 @@
+"""layer_norm: (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over `axes` (all by default).
+
+gamma and beta have the shape of x's normalised dimensions, in x's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.engine import Binary, Root
+from openane.graph import Node, Operand, TensorType
+from openane.ops.lowering import Lowering
+from openane.ops.operands import Arguments
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+
+PARAMETERS = (
+    Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"),
+    Parameter("gamma", const=True, default=None), Parameter("beta", const=True, default=None),
+    Parameter("epsilon", const=True, default=1e-5),
+)
+
+
+def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
+    arguments = Arguments("layer_norm", PARAMETERS, operands)
+    x = arguments.tensor("x", ranks=(1, 8))
+    axes = arguments.axes("axes", x.type.rank)
+    axes = tuple(range(x.type.rank)) if axes is None else axes
+    shape = tuple(x.shape[axis] for axis in axes)
+    arguments.like("gamma", x, shape)
+    arguments.like("beta", x, shape)
+    arguments.number("epsilon")
+    return (x.type,)
+
+
+def _reference(*, x: np.ndarray, axes: np.ndarray | None, gamma: np.ndarray | None, beta: np.ndarray | None,
+               epsilon: np.ndarray) -> tuple[np.ndarray, ...]:
+    over = tuple(range(x.ndim)) if axes is None else tuple(sorted(int(axis) % x.ndim for axis in axes))
+    wide = x.astype(np.float64)
+    result = wide - wide.mean(axis=over, keepdims=True)
+    result /= np.sqrt(np.square(result).mean(axis=over, keepdims=True) + float(epsilon))
+    shape = tuple(extent if i in over else 1 for i, extent in enumerate(x.shape))
+    if gamma is not None:
+        result *= gamma.reshape(shape)
+    if beta is not None:
+        result += beta.reshape(shape)
+    return (result.astype(np.float32),)
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    """Mean, difference, reciprocal root of the mean square, product; then gamma and beta."""
+    arguments = Arguments("layer_norm", PARAMETERS, node.operands)
+    source = lowering.compact(lowering.read(node["x"]))
+    axes = arguments.axes("axes", source.rank)
+    axes = tuple(range(source.rank)) if axes is None else axes
+    source = lowering.with_last(source, max(axes, key=lambda axis: source.shape[axis]))
+    shape = tuple(1 if d in axes else extent for d, extent in enumerate(source.shape))
+    order = tuple(sorted(range(source.rank), key=lambda d: (d == source.contiguous, d)))
+    mean, spread = lowering.scratch(shape), lowering.scratch(shape)
+    count = source.elements / mean.elements
+    lowering.reduce(mean, source, axes, final_scale=1 / count)
+    centred = lowering.scratch(source.shape, order)
+    lowering.elementwise(centred, source, mean, subtract=True)
+    lowering.reduce(spread, centred, axes, final_scale=1 / count, epsilon=arguments.number("epsilon"),
+                    root=Root.RSQRT, square=True)
+    vectors = [(arguments.constant(name), function) for name, function in
+               (("gamma", Binary.MULTIPLY), ("beta", Binary.ADD))]
+    steps = [(lowering.constant(data.reshape(tuple(e if d in axes else 1 for d, e in enumerate(source.shape)))), f)
+             for data, f in vectors if isinstance(data, np.ndarray)]
+    final = lowering.result(node.output)
+    scaled = lowering.scratch(source.shape, order) if steps else final
+    lowering.elementwise(scaled, centred, spread, Binary.MULTIPLY)
+    for position, (vector, function) in enumerate(steps):
+        target = final if position == len(steps) - 1 else lowering.scratch(source.shape, order)
+        lowering.elementwise(target, scaled, vector, function)
+        scaled = target
+
+
+OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

@@ -1,0 +1,40 @@
+"""linear: x [..., Din] times the transpose of weight [Dout, Din], plus bias [Dout] -> [..., Dout]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.graph import Node, Operand, TensorType
+from openane.ops.lowering import Lowering
+from openane.ops.matrix import lower_rows
+from openane.ops.operands import NUMBERS, Arguments, refusal
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+
+PARAMETERS = (Parameter("x"), Parameter("weight", const=True), Parameter("bias", const=True, default=None))
+
+
+def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
+    arguments = Arguments("linear", PARAMETERS, operands)
+    x = arguments.tensor("x", NUMBERS, (1, 5))
+    weight = arguments.tensor("weight", (x.dtype,), (2, 2))
+    if weight.shape[1] != x.shape[-1]:
+        raise refusal("linear", "weight", f"must have shape [Dout, {x.shape[-1]}], x's last dimension second",
+                      list(weight.shape))
+    arguments.like("bias", x, (weight.shape[0],))
+    return (TensorType(x.dtype, (*x.shape[:-1], weight.shape[0])),)
+
+
+def _reference(*, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    product = x @ weight.T
+    return (product if bias is None else product + bias,)
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    bias = Arguments("linear", PARAMETERS, node.operands).constant("bias")
+    lower_rows(node, lowering, node["x"], node["weight"].array().T, bias if isinstance(bias, np.ndarray) else None)
+
+
+OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

@@ -1,0 +1,54 @@
+"""matmul: x [..., M, K] times y [..., K, N], leading dimensions broadcast; a rank-1 operand is a row (x) or column (y).
+
+`transpose_x` and `transpose_y` say that an operand is stored [..., K, M] or [..., N, K].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.graph import Operand, TensorType, Value
+from openane.ops.broadcast import broadcast_shape
+from openane.ops.operands import NUMBERS, Arguments, refusal
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+
+PARAMETERS = (
+    Parameter("x"), Parameter("y"),
+    Parameter("transpose_x", const=True, default=False, kind="bool"),
+    Parameter("transpose_y", const=True, default=False, kind="bool"),
+)
+
+
+def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
+    arguments = Arguments("matmul", PARAMETERS, operands)
+    x = arguments.tensor("x", NUMBERS, (1, 5))
+    y = arguments.tensor("y", (x.dtype,), (1, 5))
+    left = _matrix(x, arguments.flag("transpose_x"), "transpose_x", (1, *x.shape))
+    right = _matrix(y, arguments.flag("transpose_y"), "transpose_y", (*y.shape, 1))
+    if left[-1] != right[-2]:
+        raise refusal("matmul", "y", f"must have {left[-1]} rows, as many as x has columns",
+                      f"x {x.type} and y {y.type}, seen as {list(left)} and {list(right)}")
+    batch = broadcast_shape("matmul", "y", left[:-2], right[:-2])
+    rows = left[-2:-1] if x.type.rank > 1 else ()
+    columns = right[-1:] if y.type.rank > 1 else ()
+    return (TensorType(x.dtype, (*batch, *rows, *columns)),)
+
+
+def _matrix(value: Value, transposed: bool, flag: str, promoted: tuple[int, ...]) -> tuple[int, ...]:
+    if value.type.rank == 1 and transposed:
+        raise refusal("matmul", flag, "must be false for an operand of rank 1", "true")
+    shape = promoted if value.type.rank == 1 else value.shape
+    return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape
+
+
+def _reference(*, x: np.ndarray, y: np.ndarray, transpose_x: np.ndarray,
+               transpose_y: np.ndarray) -> tuple[np.ndarray, ...]:
+    left = np.swapaxes(x, -1, -2) if transpose_x else x
+    right = np.swapaxes(y, -1, -2) if transpose_y else y
+    return (np.asarray(left @ right),)
+
+
+OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE),)

@@ -1,0 +1,158 @@
+"""max_pool and avg_pool: windows over one, two or three spatial axes of x [N, C, *spatial].
+
+Both functions separate by axis, so the references fold one axis after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+
+import numpy as np
+
+from openane.chips import Limits
+from openane.graph import Node, Operand, TensorType
+from openane.engine import Binary, Pool
+from openane.ops.conv import as_planes, planes
+from openane.ops.lowering import Lowering
+from openane.ops.operands import Arguments
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+from openane.ops.window import Axis, Window, make_window, read_window, require_elements
+
+MAX_PARAMETERS = (
+    Parameter("x"),
+    Parameter("kernel_sizes", const=True, kind="int32"),
+    Parameter("strides", const=True, default=None, kind="int32"),
+    Parameter("pad_type", const=True, kind="string"),
+    Parameter("pad", const=True, default=None, kind="int32"),
+    Parameter("ceil_mode", const=True, default=False, kind="bool"),
+)
+AVG_PARAMETERS = (
+    *MAX_PARAMETERS, Parameter("exclude_padding_from_average", const=True, default=False, kind="bool"))
+
+
+def pool_window(name: str, operands: Mapping[str, Operand]) -> Window:
+    """Kernel, strides and padding of a pooling node's operands. GraphError when they do not fit."""
+    arguments = Arguments(name, AVG_PARAMETERS if name == "avg_pool" else MAX_PARAMETERS, operands)
+    x = arguments.tensor("x", ranks=(3, 5))
+    kernel = arguments.vector("kernel_sizes", (1,) * (x.type.rank - 2), minimum=1)
+    window = read_window(arguments, x.shape[2:], kernel)
+    require_elements(name, window)
+    return window
+
+
+def _infer(operands: Mapping[str, Operand], *, name: str) -> tuple[TensorType, ...]:
+    window = pool_window(name, operands)
+    arguments = Arguments(name, AVG_PARAMETERS, operands)
+    if name == "avg_pool":
+        arguments.flag("exclude_padding_from_average")
+    x = arguments.tensor("x")
+    return (TensorType(x.dtype, (*x.shape[:2], *window.results)),)
+
+
+def fold(x: np.ndarray, window: Window, function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+         fill: float) -> np.ndarray:
+    """Combines the elements of each window with `function`; elements outside x are `fill`."""
+    for position, axis in enumerate(window.axes, 2):
+        x = _fold_axis(x, position, axis, function, fill)
+    return x
+
+
+def _fold_axis(x: np.ndarray, position: int, axis: Axis, function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+               fill: float) -> np.ndarray:
+    padding = [(0, 0)] * x.ndim
+    padding[position] = (axis.before, axis.after + axis.overhang)
+    padded = np.moveaxis(np.pad(x, padding, constant_values=fill), position, -1)
+    span = (axis.result - 1) * axis.stride + 1
+    taps = (padded[..., tap:tap + span:axis.stride] for tap in range(axis.kernel))
+    return np.moveaxis(reduce(function, taps), -1, position)
+
+
+def divisors(window: Window, exclude_padding: bool) -> np.ndarray:
+    """How many elements each average divides by, [*results]: padding counts unless excluded, overhang never does."""
+    counts = np.ones(())
+    for axis in window.axes:
+        starts = np.arange(axis.result) * axis.stride - axis.before
+        low, high = (0, axis.extent) if exclude_padding else (-axis.before, axis.extent + axis.after)
+        counts = np.multiply.outer(counts, np.minimum(starts + axis.kernel, high) - np.maximum(starts, low))
+    return counts
+
+
+def _window(name: str, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
+            pad: np.ndarray | None, ceil_mode: np.ndarray) -> Window:
+    return make_window(name, x.shape[2:], _ints(kernel_sizes), pad_type=pad_type, strides=_ints(strides),
+                       pad=_ints(pad), ceiling=bool(ceil_mode))
+
+
+def _ints(values: np.ndarray | None) -> Sequence[int]:
+    return () if values is None else tuple(int(value) for value in values)
+
+
+def _max_pool(*, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
+              pad: np.ndarray | None, ceil_mode: np.ndarray) -> tuple[np.ndarray, ...]:
+    window = _window("max_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
+    return (fold(x, window, np.maximum, -np.inf),)
+
+
+def _avg_pool(*, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
+              pad: np.ndarray | None, ceil_mode: np.ndarray,
+              exclude_padding_from_average: np.ndarray) -> tuple[np.ndarray, ...]:
+    window = _window("avg_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
+    total = fold(x.astype(np.float64), window, np.add, 0)
+    return ((total / divisors(window, bool(exclude_padding_from_average))).astype(np.float32),)
+
+
+def two_spatial_axes(node: Node, limits: Limits) -> bool:
+    """There must be one or two spatial axes."""
+    return node["x"].type.rank <= 4
+
+
+def kernel_fits(node: Node, limits: Limits) -> bool:
+    """The window may be at most {kernel_width} wide and {kernel_height} high."""
+    axes = pool_window(node.op, node.operands).axes
+    return axes[-1].kernel <= limits.kernel_width and all(a.kernel <= limits.kernel_height for a in axes[-2:-1])
+
+
+def strides_fit(node: Node, limits: Limits) -> bool:
+    """Strides may be at most {stride}."""
+    return max(pool_window(node.op, node.operands).strides) <= limits.stride
+
+
+def padding_fits(node: Node, limits: Limits) -> bool:
+    """Padding may be at most {padding} elements before each axis."""
+    return all(before <= limits.padding for before, _ in pool_window(node.op, node.operands).padding)
+
+
+RULES = (*ENGINE, two_spatial_axes, kernel_fits, strides_fit, padding_fits)
+
+
+def _lower_max(node: Node, lowering: Lowering) -> None:
+    window = pool_window(node.op, node.operands)
+    lowering.pool(as_planes(lowering.result(node.output)), as_planes(lowering.read(node["x"])), Pool.MAXIMUM,
+                  planes(window.kernel), planes(window.strides), planes([before for before, _ in window.padding], 0))
+
+
+def _lower_average(node: Node, lowering: Lowering) -> None:
+    """A depthwise convolution with weights 1 / divisor; divisors that differ by position are a product behind it."""
+    window = pool_window(node.op, node.operands)
+    exclude = Arguments(node.op, AVG_PARAMETERS, node.operands).flag("exclude_padding_from_average")
+    counts = divisors(window, exclude)
+    area, channels = float(counts.max()), node["x"].shape[1]
+    weights = np.full((channels, 1, *planes(window.kernel)), 1 / area)
+    source, target = as_planes(lowering.read(node["x"])), as_planes(lowering.result(node.output))
+    uniform = bool((counts == area).all())
+    mean = target if uniform else lowering.scratch(target.shape)
+    lowering.convolution(mean, source, weights, None, stride=planes(window.strides),
+                         padding=planes([before for before, _ in window.padding], 0), groups=channels)
+    if not uniform:
+        share = lowering.constant((area / counts).reshape(target.shape[2:]))
+        lowering.elementwise(target, mean, share, Binary.MULTIPLY)
+
+
+OPS = (
+    Op("max_pool", MAX_PARAMETERS, partial(_infer, name="max_pool"), _max_pool, rules=RULES,
+       lower=_lower_max),
+    Op("avg_pool", AVG_PARAMETERS, partial(_infer, name="avg_pool"), _avg_pool, rules=RULES,
+       lower=_lower_average),
+)

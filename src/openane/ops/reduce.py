@@ -1,0 +1,69 @@
+"""reduce_sum, reduce_mean, reduce_max, reduce_min: over some axes (all when none are named)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from openane.engine import Reduce
+from openane.graph import Node, Operand, TensorType
+from openane.ops.lowering import Lowering
+from openane.ops.operands import NUMBERS, Arguments
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+
+PARAMETERS = (
+    Parameter("x"),
+    Parameter("axes", const=True, default=None, kind="int32"),
+    Parameter("keep_dims", const=True, default=False, kind="bool"),
+)
+
+Function = Callable[..., np.ndarray]
+
+
+def reduced_shape(shape: Sequence[int], axes: Sequence[int], keep: bool) -> tuple[int, ...]:
+    """`shape` with `axes` (counted from the front) set to 1, or dropped unless `keep`."""
+    return tuple(1 if i in axes else extent for i, extent in enumerate(shape) if keep or i not in axes)
+
+
+def _infer(operands: Mapping[str, Operand], *, name: str) -> tuple[TensorType, ...]:
+    arguments = Arguments(name, PARAMETERS, operands)
+    x = arguments.tensor("x", NUMBERS, (1, 8))
+    axes = arguments.axes("axes", x.type.rank)
+    axes = tuple(range(x.type.rank)) if axes is None else axes
+    return (TensorType(x.dtype, reduced_shape(x.shape, axes, arguments.flag("keep_dims"))),)
+
+
+def _reference(*, function: Function, x: np.ndarray, axes: np.ndarray | None,
+               keep_dims: np.ndarray) -> tuple[np.ndarray, ...]:
+    over = tuple(range(x.ndim)) if axes is None else tuple(int(axis) for axis in axes)
+    return (np.asarray(function(x.astype(np.float64), axis=over, keepdims=bool(keep_dims))).astype(x.dtype),)
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    """One reduction; a mean is a scaled sum, a minimum the negative of the negatives' maximum."""
+    arguments = Arguments(node.op, PARAMETERS, node.operands)
+    source = lowering.read(node["x"])
+    axes = arguments.axes("axes", node["x"].type.rank)
+    axes = tuple(range(source.rank)) if axes is None else axes
+    result = lowering.result(node.output)
+    shape = reduced_shape(source.shape, axes, True)
+    seen = result.reshape(shape)
+    target = lowering.scratch(shape) if seen is None else seen
+    count = source.elements / target.elements
+    sign = -1.0 if node.op == "reduce_min" else 1.0
+    kind = Reduce.SUM if node.op in ("reduce_sum", "reduce_mean") else Reduce.MAXIMUM
+    lowering.reduce(target, source, axes, kind, pre_scale=sign,
+                    final_scale=1 / count if node.op == "reduce_mean" else sign)
+    if seen is None:
+        lowering.reshape(target, result)
+
+
+def _op(name: str, function: Function) -> Op:
+    return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=ENGINE,
+              lower=_lower)
+
+
+OPS = (_op("reduce_sum", np.sum), _op("reduce_mean", np.mean), _op("reduce_max", np.max), _op("reduce_min", np.min))

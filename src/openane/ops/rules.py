@@ -1,0 +1,67 @@
+"""Legality rules shared by operations, and how a broken one is reported.
+
+A rule's docstring is the sentence a user reads; names of `Limits` in braces stand for the chip's numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from openane.chips import Limits
+from openane.errors import UnsupportedError
+from openane.graph import Node, Value
+from openane.ops.operands import describe
+from openane.ops.spec import Op, Rule
+
+
+def sentence(rule: Rule, limits: Limits) -> str:
+    """The rule in words, with the numbers of `limits` filled in."""
+    return inspect.cleandoc(rule.__doc__ or rule.__name__).format(**asdict(limits))
+
+
+def broken_rules(op: Op, node: Node, limits: Limits) -> tuple[str, ...]:
+    """Sentences of the rules of `op` that `node` breaks."""
+    return tuple(sentence(rule, limits) for rule in op.rules if not rule(node, limits))
+
+
+def require_legal(op: Op, node: Node, limits: Limits) -> None:
+    """UnsupportedError with the first broken rule and the operands found."""
+    for text in broken_rules(op, node, limits):
+        raise UnsupportedError(node.label, f"{text} Found {', '.join(_operands(node))}")
+
+
+def engine_rank(node: Node, limits: Limits) -> bool:
+    """Tensors must have at most 5 dimensions."""
+    return all(value.type.rank <= 5 for value in tensors(node))
+
+
+def engine_floats(node: Node, limits: Limits) -> bool:
+    """Elements must be fp16 or fp32 (which is computed in fp16)."""
+    return all(value.dtype in ("fp16", "fp32") for value in tensors(node))
+
+
+def engine_extents(node: Node, limits: Limits) -> bool:
+    """Every dimension must fit a width of {width} or a channel count of {channels}."""
+    return all(max(value.shape, default=1) <= max(limits.width, limits.channels) for value in tensors(node))
+
+
+def tensors(node: Node) -> Iterator[Value]:
+    """The operands computed while the program runs, and the results."""
+    yield from (value for value in node.values() if not value.constant)
+    yield from node.outputs
+
+
+ENGINE = (engine_floats, engine_rank, engine_extents)
+"""What every operation the engine computes must obey."""
+
+
+def _operands(node: Node) -> Iterator[str]:
+    for name, operand in node.operands.items():
+        values = operand if isinstance(operand, tuple) else (operand,)
+        yield f"{name}={', '.join(_short(value) for value in values)}"
+
+
+def _short(value: Value) -> str:
+    return str(value.type) if value.data is None or value.type.elements > 8 else describe(value.data)

@@ -1,0 +1,44 @@
+"""transpose: dimension i of the result is dimension perm[i] of x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.graph import Node, Operand, TensorType
+from openane.ops.lowering import Lowering
+from openane.ops.operands import ELEMENTS, Arguments, refusal
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+
+PARAMETERS = (Parameter("x"), Parameter("perm", const=True, kind="int32"))
+
+
+def permutation(operands: Mapping[str, Operand]) -> tuple[int, ...]:
+    """`perm` counted from the front. GraphError when it is not a permutation of x's dimensions."""
+    arguments = Arguments("transpose", PARAMETERS, operands)
+    rank = arguments.tensor("x", ELEMENTS).type.rank
+    perm = arguments.integers("perm", (), count=rank) or ()
+    front = tuple(axis % rank if -rank <= axis < rank else -1 for axis in perm)
+    if sorted(front) != list(range(rank)):
+        raise refusal("transpose", "perm", f"must name each of the {rank} dimensions of x once", list(perm))
+    return front
+
+
+def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
+    perm = permutation(operands)
+    x = Arguments("transpose", PARAMETERS, operands).tensor("x", ELEMENTS)
+    return (TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)),)
+
+
+def _reference(*, x: np.ndarray, perm: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (x.transpose(tuple(int(axis) for axis in perm)),)
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    """Reordered strides; operations that cannot read them copy first."""
+    lowering.bind(node.output, lowering.read(node["x"]).transpose(permutation(node.operands)))
+
+
+OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

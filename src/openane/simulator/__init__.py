@@ -1,0 +1,7 @@
+"""Executes engine programs: memory, both engines, tables and exact arithmetic, from task words or operations."""
+
+from openane.simulator.arithmetic import EXACT_PRODUCTS, Mode
+from openane.simulator.executable import LoadedProgram, load, load_operations
+from openane.simulator.report import RunReport, TaskReport
+
+__all__ = ["EXACT_PRODUCTS", "LoadedProgram", "Mode", "RunReport", "TaskReport", "load", "load_operations"]

@@ -1,0 +1,159 @@
+"""Unpacks weights, biases and tables from coefficient streams.
+
+`engine.coefficients` says where each coefficient lies; here that becomes one gather of halfwords per operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openane.engine.coefficients import (
+    CORES,
+    TABLE_BYTES,
+    Channel,
+    Coefficients,
+    Packing,
+    dense_channels,
+    depthwise_channels,
+    grouped_channels,
+)
+from openane.engine.table import Table
+from openane.errors import SimulationError
+from openane.simulator.arithmetic.half import Bits, Floats, decoded
+from openane.simulator.sparse import expand
+
+HALFWORD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What decides the placement: groups that have weights of their own, channels and weights per channel of each.
+
+    `depthwise`: every channel reads its own inputs only, and all channels count as one group.
+    """
+
+    groups: int
+    channels: int
+    rows: int
+    depthwise: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of the weights: groups, channels, rows."""
+        return self.groups, self.channels, self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Byte positions of every coefficient in the memory behind the coefficients' slot."""
+
+    weights: np.ndarray | None   # int64 [groups, channels, rows]
+    bias: np.ndarray | None      # int64 [groups, channels]
+    table: int | None
+
+    def read_weights(self, store: np.ndarray) -> Floats:
+        """float32 [groups, channels, rows]."""
+        assert self.weights is not None
+        return decoded(_halfwords(store, self.weights))
+
+    def read_bias(self, store: np.ndarray) -> Floats | None:
+        """float32 [groups, channels], or None where the operation has no bias row."""
+        return None if self.bias is None else decoded(_halfwords(store, self.bias))
+
+    def read_table(self, store: np.ndarray) -> Table | None:
+        """The activation table, or None. ProgramError when its mode is not described."""
+        return None if self.table is None else Table.from_bytes(store[self.table:self.table + TABLE_BYTES].tobytes())
+
+
+def placement(geometry: Geometry, coefficients: Coefficients) -> list[Channel]:
+    """Every output channel's place in the streams, group by group."""
+    bias, table, lanes = coefficients.bias, coefficients.table, coefficients.lanes
+    groups, channels, rows = geometry.shape
+    if geometry.depthwise:
+        return depthwise_channels(groups * channels, rows, bias=bias, table=table)
+    if groups == 1:
+        return dense_channels(channels, rows, lanes, bias=bias, table=table)
+    return grouped_channels(groups, channels, rows, lanes, bias=bias, table=table)
+
+
+def plan(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what: str) -> Gather:
+    """Where everything lies, every position proved to be inside its stream and `store`. SimulationError otherwise."""
+    streams = {stream.core: stream for stream in coefficients.streams}
+    for stream in coefficients.streams:
+        if stream.offset < 0 or stream.size < 0 or stream.offset + stream.size > store.size:
+            raise SimulationError(f"{what}: the coefficients of core {stream.core} lie at {stream.offset:#x} to "
+                                  f"{stream.offset + stream.size:#x} of slot {coefficients.slot}, "
+                                  f"which has {store.size:#x} bytes")
+    table = _table_position(coefficients, what)
+    if not coefficients.weights and not coefficients.bias:
+        return Gather(None, None, table)
+    if coefficients.packing is not Packing.DENSE:
+        raise SimulationError(f"{what}: {coefficients.packing} coefficients have no positions of their own")
+    _refuse_oversized(geometry, coefficients, what)
+    placed = placement(geometry, coefficients)
+    starts, ends = np.full(CORES, -1), np.zeros(CORES, np.int64)
+    for core, stream in streams.items():
+        starts[core], ends[core] = stream.offset, stream.offset + stream.size
+    cores = np.array([channel.core for channel in placed])
+    if (starts[cores] < 0).any():
+        idle = int(cores[starts[cores] < 0][0])
+        raise SimulationError(f"{what}: core {idle} computes output channels but has no coefficient stream")
+    weights = bias = None
+    if coefficients.weights:
+        first = np.array([channel.weights for channel in placed]) * HALFWORD + starts[cores]
+        step = np.array([channel.step for channel in placed]) * HALFWORD
+        weights = (first[:, None] + step[:, None] * np.arange(geometry.rows)).reshape(geometry.shape)
+        _require_inside(weights.reshape(len(placed), -1)[:, -1], ends[cores], what)
+    if coefficients.bias:
+        places = np.array([-1 if channel.bias is None else channel.bias for channel in placed])
+        bias = (places * HALFWORD + starts[cores]).reshape(geometry.shape[:2])
+        _require_inside(bias.reshape(-1), ends[cores], what)
+    return Gather(weights, bias, table)
+
+
+def unpack_sparse(geometry: Geometry, coefficients: Coefficients, store: np.ndarray,
+                  what: str) -> tuple[Floats, Floats | None]:
+    """Weights and biases of the zero-skipping form: float32 [groups, channels, rows] and [groups, channels]."""
+    plan(Geometry(1, 1, 1), _without_body(coefficients), store, what)
+    _refuse_oversized(geometry, coefficients, what)
+    return expand(geometry.shape, coefficients, store, what)
+
+
+def _without_body(coefficients: Coefficients) -> Coefficients:
+    return Coefficients(slot=coefficients.slot, streams=coefficients.streams, weights=False, table=coefficients.table)
+
+
+def _table_position(coefficients: Coefficients, what: str) -> int | None:
+    if not coefficients.table:
+        return None
+    if not coefficients.streams or coefficients.streams[0].size < TABLE_BYTES:
+        raise SimulationError(f"{what}: the activation table needs a coefficient stream of {TABLE_BYTES} bytes or more")
+    return coefficients.streams[0].offset
+
+
+def _refuse_oversized(geometry: Geometry, coefficients: Coefficients, what: str) -> None:
+    """Before anything is allocated: the streams must be able to hold what the geometry asks for."""
+    groups, channels, rows = geometry.shape
+    held = sum(stream.size for stream in coefficients.streams)
+    needed = groups * channels * (rows if coefficients.packing is Packing.DENSE and coefficients.weights else 1)
+    expansion = HALFWORD if coefficients.packing is Packing.DENSE else 1
+    if needed * expansion > held * (1 if coefficients.packing is Packing.DENSE else 16):
+        raise SimulationError(f"{what}: {groups} groups of {channels} channels with {rows} weights each do not fit "
+                              f"the {held} bytes of its coefficient streams")
+
+
+def _require_inside(last: np.ndarray, ends: np.ndarray, what: str) -> None:
+    beyond = last + HALFWORD > ends
+    if beyond.any():
+        at = int(np.flatnonzero(beyond)[0])
+        raise SimulationError(f"{what}: a coefficient of output channel {at} lies at {int(last[at]):#x}, beyond the end "
+                              f"of its core's stream at {int(ends[at]):#x}")
+
+
+def _halfwords(store: np.ndarray, positions: np.ndarray) -> Bits:
+    """Halfwords at byte positions, whatever their alignment."""
+    if store.ctypes.data % HALFWORD == 0 and not (positions & 1).any():
+        return store[:store.size // HALFWORD * HALFWORD].view(np.uint16)[positions >> 1]
+    return (store[positions].astype(np.uint16) | store[positions + 1].astype(np.uint16) << 8).astype(np.uint16)

@@ -1,0 +1,141 @@
+"""Loads a program and runs it: every task prepared once, run many times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from openane.chips import get_chip
+from openane.engine import Access, NeuralOperation, Operation, PlanarOperation, Space
+from openane.errors import ProgramError, SimulationError
+from openane.program import Buffer, Program
+from openane.simulator import neural_engine, planar_engine
+from openane.simulator.arithmetic import Mode
+from openane.simulator.memory import ELEMENT, L2_SIZE, Memory, Operand, overlapping
+from openane.simulator.report import RunReport, TaskReport
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    sources: tuple[Operand, ...]
+    compute: Callable[[], None]
+    result: Operand
+    report: TaskReport
+
+
+class LoadedProgram:
+    """A program in simulated memory. `buffers` maps names to uint8 arrays, which keep their contents between runs."""
+
+    def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode) -> None:
+        self.operations = tuple(operations)
+        self.memory = memory
+        self._tasks: list[_Prepared] = []
+        chained: Operand | None = None
+        for index, operation in enumerate(self.operations):
+            task = self._prepare(index, operation, chained, arithmetic)
+            chained = task.result if operation.result.space is Space.CHAIN else None
+            self._tasks.append(task)
+        if chained is not None:
+            raise SimulationError(f"task {len(self._tasks) - 1} hands its result to a next task, but is the last one")
+
+    @property
+    def buffers(self) -> dict[str, np.ndarray]:
+        """Bytes of every buffer by name."""
+        return self.memory.buffers
+
+    def run(self, buffers: Mapping[str, np.ndarray | bytes] | None = None) -> RunReport:
+        """Copies `buffers` in (bytes from each buffer's start), runs every task, and reports.
+
+        Results are then in `self.buffers`. SimulationError when a name or size does not fit.
+        """
+        self.memory.fill(buffers or {})
+        start = time.perf_counter()
+        with np.errstate(all="ignore"):
+            for task in self._tasks:
+                task.report.reset()
+                for source in task.sources:
+                    source.load()
+                task.compute()
+                task.result.store()
+        seconds = time.perf_counter() - start
+        return RunReport(tuple(replace(task.report) for task in self._tasks), seconds)
+
+    def _prepare(self, index: int, operation: Operation, chained: Operand | None, arithmetic: Mode) -> _Prepared:
+        name = type(operation).__name__
+        what = f"task {index} ({name})"
+        report = TaskReport(index, name)
+        accesses = _named_sources(operation)
+        sources = tuple(self._source(access, f"{what} {role}", chained) for role, access in accesses.items())
+        result = self._result(operation.result, f"{what} result")
+        for source, access in zip(sources, accesses.values(), strict=True):
+            if overlapping(access, operation.result):
+                source.detach()
+        with np.errstate(all="ignore"):
+            if isinstance(operation, NeuralOperation):
+                context = neural_engine.Context(self.memory, arithmetic, report, what)
+                compute = neural_engine.prepare(operation, sources[0], result, context)
+            elif isinstance(operation, PlanarOperation):
+                second = sources[1] if len(sources) > 1 else None
+                compute = planar_engine.prepare(operation, sources[0], second, result, report, what)
+            else:
+                raise SimulationError(f"{what} is not an engine operation")
+        return _Prepared(sources, compute, result, report)
+
+    def _source(self, access: Access, what: str, chained: Operand | None) -> Operand:
+        if access.space is not Space.CHAIN:
+            return self.memory.operand(access, what, writes=False)
+        if chained is None:
+            raise SimulationError(f"{what} is handed over by the task before it, which does not hand anything over")
+        if chained.array.shape != access.shape or chained.array.dtype != ELEMENT[access.dtype]:
+            raise SimulationError(f"{what} expects {access.shape} {access.dtype} from the task before it, which hands "
+                                  f"over {chained.array.shape} {chained.array.dtype}")
+        return chained
+
+    def _result(self, access: Access, what: str) -> Operand:
+        if access.space is not Space.CHAIN:
+            return self.memory.operand(access, what, writes=True)
+        if access.elements * access.dtype.size > self.memory.total_size:
+            raise SimulationError(f"{what} hands over {access.elements} elements, more than all buffers hold")
+        operand = Operand(np.zeros(access.shape, ELEMENT[access.dtype]))
+        if access.copy is not None:
+            operand.copies.append(self.memory.operand(access.copy, f"{what} (copy)", writes=True))
+        return operand
+
+
+def load(program: Program, arithmetic: str = "auto") -> LoadedProgram:
+    """Prepares a program. `arithmetic` is `exact`, `fast` or `auto`.
+
+    SimulationError names the task and operand of an access outside its buffer; ProgramError a task whose words have
+    no described meaning; UnsupportedError an unknown chip.
+    """
+    mode = Mode.of(arithmetic)
+    chip = get_chip(program.chip)
+    operations = []
+    for index, task in enumerate(program.tasks):
+        try:
+            operations.append(chip.operation(task.words))
+        except ProgramError as error:
+            if error.task is None:
+                raise ProgramError(str(error), task=index) from error
+            raise
+    memory = Memory(program.buffers, program.constants, program.text(), chip.limits.l2_size)
+    return LoadedProgram(operations, memory, mode)
+
+
+def load_operations(operations: Sequence[Operation], buffers: Sequence[Buffer], constants: bytes = b"", *,
+                    arithmetic: str = "auto", l2_size: int = L2_SIZE) -> LoadedProgram:
+    """The same from engine operations, without task words."""
+    return LoadedProgram(operations, Memory(buffers, constants, l2_size=l2_size), Mode.of(arithmetic))
+
+
+def _named_sources(operation: Operation) -> dict[str, Access]:
+    if isinstance(operation, NeuralOperation):
+        return {"source": operation.source}
+    if operation.second is None:
+        return {"first": operation.first}
+    return {"first": operation.first, "second": operation.second}
+
+

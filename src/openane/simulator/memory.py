@@ -1,0 +1,173 @@
+"""Memory of the simulated engine: buffers behind slots, the L2 scratchpad, and strided views of them.
+
+Addresses do not depend on data, so every access is checked against the size of its memory once, when a program is
+loaded; running a program does no checks at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from openane.engine import Access, DType, Space
+from openane.errors import SimulationError
+from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer
+
+L2_SIZE = 2 << 20
+MEMORY_LIMIT = 1 << 32
+"""Bytes all buffers of a program may take together."""
+
+ELEMENT = {DType.FLOAT16: np.dtype("<u2"), DType.INT8: np.dtype("i1"), DType.UINT8: np.dtype("u1")}
+"""How elements are held: fp16 as its bits."""
+
+READ_ONLY = {TEXT_SLOT: "the program text", CONSTANT_SLOT: "the constants"}
+
+
+class Operand:
+    """One access as a five-dimensional array of raw elements, N, C, D, H, W.
+
+    `array` is a view of memory where strides can say it. Otherwise (channels in blocks, or a source that overlaps
+    what its own task writes) it is an array of its own that `load` fills and `store` writes back.
+    """
+
+    __slots__ = ("_blocks", "array", "copies")
+
+    def __init__(self, array: np.ndarray, blocks: np.ndarray | None = None) -> None:
+        self.array, self._blocks = array, blocks
+        self.copies: list[Operand] = []
+
+    def load(self) -> None:
+        """Brings the elements from memory and keeps the copies an access asks for."""
+        if self._blocks is not None:
+            np.copyto(self.array, _channels(self._blocks, self.array.shape))
+        self._spread()
+
+    def store(self) -> None:
+        """Writes the elements to memory and to the copies."""
+        if self._blocks is not None:
+            _scatter(self.array, self._blocks)
+        self._spread()
+
+    def _spread(self) -> None:
+        for copy in self.copies:
+            copy.array[...] = self.array[tuple(slice(extent) for extent in copy.array.shape)]
+            copy.store()
+
+    def detach(self) -> None:
+        """Reads through an array of its own from now on."""
+        if self._blocks is None:
+            self._blocks = self.array[:, :, None]
+            self.array = np.empty(self.array.shape, self.array.dtype)
+
+
+class Memory:
+    """Buffers by slot, constants, text and L2 of one loaded program."""
+
+    def __init__(self, buffers: Sequence[Buffer], constants: bytes = b"", text: bytes = b"",
+                 l2_size: int = L2_SIZE) -> None:
+        """SimulationError when the buffers together exceed `MEMORY_LIMIT`."""
+        total = sum(max(buffer.size, 0) for buffer in buffers)
+        if total > MEMORY_LIMIT or any(buffer.size < 0 for buffer in buffers):
+            raise SimulationError(f"the buffers of the program take {total} bytes; the simulator holds programs of "
+                                  f"up to {MEMORY_LIMIT} bytes")
+        self.names = {buffer.slot: buffer.name for buffer in buffers} | READ_ONLY
+        self.buffers: dict[str, np.ndarray] = {}
+        self._slots: dict[int, np.ndarray] = {TEXT_SLOT: np.frombuffer(text, np.uint8),
+                                              CONSTANT_SLOT: np.frombuffer(constants, np.uint8)}
+        for buffer in buffers:
+            self.buffers[buffer.name] = self._slots[buffer.slot] = np.zeros(buffer.size, np.uint8)
+        self.l2 = np.zeros(l2_size, np.uint8)
+
+    @property
+    def total_size(self) -> int:
+        """Bytes of all buffers, constants and L2: no intermediate a program needs is larger."""
+        return sum(store.size for store in self._slots.values()) + self.l2.size
+
+    def bytes_of(self, slot: int, what: str) -> np.ndarray:
+        """The bytes behind a slot. SimulationError names `what` needs it when nothing is bound there."""
+        if slot not in self._slots:
+            bound = ", ".join(f"{s} ({self.names[s]})" for s in sorted(self._slots))
+            raise SimulationError(f"{what} uses slot {slot}, where no buffer is bound; bound are slots {bound}")
+        return self._slots[slot]
+
+    def operand(self, access: Access, what: str, *, writes: bool) -> Operand:
+        """A checked view of a memory or L2 access. `what` names task and operand in errors."""
+        if access.space is Space.CHAIN:
+            raise SimulationError(f"{what} is handed over between tasks and has no address")
+        if access.space is Space.MEMORY and writes and access.slot in READ_ONLY:
+            raise SimulationError(f"{what} writes to slot {access.slot}, {READ_ONLY[access.slot]}; "
+                                  "a result needs a buffer of its own")
+        store = self.l2 if access.space is Space.L2 else self.bytes_of(access.slot, what)
+        place = "L2" if access.space is Space.L2 else f"slot {access.slot} ({self.names[access.slot]})"
+        low, high = access.span
+        if low < 0 or high > store.size:
+            raise SimulationError(f"{what} touches bytes {low:#x} to {high:#x} of {place}, which has {store.size:#x} "
+                                  f"bytes: {access}")
+        operand = _view(access, store)
+        if access.copy is not None:
+            operand.copies.append(self.operand(access.copy, f"{what} (copy)", writes=True))
+            _require_shape(access.copy, access.shape, what)
+        return operand
+
+    def fill(self, contents: Mapping[str, np.ndarray | bytes]) -> None:
+        """Copies bytes into named buffers, from their start. SimulationError on unknown names or too many bytes."""
+        for name, data in contents.items():
+            if name not in self.buffers:
+                raise SimulationError(f"no buffer is called {name!r}; there are {', '.join(self.buffers)}")
+            source = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
+            target = self.buffers[name]
+            if source.size > target.size:
+                raise SimulationError(f"buffer {name!r} has {target.size} bytes, not {source.size}")
+            target[:source.size] = source
+
+
+def overlapping(first: Access, second: Access) -> bool:
+    """Whether a task that reads `first` while it writes `second` could read what it wrote."""
+    if first.space is not second.space or first.space is Space.CHAIN:
+        return False
+    if first.space is Space.MEMORY and first.slot != second.slot:
+        return False
+    same = (first.offset, first.shape, first.strides, first.dtype, first.interleave)
+    if same == (second.offset, second.shape, second.strides, second.dtype, second.interleave):
+        return False
+    (low, high), (other_low, other_high) = first.span, second.span
+    return low < other_high and other_low < high
+
+
+def _require_shape(access: Access, shape: tuple[int, ...], what: str) -> None:
+    if any(mine not in (1, extent) for mine, extent in zip(access.shape, shape, strict=True)):
+        raise SimulationError(f"{what} has the shape {shape}, its copy {access.shape}: they must agree, or the copy "
+                              "have extent 1 where the operand is broadcast")
+
+
+def _view(access: Access, store: np.ndarray) -> Operand:
+    dtype = ELEMENT[access.dtype]
+    n, c, d, h, w = access.shape
+    lanes = access.interleave
+    sn, sc, sd, sh, sw = access.strides
+    if lanes == 1 or c <= lanes:
+        strides = (sn, sc if lanes == 1 else dtype.itemsize, sd, sh, sw)
+        return Operand(_strided(access.shape, dtype, store, access.offset, strides))
+    blocks = _strided((n, -(-c // lanes), lanes, d, h, w), dtype, store, access.offset,
+                      (sn, sc, dtype.itemsize, sd, sh, sw))
+    return Operand(np.zeros(access.shape, dtype), blocks)
+
+
+def _strided(shape: tuple[int, ...], dtype: np.dtype, store: np.ndarray, offset: int,
+             strides: tuple[int, ...]) -> np.ndarray:
+    """A view whose bounds numpy checks again."""
+    return np.ndarray(shape, dtype, buffer=store.data, offset=offset, strides=strides)
+
+
+def _channels(blocks: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """[N, blocks, lanes, D, H, W] as [N, C, D, H, W]."""
+    n, count, lanes, *rest = blocks.shape
+    return blocks.reshape(n, count * lanes, *rest)[:, :shape[1]]
+
+
+def _scatter(array: np.ndarray, blocks: np.ndarray) -> None:
+    lanes = blocks.shape[2]
+    for lane in range(lanes):
+        part = array[:, lane::lanes]
+        blocks[:, :part.shape[1], lane] = part

@@ -1,0 +1,155 @@
+"""The neural engine: which prepared task computes an operation, and its tasks without multiplications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from openane.engine import ChannelMaximum, Convolution, MatrixProduct, NeuralOperation, PassThrough
+from openane.engine.coefficients import Packing
+from openane.errors import SimulationError
+from openane.program import CONSTANT_SLOT
+from openane.simulator.arithmetic import Mode
+from openane.simulator.arithmetic.half import BLOCK, Encoder, Floats
+from openane.simulator.blocks import split
+from openane.simulator.coefficients import Gather, Geometry, plan, unpack_sparse
+from openane.simulator.convolution import ConvolutionTask, Weights
+from openane.simulator.memory import Memory, Operand
+from openane.simulator.post import PostStage
+from openane.simulator.report import TaskReport
+from openane.simulator.streams import Stream, read, write
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What preparing a task needs besides its operation."""
+
+    memory: Memory
+    arithmetic: Mode
+    report: TaskReport
+    what: str
+
+
+def prepare(operation: NeuralOperation, source: Operand, result: Operand, context: Context) -> Callable[[], None]:
+    """What runs the operation. SimulationError where shapes, coefficients or limits do not fit."""
+    if isinstance(operation, (Convolution, MatrixProduct)):
+        return _convolution(operation, source, result, context)
+    stage = _post_stage(operation, context)
+    if isinstance(operation, PassThrough):
+        return _pass_through(operation, source, result, stage, context)
+    if isinstance(operation, ChannelMaximum):
+        return MaximumTask(operation, source, result, stage, context).run
+    raise SimulationError(f"{context.what}: {type(operation).__name__} is not a neural-engine operation "
+                          "openane simulates")
+
+
+def _post_stage(operation: NeuralOperation, context: Context) -> PostStage:
+    """The post stage of an operation without weights."""
+    coefficients = operation.coefficients
+    if coefficients is None:
+        return PostStage.of(operation.post, None, context.what)
+    store = context.memory.bytes_of(coefficients.slot, f"{context.what} coefficients")
+    gather = plan(Geometry(1, 1, 1), coefficients, store, context.what)
+    return PostStage.of(operation.post, gather.read_table(store), context.what)
+
+
+def _pass_through(operation: PassThrough, source: Operand, result: Operand, stage: PostStage,
+                  context: Context) -> Callable[[], None]:
+    if source.array.shape != result.array.shape:
+        raise SimulationError(f"{context.what}: a pass-through keeps its shape, but the source has "
+                              f"{source.array.shape} and the result {result.array.shape}")
+
+    def compute(values: Floats) -> np.ndarray:
+        return stage.apply(np.maximum(values, 0, out=values) if operation.input_relu else values)
+
+    plain = stage.identity and not operation.input_relu
+    return Stream([source], result, None if plain else compute, context.report, to_even=False).run
+
+
+class MaximumTask:
+    """The largest of `channels` neighbouring channels."""
+
+    def __init__(self, operation: ChannelMaximum, source: Operand, result: Operand, stage: PostStage,
+                 context: Context) -> None:
+        self._report, self._encoder, self._stage = context.report, Encoder(), stage
+        self._clamp = operation.input_relu
+        n, c, d, h, w = source.array.shape
+        outputs, channels = result.array.shape[1], operation.channels
+        if channels < 1 or outputs * channels > c or result.array.shape != (n, outputs, d, h, w):
+            raise SimulationError(f"{context.what}: the maximum over {channels} channels of {source.array.shape} does "
+                                  f"not give {result.array.shape}")
+        sn, sc, *rest = source.array.strides
+        view = np.lib.stride_tricks.as_strided(source.array, (n, outputs, channels, d, h, w),
+                                               (sn, sc * channels, sc, *rest), writeable=False)
+        parts = split(result.array.shape, max(1, BLOCK // channels))
+        self._blocks = [(view[part[0], part[1], :, part[2], part[3], part[4]], result.array[part]) for part in parts]
+
+    def run(self) -> None:
+        """Computes every block."""
+        for raw, target in self._blocks:
+            values = np.empty(raw.shape, np.float32)
+            read(raw, values, self._report)
+            if self._clamp:
+                np.maximum(values, 0, out=values)
+            write(self._stage.apply(values.max(axis=2)), target, self._encoder, self._report, to_even=False)
+
+
+def _convolution(operation: Convolution | MatrixProduct, source: Operand, result: Operand,
+                 context: Context) -> Callable[[], None]:
+    geometry = _geometry(operation, source.array.shape, result.array.shape, context.what)
+    load = _weight_loader(operation, geometry, context)
+    coefficients = operation.coefficients
+    constant = coefficients is None or coefficients.slot == CONSTANT_SLOT
+    weights = load() if constant else None
+    task = ConvolutionTask(operation, source.array, result.array, context.arithmetic, context.report, context.what)
+
+    def run() -> None:
+        task.run(load() if weights is None else weights)
+
+    return run
+
+
+def _geometry(operation: Convolution | MatrixProduct, source: tuple[int, ...], result: tuple[int, ...],
+              what: str) -> Geometry:
+    if source[0] != result[0]:
+        raise SimulationError(f"{what}: source and result must have the same number of groups (N), "
+                              f"not {source[0]} and {result[0]}")
+    if isinstance(operation, MatrixProduct):
+        return Geometry(1, result[1], source[1])
+    taps = int(np.prod(operation.kernel))
+    groups = 1 if operation.shared else result[0]
+    if not operation.unicast:
+        return Geometry(groups, result[1], source[1] * taps)
+    if operation.unicast * result[1] > source[1]:
+        raise SimulationError(f"{what}: {result[1]} outputs of {operation.unicast} source channels each need "
+                              f"{operation.unicast * result[1]} channels, the source has {source[1]}")
+    return Geometry(groups, result[1], operation.unicast * taps, depthwise=True)
+
+
+def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
+                   context: Context) -> Callable[[], Weights]:
+    """What reads weights, biases and table as they are in memory at that time."""
+    coefficients, what = operation.coefficients, context.what
+    if coefficients is None:
+        if geometry.rows * geometry.channels * geometry.groups > context.memory.total_size:
+            raise SimulationError(f"{what}: {geometry.shape} weights of one are more than the program's memory")
+        ones = np.ones(geometry.shape, np.float32)
+        return lambda: Weights(ones, None, PostStage.of(operation.post, None, what))
+    store = context.memory.bytes_of(coefficients.slot, f"{what} coefficients")
+    if coefficients.packing is Packing.PALETTE:
+        raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
+    if coefficients.packing is Packing.SPARSE:
+        def unpack() -> Weights:
+            weights, bias = unpack_sparse(geometry, coefficients, store, what)
+            table = Gather(None, None, coefficients.streams[0].offset if coefficients.table else None)
+            return Weights(weights, bias, PostStage.of(operation.post, table.read_table(store), what))
+        return unpack
+    gather = plan(geometry, coefficients, store, what)
+
+    def gathered() -> Weights:
+        weights = gather.read_weights(store) if coefficients.weights else np.ones(geometry.shape, np.float32)
+        return Weights(weights, gather.read_bias(store), PostStage.of(operation.post, gather.read_table(store), what))
+
+    return gathered

@@ -1,0 +1,251 @@
+"""The planar engine: elementwise arithmetic, gain-offset vectors, reductions and pooling.
+
+Arithmetic is float32 between fp16 operands and an fp16 result rounded half to even; it has the full fp16 range, unlike
+the neural engine's accumulator. Sums of reductions are kept in float64: how the hardware rounds inside is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from openane.engine import (
+    Binary,
+    Elementwise,
+    GainOffset,
+    PlanarOperation,
+    Pool,
+    Pooling,
+    Reduce,
+    Reduction,
+    Root,
+)
+from openane.errors import SimulationError
+from openane.simulator.arithmetic.half import BLOCK, Encoder, Floats
+from openane.simulator.blocks import coalesce, split
+from openane.simulator.memory import Operand
+from openane.simulator.report import TaskReport
+from openane.simulator.streams import Function, Stream, read, write
+
+BINARY: dict[Binary, Callable[..., Floats]] = {
+    Binary.ADD: np.add, Binary.MULTIPLY: np.multiply, Binary.MAXIMUM: np.maximum, Binary.MINIMUM: np.minimum,
+    Binary.SQUARE_SUM: np.add,
+}
+POOL_FILL = {Pool.AVERAGE: 0.0, Pool.MAXIMUM: -np.inf, Pool.MINIMUM: np.inf}
+POOL_STEP: dict[Pool, Callable[..., Floats]] = {Pool.AVERAGE: np.add, Pool.MAXIMUM: np.maximum,
+                                                Pool.MINIMUM: np.minimum}
+
+
+def prepare(operation: PlanarOperation, first: Operand, second: Operand | None, result: Operand,
+            report: TaskReport, what: str) -> Callable[[], None]:
+    """What runs the operation. SimulationError where shapes do not fit each other."""
+    if isinstance(operation, Elementwise):
+        sources = [first] if second is None else [first, second]
+        _require_fit(sources, result.array.shape, what)
+        return Stream(sources, result, _elementwise(operation), report, to_even=True).run
+    if isinstance(operation, GainOffset):
+        return _gain_offset(operation, first, second, result, report, what)
+    if isinstance(operation, Reduction):
+        return Reducer(operation, first, second, result, report, what).run
+    if isinstance(operation, Pooling):
+        if second is not None:
+            raise SimulationError(f"{what}: pooling has one operand; no meaning is known for a second one")
+        return Pooler(operation, first, result, report, what).run
+    raise SimulationError(f"{what}: {type(operation).__name__} is not a planar operation openane simulates")
+
+
+def operand_function(operation: PlanarOperation) -> Function:
+    """The operands as they enter the arithmetic: clamped, scaled, signed. Works in place."""
+    pre_scale = np.float32(operation.pre_scale)
+
+    def enter(x: Floats, y: Floats | None = None) -> Floats:
+        if operation.first_relu:
+            np.maximum(x, 0, out=x)
+        if pre_scale != 1:
+            np.multiply(x, pre_scale, out=x)
+        if operation.negate:
+            np.negative(x, out=x)
+        if operation.absolute:
+            np.abs(x, out=x)
+        if y is not None:
+            if operation.second_relu:
+                np.maximum(y, 0, out=y)
+            if operation.subtract:
+                np.negative(y, out=y)
+        return x
+
+    return enter
+
+
+def scaled_function(operation: Elementwise | Reduction) -> Function:
+    """scale * function(x, y) + bias, in place in x."""
+    enter = operand_function(operation)
+    combine = BINARY[operation.function]
+    scale, bias = np.float32(operation.scale), np.float32(operation.bias)
+
+    def compute(x: Floats, y: Floats | None = None) -> Floats:
+        enter(x, y)
+        if y is not None:
+            combine(x, y, out=x)
+            if operation.function is Binary.SQUARE_SUM:
+                np.multiply(x, x, out=x)
+        return _affine(x, scale, bias)
+
+    return compute
+
+
+def _affine(x: Floats, scale: np.float32, bias: np.float32) -> Floats:
+    if scale != 1 or bias != 0:
+        quieten(x)
+        if scale != 1:
+            np.multiply(x, scale, out=x)
+            quieten(x)
+        if bias != 0:
+            np.add(x, bias, out=x)
+    return x
+
+
+def quieten(x: Floats) -> None:
+    """Results without a value (inf - inf, 0 * inf) are +0, in place."""
+    if x.size and np.isnan(x.max()):
+        x[np.isnan(x)] = 0
+
+
+def _relu(x: Floats, relu: bool) -> Floats:
+    return np.maximum(x, 0, out=x) if relu else x
+
+
+def _elementwise(operation: Elementwise) -> Function:
+    compute = scaled_function(operation)
+    return lambda *operands: _relu(compute(*operands), operation.relu)
+
+
+def _gain_offset(operation: GainOffset, first: Operand, second: Operand | None, result: Operand, report: TaskReport,
+                 what: str) -> Callable[[], None]:
+    if second is None or second.array.shape[3] != 2:
+        raise SimulationError(f"{what}: the vectors of a gain-offset operation are a second operand of two rows (H 2): "
+                              f"offsets, then gains; found {None if second is None else second.array.shape}")
+    offsets, gains = Operand(second.array[:, :, :, 0:1]), Operand(second.array[:, :, :, 1:2])
+    _require_fit([first, offsets, gains], result.array.shape, what)
+    enter = operand_function(operation)
+    scale, bias = np.float32(operation.scale), np.float32(operation.bias)
+
+    def compute(x: Floats, offset: Floats, gain: Floats) -> Floats:
+        enter(x, offset)
+        np.add(x, offset, out=x)
+        quieten(x)
+        np.multiply(x, gain, out=x)
+        return _relu(_affine(x, scale, bias), operation.relu)
+
+    return Stream([first, offsets, gains], result, compute, report, to_even=True).run
+
+
+class Reducer:
+    """Reduces D, H, W of every (n, c)."""
+
+    def __init__(self, operation: Reduction, first: Operand, second: Operand | None, result: Operand,
+                 report: TaskReport, what: str) -> None:
+        self._operation, self._report, self._encoder = operation, report, Encoder()
+        self._result = result.array
+        self._function = scaled_function(operation)
+        shape = first.array.shape
+        if result.array.shape != (*shape[:2], 1, 1, 1):
+            raise SimulationError(f"{what}: reducing {shape} gives {(*shape[:2], 1, 1, 1)}, "
+                                  f"the result has {result.array.shape}")
+        operands = [first] if second is None else [first, second]
+        _require_fit(operands, shape, what)
+        views = _planes([np.broadcast_to(operand.array, shape) for operand in operands])
+        self._blocks = [(part[:2], [view[part] for view in views]) for part in split(views[0].shape, BLOCK)]
+
+    def run(self) -> None:
+        """Accumulates block by block, then finishes all (n, c) at once."""
+        summing = self._operation.reduce is Reduce.SUM
+        total = np.full(self._result.shape[:2], 0.0 if summing else -np.inf)
+        for place, raw in self._blocks:
+            numbers = []
+            for source in raw:
+                values = np.empty(source.shape, np.float32)
+                read(source, values, self._report)
+                numbers.append(values)
+            values = self._function(*numbers)
+            quieten(values)
+            axes = tuple(range(2, values.ndim))
+            if summing:
+                total[place] += values.sum(axis=axes, dtype=np.float64)
+            else:
+                np.maximum(total[place], values.max(axis=axes), out=total[place])
+        self._finish(total)
+
+    def _finish(self, total: np.ndarray) -> None:
+        operation = self._operation
+        value = np.where(np.isnan(total), 0, total) * operation.final_scale + operation.epsilon
+        if operation.root is Root.RECIPROCAL:
+            value = 1 / np.where(value == 0, 0.0, value)
+        elif operation.root is Root.RSQRT:
+            value = 1 / np.sqrt(np.where(value == 0, 0.0, value))
+        write(np.maximum(value, 0) if operation.relu else value, self._result, self._encoder, self._report, to_even=True)
+
+
+class Pooler:
+    """Windowed pooling over H and W."""
+
+    def __init__(self, operation: Pooling, source: Operand, result: Operand, report: TaskReport, what: str) -> None:
+        self._operation, self._report, self._encoder = operation, report, Encoder()
+        self._source, self._result = source.array, result.array
+        if source.array.shape[:3] != result.array.shape[:3]:
+            raise SimulationError(f"{what}: pooling keeps N, C and D, but the source has {source.array.shape[:3]} and "
+                                  f"the result {result.array.shape[:3]}")
+        self._enter = operand_function(operation)
+        height, width = (self._extent(axis) for axis in (0, 1))
+        self._padded = (height, width)
+        planes = max(1, BLOCK // (height * width))
+        self._parts = list(split(source.array.shape[:3], planes))
+
+    def _extent(self, axis: int) -> int:
+        operation = self._operation
+        outputs = self._result.shape[3 + axis]
+        needed = (outputs - 1) * operation.stride[axis] + operation.kernel[axis]
+        return max(needed, operation.padding[axis] + self._source.shape[3 + axis])
+
+    def run(self) -> None:
+        """Pools some planes at a time."""
+        for part in self._parts:
+            write(self._pool(self._source[part]), self._result[part], self._encoder, self._report, to_even=True)
+
+    def _pool(self, raw: np.ndarray) -> Floats:
+        operation = self._operation
+        (top, left), (height, width) = operation.padding, raw.shape[3:]
+        padded = np.full((*raw.shape[:3], *self._padded), POOL_FILL[operation.pool], np.float32)
+        inside = padded[..., top:top + height, left:left + width]
+        read(raw, inside, self._report)
+        self._enter(inside)
+        _affine(inside, np.float32(operation.scale), np.float32(operation.bias))
+        quieten(inside)
+        total: Floats | None = None
+        for window in self._windows(padded):
+            total = window.copy() if total is None else POOL_STEP[operation.pool](total, window, out=total)
+        assert total is not None
+        if operation.final_scale != 1:
+            np.multiply(total, np.float32(operation.final_scale), out=total)
+        return _relu(total, operation.relu)
+
+    def _windows(self, padded: Floats) -> list[Floats]:
+        (rows, columns), (down, across) = self._operation.kernel, self._operation.stride
+        high, wide = self._result.shape[3:]
+        return [padded[..., i:i + (high - 1) * down + 1:down, j:j + (wide - 1) * across + 1:across]
+                for i in range(rows) for j in range(columns)]
+
+
+def _planes(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """[N, C, D, H, W] arrays with D, H, W merged where possible."""
+    merged = coalesce([array[0, 0] for array in arrays])
+    return [np.lib.stride_tricks.as_strided(array, (*array.shape[:2], *plane.shape),
+                                            (*array.strides[:2], *plane.strides), writeable=False)
+            for array, plane in zip(arrays, merged, strict=True)]
+
+
+def _require_fit(operands: list[Operand], shape: tuple[int, ...], what: str) -> None:
+    for operand in operands:
+        if any(extent not in (1, wanted) for extent, wanted in zip(operand.array.shape, shape, strict=True)):
+            raise SimulationError(f"{what}: an operand of shape {operand.array.shape} does not broadcast to {shape}")

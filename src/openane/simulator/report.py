@@ -1,0 +1,73 @@
+"""What a run reports: per task, which arithmetic was used and what the values it stored looked like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from openane.simulator.arithmetic.half import Bits, count_infinite, count_nan, extremes
+
+
+@dataclass(slots=True)
+class TaskReport:
+    """One task of one run. `low` and `high` are the extremes of the stored values; None before anything is stored.
+
+    `overflows` counts infinite values stored and `infinite_inputs` those read: where the second is 0 the first arose
+    in this task. `nan_inputs` counts NaN at the input boundary, where the engine takes them for +inf.
+    `arithmetic` is `exact` or `fast` for tasks that multiply and accumulate, `none` for the others.
+    """
+
+    index: int
+    operation: str
+    arithmetic: str = "none"
+    nan_inputs: int = 0
+    infinite_inputs: int = 0
+    overflows: int = 0
+    low: float | None = None
+    high: float | None = None
+
+    def reset(self) -> None:
+        """Forgets what an earlier run left."""
+        self.nan_inputs = self.infinite_inputs = self.overflows = 0
+        self.low = self.high = None
+
+    def saw(self, bits: np.ndarray) -> None:
+        """Counts NaN and infinities in a block of raw input elements (fp16 words; integers have none)."""
+        if bits.dtype == np.uint16:
+            self.nan_inputs += count_nan(bits)
+            self.infinite_inputs += count_infinite(bits)
+
+    def stored(self, bits: Bits) -> None:
+        """Counts a block of fp16 words as stored."""
+        self.overflows += count_infinite(bits)
+        self.widen(*extremes(bits))
+
+    def widen(self, low: float, high: float) -> None:
+        """Takes `low` and `high` into the extremes."""
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run: every task in order, and the seconds it took."""
+
+    tasks: tuple[TaskReport, ...] = ()
+    seconds: float = 0.0
+    conversions: tuple[str, ...] = field(default=())
+
+    @property
+    def nan_inputs(self) -> int:
+        """NaN inputs over all tasks."""
+        return sum(task.nan_inputs for task in self.tasks)
+
+    @property
+    def overflows(self) -> int:
+        """Infinite values stored over all tasks."""
+        return sum(task.overflows for task in self.tasks)
+
+    @property
+    def arithmetic(self) -> tuple[str, ...]:
+        """Which arithmetics were used, sorted: `exact`, `fast`."""
+        return tuple(sorted({task.arithmetic for task in self.tasks} - {"none"}))

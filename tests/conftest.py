@@ -1,0 +1,20 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of outside data named by $OPENANE_CORPUS; the test is skipped where there is none."""
+    folder = os.environ.get("OPENANE_CORPUS")
+    if not folder:
+        pytest.skip("OPENANE_CORPUS is not set: it names the folder of Apple-made programs to test against")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.fail(f"OPENANE_CORPUS names {folder}, which is not a folder")
+    return path

@@ -1,0 +1,45 @@
+"""Files told apart by content, written whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openane.errors import FormatError, ProgramError
+from openane.formats import detect, load_program, save_program, write_anec, write_hwx
+from openane.program import Program
+
+
+def test_content_decides(small: Program, tmp_path: Path) -> None:
+    hwx, anec = write_hwx(small), write_anec(small, header=0x800)
+    assert (detect(hwx), detect(anec)) == ("hwx", "anec")
+    misnamed = tmp_path / "program.anec"
+    misnamed.write_bytes(hwx)
+    assert load_program(misnamed) == load_program(bytearray(hwx)) == small
+    assert load_program(misnamed).origin["file"] == str(misnamed)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xce\xfa", b"PK\3\4" + bytes(5000), bytes(0x1000)])
+def test_other_files_are_refused(data: bytes) -> None:
+    with pytest.raises(FormatError):
+        load_program(data)
+
+
+def test_files_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="cannot be read"):
+        load_program(tmp_path / "nothing.hwx")
+    with pytest.raises(FormatError, match="cannot be read"):
+        load_program(tmp_path)
+
+
+def test_saving(small: Program, tmp_path: Path) -> None:
+    assert load_program(save_program(small, tmp_path / "a.hwx")) == small
+    assert save_program(small, tmp_path / "b.anec", header=0x800).read_bytes() == write_anec(small, 0x800)
+    assert save_program(small, tmp_path / "c.hwx", layout="compat").read_bytes() == write_hwx(small, "compat")
+    with pytest.raises(ProgramError, match=r"\.hwx or \.anec"):
+        save_program(small, tmp_path / "d.txt")
+    with pytest.raises(ProgramError):
+        save_program(small, tmp_path / "a.hwx", layout="unknown")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.hwx", "b.anec", "c.hwx"]
+    assert load_program(tmp_path / "a.hwx") == small

@@ -1,0 +1,134 @@
+"""Scalar functions and arithmetic against onnxruntime and against the definitions of the standard library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from openane.ops.elementwise_unary import FUNCTIONS
+
+GRID = np.concatenate([np.linspace(-12, 12, 481), [-300, 300, 1e-6, -1e-6]]).astype(np.float32)
+POSITIVE = np.concatenate([np.geomspace(1e-4, 6e4, 200)]).astype(np.float32)
+
+
+def gelu_exact(x: float) -> float:
+    return 0.5 * x * math.erfc(-x / math.sqrt(2))
+
+
+def logistic(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
+    ("abs", {}, abs),
+    ("ceil", {}, math.ceil),
+    ("clip", {"alpha": -1.5, "beta": 2.0}, lambda x: min(max(x, -1.5), 2.0)),
+    ("elu", {"alpha": 0.75}, lambda x: x if x > 0 else 0.75 * math.expm1(x)),
+    ("erf", {}, math.erf),
+    ("exp2", {}, lambda x: math.pow(2, x) if x < 200 else math.inf),
+    ("floor", {}, math.floor),
+    ("gelu", {"mode": "EXACT"}, gelu_exact),
+    ("gelu", {"mode": "TANH_APPROXIMATION"},
+     lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))),
+    ("gelu", {"mode": "SIGMOID_APPROXIMATION"}, lambda x: x * logistic(1.702 * x)),
+    ("inverse", {"epsilon": 0.5}, lambda x: math.inf if x == -0.5 else 1 / (x + 0.5)),
+    ("leaky_relu", {"alpha": 0.125}, lambda x: x if x > 0 else 0.125 * x),
+    ("relu", {}, lambda x: max(x, 0)),
+    ("relu6", {}, lambda x: min(max(x, 0), 6)),
+    ("round", {}, round),
+    ("scaled_tanh", {"alpha": 1.5, "beta": 0.5}, lambda x: 1.5 * math.tanh(0.5 * x)),
+    ("sigmoid", {}, logistic),
+    ("sigmoid_hard", {"alpha": 0.25, "beta": 0.5}, lambda x: min(max(0.25 * x + 0.5, 0), 1)),
+    ("sign", {}, lambda x: (x > 0) - (x < 0)),
+    ("silu", {}, lambda x: x * logistic(x)),
+    ("softplus", {}, lambda x: x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))),
+    ("softsign", {}, lambda x: x / (1 + abs(x))),
+    ("square", {}, lambda x: x * x),
+    ("tanh", {}, math.tanh),
+]
+
+POSITIVE_DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
+    ("log", {"epsilon": 0.25}, lambda x: math.log(x + 0.25)),
+    ("rsqrt", {"epsilon": 0.25}, lambda x: 1 / math.sqrt(x + 0.25)),
+    ("sqrt", {}, math.sqrt),
+    ("inverse", {}, lambda x: 1 / (x + 1e-4)),
+    ("log", {}, math.log),
+    ("rsqrt", {}, lambda x: 1 / math.sqrt(x)),
+]
+
+
+@pytest.mark.parametrize(("name", "settings_", "definition"), DEFINITIONS)
+def test_functions_follow_their_definitions(apply: Any, name: str, settings_: dict[str, Any],
+                                            definition: Callable[[float], float]) -> None:
+    with np.errstate(over="ignore"):
+        expected = np.array([definition(float(value)) for value in GRID]).astype(np.float32)
+    np.testing.assert_allclose(apply(name, x=GRID, **settings_), expected, rtol=2e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "settings_", "definition"), POSITIVE_DEFINITIONS)
+def test_functions_of_positive_numbers(apply: Any, name: str, settings_: dict[str, Any],
+                                       definition: Callable[[float], float]) -> None:
+    expected = np.array([definition(float(value)) for value in POSITIVE], np.float32)
+    np.testing.assert_allclose(apply(name, x=POSITIVE, **settings_), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_exp_is_the_exponential(apply: Any) -> None:
+    x = np.linspace(-80, 80, 100, dtype=np.float32)
+    np.testing.assert_allclose(apply("exp", x=x), [math.exp(value) for value in x], rtol=1e-6)
+
+
+def test_every_function_is_tested() -> None:
+    assert {name for name, *_ in DEFINITIONS + POSITIVE_DEFINITIONS} | {"exp"} == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"clip"}))
+def test_nan_stays_nan(name: str) -> None:
+    settings_ = {"elu": (1,), "gelu": ("EXACT",), "inverse": (0,), "leaky_relu": (0.1,), "log": (0,), "rsqrt": (0,),
+                 "scaled_tanh": (1, 1), "sigmoid_hard": (1, 0)}
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(FUNCTIONS[name](np.array([np.nan]), *settings_.get(name, ()))).all()
+
+
+@pytest.mark.parametrize(("name", "limits"), [
+    ("erf", (-1, 1)), ("gelu", (0, np.inf)), ("sigmoid", (0, 1)), ("silu", (np.nan, np.inf)), ("tanh", (-1, 1)),
+    ("softplus", (0, np.inf)), ("relu6", (0, 6)), ("exp2", (0, np.inf))])
+def test_limits_at_infinity(apply: Any, name: str, limits: tuple[float, float]) -> None:
+    np.testing.assert_array_equal(apply(name, x=np.array([-np.inf, np.inf], np.float32)), limits)
+
+
+def test_erf_is_exact_to_fourteen_digits() -> None:
+    x = np.random.default_rng(1).uniform(-7, 7, 5000)
+    np.testing.assert_allclose(FUNCTIONS["erf"](x), [math.erf(value) for value in x], rtol=0, atol=1e-14)
+
+
+ONNX_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "real_div": "Div", "maximum": "Max", "minimum": "Min",
+               "pow": "Pow"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(ONNX_BINARY)),
+       hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=4))
+def test_arithmetic_broadcasts_as_onnx_does(apply: Any, onnx_node: Any, name: str, shapes: Any) -> None:
+    generator = np.random.default_rng(3)
+    x, y = (generator.uniform(0.5, 2, shape).astype(np.float32) for shape in shapes.input_shapes)
+    ours = apply(name, x=x, y=y)
+    assert ours.shape == shapes.result_shape
+    np.testing.assert_allclose(ours, onnx_node(ONNX_BINARY[name], x, y), rtol=1e-6)
+
+
+def test_arithmetic_of_integers_stays_integer(apply: Any) -> None:
+    x = np.array([[1, -2], [3, 4]], np.int32)
+    np.testing.assert_array_equal(apply("add", x=x, y=5), x + 5)
+    np.testing.assert_array_equal(apply("mul", x=x, y=x), x * x)
+
+
+def test_a_scalar_constant_may_come_first(apply: Any) -> None:
+    y = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(apply("sub", x=1, y=y), 1 - y)

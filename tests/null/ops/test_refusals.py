@@ -1,0 +1,174 @@
+"""Operands that do not fit are refused with the operation, the operand and what would pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Node, TensorType, Value
+from openane.ops import Op, Parameter, all_ops, arguments, get_op, register, result_types
+from openane.ops.build import GraphBuilder
+
+IMAGE, MATRIX = ("fp16", (1, 4, 8, 8)), ("fp16", (2, 3))
+INTEGERS, FLAGS = ("int32", (2, 3)), ("bool", (2, 3))
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float16)
+
+
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    # operation, operands ((dtype, shape) stands for an input), the operand at fault, a piece of the remedy
+    ("conv", {"x": MATRIX, "weight": zeros(4, 4, 1, 1)}, "x", "rank 3 to 5"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1)}, "weight", "rank 4"),
+    ("conv", {"x": IMAGE}, "weight", "is missing"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 3, 1, 1)}, "weight", "4 / 1 = 4"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 0)}, "weight", "at least one element"),
+    ("conv", {"x": IMAGE, "weight": zeros(6, 1, 1, 1), "groups": 4}, "groups", "divide the 4 channels"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "groups": 0}, "groups", "must be 1 to"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "bias": zeros(3)}, "bias", "shape [4]"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "strides": [0, 1]}, "strides", "1 or more"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "strides": [1]}, "strides", "2 integers"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "strides": [1.5, 1]}, "strides", "int32"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "pad_type": "full"}, "pad_type", "valid, same, custom"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "pad_type": "custom", "pad": [0, 1]}, "pad", "4 integers"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "pad_type": "custom", "pad": [-1, 0, 0, 0]}, "pad", "0 or more"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "pad_type": "custom", "pad": [2 ** 30] * 4}, "pad", "at most"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 9, 1)}, "x", "9 elements"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 3, 3), "dilations": [4, 1]}, "x", "9 elements"),
+    ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1, 1), "stride": [1, 1]}, "stride", "strides"),
+    ("linear", {"x": MATRIX, "weight": zeros(4, 2)}, "weight", "[Dout, 3]"),
+    ("linear", {"x": MATRIX, "weight": zeros(3)}, "weight", "rank 2"),
+    ("linear", {"x": MATRIX, "weight": MATRIX}, "weight", "constant"),
+    ("linear", {"x": MATRIX, "weight": zeros(4, 3), "bias": zeros(4, 1)}, "bias", "shape [4]"),
+    ("matmul", {"x": MATRIX, "y": ("fp16", (2, 3))}, "y", "3 rows"),
+    ("matmul", {"x": MATRIX, "y": ("fp32", (3, 2))}, "y", "elements of fp16"),
+    ("matmul", {"x": ("fp16", ()), "y": MATRIX}, "x", "rank 1 to 5"),
+    ("matmul", {"x": ("fp16", (3,)), "y": MATRIX, "transpose_x": True}, "transpose_x", "false"),
+    ("matmul", {"x": ("fp16", (2, 2, 3)), "y": ("fp16", (5, 3, 4))}, "y", "must be 2 or 1"),
+    ("add", {"x": MATRIX, "y": ("fp16", (2, 2))}, "y", "must be 3 or 1"),
+    ("add", {"x": FLAGS, "y": FLAGS}, "x", "fp16 or fp32 or int32"),
+    ("real_div", {"x": INTEGERS, "y": INTEGERS}, "x", "fp16 or fp32"),
+    ("mul", {"x": MATRIX, "y": "two"}, "y", "must be a tensor"),
+    ("mul", {"x": (MATRIX, MATRIX), "y": MATRIX}, "x", "one value"),
+    ("add", {"x": INTEGERS, "y": 0.5}, "y", "int32"),
+    ("relu", {"x": INTEGERS}, "x", "fp16 or fp32"),
+    ("relu", {"x": MATRIX, "alpha": 1}, "alpha", "is not one it takes (x)"),
+    ("leaky_relu", {"x": MATRIX}, "alpha", "is missing"),
+    ("leaky_relu", {"x": MATRIX, "alpha": [0.1]}, "alpha", "one number"),
+    ("leaky_relu", {"x": MATRIX, "alpha": ("fp16", ())}, "alpha", "constant"),
+    ("clip", {"x": MATRIX, "alpha": 2, "beta": 1}, "alpha", "beta = 1"),
+    ("gelu", {"x": MATRIX, "mode": "FAST"}, "mode", "EXACT, TANH_APPROXIMATION"),
+    ("gelu", {"x": MATRIX, "mode": 1}, "mode", "string"),
+    ("softmax", {"x": MATRIX, "axis": 2}, "axis", "-2 to 1"),
+    ("softmax", {"x": ("fp16", ()), "axis": 0}, "x", "rank 1"),
+    ("softmax", {"x": MATRIX, "axis": [0]}, "axis", "one integer"),
+    ("max_pool", {"x": IMAGE, "pad_type": "valid"}, "kernel_sizes", "is missing"),
+    ("max_pool", {"x": IMAGE, "kernel_sizes": [2, 2]}, "pad_type", "is missing"),
+    ("max_pool", {"x": IMAGE, "kernel_sizes": [2], "pad_type": "valid"}, "kernel_sizes", "2 integers"),
+    ("max_pool", {"x": IMAGE, "kernel_sizes": [9, 2], "pad_type": "valid"}, "x", "9 elements"),
+    ("max_pool", {"x": IMAGE, "kernel_sizes": [2, 2], "pad_type": "custom", "pad": [2, 0, 0, 0]}, "pad",
+     "less than the kernel"),
+    ("max_pool", {"x": IMAGE, "kernel_sizes": [2, 2], "pad_type": "same", "ceil_mode": True}, "ceil_mode", "false"),
+    ("max_pool", {"x": IMAGE, "kernel_sizes": [2, 2], "pad_type": "valid", "ceil_mode": 1}, "ceil_mode", "bool"),
+    ("avg_pool", {"x": IMAGE, "kernel_sizes": [2, 2], "pad_type": "custom", "pad": [1, 0, 0, 0], "ceil_mode": True},
+     "pad", "same before and after"),
+    ("max_pool", {"x": IMAGE, "kernel_sizes": [2, 2], "pad_type": "valid", "exclude_padding_from_average": True},
+     "exclude_padding_from_average", "is not one it takes"),
+    ("reduce_sum", {"x": MATRIX, "axes": [2]}, "axes", "-2 to 1"),
+    ("reduce_sum", {"x": MATRIX, "axes": [1, -1]}, "axes", "once"),
+    ("reduce_max", {"x": MATRIX, "axes": 1}, "axes", "vector"),
+    ("reduce_mean", {"x": MATRIX, "keep_dims": "yes"}, "keep_dims", "bool"),
+    ("reshape", {"x": MATRIX, "shape": [5]}, "shape", "6 elements"),
+    ("reshape", {"x": MATRIX, "shape": [-1, -1]}, "shape", "-1 once"),
+    ("reshape", {"x": MATRIX, "shape": [0]}, "shape", "as many dimensions"),
+    ("reshape", {"x": MATRIX, "shape": [4, -1]}, "shape", "6 elements"),
+    ("reshape", {"x": MATRIX, "shape": [-2, 3]}, "shape", "-1 or more"),
+    ("reshape", {"x": MATRIX, "shape": INTEGERS}, "shape", "constant"),
+    ("squeeze", {"x": MATRIX, "axes": [0]}, "axes", "1 element"),
+    ("expand_dims", {"x": MATRIX, "axes": [0, 0]}, "axes", "once"),
+    ("expand_dims", {"x": MATRIX, "axes": [3]}, "axes", "-3 to 2"),
+    ("flatten2d", {"x": MATRIX, "axis": 3}, "axis", "-2 to 2"),
+    ("transpose", {"x": MATRIX, "perm": [0, 0]}, "perm", "once"),
+    ("transpose", {"x": MATRIX, "perm": [0]}, "perm", "2 integers"),
+    ("transpose", {"x": MATRIX, "perm": [0, 2]}, "perm", "once"),
+    ("concat", {"values": (MATRIX, ("fp16", (2, 2))), "axis": 0}, "values", "but for axis 0"),
+    ("concat", {"values": (MATRIX, ("fp32", (2, 3))), "axis": 0}, "values", "element type"),
+    ("concat", {"values": (MATRIX, ("fp16", (2, 2))), "axis": 1, "interleave": True}, "values", "interleaved"),
+    ("concat", {"values": (), "axis": 0}, "values", "at least one"),
+    ("concat", {"values": (MATRIX,), "axis": 5}, "axis", "-2 to 1"),
+    ("tile", {"x": MATRIX, "reps": [2]}, "reps", "2 integers"),
+    ("tile", {"x": MATRIX, "reps": [2, 0]}, "reps", "1 or more"),
+    ("cast", {"x": MATRIX, "dtype": "fp8"}, "dtype", "fp16, fp32"),
+    ("batch_norm", {"x": IMAGE, "mean": zeros(4)}, "variance", "is missing"),
+    ("batch_norm", {"x": IMAGE, "mean": zeros(3), "variance": zeros(4)}, "mean", "shape [4]"),
+    ("batch_norm", {"x": MATRIX, "mean": zeros(3), "variance": zeros(3)}, "x", "rank 3 to 5"),
+    ("layer_norm", {"x": MATRIX, "axes": [1], "gamma": zeros(2)}, "gamma", "shape [3]"),
+    ("layer_norm", {"x": MATRIX, "axes": [-3]}, "axes", "-2 to 1"),
+    ("pad", {"x": MATRIX, "pad": [1, 1, 1]}, "pad", "two counts"),
+    ("pad", {"x": MATRIX, "pad": [0, 0, 0, 0, 1, 1]}, "pad", "at most 2 dimensions"),
+    ("pad", {"x": MATRIX, "pad": [1, 3], "mode": "reflect"}, "pad", "at most 2"),
+    ("pad", {"x": MATRIX, "pad": [1, 1], "mode": "wrap"}, "mode", "constant, reflect, replicate"),
+    ("pad", {"x": MATRIX, "pad": [2 ** 31 - 1, 2 ** 31 - 1]}, "x", "elements"),
+]
+
+
+def build(name: str, operands: dict[str, Any]) -> Any:
+    builder, count = GraphBuilder(), 0
+
+    def value(given: Any) -> Any:
+        nonlocal count
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
+            count += 1
+            return builder.input(f"in{count}", *given)
+        return tuple(value(item) for item in given) if isinstance(given, tuple) else given
+
+    return builder.add(name, "node7", "layer 3", **{key: value(given) for key, given in operands.items()})
+
+
+@pytest.mark.parametrize(("name", "operands", "operand", "remedy"), REFUSED)
+def test_refusals_name_operation_and_operand(name: str, operands: dict[str, Any], operand: str, remedy: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        build(name, operands)
+    message = str(caught.value)
+    assert message.startswith(f"{name} 'node7' (from layer 3): operand '{operand}' ")
+    assert remedy in message
+
+
+def test_every_operation_is_refused_somewhere_or_shares_its_rule() -> None:
+    families = [{"add", "sub", "mul", "maximum", "minimum"}, {"real_div", "pow"}, {"max_pool", "avg_pool"},
+                {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}]
+    refused = {name for name, *_ in REFUSED}
+    shared = set().union(*(family for family in families if family & refused))
+    unary = {name for name, op in all_ops().items() if op.parameters[0] == Parameter("x") and len(op.parameters) <= 3}
+    assert set(all_ops()) - unary <= refused | shared
+
+
+@pytest.mark.parametrize("name", sorted(all_ops()))
+def test_every_operation_refuses_unknown_and_missing_operands(name: str) -> None:
+    x = Value("x", TensorType("fp16", (1, 2, 3, 4)))
+    with pytest.raises(GraphError, match=rf"^{name}: operand 'bogus' is not one it takes \("):
+        result_types(get_op(name), {"bogus": x})
+    first = get_op(name).parameters[0].name
+    with pytest.raises(GraphError, match=f"^{name}: operand '{first}' is missing; it takes {first}"):
+        result_types(get_op(name), {})
+
+
+def test_unknown_operations_name_the_nearest() -> None:
+    with pytest.raises(UnsupportedError, match=r"leaky_rely(.|\n)*leaky_relu"):
+        get_op("leaky_rely")
+    with pytest.raises(UnsupportedError, match="known: abs"):
+        get_op("%")
+    with pytest.raises(UnsupportedError, match="nothing_like_it"):
+        arguments(Node("nothing_like_it", {}, ()))
+
+
+def test_the_registry_refuses_duplicates() -> None:
+    relu = get_op("relu")
+    with pytest.raises(GraphError, match="relu: described twice"):
+        register([relu, relu])
+    with pytest.raises(GraphError, match="twice: a parameter is listed twice"):
+        register([Op("twice", (Parameter("x"), Parameter("x")), relu.infer, relu.reference)])

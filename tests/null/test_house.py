@@ -1,0 +1,213 @@
+"""The rules of the house, held by reading the source: who may import whom, where bits are handled, how code is kept."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "openane"
+LONGEST_FILE = 320
+
+_FILES = {"registers", "engine", "chips", "program"}
+_ENGINE = _FILES | {"formats"}
+_GRAPH = {"graph", "ops", "passes"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "registers": set(),
+    "engine": {"registers"},
+    "chips": {"registers", "engine"},
+    "program": {"registers", "engine", "chips"},
+    "formats": _FILES,
+    "graph": {"formats"},  # MIL text names weights in blob files
+    "ops": {"graph", *_FILES},
+    "passes": {"graph", "ops", *_FILES},
+    "compiler": _GRAPH | _ENGINE,
+    "importers": {"graph", "ops", "formats"},
+    "simulator": _FILES,
+    "timing": _FILES,
+    "devices": {"simulator", "timing", "graph", "ops", "compiler", *_ENGINE},
+    "report": {"timing", "graph", *_ENGINE},
+}
+"""Room to the rooms it may import besides itself and `errors`. `cli` and the package itself see everything."""
+
+BITS_BY_HAND = {
+    "registers/": "the register language: the one place that turns fields into bits",
+    "formats/": "file formats state their own bytes",
+    "engine/table.py": "the 128 bytes of an activation table, stated once",
+    "engine/coefficients.py": "lane counts are powers of two",
+    "simulator/arithmetic": "rounding works on the bits of a number",
+}
+"""Where shifts, masks and struct.pack may appear, and why. Everywhere else the register tables do it."""
+
+NO_NUMPY = ("registers", "engine", "chips", "program", "formats")
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import, those inside functions and import_module("...") included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"line {node.lineno}: imports are absolute"
+            names = [alias.name for alias in node.names]
+            if node.module != "openane":
+                yield node.lineno, node.module or ""
+            elif names != ["__version__"]:
+                yield from ((node.lineno, f"openane.{name}") for name in names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+            text = next((n.value for n in ast.walk(node.args[0]) if isinstance(n, ast.Constant)), "")
+            yield node.lineno, str(text)
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for path in modules():
+        room = room_of(path)
+        if room in ("cli", "__init__", "__main__"):
+            continue
+        allowed = MAY_IMPORT[room] | {room, "errors"}
+        for line, module in imported(tree_of(path)):
+            top, _, rest = module.partition(".")
+            if top == "openane" and rest.partition(".")[0] not in allowed:
+                wrong.append(f"{name_of(path)}:{line} imports {module}; {room} may see {', '.join(sorted(allowed))}")
+    assert not wrong, "\n".join(wrong)
+
+
+def bit_handling(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, what) of every shift, mask with a number, and struct call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp | ast.AugAssign):
+            sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.value,)
+            numbers = [isinstance(s, ast.Constant) and type(s.value) is int for s in sides]
+            number = any(numbers)
+            if len(sides) == 2 and all(numbers):
+                continue  # a size such as 2 << 20
+            if isinstance(node.op, ast.LShift | ast.RShift):
+                yield node.lineno, "a shift"
+            elif isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor) and number:
+                yield node.lineno, "a mask"
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "struct" and node.attr != "error":
+            yield node.lineno, f"struct.{node.attr}"
+
+
+def test_bits_are_handled_in_one_place() -> None:
+    wrong = [f"{name_of(path)}:{line} has {what}" for path in modules()
+             if not any(name_of(path).startswith(place) for place in BITS_BY_HAND)
+             for line, what in bit_handling(tree_of(path))]
+    assert not wrong, "use a register table, or say in BITS_BY_HAND why not:\n" + "\n".join(wrong)
+
+
+def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
+    needed = {place for place in BITS_BY_HAND for path in modules()
+              if name_of(path).startswith(place) and any(bit_handling(tree_of(path)))}
+    assert needed == set(BITS_BY_HAND)
+
+
+def public_functions(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[int, str, str | None]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.lineno, node.name, ast.get_docstring(node)
+            yield from public_functions(node.body, f"{node.name}.")
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            decorators = {getattr(d, "id", "") or getattr(d, "attr", "") for d in node.decorator_list}
+            if not decorators & {"overload", "setter"}:
+                yield node.lineno, owner + node.name, ast.get_docstring(node)
+
+
+def test_everything_public_has_a_docstring() -> None:
+    missing = []
+    for path in modules():
+        tree = tree_of(path)
+        if tree.body and not ast.get_docstring(tree):
+            missing.append(f"{name_of(path)} (the module)")
+        missing += [f"{name_of(path)}:{line} {name}" for line, name, doc in public_functions(tree.body) if not doc]
+    assert not missing, "\n".join(missing)
+
+
+def test_library_code_does_not_print() -> None:
+    wrong = [f"{name_of(path)}:{node.lineno}" for path in modules() if room_of(path) != "cli"
+             for node in ast.walk(tree_of(path))
+             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_is_long() -> None:
+    files = [path for folder in ("src", "tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    long = [f"{path.relative_to(ROOT)}: {count} lines" for path in files
+            if (count := len(path.read_text().splitlines())) > LONGEST_FILE]
+    assert not long, "\n".join(long)
+
+
+def test_no_machine_is_mentioned() -> None:
+    """Nobody's home directory or scratch path belongs into the project."""
+    pattern = re.compile(r"(?<![\w.])/(?:home|Users|root|work|tmp|opt)/\w")
+    files = [path for folder in ("src", "tests", "examples", "benchmarks", "docs")
+             for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")]
+    wrong = [f"{path.relative_to(ROOT)}:{number}" for path in files
+             for number, line in enumerate(path.read_text().splitlines(), 1) if pattern.search(line)]
+    assert not wrong, "\n".join(wrong)
+
+
+def python(code: str) -> str:
+    """Runs code in a fresh interpreter and returns what it prints."""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+                            env={"PYTHONPATH": str(SOURCE.parent)}, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+WITHOUT_NUMPY = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == 'numpy':
+            raise ImportError('numpy is not available here')
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_registers_to_formats_need_no_numpy() -> None:
+    names = [".".join(("openane", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+             for path in modules() if room_of(path) in NO_NUMPY]
+    assert len(names) > len(NO_NUMPY)
+    python(WITHOUT_NUMPY + "import importlib\n" + "\n".join(f"importlib.import_module({name!r})" for name in names))
+
+
+@pytest.mark.parametrize("code", ["import openane", "import openane.cli; openane.cli.main(['--version'])"])
+def test_importing_the_package_loads_nothing_heavy(code: str) -> None:
+    loaded = python(f"{code}\nimport sys\nprint(*sys.modules)").split()
+    rooms = {name for name in loaded if name.startswith("openane.")}
+    assert "numpy" not in loaded
+    assert rooms <= {"openane.errors", "openane.cli"}
+
+
+def test_the_public_names_exist() -> None:
+    import openane
+
+    missing = [name for name in openane.__all__ if getattr(openane, name, None) is None]
+    assert not missing
+    with pytest.raises(AttributeError, match="load_graph"):
+        openane.no_such_name  # noqa: B018
