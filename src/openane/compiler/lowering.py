@@ -261,6 +261,10 @@ class Compiler:
         """See ops.lowering.Lowering."""
         neural.product(self, target, source, weights, bias, post, table)
 
+    def runtime_product(self, target: Tensor, left: Tensor, right: Tensor) -> None:
+        """See ops.lowering.Lowering."""
+        neural.runtime_product(self, target, left, right)
+
     def pool(self, target: Tensor, source: Tensor, kind: Pool, kernel: Sequence[int], stride: Sequence[int],
              padding: Sequence[int], final_scale: float = 1.0) -> None:
         """See ops.lowering.Lowering."""
@@ -297,6 +301,10 @@ class Compiler:
         self.copy(seen, target)
 
     # Ports
+
+    def port_slot(self, side: str, name: str) -> int:
+        """Virtual slot of a port; `side` is input or output."""
+        return self._ports[f"{side} {name}"]
 
     def _make_ports(self) -> None:
         for value in self.graph.inputs:

@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.compiler.packing import Packed, choose_lanes, pack_dense, pack_table, product_lanes
 from openane.compiler.walk import Role, access, legal, walk
-from openane.engine import Activation, Coefficients, Convolution, PassThrough, Post, Space, Stream
+from openane.engine import Activation, Coefficients, Convolution, MatrixProduct, PassThrough, Post, Space, Stream
 from openane.engine.coefficients import CORES
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
@@ -105,6 +105,37 @@ def product(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndar
         compiler.copy(target, final)
 
 
+def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor) -> None:
+    """target [M, N] = left [M, K] @ right [K, N]: 16 rows at a time, row m of `left` being the coefficients of core m.
+
+    A row stored at a multiple of 64 bytes is a core's stream for one lane, so `left` is used as it lies
+    (seen in Apple's products of 16 rows).
+    """
+    reduction = left.shape[1]
+    if left.strides[1] != ELEMENT and reduction > 1 or left.strides[0] == 0 and left.shape[0] > 1 or not left.aligned:
+        left = compiler.copied(left)
+    if not legal(access(right, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
+        right = compiler.copied(right)
+    final = target
+    if not legal(access(target, (None, 0, None, None, 1)), Role.RESULT):
+        target = compiler.scratch(target.shape)
+    size = -(-reduction * ELEMENT // 64) * 64
+    for start, count in _pieces(left.shape[0], CORES):
+        rows = left.part(0, start, count)
+        streams = tuple(Stream(core, rows.offset + core * rows.strides[0], size) for core in range(count))
+        compiler.emit(MatrixProduct(
+            source=access(right, (None, 0, None, None, 1)),
+            result=access(target.part(0, start, count), (None, 0, None, None, 1)),
+            coefficients=Coefficients(slot=left.slot, streams=streams, runtime=True)))
+    if target is not final:
+        compiler.copy(target, final)
+
+
+def _pieces(extent: int, size: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, extent, size):
+        yield start, min(size, extent - start)
+
+
 def _plain(source: Tensor) -> bool:
     """Whether a [N, C, H, W] tensor can be read as it lies."""
     return legal(access(source, (0, 1, None, 2, 3)), Role.NEURAL_SOURCE) and (source.shape[3] == 1 or
@@ -189,6 +220,4 @@ def _chunks(compiler: Compiler, channels: int, rows: int, lanes: int) -> Iterato
 
 def _spans(extent: int, limit: int) -> Iterator[tuple[int, int]]:
     """(start, count) of pieces no larger than half the limit when the extent exceeds it."""
-    size = extent if extent <= limit else limit // 2
-    for start in range(0, extent, size):
-        yield start, min(size, extent - start)
+    yield from _pieces(extent, extent if extent <= limit else limit // 2)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openane.compiler.memory import FIRST_VIRTUAL_SLOT, Block, Kind
-from openane.engine import Access, NeuralOperation, Operation, Space, sources
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
 from openane.errors import UnsupportedError
 
 SCRATCH_SLOT = 3
@@ -60,10 +60,13 @@ def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
     """First and last operation that names each virtual slot."""
     lives: dict[int, tuple[int, int]] = {}
     for index, operation in enumerate(operations):
-        for access in (*sources(operation), operation.result):
-            if access.slot >= FIRST_VIRTUAL_SLOT:
-                first, _ = lives.get(access.slot, (index, index))
-                lives[access.slot] = first, index
+        slots = [access.slot for access in (*sources(operation), operation.result)]
+        if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+            slots.append(operation.coefficients.slot)
+        for slot in slots:
+            if slot >= FIRST_VIRTUAL_SLOT:
+                first, _ = lives.get(slot, (index, index))
+                lives[slot] = first, index
     return lives
 
 
@@ -95,8 +98,16 @@ def bind(operation: Operation, places: Mapping[int, tuple[int, int]]) -> Operati
         slot, offset = places[access.slot]
         return replace(access, slot=0 if access.space is Space.L2 else slot, offset=access.offset + offset)
 
+    def streamed(coefficients: Coefficients | None) -> Coefficients | None:
+        if coefficients is None or coefficients.slot < FIRST_VIRTUAL_SLOT:
+            return coefficients
+        slot, offset = places[coefficients.slot]
+        streams = tuple(replace(stream, offset=stream.offset + offset) for stream in coefficients.streams)
+        return replace(coefficients, slot=slot, streams=streams)
+
     if isinstance(operation, NeuralOperation):
-        return replace(operation, source=moved(operation.source), result=moved(operation.result))
+        return replace(operation, source=moved(operation.source), result=moved(operation.result),
+                       coefficients=streamed(operation.coefficients))
     second = None if operation.second is None else moved(operation.second)
     return replace(operation, first=moved(operation.first), second=second, result=moved(operation.result))
 

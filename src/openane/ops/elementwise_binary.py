@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from openane.graph import Operand, TensorType
+from openane.ops.arithmetic import lower_binary, scale_stage
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.operands import FLOATS, NUMBERS, Arguments
 from openane.ops.rules import ENGINE
@@ -31,7 +32,7 @@ def _reference(*, function: Function, x: np.ndarray, y: np.ndarray) -> tuple[np.
 
 def _op(name: str, function: Function, dtypes: Sequence[str] = NUMBERS) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name, dtypes=dtypes), partial(_reference, function=function),
-              rules=ENGINE)
+              rules=ENGINE, lower=lower_binary, post=scale_stage if name == "mul" else None)
 
 
 OPS = (

@@ -193,6 +193,10 @@ class Lowering(Protocol):
         """target[M, N] = source[M, K] @ weights[K, N] + bias."""
         ...
 
+    def runtime_product(self, target: Tensor, left: Tensor, right: Tensor) -> None:
+        """target [M, N] = left [M, K] @ right [K, N], both computed by the program."""
+        ...
+
     def pool(self, target: Tensor, source: Tensor, kind: Pool, kernel: Sequence[int], stride: Sequence[int],
              padding: Sequence[int], final_scale: float = 1.0) -> None:
         """Windowed pooling of [N, C, H, W]."""

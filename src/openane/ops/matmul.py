@@ -9,8 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.graph import Operand, TensorType, Value
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.lowering import Lowering
+from openane.ops.matrix import lower_columns, lower_rows, lower_runtime
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
@@ -51,4 +53,17 @@ def _reference(*, x: np.ndarray, y: np.ndarray, transpose_x: np.ndarray,
     return (np.asarray(left @ right),)
 
 
-OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE),)
+def _lower(node: Node, lowering: Lowering) -> None:
+    """Constant weights on either side become coefficients; two runtime operands a matrix product."""
+    arguments = Arguments("matmul", PARAMETERS, node.operands)
+    x, y = node["x"], node["y"]
+    left, right = arguments.flag("transpose_x"), arguments.flag("transpose_y")
+    if y.constant and y.type.rank == 2 and not left:
+        lower_rows(node, lowering, x, y.array().T if right else y.array(), None)
+    elif x.constant and x.type.rank == 2 and y.type.rank > 1 and not right:
+        lower_columns(node, lowering, x.array().T if left else x.array(), y)
+    else:
+        lower_runtime(node, lowering, x, y, left, right)
+
+
+OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

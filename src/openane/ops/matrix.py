@@ -40,6 +40,35 @@ def lower_columns(node: Node, lowering: Lowering, weights: np.ndarray, y: Value)
     target.settle(lowering)
 
 
+def lower_runtime(node: Node, lowering: Lowering, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> None:
+    """result = x @ y with both known only at run time, batch by batch; rank-1 operands are a row or a column."""
+    left, right = lowering.read(x), lowering.read(y)
+    left = left.expand((1, *left.shape)) if left.rank == 1 else left
+    right = _column(right) if right.rank == 1 else right
+    left, right = (_swapped(t) if flag else t for t, flag in ((left, transpose_x), (right, transpose_y)))
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    left, right = (t.expand((*batch, *t.shape[-2:])) for t in (left, right))
+    target = _matrix(lowering, lowering.result(node.output), (*batch, left.shape[-2], right.shape[-1]))
+    for index in np.ndindex(*batch):
+        lowering.runtime_product(*(_at(t, index) for t in (target.tensor, left, right)))
+    target.settle(lowering)
+
+
+def _column(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.slot, tensor.offset, (*tensor.shape, 1), (*tensor.strides, 0), tensor.space)
+
+
+def _swapped(tensor: Tensor) -> Tensor:
+    return tensor.transpose((*range(tensor.rank - 2), tensor.rank - 1, tensor.rank - 2))
+
+
+def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:
+    """The matrix at a batch index."""
+    for axis, position in enumerate(index):
+        tensor = tensor.part(axis, position, 1)
+    return Tensor(tensor.slot, tensor.offset, tensor.shape[-2:], tensor.strides[-2:], tensor.space)
+
+
 def as_image(tensor: Tensor, rows: int, reduction: int) -> Tensor | None:
     """The tensor as [rows, C, H, W] with C * H * W = reduction when it is an image with more than one pixel."""
     if tensor.rank not in (3, 4) or not tensor.aligned:

@@ -148,12 +148,15 @@ def _require_inside(last: np.ndarray, ends: np.ndarray, what: str) -> None:
     beyond = last + HALFWORD > ends
     if beyond.any():
         at = int(np.flatnonzero(beyond)[0])
-        raise SimulationError(f"{what}: a coefficient of output channel {at} lies at {int(last[at]):#x}, beyond the end "
-                              f"of its core's stream at {int(ends[at]):#x}")
+        raise SimulationError(f"{what}: a coefficient of output channel {at} lies at {int(last[at]):#x}, beyond the "
+                              f"end of its core's stream at {int(ends[at]):#x}")
 
 
 def _halfwords(store: np.ndarray, positions: np.ndarray) -> Bits:
     """Halfwords at byte positions, whatever their alignment."""
     if store.ctypes.data % HALFWORD == 0 and not (positions & 1).any():
-        return store[:store.size // HALFWORD * HALFWORD].view(np.uint16)[positions >> 1]
-    return (store[positions].astype(np.uint16) | store[positions + 1].astype(np.uint16) << 8).astype(np.uint16)
+        aligned: Bits = store[:store.size // HALFWORD * HALFWORD].view(np.uint16)[positions >> 1]
+        return aligned
+    high = store[positions + 1].astype(np.uint16) * np.uint16(256)
+    pieces: Bits = store[positions].astype(np.uint16) + high
+    return pieces

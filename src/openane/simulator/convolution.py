@@ -48,11 +48,11 @@ class ConvolutionTask:
     def __init__(self, operation: Convolution | MatrixProduct, source: np.ndarray, result: np.ndarray,
                  arithmetic: Mode, report: TaskReport, what: str) -> None:
         self._operation, self._report, self._encoder = operation, report, Encoder()
-        window = isinstance(operation, Convolution)
-        self._kernel = operation.kernel if window else (1, 1, 1)
-        self._stride = operation.stride if window else (1, 1, 1)
-        self._padding = operation.padding if window else (0, 0, 0)
-        self._unicast = operation.unicast if window else 0
+        self._kernel = self._stride = (1, 1, 1)
+        self._padding, self._unicast = (0, 0, 0), 0
+        if isinstance(operation, Convolution):
+            self._kernel, self._stride, self._padding = operation.kernel, operation.stride, operation.padding
+            self._unicast = operation.unicast
         if min(*self._kernel, *self._stride) < 1 or min(self._padding) < 0:
             raise SimulationError(f"{what}: kernel {self._kernel} and stride {self._stride} must be at least 1, "
                                   f"padding {self._padding} at least 0")
@@ -102,7 +102,8 @@ class ConvolutionTask:
                     else self._accumulator.outer(terms, columns))
             if weights.bias is not None:
                 sums += weights.bias[group, low:high, None]
-            saturate(sums)
+            if self._terms > 1:
+                saturate(sums)
             target = self._result[tile.group, low:high, tile.depth, slice(*tile.rows), slice(*tile.columns)]
             write(weights.stage.apply(sums), target, self._encoder, self._report, to_even=False)
 

@@ -8,9 +8,10 @@ leaves the two slopes.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openane.engine.table import KNOTS, Kind, Symmetry, Table
-from openane.simulator.arithmetic.half import Floats
+from openane.simulator.arithmetic.half import Doubles, Floats
 
 LAST = KNOTS - 1
 CENTRES = {Kind.FROM_START: 0.0, Kind.CENTRED: LAST / 2, Kind.TO_END: float(LAST)}
@@ -30,44 +31,52 @@ def evaluate(table: Table, x: np.ndarray) -> Floats:
     return result.astype(np.float32)
 
 
-def _inside(table: Table, x: np.ndarray) -> np.ndarray:
+def _inside(table: Table, x: Doubles) -> Doubles:
     """The value between the clips; meaningless (perhaps NaN) outside."""
     kind = table.kind
-    finite = np.where(np.isfinite(x), x, 1.0)
+    finite: Doubles = np.where(np.isfinite(x), x, 1.0)
+    whole: Doubles = np.trunc(finite)
     if kind in CENTRES:
-        position = np.ldexp(finite, table.exponent) + CENTRES[kind]
+        position = _scaled(finite, table.exponent) + CENTRES[kind]
         below, above = position < 0, position >= LAST
-        return np.where(below, table.low_slope * x + table.low_intercept,
-                        np.where(above, table.high_slope * x + table.high_intercept, _interpolate(table, position)))
+        slope, intercept = table.low_slope, table.low_intercept
+        upper = np.where(above, table.high_slope * x + table.high_intercept, _interpolate(table, position))
+        return np.where(below, slope * x + intercept, upper)
     if kind is Kind.FRACTION:
-        return finite - np.trunc(finite)
+        return finite - whole
     if kind is Kind.INTEGER:
-        return np.trunc(finite)
+        return whole
     if kind is Kind.EXP2:
         whole = np.floor(finite)
-        return np.ldexp(_interpolate(table, np.ldexp(finite - whole, table.exponent)), _exponents(whole))
+        return _scaled(_interpolate(table, _scaled(finite - whole, table.exponent)), _exponents(whole))
     return _by_exponent(table, np.where(finite > 0, finite, 1.0))
 
 
-def _by_exponent(table: Table, x: np.ndarray) -> np.ndarray:
+def _by_exponent(table: Table, x: Doubles) -> Doubles:
     """Kinds that split a positive x into mantissa and exponent."""
     mantissa, exponent = np.frexp(x)  # mantissa in [0.5, 1)
     if table.kind in (Kind.SQRT, Kind.RSQRT):
-        half = (exponent + (exponent & 1)) >> 1
-        half -= exponent & 1          # x = m * 4^half with m in [0.5, 2)
-        value = _interpolate(table, np.ldexp(x, table.exponent - 2 * half))
-        return np.ldexp(value, half if table.kind is Kind.SQRT else -half)
-    value = _interpolate(table, np.ldexp(mantissa - 0.5, table.exponent))
-    return np.ldexp(value, -exponent) if table.kind is Kind.INVERSE else value + exponent
+        half = exponent >> 1  # x = m * 4^half with m in [0.5, 2)
+        value = _interpolate(table, _scaled(x, table.exponent - 2 * half))
+        return _scaled(value, half if table.kind is Kind.SQRT else -half)
+    value = _interpolate(table, _scaled(mantissa - 0.5, table.exponent))
+    return _scaled(value, -exponent) if table.kind is Kind.INVERSE else value + exponent.astype(np.float64)
 
 
-def _interpolate(table: Table, position: np.ndarray) -> np.ndarray:
+def _interpolate(table: Table, position: Doubles) -> Doubles:
     knots = np.array(table.knots)
     bounded = np.clip(position, 0, LAST)
     index = np.minimum(bounded.astype(np.int64), LAST - 1)
     left = knots[index]
-    return left + (bounded - index) * (knots[index + 1] - left)
+    value: Doubles = left + (bounded - index) * (knots[index + 1] - left)
+    return value
 
 
-def _exponents(whole: np.ndarray) -> np.ndarray:
+def _scaled(values: Doubles, exponents: int | NDArray[np.integer]) -> Doubles:
+    """values * 2^exponents."""
+    scaled: Doubles = np.ldexp(values, exponents)
+    return scaled
+
+
+def _exponents(whole: Doubles) -> NDArray[np.int64]:
     return np.clip(whole, -2000, 2000).astype(np.int64)

@@ -7,6 +7,7 @@ loaded; running a program does no checks at all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,9 @@ L2_SIZE = 2 << 20
 MEMORY_LIMIT = 1 << 32
 """Bytes all buffers of a program may take together."""
 
-ELEMENT = {DType.FLOAT16: np.dtype("<u2"), DType.INT8: np.dtype("i1"), DType.UINT8: np.dtype("u1")}
+ELEMENT: dict[DType, np.dtype[Any]] = {
+    DType.FLOAT16: np.dtype("<u2"), DType.INT8: np.dtype("i1"), DType.UINT8: np.dtype("u1"),
+}
 """How elements are held: fp16 as its bits."""
 
 READ_ONLY = {TEXT_SLOT: "the program text", CONSTANT_SLOT: "the constants"}
@@ -154,7 +157,7 @@ def _view(access: Access, store: np.ndarray) -> Operand:
     return Operand(np.zeros(access.shape, dtype), blocks)
 
 
-def _strided(shape: tuple[int, ...], dtype: np.dtype, store: np.ndarray, offset: int,
+def _strided(shape: tuple[int, ...], dtype: np.dtype[Any], store: np.ndarray, offset: int,
              strides: tuple[int, ...]) -> np.ndarray:
     """A view whose bounds numpy checks again."""
     return np.ndarray(shape, dtype, buffer=store.data, offset=offset, strides=strides)

@@ -34,10 +34,11 @@ class Context:
 
 def prepare(operation: NeuralOperation, source: Operand, result: Operand, context: Context) -> Callable[[], None]:
     """What runs the operation. SimulationError where shapes, coefficients or limits do not fit."""
-    if isinstance(operation, (Convolution, MatrixProduct)):
+    unweighted = isinstance(operation, Convolution) and _is_unweighted(operation, source, result)
+    if isinstance(operation, (Convolution, MatrixProduct)) and not unweighted:
         return _convolution(operation, source, result, context)
     stage = _post_stage(operation, context)
-    if isinstance(operation, PassThrough):
+    if isinstance(operation, PassThrough) or unweighted:
         return _pass_through(operation, source, result, stage, context)
     if isinstance(operation, ChannelMaximum):
         return MaximumTask(operation, source, result, stage, context).run
@@ -55,7 +56,15 @@ def _post_stage(operation: NeuralOperation, context: Context) -> PostStage:
     return PostStage.of(operation.post, gather.read_table(store), context.what)
 
 
-def _pass_through(operation: PassThrough, source: Operand, result: Operand, stage: PostStage,
+def _is_unweighted(operation: Convolution, source: Operand, result: Operand) -> bool:
+    """Whether every output is one source element without a weight: nothing is multiplied, nothing accumulated."""
+    coefficients = operation.coefficients
+    bare = coefficients is None or not (coefficients.weights or coefficients.bias)
+    return (bare and operation.unicast == 1 and operation.kernel == operation.stride == (1, 1, 1)
+            and operation.padding == (0, 0, 0) and source.array.shape == result.array.shape)
+
+
+def _pass_through(operation: NeuralOperation, source: Operand, result: Operand, stage: PostStage,
                   context: Context) -> Callable[[], None]:
     if source.array.shape != result.array.shape:
         raise SimulationError(f"{context.what}: a pass-through keeps its shape, but the source has "

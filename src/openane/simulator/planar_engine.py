@@ -184,7 +184,9 @@ class Reducer:
             value = 1 / np.where(value == 0, 0.0, value)
         elif operation.root is Root.RSQRT:
             value = 1 / np.sqrt(np.where(value == 0, 0.0, value))
-        write(np.maximum(value, 0) if operation.relu else value, self._result, self._encoder, self._report, to_even=True)
+        if operation.relu:
+            value = np.maximum(value, 0)
+        write(value, self._result, self._encoder, self._report, to_even=True)
 
 
 class Pooler:
@@ -204,9 +206,9 @@ class Pooler:
 
     def _extent(self, axis: int) -> int:
         operation = self._operation
-        outputs = self._result.shape[3 + axis]
+        outputs, inputs = int(self._result.shape[3 + axis]), int(self._source.shape[3 + axis])
         needed = (outputs - 1) * operation.stride[axis] + operation.kernel[axis]
-        return max(needed, operation.padding[axis] + self._source.shape[3 + axis])
+        return max(needed, operation.padding[axis] + inputs)
 
     def run(self) -> None:
         """Pools some planes at a time."""

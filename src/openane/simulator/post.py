@@ -1,7 +1,8 @@
 """The neural engine's last stage: bias and scale on the unrounded accumulator, then ReLU or a table.
 
-Order: (accumulator + bias row), which is infinite from 2^15 on, + bias, * scale, activation. ReLU stands after the
-conversion to fp16 in the hardware; before it, it gives the same bits.
+Order: accumulator + bias row, infinite from 2^15 on where there is more than one product (a pointwise convolution of
+one channel is known to pass 60000), + bias, * scale, activation. ReLU stands after the conversion to fp16 in the
+hardware; before it, it gives the same bits.
 """
 
 from __future__ import annotations

@@ -315,3 +315,14 @@ def test_negative_zero_and_infinity_scales_survive():
         back = CHIP.operation(CHIP.emit([operation])[0].words)
         assert math.copysign(1, back.scale) == math.copysign(1, scale)
         assert back.scale == scale
+
+
+def test_a_task_that_leaves_registers_out_reads_them_as_zero():
+    shape = (1, 4, 1, 3, 5)
+    task, = CHIP.emit([Elementwise(first=surface(shape, 5), result=surface(shape, 4))])
+    fields = CHIP.decode(task.words)
+    planar = CHIP.bank.by_name["PE.Cfg"][0]
+    records = tuple(run for run in fields.records if run[0] != planar)
+    values = {name: value for name, value in fields.values.items() if not name.startswith("PE.")}
+    with pytest.raises(ProgramError, match="FinalScale"):
+        CHIP.operation(CHIP.encode(replace(fields, values=values, records=records)))

@@ -74,9 +74,9 @@ def test_apples_programs_are_written_as_the_converter_writes_them(corpus: Path) 
 
 @pytest.mark.parametrize(("offset", "value", "message"), [
     (0x00, 1, "not text and constants"), (0x08, 0, "first task"), (0x08, 0x276, "first task"),
-    (0x08, 0x800, "first task"), (0x0C, 1, "goes on"), (0x0C, 7, "ends early"), (0x28 + 4 * 3, 0, "slot 3, which has no memory"),
-    (0x28 + 4 * 4, 0xFFFFFFFF, "address space"), (0xA8 + 48 * 4, 10**6, "does not fit"),
-    (0xA8 + 48 * 4 + 8, 0, "positive")])
+    (0x08, 0x800, "first task"), (0x0C, 1, "goes on"), (0x0C, 7, "ends early"),
+    (0x28 + 4 * 3, 0, "slot 3, which has no memory"), (0x28 + 4 * 4, 0xFFFFFFFF, "address space"),
+    (0xA8 + 48 * 4, 10**6, "does not fit"), (0xA8 + 48 * 4 + 8, 0, "positive")])
 def test_broken_headers_are_named(small: Program, offset: int, value: int, message: str) -> None:
     data = bytearray(write_anec(small))
     data[offset:offset + 4] = value.to_bytes(4, "little")

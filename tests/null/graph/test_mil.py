@@ -222,12 +222,13 @@ def test_depth_is_limited(opening):
         parse_mil(f"program(1.3) [a = {opening * 100000}")
 
 
-PIECES = ["", "(", ")", "[", "]", "{", "}", "<", ">", ",", ";", "=", '"', "-", "0x", "1e999", "-1", "99999999999999999999",
-          "tensor", "const", "state", "BLOBFILE", "fp16", "int4", "nan", "x", "y", "->", "\\", "\0", "ü"]
+PIECES = ["", "(", ")", "[", "]", "{", "}", "<", ">", ",", ";", "=", '"', "-", "0x", "1e999", "-1",
+          "99999999999999999999", "tensor", "const", "state", "BLOBFILE", "fp16", "int4", "nan", "x", "y", "->", "\\", "\0", "ü"]
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(OLD)), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1, max_size=4))
+@given(st.lists(st.tuples(st.integers(0, len(OLD)), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1,
+                max_size=4))
 def test_mutated_text_raises_typed_errors(changes):
     text = OLD
     for start, length, piece in changes:

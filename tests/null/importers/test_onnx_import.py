@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,18 +22,18 @@ RANDOM = np.random.default_rng(7)
 
 def weights(*shape: int, scale: float = 1.0) -> np.ndarray:
     """fp32 weights that fp16 holds exactly, so that only the import is compared."""
-    return (RANDOM.standard_normal(shape) * scale).astype(np.float16).astype(np.float32)
+    return np.asarray(RANDOM.standard_normal(shape) * scale, np.float16).astype(np.float32)
 
 
 def positive(*shape: int) -> np.ndarray:
-    return np.abs(weights(*shape)) + np.float32(0.5)
+    return np.asarray(np.abs(weights(*shape)) + np.float32(0.5))
 
 
 def ints(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-def model(nodes, inputs, constants=None, opset=17, outputs=("y",), rank=None, shapes=None):
+def model(nodes, inputs, constants=None, opset=17, outputs=("y",)):
     """A model of fp32 inputs {name: shape}."""
     constants = constants or {}
     graph = helper.make_graph(
@@ -88,8 +89,8 @@ def test_round_goes_to_even():
 
 @pytest.mark.parametrize(("op", "attributes"), [
     ("LeakyRelu", {"alpha": 0.25}), ("Elu", {"alpha": 0.5}), ("HardSigmoid", {"alpha": 0.5, "beta": 0.25}),
-    ("Flatten", {"axis": 0}), ("Flatten", {"axis": -1}), ("Flatten", {"axis": 4}), ("Transpose", {"perm": [0, 2, 3, 1]}),
-    ("Softmax", {}), ("Softmax", {"axis": 1}), ("Softmax", {"axis": -2}),
+    ("Flatten", {"axis": 0}), ("Flatten", {"axis": -1}), ("Flatten", {"axis": 4}),
+    ("Transpose", {"perm": [0, 2, 3, 1]}), ("Softmax", {}), ("Softmax", {"axis": 1}), ("Softmax", {"axis": -2}),
     ("ReduceMean", {"axes": [2, 3]}), ("ReduceMean", {}), ("ReduceMax", {"axes": [-1], "keepdims": 0}),
     ("ReduceMin", {"axes": [1]}),
 ])
@@ -348,7 +349,8 @@ def test_errors_teach(node, error, message):
 
 
 def test_control_flow_is_refused():
-    inner = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "b", [], [helper.make_empty_tensor_value_info("r")])
+    result = helper.make_empty_tensor_value_info("r")
+    inner = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "b", [], [result])
     node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
     with pytest.raises(UnsupportedError, match="nested graphs"):
         load_onnx(model([node], {"x": (2,)}, {"c": np.array(True)}))
@@ -415,6 +417,6 @@ def test_mutated_models_raise_typed_errors():
 
 
 def test_every_operator_is_tested():
-    text = open(__file__, encoding="utf-8").read()
+    text = Path(__file__).read_text(encoding="utf-8")
     missing = [op for op in OPERATORS if f'"{op}"' not in text]
     assert not missing

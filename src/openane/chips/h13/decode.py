@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openane.chips.chip import Slots, TaskFields
+from openane.chips.h13.registers import HEADER_BANK, STREAM_BANK
 from openane.engine import (
     Access,
     Activation,
@@ -48,7 +49,8 @@ class _Reader:
         if register in self._rest:
             raise ProgramError(f"bits 0x{self._rest[register]:x} have no described meaning", register=register,
                                field=field)
-        return 0
+        unwritten = (HEADER_BANK if register.startswith("Header.") else STREAM_BANK).locate(name)[2].decode(0)
+        return 0 if unwritten is None else unwritten
 
     def refuse_unless(self, name: str, *allowed: object) -> None:
         """ProgramError unless the field has one of the values whose meaning is known here."""

@@ -46,6 +46,7 @@ from openane.formats.tasks import (
 )
 from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Program, Role
 
+CONVERTIBLE_WORDS = 157
 _CONVERTIBLE = re.compile(r"[ -9;-~]+")  # printable ASCII without the colon that ends a stab's name
 
 
@@ -129,6 +130,8 @@ def _convertible(program: Program) -> Program:
         raise ProgramError("the driver's converter takes one scratch buffer; write ANEC or layout='macos26' instead")
     if not program.inputs or not program.outputs:
         raise ProgramError("the driver's converter wants at least one input and one output")
+    if len(program.tasks[0].words) != CONVERTIBLE_WORDS:
+        raise ProgramError(f"the driver's converter wants a first task of {CONVERTIBLE_WORDS} words", task=0)
     for buffer in (*program.inputs, *program.outputs):
         layout = dense_layout(buffer)
         _, _, _, h, w = layout.shape

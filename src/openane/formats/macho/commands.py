@@ -29,12 +29,16 @@ class Header(Record):
 
 @dataclass(frozen=True)
 class CommandHeader(Record):
+    """What every load command begins with."""
+
     cmd: int = u32()
     cmdsize: int = u32()
 
 
 @dataclass(frozen=True)
 class SegmentRecord(Record):
+    """A segment command, before its sections."""
+
     cmd: int = u32(SEGMENT)
     cmdsize: int = u32()
     name: str = text(16)
@@ -68,6 +72,8 @@ class Section(Record):
 
 @dataclass(frozen=True)
 class LibraryRecord(Record):
+    """A buffer name with a 32-bit address; `name` is the text's offset in the command."""
+
     cmd: int = u32(LIBRARY)
     cmdsize: int = u32()
     name: int = u32(0x14)
@@ -77,6 +83,8 @@ class LibraryRecord(Record):
 
 @dataclass(frozen=True)
 class LibraryRecord64(Record):
+    """A buffer name with a 64-bit address."""
+
     cmd: int = u32(LIBRARY_64)
     cmdsize: int = u32()
     name: int = u32(0x18)
@@ -86,6 +94,8 @@ class LibraryRecord64(Record):
 
 @dataclass(frozen=True)
 class ThreadRecord(Record):
+    """A descriptor command; `count` words of state follow."""
+
     cmd: int = u32(THREAD)
     cmdsize: int = u32()
     flavor: int = u32()
@@ -94,6 +104,8 @@ class ThreadRecord(Record):
 
 @dataclass(frozen=True)
 class NoteRecord(Record):
+    """A note; `offset` counts from the start of the command."""
+
     cmd: int = u32(NOTE)
     cmdsize: int = u32()
     owner: str = text(16)
@@ -103,6 +115,8 @@ class NoteRecord(Record):
 
 @dataclass(frozen=True)
 class SymbolsRecord(Record):
+    """Where the symbol and string tables lie in the file."""
+
     cmd: int = u32(SYMBOLS)
     cmdsize: int = u32(24)
     symoff: int = u32()
@@ -113,6 +127,8 @@ class SymbolsRecord(Record):
 
 @dataclass(frozen=True)
 class SymbolRecord(Record):
+    """An entry of the symbol table; `name` is an offset in the string table."""
+
     name: int = u32()
     type: int = u8()
     section: int = u8()

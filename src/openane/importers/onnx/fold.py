@@ -16,17 +16,18 @@ from openane.graph import Value
 from openane.importers.onnx.dtypes import numpy_dtype
 from openane.importers.onnx.step import Step, axes_of, axis_of
 
-MAXIMUM_ELEMENTS = 1 << 26
-"""Largest array folding may create."""
+MAXIMUM_ELEMENTS = 1 << 24
+"""Largest array folding may create from smaller ones."""
 
 Fold = Callable[[Step], np.ndarray]
 
 
 def bounded(step: Step, shape: Sequence[int]) -> tuple[int, ...]:
     """`shape` when an array of it may be made. GraphError when it is negative or too large."""
-    if any(extent < 0 for extent in shape) or prod(shape) > MAXIMUM_ELEMENTS:
-        raise GraphError(f"{step.label}: a constant of shape {list(shape)[:16]} is outside 0..{MAXIMUM_ELEMENTS} "
-                         "elements")
+    given = max((operand.size for operand in step.inputs if isinstance(operand, np.ndarray)), default=0)
+    limit = max(MAXIMUM_ELEMENTS, given)
+    if any(extent < 0 for extent in shape) or prod(shape) > limit:
+        raise GraphError(f"{step.label}: a constant of shape {list(shape)[:16]} is outside 0..{limit} elements")
     return tuple(shape)
 
 

@@ -39,9 +39,24 @@ def read_model(source: str | Path | bytes | Proto) -> Proto:
         raise FormatError(f"not an ONNX model: {error}") from None
     if not model.HasField("graph"):
         raise FormatError("not an ONNX model", expected="a ModelProto with a graph", found=f"{len(data)} bytes without")
+    _check_names(model)
     if folder is not None:
         _load_external(onnx, model, folder)
     return model
+
+
+def _check_names(model: Proto) -> None:
+    """FormatError for names that are not UTF-8: the protobuf runtime hands those out as bytes."""
+    graph = model.graph
+    names = [entry.domain for entry in model.opset_import] + [tensor.name for tensor in graph.initializer]
+    for port in (*graph.input, *graph.output):
+        names += [port.name, *(dim.dim_param for dim in port.type.tensor_type.shape.dim)]
+    for node in graph.node:
+        names += [node.op_type, node.name, node.domain, *node.input, *node.output,
+                  *(attribute.name for attribute in node.attribute)]
+    for name in names:
+        if not isinstance(name, str):
+            raise FormatError("a name in the model is not UTF-8", expected="text", found=repr(name[:40]))
 
 
 def _read_bytes(path: Path) -> bytes:

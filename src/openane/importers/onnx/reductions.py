@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from openane.errors import GraphError
+from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, Operand, Step, axes_of, axis_of
 
 SMALLEST_EPSILON = 2.0 ** -24
@@ -59,7 +60,7 @@ def _layer_normalization(step: Step) -> Operand:
     step.only_output("mean and deviation")
     x = step.value(0)
     axis = axis_of(step, step.integer("axis", -1), x.type.rank)
-    shape = x.shape[axis:]
+    shape = bounded(step, x.shape[axis:])
     gamma = step.half(np.broadcast_to(step.array(1, "scale"), shape), 1)
     beta = step.half(np.broadcast_to(step.array(2, "B"), shape), 2) if step.has(2) else None
     epsilon = max(step.number("epsilon", 1e-5), SMALLEST_EPSILON)

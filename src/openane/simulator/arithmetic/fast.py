@@ -13,7 +13,8 @@ from openane.simulator.arithmetic.half import Floats
 
 def outer_sums(left: Floats, right: Floats) -> Floats:
     """Sum over terms k of left[k, i] * right[k, j]: float32 [i, j]. `left` [K, I], `right` [K, J]."""
-    return left.T @ right
+    sums: Floats = left.T @ right
+    return sums
 
 
 def channel_sums(weights: Floats, columns: Floats) -> Floats:
@@ -23,4 +24,5 @@ def channel_sums(weights: Floats, columns: Floats) -> Floats:
     for weight, column in zip(weights[1:], columns[1:], strict=True):
         np.multiply(weight[:, None], column, out=product)
         np.add(total, product, out=total)
-    return total
+    result: Floats = total
+    return result

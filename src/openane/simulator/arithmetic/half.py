@@ -143,6 +143,6 @@ def encode_away(values: NDArray[np.floating]) -> Bits:
     Exact for numbers of up to 48 significant bits: one part in 2^50 more than a tie rounds away from it.
     """
     with np.errstate(all="ignore"):
-        nudged = np.multiply(values, 1 + 2.0**-50, dtype=np.float64)
-        nudged[np.isnan(nudged)] = 0
-        return nudged.astype(np.float16).view(np.uint16)
+        nudged = np.asarray(values, np.float64) * (1 + 2.0**-50)
+        rounded: NDArray[np.float16] = np.where(np.isnan(nudged), 0, nudged).astype(np.float16)
+    return rounded.view(np.uint16)

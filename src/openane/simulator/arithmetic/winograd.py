@@ -32,10 +32,11 @@ def winograd_conv3x3(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
     pairs = -(-width // 2)
     padded = _padded(x, (1, 2 * pairs + 1 - width))
     d = [padded[:, :, i:i + 2 * pairs:2] for i in range(4)]
-    inputs = (d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3])
+    inputs: tuple[Floats, ...] = (d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3])
     w = decoded(weights.view(np.uint16))
-    g = [w[..., i] for i in range(3)]
-    kernels = (g[0], (g[0] + g[1] + g[2]) / 2, (g[0] - g[1] + g[2]) / 2, g[2])
+    g: list[Floats] = [w[..., i] for i in range(3)]
+    half = np.float32(0.5)
+    kernels: tuple[Floats, ...] = (g[0], (g[0] + g[1] + g[2]) * half, (g[0] - g[1] + g[2]) * half, g[2])
     sums = []
     for data, kernel in zip(inputs, kernels, strict=True):
         rounded = _rounded(data)

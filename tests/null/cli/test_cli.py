@@ -1,0 +1,105 @@
+"""The command line: exit statuses, where text goes, and that nothing ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import openane
+from openane.cli import FAILED, PIPE_CLOSED, USAGE, VERBS, main
+
+SOURCE = Path(openane.__file__).parents[1]
+WITHOUT_NUMPY = "import sys; sys.modules['numpy'] = None; from openane.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def ane(*arguments: str | Path, code: str | None = None) -> subprocess.CompletedProcess[str]:
+    start = ["-c", code] if code else ["-m", "openane"]
+    return subprocess.run([sys.executable, *start, *map(str, arguments)], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PYTHONPATH": str(SOURCE)}, check=False)
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(verb in text for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert f"ane {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["disassemble"], ["dis"], ["--what"], ["info", "--yaml", "x"]])
+def test_wrong_usage_is_status_2_and_says_so_on_stderr(arguments: list[str],
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == USAGE
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert "usage: ane" in captured.err
+
+
+def test_a_misspelt_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["complie", "x.onnx"]) == USAGE
+    assert "did you mean 'compile'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["info", "dis", "compile", "run"])
+@pytest.mark.parametrize("content", [None, b"", b"\xce\xfa\xef\xbe", b"\0" * 5000, b"not a model at all\n"])
+def test_files_that_cannot_be_read_are_one_line_of_error(verb: str, content: bytes | None, tmp_path: Path,
+                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file.bin"
+    if content is not None:
+        file.write_bytes(content)
+    assert main([verb, str(file)]) == FAILED
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert captured.err.startswith("ane: error: ")
+    assert "Traceback" not in captured.err
+
+
+def test_apple_programs_are_described(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(corpus / "apple/anec/softmax.anec"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    program = document["programs"][0]
+    assert (document["kind"], program["chip"], program["tasks"]) == ("anec", "h13", 5)
+    assert [b["role"] for b in program["buffers"]] == ["scratch", "output", "input"]
+    assert main(["info", str(corpus / "apple/hwx/concat.hwx")]) == 0
+    text = capsys.readouterr().out
+    assert "2 PassThrough" in text
+    assert "zin_ane_compiler v4.2.1" in text
+
+
+def test_disassembly_can_be_written_to_a_file(corpus: Path, tmp_path: Path,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    program, target = corpus / "apple/hwx/conv.hwx", tmp_path / "conv.s"
+    assert main(["dis", str(program)]) == 0
+    printed = capsys.readouterr().out
+    assert main(["dis", str(program), "-o", str(target)]) == 0
+    assert not capsys.readouterr().out
+    assert target.read_text() == printed
+    assert "Convolution(" in printed
+    assert "records header x10" in printed
+
+
+@pytest.mark.parametrize("verb", ["info", "dis"])
+def test_looking_into_programs_needs_no_numpy(verb: str, corpus: Path) -> None:
+    result = ane(verb, corpus / "apple/hwx/conv.hwx", code=WITHOUT_NUMPY)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_reader_that_leaves_is_no_error(corpus: Path) -> None:
+    command = [sys.executable, "-m", "openane", "dis", str(corpus / "apple/anec/softmax.anec")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                          env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(20)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == PIPE_CLOSED
