@@ -28,7 +28,7 @@ def compile(graph: Graph, target: str = "h13", allow_host: bool = False) -> Mode
     graph.verify()
     chip = get_chip(target)
     _check_ports(graph, chip.limits)
-    simplified, folded = simplify(graph)
+    simplified = simplify(graph)
     _check_rules(simplified, chip.limits)
     compiler = Compiler(simplified, chip.limits)
     for node in simplified.nodes:
@@ -38,7 +38,7 @@ def compile(graph: Graph, target: str = "h13", allow_host: bool = False) -> Mode
     inputs = tuple(_port(v, compiler.layouts[f"input {v.name}"]) for v in graph.inputs)
     outputs = tuple(_port(v, compiler.layouts[f"output {v.name}"]) for v in graph.outputs)
     return Model(graph.name, target, inputs, outputs, (program,), (Step(0),),
-                 _report(simplified, compiler, folded, (*inputs, *outputs)), graph)
+                 _report(graph, simplified, compiler, (*inputs, *outputs)), graph)
 
 
 def _check_ports(graph: Graph, limits: Limits) -> None:
@@ -103,11 +103,13 @@ def _port(value: Value, layout: Layout) -> Port:
     return Port(value.name, value.shape, value.dtype, layout)
 
 
-def _report(graph: Graph, compiler: Compiler, folded: Sequence[Entry], ports: Sequence[Port]) -> tuple[Entry, ...]:
+def _report(source: Graph, graph: Graph, compiler: Compiler, ports: Sequence[Port]) -> tuple[Entry, ...]:
     tasks: dict[int, list[int]] = {}
     for number, emitted in enumerate(compiler.emitted):
         tasks.setdefault(id(emitted.node) if emitted.node is not None else 0, []).append(number)
-    entries = list(folded)
+    kept = {(node.op, node.name) for node in graph.nodes}
+    entries = [Entry(node.label, Where.FOLDED, "computed or merged into another operation at compile time")
+               for node in source.nodes if (node.op, node.name) not in kept]
     for node in graph.nodes:
         if id(node) in compiler.fused:
             entries.append(Entry(node.label, Where.FUSED, f"in the last stage of {compiler.fused[id(node)].label}"))

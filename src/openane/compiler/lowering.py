@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,8 @@ from openane.program import Layout
 
 CHANNELS = 8192
 """Channels a streamed operation may have so that a row of every operand fits L2 beside what is resident."""
+NEAR_SHARE = 8
+"""A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
 CELL_BYTES = 1 << 24
 """Scratch a reshape through 64-byte cells takes at most at a time."""
 CELL_LIMIT = 1 << 30
@@ -167,6 +170,13 @@ class Compiler:
         slot = self.blocks.add(Block(size, Kind.SCRATCH if memory else Kind.L2))
         return Tensor(slot, 0, tuple(shape), strides, space)
 
+    def near(self, shape: Sequence[int]) -> Tensor:
+        """See ops.lowering.Lowering."""
+        cells = (*range(len(shape)), -1)
+        if 16 * math.prod(shape) <= self.limits.l2_size // NEAR_SHARE:
+            return self.temporary(shape, cells, Space.L2)
+        return self.scratch(shape)
+
     def constant(self, array: np.ndarray) -> Tensor:
         """See ops.lowering.Lowering."""
         return self.constants.surface(array)
@@ -246,7 +256,8 @@ class Compiler:
                pre_scale: float = 1.0, final_scale: float = 1.0, epsilon: float = 0.0, root: Root = Root.NONE,
                square: bool = False) -> None:
         """See ops.lowering.Lowering."""
-        closing: dict[str, Any] = {"final_scale": final_scale, "epsilon": epsilon, "root": root}
+        closing: dict[str, Any] = {"final_scale": float(np.float32(final_scale)), "epsilon": float(np.float16(epsilon)),
+                                   "root": root}
         planar.reduce(self, target, source, axes, planar.Folding(kind, pre_scale, square, closing))
 
     def convolution(self, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,

@@ -167,8 +167,10 @@ def gain_offset(compiler: Compiler, target: Tensor, source: Tensor, axis: int, o
     rows = compiler.constant(np.stack([offset, gain]))
     vectors = compiler.temporary(rows.shape, (0, 1), Space.L2)
     compiler.copy(rows, vectors)
-    second = access(vectors, (None, 1, None, 0, None))
-    compiler.emit(GainOffset(first=access(source, dims), second=second, result=access(target, dims), relu=relu))
+    first = access(source, dims)
+    second = Access(space=Space.L2, slot=vectors.slot, shape=(first.shape[0], first.shape[1], 1, 2, 1),
+                    strides=(0, vectors.strides[1], 0, vectors.strides[0], 0))
+    compiler.emit(GainOffset(first=first, second=second, result=access(target, dims), relu=relu))
 
 
 def _two_steps(compiler: Compiler, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,

@@ -58,7 +58,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     source = lowering.with_last(source, max(axes, key=lambda axis: source.shape[axis]))
     shape = tuple(1 if d in axes else extent for d, extent in enumerate(source.shape))
     order = tuple(sorted(range(source.rank), key=lambda d: (d == source.contiguous, d)))
-    mean, spread = lowering.scratch(shape), lowering.scratch(shape)
+    mean, spread = lowering.near(shape), lowering.near(shape)
     count = source.elements / mean.elements
     lowering.reduce(mean, source, axes, final_scale=1 / count)
     centred = lowering.scratch(source.shape, order)

@@ -146,6 +146,10 @@ class Lowering(Protocol):
         """New memory for a tensor, rows padded; `order` lists the dimensions from outermost to contiguous."""
         ...
 
+    def near(self, shape: Sequence[int]) -> Tensor:
+        """New storage for a small tensor that is broadcast next: in L2 where it fits, one element per 16 bytes."""
+        ...
+
     def compact(self, tensor: Tensor) -> Tensor:
         """`tensor` itself when the engine can address it, else a copy."""
         ...

@@ -37,7 +37,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     source = lowering.with_last(lowering.compact(lowering.read(node["x"])), axis)
     order = (*(d for d in range(source.rank) if d != axis), axis)
     shape = tuple(1 if d == axis else extent for d, extent in enumerate(source.shape))
-    largest, total = lowering.scratch(shape), lowering.scratch(shape)
+    largest, total = lowering.near(shape), lowering.near(shape)
     lowering.reduce(largest, source, (axis,), Reduce.MAXIMUM)
     difference, powers = lowering.scratch(source.shape, order), lowering.scratch(source.shape, order)
     lowering.elementwise(difference, source, largest, subtract=True)

@@ -154,8 +154,8 @@ def _require_inside(last: np.ndarray, ends: np.ndarray, what: str) -> None:
 
 def _halfwords(store: np.ndarray, positions: np.ndarray) -> Bits:
     """Halfwords at byte positions, whatever their alignment."""
-    if store.ctypes.data % HALFWORD == 0 and not (positions & 1).any():
-        aligned: Bits = store[:store.size // HALFWORD * HALFWORD].view(np.uint16)[positions >> 1]
+    if store.ctypes.data % HALFWORD == 0 and not (positions % HALFWORD).any():
+        aligned: Bits = store[:store.size // HALFWORD * HALFWORD].view(np.uint16)[positions // HALFWORD]
         return aligned
     high = store[positions + 1].astype(np.uint16) * np.uint16(256)
     pieces: Bits = store[positions].astype(np.uint16) + high

@@ -32,19 +32,29 @@ class LoadedProgram:
     def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode) -> None:
         self.operations = tuple(operations)
         self.memory = memory
-        self._tasks: list[_Prepared] = []
+        self._arithmetic = arithmetic
+        self._tasks = self._prepare_all()
+
+    def _prepare_all(self) -> list[_Prepared]:
+        tasks: list[_Prepared] = []
         chained: Operand | None = None
         for index, operation in enumerate(self.operations):
-            task = self._prepare(index, operation, chained, arithmetic)
+            task = self._prepare(index, operation, chained)
             chained = task.result if operation.result.space is Space.CHAIN else None
-            self._tasks.append(task)
+            tasks.append(task)
         if chained is not None:
-            raise SimulationError(f"task {len(self._tasks) - 1} hands its result to a next task, but is the last one")
+            raise SimulationError(f"task {len(tasks) - 1} hands its result to a next task, but is the last one")
+        return tasks
 
     @property
     def buffers(self) -> dict[str, np.ndarray]:
         """Bytes of every buffer by name."""
         return self.memory.buffers
+
+    def bind(self, name: str, store: np.ndarray) -> None:
+        """Puts other memory (uint8, one-dimensional, as large as the buffer or larger) behind a buffer."""
+        self.memory.bind(name, store)
+        self._tasks = self._prepare_all()
 
     def run(self, buffers: Mapping[str, np.ndarray | bytes] | None = None) -> RunReport:
         """Copies `buffers` in (bytes from each buffer's start), runs every task, and reports.
@@ -63,7 +73,7 @@ class LoadedProgram:
         seconds = time.perf_counter() - start
         return RunReport(tuple(replace(task.report) for task in self._tasks), seconds)
 
-    def _prepare(self, index: int, operation: Operation, chained: Operand | None, arithmetic: Mode) -> _Prepared:
+    def _prepare(self, index: int, operation: Operation, chained: Operand | None) -> _Prepared:
         name = type(operation).__name__
         what = f"task {index} ({name})"
         report = TaskReport(index, name)
@@ -75,7 +85,7 @@ class LoadedProgram:
                 source.detach()
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
-                context = neural_engine.Context(self.memory, arithmetic, report, what)
+                context = neural_engine.Context(self.memory, self._arithmetic, report, what)
                 compute = neural_engine.prepare(operation, sources[0], result, context)
             elif isinstance(operation, PlanarOperation):
                 second = sources[1] if len(sources) > 1 else None

@@ -56,7 +56,7 @@ def _by_exponent(table: Table, x: Doubles) -> Doubles:
     """Kinds that split a positive x into mantissa and exponent."""
     mantissa, exponent = np.frexp(x)  # mantissa in [0.5, 1)
     if table.kind in (Kind.SQRT, Kind.RSQRT):
-        half = exponent >> 1  # x = m * 4^half with m in [0.5, 2)
+        half = exponent // 2  # x = m * 4^half with m in [0.5, 2)
         value = _interpolate(table, _scaled(x, table.exponent - 2 * half))
         return _scaled(value, half if table.kind is Kind.SQRT else -half)
     value = _interpolate(table, _scaled(mantissa - 0.5, table.exponent))

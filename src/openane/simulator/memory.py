@@ -82,6 +82,18 @@ class Memory:
             self.buffers[buffer.name] = self._slots[buffer.slot] = np.zeros(buffer.size, np.uint8)
         self.l2 = np.zeros(l2_size, np.uint8)
 
+    def bind(self, name: str, store: np.ndarray) -> None:
+        """Puts other bytes (uint8, contiguous) behind a buffer. SimulationError when they are too few."""
+        if name not in self.buffers:
+            raise SimulationError(f"no buffer is called {name!r}; there are {', '.join(self.buffers)}")
+        if store.dtype != np.uint8 or store.ndim != 1 or not store.flags.c_contiguous:
+            raise SimulationError(f"buffer {name!r} needs a contiguous one-dimensional uint8 array, "
+                                  f"not {store.dtype} {list(store.shape)}")
+        if store.size < self.buffers[name].size:
+            raise SimulationError(f"buffer {name!r} needs {self.buffers[name].size} bytes, not {store.size}")
+        slot = next(slot for slot, known in self.names.items() if known == name and slot not in READ_ONLY)
+        self.buffers[name] = self._slots[slot] = store
+
     @property
     def total_size(self) -> int:
         """Bytes of all buffers, constants and L2: no intermediate a program needs is larger."""
@@ -107,7 +119,7 @@ class Memory:
         if low < 0 or high > store.size:
             raise SimulationError(f"{what} touches bytes {low:#x} to {high:#x} of {place}, which has {store.size:#x} "
                                   f"bytes: {access}")
-        operand = _view(access, store)
+        operand = view(access, store)
         if access.copy is not None:
             operand.copies.append(self.operand(access.copy, f"{what} (copy)", writes=True))
             _require_shape(access.copy, access.shape, what)
@@ -144,7 +156,8 @@ def _require_shape(access: Access, shape: tuple[int, ...], what: str) -> None:
                               "have extent 1 where the operand is broadcast")
 
 
-def _view(access: Access, store: np.ndarray) -> Operand:
+def view(access: Access, store: np.ndarray) -> Operand:
+    """The elements of an access in `store` (uint8), whose bounds the caller has proved."""
     dtype = ELEMENT[access.dtype]
     n, c, d, h, w = access.shape
     lanes = access.interleave

@@ -79,11 +79,12 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool) -> tuple[np.ndarr
     for row in range(rows):
         cursor.zeros(1)
         for first in range(0, lanes, MASK_LANES):
-            mask = cursor.take(1)[0]
-            chosen = [lane for lane in range(MASK_LANES) if mask >> lane & 1]
-            if any(first + lane >= lanes for lane in chosen):
-                raise SimulationError(f"{cursor.what}: mask {mask:#04x} names a lane beyond the {lanes} of its block")
-            values[row, [first + lane for lane in chosen]] = np.frombuffer(cursor.take(2 * len(chosen)), "<u2")
+            mask = np.frombuffer(cursor.take(1), np.uint8)
+            chosen = first + np.flatnonzero(np.unpackbits(mask, bitorder="little"))
+            if (chosen >= lanes).any():
+                raise SimulationError(f"{cursor.what}: mask {mask[0]:#04x} names a lane beyond the {lanes} of its "
+                                      "block")
+            values[row, chosen] = np.frombuffer(cursor.take(2 * len(chosen)), "<u2")
         cursor.zeros(max(0, lanes // 2 - 2))
     if cursor.at != end:
         raise SimulationError(f"{cursor.what}: a zero-skipping body states {length} bytes but its {rows} rows take "

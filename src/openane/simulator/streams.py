@@ -10,7 +10,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from openane.simulator.arithmetic.half import BLOCK, Bits, Encoder, Floats, decode, encode_away, encode_even
+from openane.simulator.arithmetic.half import (
+    BLOCK,
+    INFINITY_BITS,
+    Bits,
+    Encoder,
+    Floats,
+    decode,
+    encode_away,
+    encode_even,
+    is_nan,
+)
 from openane.simulator.blocks import paired_blocks
 from openane.simulator.memory import Operand
 from openane.simulator.report import TaskReport
@@ -95,7 +105,7 @@ class Stream:
         self._report.saw(source)
         np.copyto(target, source)
         if self._report.nan_inputs != before:
-            target[(source & np.uint16(0x7FFF)) > 0x7C00] = 0x7C00
+            target[is_nan(source)] = INFINITY_BITS
         self._report.stored(target)
 
     def _compute(self, *block: np.ndarray) -> None:

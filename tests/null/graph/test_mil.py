@@ -223,7 +223,8 @@ def test_depth_is_limited(opening):
 
 
 PIECES = ["", "(", ")", "[", "]", "{", "}", "<", ">", ",", ";", "=", '"', "-", "0x", "1e999", "-1",
-          "99999999999999999999", "tensor", "const", "state", "BLOBFILE", "fp16", "int4", "nan", "x", "y", "->", "\\", "\0", "ü"]
+          "99999999999999999999", "tensor", "const", "state", "BLOBFILE", "fp16", "int4", "nan", "x", "y", "->",
+          "\\", "\0", "ü"]
 
 
 @settings(max_examples=150, deadline=None)

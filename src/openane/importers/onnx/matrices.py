@@ -15,7 +15,7 @@ def _matmul(step: Step) -> Operand:
     right = step.operand(1)
     if isinstance(right, Value) or right.ndim != 2:
         return step.add("matmul", x=step.value(0), y=step.value(1))
-    return step.add("linear", x=step.value(0), weight=step.half(np.ascontiguousarray(right.T), 1))
+    return step.add("linear", x=step.value(0), weight=np.ascontiguousarray(step.half(right, 1).T))
 
 
 def _gemm(step: Step) -> Operand:
@@ -34,7 +34,7 @@ def _gemm(step: Step) -> Operand:
 
 
 def _linear(step: Step, x: Value, rows: np.ndarray, alpha: float, beta: float) -> Operand:
-    weight = step.half(np.ascontiguousarray(rows if alpha == 1 else rows * np.float32(alpha)), 1)
+    weight = np.ascontiguousarray(step.half(rows if alpha == 1 else rows * np.float32(alpha), 1))
     bias = step.inputs[2] if step.has(2) else None
     if isinstance(bias, np.ndarray) and beta and _is_row(bias.shape, len(rows)):
         row = np.broadcast_to(bias.reshape(-1), (len(rows),))

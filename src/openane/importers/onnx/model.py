@@ -30,19 +30,22 @@ def read_model(source: str | Path | bytes | Proto) -> Proto:
     read too."""
     onnx = package()
     if isinstance(source, onnx.ModelProto):
-        return source
-    folder = None if isinstance(source, bytes) else Path(source).parent
-    data = source if isinstance(source, bytes) else _read_bytes(Path(source))
+        model = source
+    else:
+        model = _parse(onnx, source if isinstance(source, bytes) else _read_bytes(Path(source)))
+    if not model.HasField("graph"):
+        raise FormatError("not an ONNX model", expected="a ModelProto with a graph", found="none")
+    _check_names(model)
+    if isinstance(source, str | Path):
+        _load_external(onnx, model, Path(source).parent)
+    return model
+
+
+def _parse(onnx: Any, data: bytes) -> Proto:
     try:
-        model = onnx.load_model_from_string(data)
+        return onnx.load_model_from_string(data)
     except Exception as error:  # the protobuf runtime's own kinds
         raise FormatError(f"not an ONNX model: {error}") from None
-    if not model.HasField("graph"):
-        raise FormatError("not an ONNX model", expected="a ModelProto with a graph", found=f"{len(data)} bytes without")
-    _check_names(model)
-    if folder is not None:
-        _load_external(onnx, model, folder)
-    return model
 
 
 def _check_names(model: Proto) -> None:

@@ -62,7 +62,12 @@ def count_nan(bits: Bits) -> int:
     """How many fp16 words are NaN; two integer reductions when there are none."""
     if bits.size == 0 or (bits.view(np.int16).max() <= INFINITY_BITS and bits.max() <= INFINITY_BITS + 0x8000):
         return 0
-    return int(np.count_nonzero((bits & np.uint16(0x7FFF)) > INFINITY_BITS))
+    return int(np.count_nonzero(is_nan(bits)))
+
+
+def is_nan(bits: Bits) -> NDArray[np.bool_]:
+    """Which fp16 words are NaN."""
+    return (bits & np.uint16(0x7FFF)) > INFINITY_BITS
 
 
 def count_infinite(bits: Bits) -> int:

@@ -1,0 +1,96 @@
+"""What every device offers: info, allocate, load, close; and what it loads: bind, run, submit, patch, close."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+
+from openane.program import Program
+from openane.simulator import RunReport
+
+Arrays = dict[str, np.ndarray]
+Index = tuple[int | slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a device says about itself."""
+
+    name: str
+    chip: str
+    description: str
+
+
+class Executable(Protocol):
+    """A program on a device. Buffers other than inputs and outputs keep their contents between runs."""
+
+    report: RunReport
+    """About the last run; empty before the first."""
+
+    def bind(self, name: str, memory: np.ndarray) -> None:
+        """Uses `memory` (from the device's `allocate`) for a buffer, so that executables can share it."""
+        ...
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """Runs once: an array per input name to an array per output name.
+
+        Inputs have as many elements as the port and its dtype; float32 and float64 are rounded to fp16, which the
+        report says. Outputs are fp16 (or the integers the port holds). DeviceError lists what is expected.
+        """
+        ...
+
+    def submit(self, inputs: Mapping[str, np.ndarray]) -> Future[Arrays]:
+        """The same without waiting; submissions run in order."""
+        ...
+
+    def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
+        """Writes `values` into part of a buffer's tensor; `index` selects it in N, C, D, H, W, as in numpy."""
+        ...
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Closes."""
+        ...
+
+
+class Device(Protocol):
+    """Something that runs engine programs."""
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Name, chip and a description."""
+        ...
+
+    def allocate(self, size: int) -> np.ndarray:
+        """Zeroed device memory of `size` bytes, as a uint8 array."""
+        ...
+
+    def load(self, program: Program) -> Executable:
+        """Prepares a program to run many times."""
+        ...
+
+    def close(self) -> None:
+        """Closes every executable and the device."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Closes."""
+        ...

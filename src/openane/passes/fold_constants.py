@@ -1,0 +1,35 @@
+"""Nodes whose operands are all constants are computed now, by the operations' references."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openane.graph import Graph, Node, Value, numpy_type
+from openane.ops import get_op
+from openane.ops.evaluate import evaluate_node
+from openane.passes.rewrite import rebuilt, substituted
+
+LARGEST = 1 << 28
+"""Elements a folded result may have: larger ones are left to be computed."""
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """The graph with constant results in place of the nodes that made them. Outputs stay results of nodes."""
+    outputs = {id(value) for value in graph.outputs}
+    known: dict[int, Value] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        node = substituted(node, known)
+        if not _foldable(node) or any(id(value) in outputs for value in node.outputs):
+            nodes.append(node)
+            continue
+        for value, array in zip(node.outputs, evaluate_node(node, {}), strict=True):
+            with np.errstate(over="ignore"):
+                data = np.asarray(array).astype(numpy_type(value.dtype))
+            known[id(value)] = Value(value.name, value.type, data)
+    return rebuilt(graph, nodes)
+
+
+def _foldable(node: Node) -> bool:
+    get_op(node.op)
+    return all(value.constant for value in node.values()) and all(v.type.elements <= LARGEST for v in node.outputs)

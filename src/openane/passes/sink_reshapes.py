@@ -1,0 +1,47 @@
+"""A reshape followed by a function of single elements: the function goes first, so that it can be fused with what
+made its operand, and the reshape often becomes free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openane.graph import Graph, Node, TensorType, Value
+from openane.ops import get_op
+from openane.ops.elementwise_unary import FUNCTIONS
+from openane.passes.rewrite import only_user, rebuilt
+
+SCALAR = ("add", "sub", "mul", "real_div", "maximum", "minimum", "pow")
+
+
+def sink_reshapes(graph: Graph) -> Graph:
+    """The graph with views moved behind elementwise nodes that alone read them."""
+    users, outputs = graph.users(), {id(value) for value in graph.outputs}
+    views: dict[int, Node] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        view = views.get(id(node["x"])) if _elementwise(node) else None
+        if view is None:
+            nodes.append(node)
+            if get_op(node.op).view and only_user(users, outputs, node.output) is not None:
+                views[id(node.output)] = node
+            continue
+        before = view["x"]
+        between = Value(view.output.name, TensorType(node.output.dtype, before.shape))
+        nodes.remove(view)
+        nodes.append(replace(node, operands={**node.operands, "x": before}, outputs=(between,)))
+        moved = replace(view, operands={**view.operands, "x": between}, outputs=node.outputs)
+        nodes.append(moved)
+        if only_user(users, outputs, node.output) is not None:
+            views[id(node.output)] = moved
+    return rebuilt(graph, nodes)
+
+
+def _elementwise(node: Node) -> bool:
+    """One operand x, everything else scalar constants, and a result of x's shape and type."""
+    x = node.get("x")
+    if x is None or x.constant or node.output.type != x.type:
+        return False
+    if node.op in FUNCTIONS:
+        return True
+    y = node.get("y")
+    return node.op in SCALAR and y is not None and y.constant and y.type.elements == 1 and y.type.rank == 0

@@ -1,0 +1,202 @@
+"""ONNX models: folding, ports, names, weights, files; broken ones raise typed errors that teach."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from openane.errors import AneError, FormatError, GraphError, UnsupportedError
+from openane.importers import load_graph
+from openane.importers.onnx import load_onnx
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+helper = onnx.helper
+
+
+def test_flatten_as_exporters_write_it(ints, model, compare):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Constant", [], ["zero"], value=onnx.numpy_helper.from_array(np.array(0, np.int64))),
+        helper.make_node("Gather", ["shape", "zero"], ["batch"], axis=0),
+        helper.make_node("Unsqueeze", ["batch", "first"], ["batch1"]),
+        helper.make_node("Concat", ["batch1", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["flat"]),
+        helper.make_node("Slice", ["shape", "first", "two"], ["front"]),
+        helper.make_node("ReduceProd", ["front"], ["count"], keepdims=1),
+        helper.make_node("Cast", ["count"], ["real"], to=1),
+        helper.make_node("Sqrt", ["real"], ["root"]),
+        helper.make_node("Mul", ["flat", "root"], ["y"]),
+    ]
+    proto = model(nodes, {"x": ("batch", 3, 4)}, {"first": ints(0), "two": ints(2), "rest": ints(-1)})
+    graph = compare(proto, shapes={"x": (2, 3, 4)})
+    assert [node.op for node in graph.nodes] == ["reshape", "mul"]
+    with pytest.raises(UnsupportedError, match=r'shapes=\{"x": \(1, 3, 4\)\}'):
+        load_onnx(proto)
+    with pytest.raises(GraphError, match=r"\[2, 3, 5\] does not fit"):
+        load_onnx(proto, {"x": (2, 3, 5)})
+    with pytest.raises(GraphError, match="'z', which is no input"):
+        load_onnx(proto, {"z": (2, 3, 5)})
+
+
+def test_other_folding(ints, model, compare):
+    nodes = [
+        helper.make_node("Range", ["start", "limit", "step"], ["range"]),
+        helper.make_node("ConstantOfShape", ["one"], ["ones"],
+                         value=helper.make_tensor("v", 7, [1], [3])),
+        helper.make_node("Expand", ["ones", "three"], ["threes"]),
+        helper.make_node("Equal", ["range", "threes"], ["same"]),
+        helper.make_node("Where", ["same", "threes", "range"], ["chosen"]),
+        helper.make_node("Div", ["chosen", "threes"], ["divided"]),
+        helper.make_node("Transpose", ["divided"], ["turned"]),
+        helper.make_node("Slice", ["turned", "minus", "far", "first", "minus"], ["back"]),
+        helper.make_node("Cast", ["back"], ["real"], to=1),
+        helper.make_node("Add", ["x", "real"], ["y"]),
+    ]
+    constants = {"start": np.int64(-4), "limit": np.int64(5), "step": np.int64(3), "one": ints(1), "three": ints(3),
+                 "minus": ints(-1), "far": ints(-2**63), "first": ints(0)}
+    assert len(compare(model(nodes, {"x": (3,)}, constants)).nodes) == 1
+
+
+def test_several_outputs_shared_weights_and_awkward_names(weights, model, compare):
+    nodes = [helper.make_node("Conv", ["in.1", "w"], ["y"]), helper.make_node("Relu", ["y"], ["y_pad"]),
+             helper.make_node("Conv", ["in.1", "w"], ["/a/b"], pads=[0, 0, 0, 0]),
+             helper.make_node("Add", ["/a/b", "y_pad"], ["y_weight"]), helper.make_node("Identity", ["w"], ["w2"])]
+    proto = model(nodes, {"in.1": (1, 2, 4, 4)}, {"w": weights(2, 2, 1, 1)}, outputs=("y", "y_pad", "y_weight", "w2"))
+    graph = compare(proto)
+    first, second = (node for node in graph.nodes if node.op == "conv")
+    assert first["weight"] is second["weight"]
+
+
+def test_small_network_with_chains(weights, model, compare):
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["a"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MaxPool", ["b"], ["c"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["c", "w2"], ["d"], group=8, pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["c", "d"], ["e"], axis=1), helper.make_node("GlobalAveragePool", ["e"], ["f"]),
+        helper.make_node("Flatten", ["f"], ["g"]), helper.make_node("Gemm", ["g", "w3", "b3"], ["h"], transB=1),
+        helper.make_node("Softmax", ["h"], ["y"], axis=1)]
+    constants = {"w1": weights(8, 1, 3, 3), "b1": weights(8), "w2": weights(8, 1, 3, 3), "w3": weights(10, 16),
+                 "b3": weights(10)}
+    compare(model(nodes, {"x": (1, 1, 8, 8)}, constants))
+
+
+def test_port_types_are_recorded(model):
+    proto = model([helper.make_node("Cast", ["i"], ["f"], to=1), helper.make_node("Add", ["x", "f"], ["s"]),
+                   helper.make_node("Cast", ["s"], ["y"], to=7)], {"x": (2, 2)})
+    proto.graph.input.append(helper.make_tensor_value_info("i", onnx.TensorProto.INT64, (2, 2)))
+    proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    graph = load_onnx(proto.SerializeToString())
+    assert graph.metadata == {"dtype:x": "fp32", "dtype:i": "int64", "dtype:y": "int64"}
+    assert [value.dtype for value in (*graph.inputs, *graph.outputs)] == ["fp16", "int32", "int32"]
+
+
+def test_weights_beyond_fp16_are_named(model):
+    kernel = np.array([[[[70000.0]]], [[[-1e6]]], [[[np.inf]]]], np.float32)
+    proto = model([helper.make_node("Conv", ["x", "big"], ["y"])], {"x": (1, 1, 2, 2)}, {"big": kernel})
+    with pytest.raises(GraphError, match=r"'big' does not fit fp16.*1e\+06.*65504 \(2 of 3"):
+        load_onnx(proto)
+    with pytest.warns(RuntimeWarning, match="clamped"):
+        graph = load_onnx(proto, saturate=True)
+    assert graph.nodes[0]["weight"].array().reshape(-1).tolist() == [65504, -65504, np.inf]
+
+
+@pytest.mark.parametrize(("node", "error", "message"), [
+    (("Einsum", ["x", "x"], {"equation": "ij,ij"}), UnsupportedError, "ONNX Einsum 'n'.*not supported"),
+    (("Sigmoidd", ["x"], {}), UnsupportedError, "nearest supported: Sigmoid"),
+    (("Shrink", ["x"], {"domain": "com.x"}), UnsupportedError, "other domains"),
+    (("Slice", ["x", "c", "c"], {}), UnsupportedError, "constants only"),
+    (("Reshape", ["x", "z"], {}), UnsupportedError, "shape must be a constant"),
+    (("Reshape", ["x", "c"], {}), GraphError, "does not hold the 6 elements"),
+    (("Pad", ["x", "p"], {"mode": "reflect"}), UnsupportedError, "'mode'.*reflect(.|\n)*zeros"),
+    (("Pad", ["x", "p", "f"], {}), UnsupportedError, "'constant_value'"),
+    (("MaxPool", ["v"], {"kernel_shape": [2, 2], "dilations": [2, 2]}), UnsupportedError, "'dilations'"),
+    (("MaxPool", ["v"], {}), GraphError, "'kernel_shape' is missing"),
+    (("MaxPool", ["v"], {"kernel_shape": [2]}), GraphError, "must hold 2 integers"),
+    (("Conv", ["v", "v"], {"auto_pad": "HALF"}), UnsupportedError, "'auto_pad'.*HALF"),
+    (("Gelu", ["x"], {"approximate": "fast"}), UnsupportedError, "one of none, tanh"),
+    (("Transpose", ["x"], {"perm": [0, 0]}), GraphError, "ONNX Transpose 'n'.*perm"),
+    (("Softmax", ["x"], {"axis": 5}), GraphError, "axis must be in -2..1"),
+    (("Relu", ["nobody"], {}), GraphError, "'nobody'"),
+    (("Relu", [], {}), GraphError, "input 0 is missing"),
+    (("Relu", [""], {}), GraphError, "input 0 is missing"),
+    (("LeakyRelu", ["x"], {"alpha": "much"}), GraphError, "must be a number"),
+    (("ConstantOfShape", ["h"], {}), GraphError, "elements"),
+])
+def test_errors_teach(node, error, message, ints, model):
+    op, inputs, attributes = node
+    proto = model([helper.make_node(op, inputs, ["y"], name="n", **attributes)],
+                  {"x": (2, 3), "z": (2,), "v": (1, 1, 4, 4)},
+                  {"c": ints(7), "p": ints(0, 0, 1, 1), "f": np.float32(1), "h": ints(2**40, 2**20)}, 20)
+    with pytest.raises(error, match=message):
+        load_onnx(proto)
+
+
+def test_control_flow_is_refused(model):
+    result = helper.make_empty_tensor_value_info("r")
+    inner = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "b", [], [result])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    with pytest.raises(UnsupportedError, match="nested graphs"):
+        load_onnx(model([node], {"x": (2,)}, {"c": np.array(True)}))
+
+
+def test_files_are_told_apart_by_content(tmp_path, model):
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (2, 3)})
+    for name in ("m.onnx", "m.bin"):
+        (tmp_path / name).write_bytes(proto.SerializeToString())
+        assert load_graph(tmp_path / name).nodes[0].op == "relu"
+    with pytest.raises(FormatError, match="cannot be read"):
+        load_graph(tmp_path / "absent.onnx")
+    with pytest.raises(FormatError, match="not an ONNX model"):
+        load_onnx(b"")
+    (tmp_path / "m.xyz").write_bytes(b"something")
+    for path in (tmp_path / "m.xyz", tmp_path):
+        with pytest.raises(UnsupportedError, match=r"\.onnx"):
+            load_graph(path)
+
+
+def test_weights_beside_the_model(tmp_path, weights, model):
+    proto = model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": (2, 40)}, {"w": weights(40, 40)})
+    onnx.save_model(proto, str(tmp_path / "m.onnx"), save_as_external_data=True, location="w.bin", size_threshold=16)
+    whole = onnx.load(str(tmp_path / "m.onnx"))
+    graph = load_graph(tmp_path / "m.onnx")
+    array = onnx.numpy_helper.to_array(whole.graph.initializer[0])
+    assert np.array_equal(graph.nodes[0]["weight"].array(), array.T)
+    with pytest.raises(FormatError, match="another file"):
+        load_onnx((tmp_path / "m.onnx").read_bytes())
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(FormatError):
+        load_graph(tmp_path / "m.onnx")
+
+
+def test_mutated_models_raise_typed_errors(weights, ints, model):
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "i"], ["n"]),
+             helper.make_node("Concat", ["n", "m"], ["t"], axis=0),
+             helper.make_node("Conv", ["x", "w", "b"], ["a"], pads=[1, 1, 1, 1], strides=[1, 1], group=1),
+             helper.make_node("MaxPool", ["a"], ["p"], kernel_shape=[2, 2]),
+             helper.make_node("Clip", ["a", "", "lim"], ["c"]), helper.make_node("Reshape", ["c", "t"], ["r"]),
+             helper.make_node("Softmax", ["r"], ["y"])]
+    constants = {"i": ints(0), "m": ints(-1), "w": weights(2, 1, 3, 3), "b": weights(2), "lim": np.float32(1)}
+    data = model(nodes, {"x": (1, 1, 4, 4)}, constants, outputs=("y", "p")).SerializeToString()
+    chance = random.Random(11)
+    for _ in range(1500):
+        mutated = bytearray(data)
+        for _ in range(chance.randint(1, 4)):
+            place = chance.randrange(len(mutated))
+            kind = chance.randrange(4)
+            if kind == 0:
+                mutated[place] = chance.randrange(256)
+            elif kind == 1:
+                mutated[place] ^= 1 << chance.randrange(8)
+            elif kind == 2:
+                del mutated[place:place + chance.randint(1, 8)]
+            else:
+                mutated[place:place] = chance.randbytes(chance.randint(1, 4))
+        try:
+            load_onnx(bytes(mutated), saturate=True)
+        except AneError:
+            continue
+        except RuntimeWarning:
+            continue
