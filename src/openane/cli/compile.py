@@ -80,8 +80,8 @@ def _text(model: Model, output: Path) -> Iterator[str]:
     size = sum(len(p.constants) for p in model.programs)
     yield (f"{output}: {plural(tasks, 'task')} for {model.target}, {byte_text(size)} of constants, "
            f"{plural(len(model.host_operations), 'host operation')}")
-    yield from table([(side, p.name, p.dtype, shape_text(p.shape))
-                      for side, ports in (("input", model.inputs), ("output", model.outputs)) for p in ports], indent="  ")
+    ports = [("input", port) for port in model.inputs] + [("output", port) for port in model.outputs]
+    yield from table([(side, port.name, port.dtype, shape_text(port.shape)) for side, port in ports], indent="  ")
     yield from table([(e.where, e.operation, _where(e)) for e in model.report], indent="  ")
 
 

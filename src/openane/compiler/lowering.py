@@ -10,25 +10,21 @@ from typing import Any
 import numpy as np
 
 from openane.chips import Limits
-from openane.compiler import neural, planar
-from openane.compiler.memory import Block, Blocks, ConstantPool, Kind, padded, port_layout, view
+from openane.compiler import moves, neural, planar, reduction
+from openane.compiler.memory import Block, Blocks, ConstantPool, Kind, padded
+from openane.compiler.ports import Ports, Uses
 from openane.compiler.walk import access
 from openane.engine import Access, Activation, Binary, Operation, Pool, Post, Reduce, Root, Space
 from openane.engine.table import Table
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
-from openane.ops.lowering import Tensor
-from openane.program import Layout
+from openane.ops.lowering import Lowering, Tensor
 
 CHANNELS = 8192
 """Channels a streamed operation may have so that a row of every operand fits L2 beside what is resident."""
 NEAR_SHARE = 8
 """A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
-CELL_BYTES = 1 << 24
-"""Scratch a reshape through 64-byte cells takes at most at a time."""
-CELL_LIMIT = 1 << 30
-"""Beyond this a reshape that cannot be cut is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +53,17 @@ class Compiler:
         self.constants = ConstantPool()
         self.emitted: list[Emitted] = []
         self.fused: dict[int, Node] = {}
-        self.layouts: dict[str, Layout] = {}
         self._values: dict[int, Tensor | Reshaped] = {}
         self._assigned: dict[int, Tensor] = {}
-        self._ports: dict[str, int] = {}
-        self._users = graph.users()
-        self._outputs = {id(value) for value in graph.outputs}
-        self._producers = graph.producers()
+        self.uses = Uses(graph)
+        self.ports = Ports(graph, self.uses, self.blocks)
         self.node: Node | None = None
-        self._make_ports()
+        for value in graph.inputs:
+            self.bind(value, self.ports.input_tensor(value))
+        for value in graph.outputs:
+            base, tensor = self.ports.output_base(value)
+            if id(base) in self.uses.producers:
+                self._assigned.setdefault(id(base), tensor)
 
     # What is being lowered
 
@@ -83,24 +81,24 @@ class Compiler:
         if function is None:
             raise UnsupportedError(node.label, "the operation has no lowering to engine operations",
                                    remedy="replace it by operations `ane ops` lists as running on the engine")
-        function(node, self)
+        target: Lowering = self
+        function(node, target)
         self.node = None
 
     def finish(self) -> None:
         """Moves results that do not lie in their port yet."""
         for value in self.graph.outputs:
-            slot = self._ports[_output_key(value.name)]
             known = self._values.get(id(value))
             tensor = known.tensor if isinstance(known, Reshaped) else known
-            if tensor is not None and tensor.slot == slot:
-                continue
-            self.copy(self.read(value), self._port_tensor(value, slot))
+            _, place = self.ports.output_base(value)
+            if tensor is None or tensor.slot != place.slot:
+                self.copy(self.read(value), self.ports.output_tensor(value))
 
     def followers(self, node: Node) -> tuple[Value, Post | None, Table | None]:
         """What may be fused behind a neural-engine operation: the value it then makes, its post stage and table."""
         value, scale = node.output, 1.0
         biased = node.get("bias") is not None
-        while (user := self._only_user(value)) is not None:
+        while (user := self.uses.only_user(value)) is not None:
             post = get_op(user.op).post
             stage = post(user, self) if post is not None and user.get("x") is value else None
             if stage is None or (biased and (stage[0].scale != 1.0 or stage[0].bias != 0.0)):
@@ -115,12 +113,6 @@ class Compiler:
                 return value, Post(scale=scale, activation=before.activation), table
         return value, Post(scale=scale) if scale != 1.0 else None, None
 
-    def _only_user(self, value: Value) -> Node | None:
-        users = self._users.get(id(value), [])
-        if len(users) != 1 or id(value) in self._outputs:
-            return None
-        return users[0]
-
     # Values
 
     def read(self, value: Value) -> Tensor:
@@ -129,7 +121,8 @@ class Compiler:
         if isinstance(known, Tensor):
             return known
         if known is not None:
-            tensor = self._moved(known.tensor, known.shape)
+            tensor = self.scratch(known.shape)
+            self.reshape(known.tensor, tensor)
         elif value.constant:
             tensor = self.constant(value.array())
         else:
@@ -200,31 +193,16 @@ class Compiler:
         return target
 
     def part(self, tensor: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:
-        """Elements start, start + step, ... of one dimension as a tensor the engine can address."""
-        seen = tensor.part(axis, start, count, step)
-        if seen.aligned:
-            return seen
-        others = [d for d in range(tensor.rank) if d != axis]
-        last = max(others, key=lambda d: tensor.shape[d], default=-1)
-        turned = self.scratch(tensor.shape, (*(d for d in range(tensor.rank) if d != last), last))
-        self.copy(tensor, turned)
-        return turned.part(axis, start, count, step)
+        """See ops.lowering.Lowering."""
+        return moves.part(self, tensor, axis, start, count, step)
 
     def join(self, target: Tensor, parts: Sequence[Tensor], axis: int) -> None:
-        """target = parts side by side along `axis`."""
-        places, start = [], 0
-        for source in parts:
-            places.append((start, source.shape[axis]))
-            start += source.shape[axis]
-        whole = target
-        if not all(target.part(axis, at, count).aligned for at, count in places):
-            others = [d for d in range(target.rank) if d != axis]
-            last = max(others, key=lambda d: target.shape[d], default=-1)
-            whole = self.scratch(target.shape, (*(d for d in range(target.rank) if d != last), last))
-        for source, (at, count) in zip(parts, places, strict=True):
-            self.copy(source, whole.part(axis, at, count))
-        if whole is not target:
-            self.copy(whole, target)
+        """See ops.lowering.Lowering."""
+        moves.join(self, target, parts, axis)
+
+    def reshape(self, source: Tensor, target: Tensor) -> None:
+        """See ops.lowering.Lowering."""
+        moves.reshape(self, source, target)
 
     # Operations
 
@@ -258,7 +236,7 @@ class Compiler:
         """See ops.lowering.Lowering."""
         closing: dict[str, Any] = {"final_scale": float(np.float32(final_scale)), "epsilon": float(np.float16(epsilon)),
                                    "root": root}
-        planar.reduce(self, target, source, axes, planar.Folding(kind, pre_scale, square, closing))
+        reduction.reduce(self, target, source, axes, reduction.Folding(kind, pre_scale, square, closing))
 
     def convolution(self, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,
                     stride: Sequence[int] = (1, 1), padding: Sequence[int] = (0, 0), groups: int = 1,
@@ -280,130 +258,3 @@ class Compiler:
              padding: Sequence[int], final_scale: float = 1.0) -> None:
         """See ops.lowering.Lowering."""
         planar.pool(self, target, source, kind, kernel, stride, padding, final_scale)
-
-    # Reshapes that move data
-
-    def _moved(self, source: Tensor, shape: tuple[int, ...]) -> Tensor:
-        target = self.scratch(shape)
-        self.reshape(source, target)
-        return target
-
-    def reshape(self, source: Tensor, target: Tensor) -> None:
-        """See ops.lowering.Lowering: every element through a 64-byte cell, where any strides will do."""
-        for seen, place in ((source.reshape(target.shape), target), (source, target.reshape(source.shape))):
-            if seen is not None and place is not None:
-                self.copy(seen, place)
-                return
-        cells = 64 * source.elements
-        if cells > CELL_BYTES:
-            pieces = _common_split(source, target)
-            if pieces is not None:
-                for piece, place in pieces:
-                    self.reshape(piece, place)
-                return
-        if cells > CELL_LIMIT:
-            raise UnsupportedError(self.label, "a reshape that reorders rows must fit the scratch memory it goes through",
-                                   limit=CELL_LIMIT, found=cells,
-                                   remedy="keep the last dimension, or make it a multiple of 32 elements")
-        spread = self.scratch(source.shape, (*range(source.rank), -1))
-        self.copy(source, spread)
-        seen = spread.reshape(target.shape)
-        assert seen is not None, "cells can be reshaped to anything"
-        self.copy(seen, target)
-
-    # Ports
-
-    def port_slot(self, side: str, name: str) -> int:
-        """Virtual slot of a port; `side` is input or output."""
-        return self._ports[f"{side} {name}"]
-
-    def _make_ports(self) -> None:
-        for value in self.graph.inputs:
-            layout = port_layout(self._input_shape(value))
-            slot = self._port(value.name, _input_key(value.name), layout)
-            tensor = view(layout, slot, self._input_shape(value))
-            self.bind(value, tensor)
-        for value in self.graph.outputs:
-            if _output_key(value.name) in self._ports:
-                continue
-            base = self._output_base(value)
-            layout = port_layout(base.shape)
-            slot = self._port(value.name, _output_key(value.name), layout)
-            if not base.constant and id(base) in self._producers:
-                self._assigned.setdefault(id(base), view(layout, slot, base.shape))
-
-    def _port(self, name: str, key: str, layout: Layout) -> int:
-        slot = self.blocks.add(Block(layout.size, Kind.PORT, name))
-        self._ports[key] = slot
-        self.layouts[key] = layout
-        return slot
-
-    def _port_tensor(self, value: Value, slot: int) -> Tensor:
-        layout = self.layouts[_output_key(value.name)]
-        shape = self._output_base(value).shape
-        tensor = view(layout, slot, shape)
-        seen = tensor.reshape(value.shape or (1,))
-        if seen is None:
-            self.layouts[_output_key(value.name)] = port_layout(value.shape)
-            self.blocks.table[slot] = Block(port_layout(value.shape).size, Kind.PORT, value.name)
-            return view(port_layout(value.shape), slot, value.shape)
-        return seen
-
-    def _input_shape(self, value: Value) -> tuple[int, ...]:
-        """The shape an input's surface has: that of the reshape that alone reads it, when a view cannot express it."""
-        seen, shape = value, value.shape
-        while (user := self._only_user(seen)) is not None and get_op(user.op).view and user.get("x") is seen:
-            seen = user.output
-        plain = view(port_layout(shape), 0, shape)
-        if seen is value or len(seen.shape) > 5 or plain.reshape(seen.shape or (1,)) is not None:
-            return shape
-        return seen.shape
-
-    def _output_base(self, value: Value) -> Value:
-        """The value an output is a mere reshape of, when nothing else reads it: it is then written to the port."""
-        base = value
-        while (node := self._producers.get(id(base))) is not None and get_op(node.op).view:
-            before = node["x"]
-            used_once = len(self._users.get(id(before), [])) == 1 and id(before) not in self._outputs
-            if before.constant or id(before) not in self._producers or not used_once or len(before.shape) > 5:
-                break
-            base = before
-        return base
-
-
-def _input_key(name: str) -> str:
-    return f"input {name}"
-
-
-def _output_key(name: str) -> str:
-    return f"output {name}"
-
-
-def _common_split(source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]] | None:
-    """Pairs of (source, target) pieces of a reshape that keeps its leading elements apart, or None."""
-    outer, inner = 0, 0
-    left = right = 1
-    best: tuple[int, int] | None = None
-    while outer < source.rank and inner < target.rank:
-        if left <= right:
-            left *= source.shape[outer]
-            outer += 1
-        else:
-            right *= target.shape[inner]
-            inner += 1
-        if left == right and left > 1 and outer < source.rank and inner < target.rank and best is None:
-            best = outer, inner
-    if best is None:
-        return None
-    heads = [np.ndindex(source.shape[:best[0]]), np.ndindex(target.shape[:best[1]])]
-    return [(_at(source, i), _at(target, j)) for i, j in zip(*heads, strict=True)]
-
-
-def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:
-    for axis, position in enumerate(index):
-        tensor = tensor.part(axis, position, 1)
-    keep = range(len(index), tensor.rank)
-    return Tensor(tensor.slot, tensor.offset, tuple(tensor.shape[d] for d in keep),
-                  tuple(tensor.strides[d] for d in keep), tensor.space)
-
-

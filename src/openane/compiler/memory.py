@@ -67,8 +67,8 @@ class ConstantPool:
         """Stores an fp16 array with its rows padded to 64 bytes."""
         with np.errstate(over="ignore"):
             values = np.asarray(array).astype(np.float16)
-        values = values.reshape(values.shape or (1,))
-        width = values.shape[-1]
+        values = np.atleast_1d(values)
+        width = int(values.shape[-1])
         row = -(-width * ELEMENT // ALIGNMENT) * ALIGNMENT
         rows = np.zeros((values.size // width, row // ELEMENT), "<f2")
         rows[:, :width] = values.reshape(-1, width)
@@ -106,7 +106,8 @@ def port_layout(shape: tuple[int, ...]) -> Layout:
 def surface_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int, int]:
     """A logical shape as N, C, D, H, W."""
     if len(shape) == 5:
-        return shape  # type: ignore[return-value]
+        n, c, d, h, w = shape
+        return n, c, d, h, w
     n, c, h, w = (1,) * (4 - len(shape)) + shape
     return n, c, 1, h, w
 

@@ -112,7 +112,8 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
     (seen in Apple's products of 16 rows).
     """
     reduction = left.shape[1]
-    if left.strides[1] != ELEMENT and reduction > 1 or left.strides[0] == 0 and left.shape[0] > 1 or not left.aligned:
+    rows_lie = reduction == 1 or left.strides[1] == ELEMENT
+    if not (rows_lie and left.aligned) or (left.strides[0] == 0 and left.shape[0] > 1):
         left = compiler.copied(left)
     if not legal(access(right, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
         right = compiler.copied(right)

@@ -1,14 +1,13 @@
-"""Planar-engine recipes: elementwise arithmetic with broadcasting, gain-offset vectors, reductions, pooling."""
+"""Planar-engine recipes: elementwise arithmetic with broadcasting, gain-offset vectors, pooling."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openane.compiler.walk import MAXIMUM_OPERATIONS, Role, access, assign, legal, merged, walk
+from openane.compiler.walk import Role, access, assign, legal, walk
 from openane.engine import (
     Access,
     Binary,
@@ -16,8 +15,6 @@ from openane.engine import (
     GainOffset,
     Pool,
     Pooling,
-    Reduce,
-    Reduction,
     Space,
 )
 from openane.errors import UnsupportedError
@@ -185,116 +182,6 @@ def _two_steps(compiler: Compiler, target: Tensor, source: Tensor, axis: int, of
     if multiplies or not adds:
         elementwise(compiler, target, source, compiler.constant(gain.reshape(shape)), Binary.MULTIPLY,
                     {"relu": relu})
-
-
-@dataclass(frozen=True, slots=True)
-class Folding:
-    """What a reduction does to each element, how it folds them, and what closes it (fields of engine.Reduction)."""
-
-    kind: Reduce
-    pre_scale: float
-    square: bool
-    closing: dict[str, Any]
-
-
-def reduce(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
-    """Reduces `axes` of source; target has extent 1 there. See ops.lowering.Lowering."""
-    source = source if source.aligned else compiler.copied(source)
-    if not target.aligned:
-        whole = compiler.scratch(target.shape)
-        reduce(compiler, whole, source, axes, folding)
-        compiler.copy(whole, target)
-        return
-    inner = [d for d in axes if source.shape[d] > 1]
-    row = source.contiguous
-    if row is not None and row not in inner:
-        if not inner:
-            _identity_reduction(compiler, target, source, folding)
-            return
-        source = compiler.with_last(source, max(inner, key=lambda d: source.shape[d]))
-    row = source.contiguous
-    kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
-    inner.sort(key=lambda d: (d == row, d))
-    _reduce(compiler, target, source, inner, kept, folding)
-
-
-def _identity_reduction(compiler: Compiler, target: Tensor, source: Tensor, folding: Folding) -> None:
-    """Reducing extents of 1: cells, so that no row runs along a kept dimension."""
-    cells = compiler.scratch(source.shape, (*range(source.rank), -1))
-    compiler.copy(source, cells)
-    kept = [d for d in range(source.rank) if source.shape[d] > 1]
-    _reduce(compiler, target, cells, [], kept, folding)
-
-
-def _reduce(compiler: Compiler, target: Tensor, source: Tensor, inner: list[int], kept: list[int],
-            folding: Folding) -> None:
-    limits = compiler.limits
-    walked = Tensor(source.slot, source.offset, tuple(source.shape[d] for d in inner),
-                    tuple(source.strides[d] for d in inner), source.space)
-    (folded,) = merged([walked], limits.width)
-    loops = list(zip(folded.shape, folded.strides, strict=True))
-    if loops and loops[-1][1] != ELEMENT:
-        loops.append((1, 0))
-    if len(loops) > 3 or any(extent > limits.width for extent, _ in loops):
-        _reduce_in_steps(compiler, target, source, inner, folding)
-        return
-    loops = [(1, 0)] * (3 - len(loops)) + loops
-    outer = [Tensor(t.slot, t.offset, tuple(t.shape[d] for d in kept), tuple(t.strides[d] for d in kept), t.space)
-             for t in (source, target)]
-    for read, write in _kept_loops(compiler, *outer):
-        shape = (*read.shape[:2], *(extent for extent, _ in loops))
-        strides = (*read.strides[:2], *(stride for _, stride in loops))
-        first = Access(space=read.space, slot=read.slot, offset=read.offset, shape=shape,  # type: ignore[arg-type]
-                       strides=strides)  # type: ignore[arg-type]
-        compiler.emit(Reduction(first=first, second=first if folding.square else None, result=write,
-                                reduce=folding.kind, function=Binary.MULTIPLY if folding.square else Binary.ADD,
-                                pre_scale=folding.pre_scale, **folding.closing))
-
-
-def _kept_loops(compiler: Compiler, source: Tensor, target: Tensor) -> list[tuple[Access, Access]]:
-    """N and C of the operations that together visit the dimensions kept: C walks the target's rows if it has any."""
-    source, target = merged([source, target], min(compiler.limits.groups, compiler.limits.channels))
-    rank = source.rank
-    if rank > 2:
-        axis = min((d for d in range(rank) if d != target.contiguous), key=lambda d: source.shape[d])
-        count = source.shape[axis]
-        if count > MAXIMUM_OPERATIONS:
-            raise UnsupportedError(compiler.label, "a reduction keeps too many separate dimensions",
-                                   limit=MAXIMUM_OPERATIONS, found=count)
-        pieces = []
-        for i in range(count):
-            pieces += _kept_loops(compiler, _dropped(source, axis, i), _dropped(target, axis, i))
-        return pieces
-    plane = target.contiguous if target.contiguous is not None else rank - 1
-    dims = (next((d for d in range(rank) if d != plane), None), plane if rank else None, None, None, None)
-    limit = (compiler.limits.groups, compiler.limits.channels)
-    for d, bound in zip(dims[:2], limit, strict=True):
-        if d is not None and source.shape[d] > bound:
-            half = source.shape[d] // 2 // 32 * 32
-            return [p for start, count in ((0, half), (half, source.shape[d] - half))
-                    for p in _kept_loops(compiler, source.part(d, start, count), target.part(d, start, count))]
-    return [(access(source, dims), access(target, dims))]
-
-
-def _dropped(tensor: Tensor, axis: int, index: int) -> Tensor:
-    part = tensor.part(axis, index, 1)
-    keep = [d for d in range(part.rank) if d != axis]
-    return Tensor(part.slot, part.offset, tuple(part.shape[d] for d in keep), tuple(part.strides[d] for d in keep),
-                  part.space)
-
-
-def _reduce_in_steps(compiler: Compiler, target: Tensor, source: Tensor, inner: list[int],
-                     folding: Folding) -> None:
-    """One dimension at a time, innermost first; what closes the reduction is applied at the end."""
-    last = inner[-1]
-    if len(inner) == 1:
-        raise UnsupportedError(compiler.label, "a reduced dimension must fit a width field",
-                               limit=compiler.limits.width, found=source.shape[last],
-                               remedy="reduce a reshaped tensor in two steps")
-    shape = tuple(1 if d == last else e for d, e in enumerate(source.shape))
-    partial = compiler.scratch(shape)
-    reduce(compiler, partial, source, [last], Folding(folding.kind, folding.pre_scale, folding.square, {}))
-    reduce(compiler, target, partial, inner[:-1], Folding(folding.kind, 1.0, False, folding.closing))
 
 
 def pool(compiler: Compiler, target: Tensor, source: Tensor, kind: Pool, kernel: Sequence[int], stride: Sequence[int],

@@ -22,13 +22,13 @@ def lower_binary(node: Node, lowering: Lowering) -> None:
     x, y = node["x"], node["y"]
     target = lowering.result(node.output)
     scalar = _scalar(y)
-    if scalar is not None and _same_shape(lowering.read(x), target):
-        if _RIGHT[node.op](lowering, target, lowering.read(x), scalar):
-            return
+    if scalar is not None and _same_shape(lowering.read(x), target) and \
+            _RIGHT[node.op](lowering, target, lowering.read(x), scalar):
+        return
     scalar = _scalar(x)
-    if scalar is not None and _same_shape(lowering.read(y), target):
-        if _LEFT[node.op](lowering, target, lowering.read(y), scalar):
-            return
+    if scalar is not None and _same_shape(lowering.read(y), target) and \
+            _LEFT[node.op](lowering, target, lowering.read(y), scalar):
+        return
     if node.op in ("add", "sub", "mul") and _by_channel(node, lowering, target):
         return
     _TENSORS[node.op](lowering, target, lowering.read(x), lowering.read(y))

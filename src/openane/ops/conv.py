@@ -110,7 +110,8 @@ def dilated(weight: np.ndarray, dilations: Sequence[int]) -> np.ndarray:
     """Weights [Cout, Cin, *kernel] with zeros between the taps."""
     kernel = tuple((extent - 1) * step + 1 for extent, step in zip(weight.shape[2:], dilations, strict=True))
     spread = np.zeros((*weight.shape[:2], *kernel), weight.dtype)
-    spread[(..., *(slice(None, None, step) for step in dilations))] = weight
+    taps = tuple(slice(None, None, step) for step in dilations)
+    spread[(slice(None), slice(None), *taps)] = weight
     return spread
 
 

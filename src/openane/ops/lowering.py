@@ -75,7 +75,8 @@ class Tensor:
         """Elements start, start+step, ... (`size` of them) of one dimension."""
         shape, strides = list(self.shape), list(self.strides)
         shape[axis], strides[axis] = size, self.strides[axis] * step
-        return replace(self, offset=self.offset + start * self.strides[axis], shape=tuple(shape), strides=tuple(strides))
+        offset = self.offset + start * self.strides[axis]
+        return replace(self, offset=offset, shape=tuple(shape), strides=tuple(strides))
 
     def reshape(self, shape: Sequence[int]) -> Tensor | None:
         """The same elements in row-major order under another shape, or None when strides cannot express it or the

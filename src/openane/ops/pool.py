@@ -11,8 +11,8 @@ from functools import partial, reduce
 import numpy as np
 
 from openane.chips import Limits
-from openane.graph import Node, Operand, TensorType
 from openane.engine import Binary, Pool
+from openane.graph import Node, Operand, TensorType
 from openane.ops.conv import as_planes, planes
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments

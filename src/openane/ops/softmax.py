@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.engine import Activation, Post, Reduce, Root, Binary
+from openane.engine import Activation, Binary, Post, Reduce, Root
 from openane.graph import Node, Operand, TensorType
+from openane.ops import tables
 from openane.ops.activation import half
 from openane.ops.lowering import Lowering
-from openane.ops import tables
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+
 from openane.compiler import Model, Port, compile
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder

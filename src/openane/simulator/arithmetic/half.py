@@ -116,7 +116,7 @@ class Encoder:
         bits = scaled.view(np.uint32)
         np.multiply(values, DOWN, out=scaled)
         np.bitwise_and(bits, np.uint32(0x7F801FFF), out=words)
-        doubtful = np.flatnonzero(words == 0x1000) if low < 2.0**-14 else ()
+        doubtful = () if low >= 2.0**-14 else np.flatnonzero(words == 0x1000)
         if to_even:
             np.right_shift(bits, FRACTION_GAP, out=words)
             np.bitwise_and(words, np.uint32(1), out=words)

@@ -8,6 +8,7 @@ from openane.chips import Chip, Limits, get_chip
 from openane.compiler.lowering import Compiler
 from openane.compiler.model import Entry, Model, Port, Step, Where
 from openane.compiler.placement import FIRST_PORT_SLOT, SCRATCH_SLOT, Placement, bind, place
+from openane.compiler.ports import INPUT, OUTPUT
 from openane.errors import GraphError, ProgramError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.ops import get_op
@@ -35,8 +36,8 @@ def compile(graph: Graph, target: str = "h13", allow_host: bool = False) -> Mode
         compiler.lower(node)
     compiler.finish()
     program = _program(graph, chip, compiler)
-    inputs = tuple(_port(v, compiler.layouts[f"input {v.name}"]) for v in graph.inputs)
-    outputs = tuple(_port(v, compiler.layouts[f"output {v.name}"]) for v in graph.outputs)
+    inputs = tuple(_port(v, compiler.ports.layouts[INPUT, v.name]) for v in graph.inputs)
+    outputs = tuple(_port(v, compiler.ports.layouts[OUTPUT, v.name]) for v in graph.outputs)
     return Model(graph.name, target, inputs, outputs, (program,), (Step(0),),
                  _report(graph, simplified, compiler, (*inputs, *outputs)), graph)
 
@@ -71,7 +72,7 @@ def _check_rules(graph: Graph, limits: Limits) -> None:
 def _program(graph: Graph, chip: Chip, compiler: Compiler) -> Program:
     operations = [emitted.operation for emitted in compiler.emitted]
     labels = [e.node.label if e.node is not None else "result port" for e in compiler.emitted]
-    slots = [compiler.port_slot(side, v.name) for side, values in (("input", graph.inputs), ("output", graph.outputs))
+    slots = [compiler.ports.slots[side, v.name] for side, values in ((INPUT, graph.inputs), (OUTPUT, graph.outputs))
              for v in values]
     placement = place(operations, compiler.blocks.table, slots, chip.limits.l2_size, labels)
     placed = [bind(operation, placement.places) for operation in operations]
@@ -93,7 +94,7 @@ def _buffers(graph: Graph, compiler: Compiler, placement: Placement) -> tuple[Bu
     slot = FIRST_PORT_SLOT
     for role, values in ((Role.INPUT, graph.inputs), (Role.OUTPUT, graph.outputs)):
         for value in values:
-            layout = compiler.layouts[f"{role} {value.name}"]
+            layout = compiler.ports.layouts[str(role), value.name]
             buffers.append(Buffer(value.name, slot, role, layout.size, layout))
             slot += 1
     return tuple(buffers)
