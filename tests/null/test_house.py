@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "openane"
-LONGEST_FILE = 320
+LONGEST_FILE = 330
 
 _FILES = {"registers", "engine", "chips", "program"}
 _ENGINE = _FILES | {"formats"}
@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "importers": {"graph", "ops", "formats"},
     "simulator": _FILES,
     "timing": _FILES,
-    "devices": {"simulator", "timing", "graph", "ops", "compiler", *_ENGINE},
+    "devices": {"simulator", "timing", "graph", *_ENGINE},
     "report": {"timing", "graph", *_ENGINE},
 }
 """Room to the rooms it may import besides itself and `errors`. `cli` and the package itself see everything."""

@@ -245,7 +245,8 @@ def test_what_does_not_fit_is_refused() -> None:
             load_operations([Convolution(**settings_)], buffers(shape, shape), constants)  # type: ignore[arg-type]
 
     refuse("do not fit the 256 bytes of its coefficient streams", kernel=(1, 9, 9))
-    refuse("beyond the end of its core's stream", kernel=(1, 3, 3))
+    short = (*coefficients.streams[:3], Stream(3, 192, 4))
+    refuse("output channel 3 lies at 0xc6, beyond the end", coefficients=Coefficients(slot=1, streams=short))
     refuse("core 3 computes output channels but has no coefficient stream",
            coefficients=Coefficients(slot=1, streams=coefficients.streams[:3]))
     refuse("lie at 0x4000 to 0x4040 of slot 1, which has 0x100 bytes",

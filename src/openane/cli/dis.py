@@ -6,21 +6,22 @@ Fields at their default are left out; bits that no field describes are shown as 
 from __future__ import annotations
 
 import argparse
+from itertools import chain
 from pathlib import Path
 
-from openane.formats import load_program
+from openane.cli.files import programs
 from openane.program.text import disassemble
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a compiled program (.hwx, .anec)")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a program (.hwx, .anec) or a bundle")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write to a file instead of stdout")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the text form."""
-    lines = disassemble(load_program(options.file))
+    lines = chain.from_iterable(disassemble(program) for program in programs(options.file))
     if options.output is None:
         for line in lines:
             print(line)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from openane.chips import Limits
-from openane.compiler import moves, neural, planar, reduction
+from openane.compiler import moves, neural, normalisation, planar, reduction
 from openane.compiler.memory import Block, Blocks, ConstantPool, Kind, padded
 from openane.compiler.ports import Ports, Uses
 from openane.compiler.walk import access
@@ -55,6 +55,7 @@ class Compiler:
         self.fused: dict[int, Node] = {}
         self._values: dict[int, Tensor | Reshaped] = {}
         self._assigned: dict[int, Tensor] = {}
+        self._clamped: dict[int, Value] = {}
         self.uses = Uses(graph)
         self.ports = Ports(graph, self.uses, self.blocks)
         self.node: Node | None = None
@@ -77,6 +78,8 @@ class Compiler:
         if id(node) in self.fused:
             return
         self.node = node
+        if self._clamps_operand(node):
+            return
         function = get_op(node.op).lower
         if function is None:
             raise UnsupportedError(node.label, "the operation has no lowering to engine operations",
@@ -112,6 +115,29 @@ class Compiler:
             if before.activation is not Activation.NONE:
                 return value, Post(scale=scale, activation=before.activation), table
         return value, Post(scale=scale) if scale != 1.0 else None, None
+
+    def relu_behind(self, node: Node) -> tuple[Value, bool]:
+        """See ops.lowering.Lowering."""
+        user = self.uses.only_user(node.output)
+        if user is None or user.op != "relu":
+            return node.output, False
+        self.fused[id(user)] = node
+        return user.output, True
+
+    def clamped(self, value: Value) -> tuple[Tensor, bool]:
+        """See ops.lowering.Lowering."""
+        source = self._clamped.get(id(value))
+        return (self.read(value), False) if source is None else (self.read(source), True)
+
+    def _clamps_operand(self, node: Node) -> bool:
+        """Whether a ReLU is done by the planar operation that alone reads its result, as it reads it."""
+        user = self.uses.only_user(node.output) if node.op == "relu" else None
+        if user is None or user.op not in ("add", "sub", "mul", "maximum", "minimum") \
+                or any(value.constant for value in user.values()):
+            return False
+        self._clamped[id(node.output)] = node["x"]
+        self.fused[id(node)] = user
+        return True
 
     # Values
 
@@ -188,7 +214,10 @@ class Compiler:
         """See ops.lowering.Lowering."""
         if tensor.contiguous in (axis, None):
             return tensor
-        target = self.scratch(tensor.shape, (*(d for d in range(tensor.rank) if d != axis), axis))
+        order = (*(d for d in range(tensor.rank) if d != axis), axis)
+        size, _ = padded(tensor.shape, 16, order)
+        small = size <= self.limits.l2_size // NEAR_SHARE
+        target = self.temporary(tensor.shape, order, Space.L2 if small else Space.MEMORY)
         self.copy(tensor, target)
         return target
 
@@ -218,7 +247,10 @@ class Compiler:
         """See ops.lowering.Lowering."""
         if source.shape != target.shape:
             raise GraphError(f"{self.label}: cannot copy shape {source.shape} to {target.shape}")
-        neural.pass_through(self, source, target, post, table)
+        if planar.repeats(source):
+            planar.repeat(self, source, target, post, table)
+        else:
+            neural.pass_through(self, source, target, post, table)
 
     def elementwise(self, target: Tensor, first: Tensor, second: Tensor | None = None,
                     function: Binary = Binary.ADD, **settings: float | bool) -> None:
@@ -237,6 +269,10 @@ class Compiler:
         closing: dict[str, Any] = {"final_scale": float(np.float32(final_scale)), "epsilon": float(np.float16(epsilon)),
                                    "root": root}
         reduction.reduce(self, target, source, axes, reduction.Folding(kind, pre_scale, square, closing))
+
+    def normalise(self, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
+        """See ops.lowering.Lowering."""
+        normalisation.normalise(self, target, source, axes, epsilon)
 
     def convolution(self, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,
                     stride: Sequence[int] = (1, 1), padding: Sequence[int] = (0, 0), groups: int = 1,

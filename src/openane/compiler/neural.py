@@ -7,10 +7,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openane.compiler.packing import Packed, choose_lanes, pack_dense, pack_table, product_lanes
+from openane.compiler.memory import Block, Kind
+from openane.compiler.packing import (
+    LANE_CAP,
+    Packed,
+    choose_lanes,
+    pack_dense,
+    pack_sparse,
+    pack_table,
+    product_lanes,
+)
 from openane.compiler.walk import Role, access, legal, walk
-from openane.engine import Activation, Coefficients, Convolution, MatrixProduct, PassThrough, Post, Space, Stream
-from openane.engine.coefficients import CORES
+from openane.engine import (
+    Access,
+    Activation,
+    Coefficients,
+    Convolution,
+    Elementwise,
+    MatrixProduct,
+    PassThrough,
+    Post,
+    Space,
+    Stream,
+)
+from openane.engine.coefficients import CORES, left_over_lanes
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
@@ -106,10 +126,10 @@ def product(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndar
 
 
 def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor) -> None:
-    """target [M, N] = left [M, K] @ right [K, N]: 16 rows at a time, row m of `left` being the coefficients of core m.
+    """target [M, N] = left [M, K] @ right [K, N], the rows of `left` being coefficients.
 
-    A row stored at a multiple of 64 bytes is a core's stream for one lane, so `left` is used as it lies
-    (seen in Apple's products of 16 rows).
+    One row per core can be read as it lies; for L rows per core a planar copy first writes them interleaved by L,
+    which is the coefficient packing of L lanes (both seen in Apple's products of 16 and of 64 rows).
     """
     reduction = left.shape[1]
     rows_lie = reduction == 1 or left.strides[1] == ELEMENT
@@ -120,16 +140,32 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
     final = target
     if not legal(access(target, (None, 0, None, None, 1)), Role.RESULT):
         target = compiler.scratch(target.shape)
-    size = -(-reduction * ELEMENT // 64) * 64
-    for start, count in _pieces(left.shape[0], CORES):
-        rows = left.part(0, start, count)
-        streams = tuple(Stream(core, rows.offset + core * rows.strides[0], size) for core in range(count))
+    start = 0
+    while start < left.shape[0]:
+        remaining = left.shape[0] - start
+        lanes = min(LANE_CAP, left_over_lanes(remaining))
+        count = min(remaining, CORES * lanes)
         compiler.emit(MatrixProduct(
             source=access(right, (None, 0, None, None, 1)),
             result=access(target.part(0, start, count), (None, 0, None, None, 1)),
-            coefficients=Coefficients(slot=left.slot, streams=streams, runtime=True)))
+            coefficients=_runtime_coefficients(compiler, left.part(0, start, count), lanes)))
+        start += count
     if target is not final:
         compiler.copy(target, final)
+
+
+def _runtime_coefficients(compiler: Compiler, rows: Tensor, lanes: int) -> Coefficients:
+    """Rows [count, K] of a tensor as coefficients of `lanes` rows per core; count fills its cores."""
+    count, reduction = rows.shape
+    size = -(-reduction * lanes * ELEMENT // 64) * 64
+    slot, offset, step = rows.slot, rows.offset, rows.strides[0]
+    if lanes > 1:
+        slot, offset, step = compiler.blocks.add(Block(count // lanes * size, Kind.SCRATCH)), 0, size
+        packed = Access(slot=slot, shape=(1, count, 1, 1, reduction), strides=(0, size, 0, 0, lanes * ELEMENT),
+                        interleave=lanes)
+        compiler.emit(Elementwise(first=access(rows, (None, 0, None, None, 1)), result=packed))
+    streams = tuple(Stream(core, offset + core * step, size) for core in range(count // lanes))
+    return Coefficients(slot=slot, streams=streams, lanes=lanes, runtime=True)
 
 
 def _pieces(extent: int, size: int) -> Iterator[tuple[int, int]]:
@@ -157,10 +193,15 @@ def _dense(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarr
     channels, rows = weights.shape[0], int(np.prod(weights.shape[1:]))
     lanes = choose_lanes(channels, source.shape[2], source.shape[3])
     flat = weights.reshape(1, channels, rows)
+    sparse = weights.shape[2:] == (1, 1) and window["stride"] == (1, 2, 2) and table is None
     read = access(source, (0, 1, None, 2, 3))
     for start, stop in _chunks(compiler, channels, rows, lanes):
-        packed = pack_dense(flat[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
-                            None if table is None else table.to_bytes())
+        vector = None if bias is None else bias[start:stop]
+        if sparse:
+            packed = pack_sparse(flat[0, start:stop], vector, lanes)
+        else:
+            packed = pack_dense(flat[:, start:stop], None if vector is None else vector[None], lanes,
+                                None if table is None else table.to_bytes())
         streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
         write = access(target.part(1, start, stop - start), (0, 1, None, 2, 3))
         compiler.emit(Convolution(source=read, result=write, coefficients=streams, shared=source.shape[0] > 1,

@@ -52,7 +52,7 @@ def product_lanes(rows: int, reduction: int, channels: int) -> int:
     """
     lanes = min(LANE_CAP, left_over_lanes(channels))
     if rows > 128:
-        lanes = min(lanes, max(1, 1 << max(0, (32768 // reduction).bit_length() - 1)))
+        lanes = min(lanes, max(1, 2 ** max(0, (32768 // reduction).bit_length() - 1)))
     return lanes
 
 
@@ -69,8 +69,8 @@ def pack_dense(weights: np.ndarray, bias: np.ndarray | None, lanes: int, table: 
 
 
 def pack_table(table: bytes, cores: int) -> Packed:
-    """A table alone: every active core reads the same 128 bytes."""
-    return Packed(table, tuple((core, 0, TABLE_BYTES) for core in range(cores)), 1)
+    """A table alone: every active core reads the same 128 bytes. Room for one each is kept, as Apple does."""
+    return Packed(table.ljust(cores * TABLE_BYTES, b"\0"), tuple((core, 0, TABLE_BYTES) for core in range(cores)), 1)
 
 
 def _fill(placed: list[Channel], weights: np.ndarray, bias: np.ndarray | None, lanes: int,

@@ -36,8 +36,8 @@ def compile(graph: Graph, target: str = "h13", allow_host: bool = False) -> Mode
         compiler.lower(node)
     compiler.finish()
     program = _program(graph, chip, compiler)
-    inputs = tuple(_port(v, compiler.ports.layouts[INPUT, v.name]) for v in graph.inputs)
-    outputs = tuple(_port(v, compiler.ports.layouts[OUTPUT, v.name]) for v in graph.outputs)
+    inputs = tuple(_port(graph, v, compiler.ports.layouts[INPUT, v.name]) for v in graph.inputs)
+    outputs = tuple(_port(graph, v, compiler.ports.layouts[OUTPUT, v.name]) for v in graph.outputs)
     return Model(graph.name, target, inputs, outputs, (program,), (Step(0),),
                  _report(graph, simplified, compiler, (*inputs, *outputs)), graph)
 
@@ -100,8 +100,10 @@ def _buffers(graph: Graph, compiler: Compiler, placement: Placement) -> tuple[Bu
     return tuple(buffers)
 
 
-def _port(value: Value, layout: Layout) -> Port:
-    return Port(value.name, value.shape, value.dtype, layout)
+def _port(graph: Graph, value: Value, layout: Layout) -> Port:
+    """The port; importers that narrow a model's ports to fp16 say in the metadata what they were."""
+    declared = graph.metadata.get(f"dtype:{value.name}", value.dtype)
+    return Port(value.name, value.shape, declared if declared in PORT_TYPES else value.dtype, layout)
 
 
 def _report(source: Graph, graph: Graph, compiler: Compiler, ports: Sequence[Port]) -> tuple[Entry, ...]:

@@ -15,8 +15,10 @@ from openane.engine import (
     GainOffset,
     Pool,
     Pooling,
+    Post,
     Space,
 )
+from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 
@@ -37,7 +39,7 @@ def elementwise(compiler: Compiler, target: Tensor, first: Tensor, second: Tenso
         elementwise(compiler, whole, first, second, function, settings)
         compiler.copy(whole, target)
         return
-    if len(operands) == 2 and all(_repeats(t) for t in operands):
+    if len(operands) == 2 and all(repeats(t) for t in operands):
         operands[0] = _materialised(compiler, operands[0])
     _elementwise(compiler, target, operands, function, settings)
 
@@ -65,7 +67,17 @@ def _elementwise(compiler: Compiler, target: Tensor, operands: list[Tensor], fun
                                   **settings))
 
 
-def _repeats(tensor: Tensor) -> bool:
+def repeat(compiler: Compiler, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
+    """target = post(source) for a source that is broadcast: the post stage works on its own elements."""
+    if post is not None or table is not None:
+        core = _core(source)
+        small = compiler.scratch(core.shape)
+        compiler.copy(core, small, post, table)
+        source = small.expand(source.shape)
+    elementwise(compiler, target, source, None, Binary.ADD, {})
+
+
+def repeats(tensor: Tensor) -> bool:
     """Whether the tensor is broadcast along some dimension."""
     return any(extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.strides, strict=True))
 
@@ -98,7 +110,7 @@ def _order(shape: tuple[int, ...], last: int | None) -> tuple[int, ...]:
 def _leader(operands: list[Tensor], target: Tensor) -> int | None:
     """The dimension rows run along: that of an operand that is not broadcast, else the target's."""
     for t in operands:
-        if not _repeats(t) and t.contiguous is not None:
+        if not repeats(t) and t.contiguous is not None:
             return t.contiguous
     return target.contiguous
 
@@ -113,7 +125,7 @@ def _resident_size(tensor: Tensor, lead: int | None) -> int:
 def _split_axis(compiler: Compiler, operands: list[Tensor]) -> int | None:
     """The dimension to halve when a broadcast operand is too large for L2, or None."""
     for t in operands:
-        if _repeats(t) and _resident_size(t, None) > compiler.limits.l2_size // L2_SHARE:
+        if repeats(t) and _resident_size(t, None) > compiler.limits.l2_size // L2_SHARE:
             core = _core(t)
             candidates = [d for d in range(t.rank) if core.shape[d] > 1 and d != t.contiguous]
             candidates = candidates or [d for d in range(t.rank) if core.shape[d] >= 128]
@@ -126,7 +138,7 @@ def _prepared(compiler: Compiler, operands: list[Tensor], target: Tensor) -> lis
     lead = _leader(operands, target)
     ready = []
     for t in operands:
-        if _repeats(t):
+        if repeats(t):
             core = _core(t)
             last = lead if lead is not None and core.shape[lead] > 1 else None
             small = compiler.temporary(core.shape, _order(core.shape, last), Space.L2)

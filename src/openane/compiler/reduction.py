@@ -113,13 +113,23 @@ def _dropped(tensor: Tensor, axis: int, index: int) -> Tensor:
 
 def _reduce_in_steps(compiler: Compiler, target: Tensor, source: Tensor, inner: list[int],
                      folding: Folding) -> None:
-    """One dimension at a time, innermost first; what closes the reduction is applied at the end."""
-    last = inner[-1]
-    if len(inner) == 1:
-        raise UnsupportedError(compiler.label, "a reduced dimension must fit a width field",
-                               limit=compiler.limits.width, found=source.shape[last],
-                               remedy="reduce a reshaped tensor in two steps")
-    shape = tuple(1 if d == last else e for d, e in enumerate(source.shape))
-    partial = compiler.scratch(shape)
-    reduce(compiler, partial, source, [last], Folding(folding.kind, folding.pre_scale, folding.square, {}))
-    reduce(compiler, target, partial, inner[:-1], Folding(folding.kind, 1.0, False, folding.closing))
+    """Partial results first, along one dimension, then the rest; what closes the reduction is applied at the end,
+    the scale of a sum at the start, where it keeps partial sums small."""
+    first, last = _two_stages(folding)
+    axis = inner[-1]
+    width = compiler.limits.width
+    pieces = -(-source.shape[axis] // width)
+    shape = tuple(pieces if d == axis else extent for d, extent in enumerate(source.shape))
+    partial = compiler.scratch(shape, (*range(len(shape)), -1))
+    for piece in range(pieces):
+        start = piece * width
+        read = source.part(axis, start, min(width, source.shape[axis] - start))
+        reduce(compiler, partial.part(axis, piece, 1), read, [axis], first)
+    reduce(compiler, target, partial, inner if pieces > 1 else inner[:-1], last)
+
+
+def _two_stages(folding: Folding) -> tuple[Folding, Folding]:
+    closing = dict(folding.closing)
+    scale = closing.pop("final_scale", 1.0) if folding.kind is Reduce.SUM else 1.0
+    return (Folding(folding.kind, folding.pre_scale, folding.square, {"final_scale": scale}),
+            Folding(folding.kind, 1.0, False, closing))

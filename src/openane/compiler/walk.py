@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from openane.chips import Limits
 from openane.engine import Access, Space
@@ -75,10 +75,10 @@ def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,
     real = [d for d in range(len(shape)) if shape[d] > 1 or d == channel]
     for row in _row_choices(len(shape), real):
         for plane in _channel_choices(len(shape), real, row, channel):
-            dims = _complete(real, row, plane)
-            if dims is not None and _within(shape, dims, limits) and all(
-                    legal(access(t, dims), role) for t, role in zip(tensors, roles, strict=True)):
-                return dims
+            for dims in _completions(real, row, plane):
+                if _within(shape, dims, limits) and all(
+                        legal(access(t, dims), role) for t, role in zip(tensors, roles, strict=True)):
+                    return dims
     return None
 
 
@@ -167,6 +167,18 @@ def _channel_choices(rank: int, real: list[int], row: int | None, channel: int |
     if natural[0] is not None and (natural[0] not in real or natural[0] == row):
         natural = [None]
     return natural + [d for d in real if d != row and d not in natural] + ([None] if None not in natural else [])
+
+
+def _completions(real: list[int], row: int | None, plane: int | None) -> Iterator[Dims]:
+    """The natural distribution of the dimensions left over N, D and H, then every other one."""
+    natural = _complete(real, row, plane)
+    if natural is None:
+        return
+    yield natural
+    rest = [d for d in real if d not in (row, plane)]
+    for batch, depth, height in permutations([*rest, *[None] * (3 - len(rest))]):
+        if (batch, plane, depth, height, row) != natural:
+            yield batch, plane, depth, height, row
 
 
 def _complete(real: list[int], row: int | None, plane: int | None) -> Dims | None:

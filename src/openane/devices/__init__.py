@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
-from openane.devices.protocol import Device, DeviceInfo, Executable
+from openane.devices.protocol import CompiledModel, Device, DeviceInfo, Executable
 from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
 from openane.program import Program
@@ -38,9 +38,13 @@ def open_device(name: str | None = None) -> Device:
     return KINDS[kind].open(target, options)
 
 
-def run(program: Program, inputs: Mapping[str, np.ndarray], device: str | None = None) -> dict[str, np.ndarray]:
-    """Runs a program once on `device` (default: $ANE_DEVICE or the simulator): arrays by input name to arrays by
-    output name. To run it many times, load it once: `open_device(...).load(program)`."""
+def run(program: Program | CompiledModel, inputs: Mapping[str, np.ndarray],
+        device: str | None = None) -> dict[str, np.ndarray]:
+    """Runs a program or a compiled model once: arrays by input name to arrays by output name.
+
+    `device` is by default what $ANE_DEVICE names, or the simulator. To run many times, load once:
+    `open_device(...).load(program)`.
+    """
     with open_device(device) as opened, opened.load(program) as executable:
         return executable.run(inputs)
 

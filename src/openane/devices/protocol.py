@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
@@ -26,11 +26,51 @@ class DeviceInfo:
     description: str
 
 
+class ModelPort(Protocol):
+    """A named input or output: shape and MIL dtype."""
+
+    @property
+    def name(self) -> str:
+        """Name of the port and of its buffer."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape in the model."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """MIL name of the element type."""
+        ...
+
+
+class CompiledModel(Protocol):
+    """What a device needs of a compiled model (`openane.compiler.Model` is one)."""
+
+    @property
+    def program(self) -> Program:
+        """The only engine program."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[ModelPort]:
+        """Inputs in the model's order."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[ModelPort]:
+        """Outputs in the model's order."""
+        ...
+
+
 class Executable(Protocol):
     """A program on a device. Buffers other than inputs and outputs keep their contents between runs."""
 
-    report: RunReport
-    """About the last run; empty before the first."""
+    @property
+    def report(self) -> RunReport:
+        """About the last run; empty before the first."""
+        ...
 
     def bind(self, name: str, memory: np.ndarray) -> None:
         """Uses `memory` (from the device's `allocate`) for a buffer, so that executables can share it."""
@@ -78,8 +118,9 @@ class Device(Protocol):
         """Zeroed device memory of `size` bytes, as a uint8 array."""
         ...
 
-    def load(self, program: Program) -> Executable:
-        """Prepares a program to run many times."""
+    def load(self, program: Program | CompiledModel) -> Executable:
+        """Prepares a program, or the program of a model, to run many times. A model's inputs must have, and its
+        outputs get, the shapes and element types the model states."""
         ...
 
     def close(self) -> None:

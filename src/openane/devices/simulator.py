@@ -11,8 +11,9 @@ from typing import Self
 import numpy as np
 
 from openane.chips import KNOWN
+from openane.devices.model import ModelExecutable
 from openane.devices.packer import logical_shape, pack, surface, unpack
-from openane.devices.protocol import Arrays, DeviceInfo, Index
+from openane.devices.protocol import Arrays, CompiledModel, DeviceInfo, Executable, Index
 from openane.errors import DeviceError
 from openane.program import Buffer, Program
 from openane.simulator import LoadedProgram, Mode, RunReport, load
@@ -144,12 +145,14 @@ class SimulatorDevice:
             raise DeviceError(f"the simulator allocates up to {MEMORY_LIMIT} bytes at a time, not {size}")
         return np.zeros(size, np.uint8)
 
-    def load(self, program: Program) -> SimulatorExecutable:
+    def load(self, program: Program | CompiledModel) -> Executable:
         """See `Device.load`. DeviceError for programs of another chip; SimulationError when one cannot be run."""
         if not self._open:
             raise DeviceError("the device is closed")
         if not isinstance(program, Program):
-            raise DeviceError(f"a device loads a Program, not {type(program).__name__}")
+            if not hasattr(program, "program"):
+                raise DeviceError(f"a device loads a Program or a compiled model, not {type(program).__name__}")
+            return ModelExecutable(self.load(program.program), program)
         if self._chip is not None and program.chip != self._chip:
             raise DeviceError(f"the device simulates {self._chip}, the program is for {program.chip}")
         executable = SimulatorExecutable(program, self._arithmetic)

@@ -20,18 +20,24 @@ LARGEST = 65504.0
 def lower_binary(node: Node, lowering: Lowering) -> None:
     """Dispatches on what is constant: a scalar, one number per position of an axis, or tensors."""
     x, y = node["x"], node["y"]
-    target = lowering.result(node.output)
+    value, relu = lowering.relu_behind(node) if node.op in _PLANAR else (node.output, False)
+    target = lowering.result(value)
     scalar = _scalar(y)
-    if scalar is not None and _same_shape(lowering.read(x), target) and \
-            _RIGHT[node.op](lowering, target, lowering.read(x), scalar):
+    if scalar is not None and x.type.elements == node.output.type.elements and \
+            _RIGHT[node.op](lowering, target, lowering.read(x), scalar, relu):
         return
     scalar = _scalar(x)
-    if scalar is not None and _same_shape(lowering.read(y), target) and \
-            _LEFT[node.op](lowering, target, lowering.read(y), scalar):
+    if scalar is not None and y.type.elements == node.output.type.elements and \
+            _LEFT[node.op](lowering, target, lowering.read(y), scalar, relu):
         return
-    if node.op in ("add", "sub", "mul") and _by_channel(node, lowering, target):
+    if node.op in _PLANAR and _by_channel(node, lowering, target, relu):
         return
-    _TENSORS[node.op](lowering, target, lowering.read(x), lowering.read(y))
+    if node.op in _FUNCTIONS:
+        (first, clamp_first), (second, clamp_second) = lowering.clamped(x), lowering.clamped(y)
+        lowering.elementwise(target, first, second, _FUNCTIONS[node.op], subtract=node.op == "sub", relu=relu,
+                             first_relu=clamp_first, second_relu=clamp_second)
+    else:
+        (_divide if node.op == "real_div" else _raise)(lowering, target, lowering.read(x), lowering.read(y))
 
 
 def scale_stage(node: Node, lowering: Lowering) -> tuple[Post, Table | None] | None:
@@ -48,10 +54,6 @@ def _scalar(value: Value) -> float | None:
     return float(value.array().reshape(()))
 
 
-def _same_shape(source: Tensor, target: Tensor) -> bool:
-    return source.elements == target.elements
-
-
 def _fits(value: float) -> bool:
     return abs(half(value)) <= LARGEST and (value == 0 or half(value) != 0)
 
@@ -60,11 +62,11 @@ def _spread(source: Tensor, target: Tensor) -> Tensor:
     return source.expand(target.shape)
 
 
-def _affine(lowering: Lowering, target: Tensor, source: Tensor, scale: float, bias: float) -> bool:
-    """target = scale * source + bias when both numbers fit fp16."""
+def _affine(lowering: Lowering, target: Tensor, source: Tensor, scale: float, bias: float, relu: bool) -> bool:
+    """target = scale * source + bias, clamped at 0 with `relu`, when both numbers fit fp16."""
     if not (_fits(scale) and _fits(bias)):
         return False
-    lowering.elementwise(target, source, scale=half(scale), bias=half(bias))
+    lowering.elementwise(target, source, scale=half(scale), bias=half(bias), relu=relu)
     return True
 
 
@@ -118,27 +120,27 @@ def _reciprocal(lowering: Lowering, target: Tensor, source: Tensor, dividend: fl
     return True
 
 
-Scalar = Callable[[Lowering, Tensor, Tensor, float], bool]
+Scalar = Callable[[Lowering, Tensor, Tensor, float, bool], bool]
 
 _RIGHT: Mapping[str, Scalar] = {
-    "add": lambda lo, t, x, c: _affine(lo, t, x, 1.0, c),
-    "sub": lambda lo, t, x, c: _affine(lo, t, x, 1.0, -c),
-    "mul": lambda lo, t, x, c: _affine(lo, t, x, c, 0.0),
-    "real_div": lambda lo, t, x, c: c != 0 and _affine(lo, t, x, 1 / c, 0.0),
-    "maximum": lambda lo, t, x, c: _clipped(lo, t, x, c, np.inf),
-    "minimum": lambda lo, t, x, c: _clipped(lo, t, x, -np.inf, c),
-    "pow": _power,
+    "add": lambda lo, t, x, c, relu: _affine(lo, t, x, 1.0, c, relu),
+    "sub": lambda lo, t, x, c, relu: _affine(lo, t, x, 1.0, -c, relu),
+    "mul": lambda lo, t, x, c, relu: _affine(lo, t, x, c, 0.0, relu),
+    "real_div": lambda lo, t, x, c, relu: c != 0 and _affine(lo, t, x, 1 / c, 0.0, relu),
+    "maximum": lambda lo, t, x, c, _: _clipped(lo, t, x, c, np.inf),
+    "minimum": lambda lo, t, x, c, _: _clipped(lo, t, x, -np.inf, c),
+    "pow": lambda lo, t, x, c, _: _power(lo, t, x, c),
 }
 """x op constant."""
 
 _LEFT: Mapping[str, Scalar] = {
     "add": _RIGHT["add"],
-    "sub": lambda lo, t, y, c: _affine(lo, t, y, -1.0, c),
+    "sub": lambda lo, t, y, c, relu: _affine(lo, t, y, -1.0, c, relu),
     "mul": _RIGHT["mul"],
-    "real_div": _reciprocal,
+    "real_div": lambda lo, t, y, c, _: _reciprocal(lo, t, y, c),
     "maximum": _RIGHT["maximum"],
     "minimum": _RIGHT["minimum"],
-    "pow": lambda lo, t, y, c: _exponential(lo, t, y, c),
+    "pow": lambda lo, t, y, c, _: _exponential(lo, t, y, c),
 }
 """constant op y."""
 
@@ -163,18 +165,16 @@ def _raise(lowering: Lowering, target: Tensor, x: Tensor, y: Tensor) -> None:
     _table(lowering, target, product, tables.exp2())
 
 
-_TENSORS: Mapping[str, Callable[[Lowering, Tensor, Tensor, Tensor], None]] = {
-    "add": lambda lo, t, x, y: lo.elementwise(t, x, y),
-    "sub": lambda lo, t, x, y: lo.elementwise(t, x, y, subtract=True),
-    "mul": lambda lo, t, x, y: lo.elementwise(t, x, y, Binary.MULTIPLY),
-    "maximum": lambda lo, t, x, y: lo.elementwise(t, x, y, Binary.MAXIMUM),
-    "minimum": lambda lo, t, x, y: lo.elementwise(t, x, y, Binary.MINIMUM),
-    "real_div": _divide,
-    "pow": _raise,
+_FUNCTIONS: Mapping[str, Binary] = {
+    "add": Binary.ADD, "sub": Binary.ADD, "mul": Binary.MULTIPLY, "maximum": Binary.MAXIMUM,
+    "minimum": Binary.MINIMUM,
 }
 
+_PLANAR = ("add", "sub", "mul")
+"""Operations whose last engine operation is planar, so that it can clamp at 0."""
 
-def _by_channel(node: Node, lowering: Lowering, target: Tensor) -> bool:
+
+def _by_channel(node: Node, lowering: Lowering, target: Tensor, relu: bool) -> bool:
     """A constant with one number per position of one axis: gain-offset vectors."""
     x, y = node["x"], node["y"]
     runtime, constant = (x, y) if y.constant else (y, x)
@@ -188,7 +188,7 @@ def _by_channel(node: Node, lowering: Lowering, target: Tensor) -> bool:
     zeros, ones = np.zeros_like(numbers), np.ones_like(numbers)
     vectors = {"add": (numbers, ones), "mul": (zeros, numbers),
                "sub": (-numbers, ones if runtime is x else -ones)}
-    lowering.gain_offset(target, lowering.read(runtime), wide[0], *vectors[node.op])
+    lowering.gain_offset(target, lowering.read(runtime), wide[0], *vectors[node.op], relu=relu)
     return True
 
 

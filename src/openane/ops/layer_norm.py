@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.engine import Binary, Root
+from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
@@ -50,32 +50,21 @@ def _reference(*, x: np.ndarray, axes: np.ndarray | None, gamma: np.ndarray | No
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """Mean, difference, reciprocal root of the mean square, product; then gamma and beta."""
+    """Normalisation, then a product with gamma and a sum with beta where they are given."""
     arguments = Arguments("layer_norm", PARAMETERS, node.operands)
     source = lowering.compact(lowering.read(node["x"]))
     axes = arguments.axes("axes", source.rank)
     axes = tuple(range(source.rank)) if axes is None else axes
-    source = lowering.with_last(source, max(axes, key=lambda axis: source.shape[axis]))
-    shape = tuple(1 if d in axes else extent for d, extent in enumerate(source.shape))
-    order = tuple(sorted(range(source.rank), key=lambda d: (d == source.contiguous, d)))
-    mean, spread = lowering.near(shape), lowering.near(shape)
-    count = source.elements / mean.elements
-    lowering.reduce(mean, source, axes, final_scale=1 / count)
-    centred = lowering.scratch(source.shape, order)
-    lowering.elementwise(centred, source, mean, subtract=True)
-    lowering.reduce(spread, centred, axes, final_scale=1 / count, epsilon=arguments.number("epsilon"),
-                    root=Root.RSQRT, square=True)
-    vectors = [(arguments.constant(name), function) for name, function in
-               (("gamma", Binary.MULTIPLY), ("beta", Binary.ADD))]
-    steps = [(lowering.constant(data.reshape(tuple(e if d in axes else 1 for d, e in enumerate(source.shape)))), f)
-             for data, f in vectors if isinstance(data, np.ndarray)]
+    shape = tuple(extent if d in axes else 1 for d, extent in enumerate(source.shape))
+    vectors = ((arguments.constant("gamma"), Binary.MULTIPLY), (arguments.constant("beta"), Binary.ADD))
+    steps = [(data.reshape(shape), function) for data, function in vectors if isinstance(data, np.ndarray)]
     final = lowering.result(node.output)
-    scaled = lowering.scratch(source.shape, order) if steps else final
-    lowering.elementwise(scaled, centred, spread, Binary.MULTIPLY)
+    result = lowering.scratch(final.shape) if steps else final
+    lowering.normalise(result, source, axes, arguments.number("epsilon"))
     for position, (vector, function) in enumerate(steps):
-        target = final if position == len(steps) - 1 else lowering.scratch(source.shape, order)
-        lowering.elementwise(target, scaled, vector, function)
-        scaled = target
+        target = final if position == len(steps) - 1 else lowering.scratch(final.shape)
+        lowering.elementwise(target, result, lowering.constant(vector), function)
+        result = target
 
 
 OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

@@ -187,6 +187,10 @@ class Lowering(Protocol):
         """root(reduce(pre_scale * source or its square) * final_scale + epsilon) over `axes`, where target has 1."""
         ...
 
+    def normalise(self, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
+        """target = (source - mean) / sqrt(variance + epsilon), statistics over `axes`."""
+        ...
+
     def convolution(self, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,
                     stride: Sequence[int] = (1, 1), padding: Sequence[int] = (0, 0), groups: int = 1,
                     post: Post | None = None, table: Table | None = None) -> None:
@@ -210,6 +214,14 @@ class Lowering(Protocol):
     def followers(self, node: Node) -> tuple[Value, Post | None, Table | None]:
         """What may be fused behind a convolution or product: the value it then makes, its post stage and table.
         The nodes it stands for are not lowered again."""
+        ...
+
+    def relu_behind(self, node: Node) -> tuple[Value, bool]:
+        """The value a planar operation makes when a ReLU alone reads its result: then (the ReLU's result, True)."""
+        ...
+
+    def clamped(self, value: Value) -> tuple[Tensor, bool]:
+        """Like `read` for an operand of a planar operation; with True it must be clamped at 0 as it is read."""
         ...
 
     def part(self, tensor: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:

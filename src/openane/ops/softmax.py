@@ -32,7 +32,7 @@ def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """Maximum, difference, table of 2^(x log2 e), sum with reciprocal, product; the axis lies along rows."""
+    """Maximum, difference times log2 e, table of 2^x, sum with reciprocal, product; the axis lies along rows."""
     axis = Arguments("softmax", PARAMETERS, node.operands).axis("axis", node["x"].type.rank)
     source = lowering.with_last(lowering.compact(lowering.read(node["x"])), axis)
     order = (*(d for d in range(source.rank) if d != axis), axis)
@@ -40,8 +40,8 @@ def _lower(node: Node, lowering: Lowering) -> None:
     largest, total = lowering.near(shape), lowering.near(shape)
     lowering.reduce(largest, source, (axis,), Reduce.MAXIMUM)
     difference, powers = lowering.scratch(source.shape, order), lowering.scratch(source.shape, order)
-    lowering.elementwise(difference, source, largest, subtract=True)
-    lowering.copy(difference, powers, Post(scale=half(1 / np.log(2)), activation=Activation.TABLE), tables.exp2())
+    lowering.elementwise(difference, source, largest, subtract=True, scale=half(1 / np.log(2)))
+    lowering.copy(difference, powers, Post(activation=Activation.TABLE), tables.exp2())
     lowering.reduce(total, powers, (axis,), root=Root.RECIPROCAL)
     lowering.elementwise(lowering.result(node.output), powers, total, Binary.MULTIPLY)
 

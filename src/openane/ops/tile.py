@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.graph import Operand, TensorType
+from openane.graph import Node, Operand, TensorType
+from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
@@ -25,4 +26,17 @@ def _reference(*, x: np.ndarray, reps: np.ndarray) -> tuple[np.ndarray, ...]:
     return (np.tile(x, tuple(int(count) for count in reps)),)
 
 
-OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=ENGINE),)
+def _lower(node: Node, lowering: Lowering) -> None:
+    """A dimension of one element repeats by stride 0; others are joined from copies, the last axis first."""
+    reps = Arguments("tile", PARAMETERS, node.operands).vector("reps", (1,) * node["x"].type.rank, minimum=1)
+    tensor = lowering.read(node["x"])
+    for axis in reversed(range(tensor.rank)):
+        if reps[axis] > 1 and tensor.shape[axis] > 1:
+            shape = (*tensor.shape[:axis], tensor.shape[axis] * reps[axis], *tensor.shape[axis + 1:])
+            joined = lowering.scratch(shape)
+            lowering.join(joined, [tensor] * reps[axis], axis)
+            tensor = joined
+    lowering.bind(node.output, tensor.expand(node.output.shape))
+
+
+OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

@@ -22,7 +22,7 @@ from openane.engine.coefficients import (
 from openane.engine.table import Table
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Bits, Floats, decoded
-from openane.simulator.sparse import expand
+from openane.simulator.sparse import MASK_LANES, expand
 
 HALFWORD = 2
 
@@ -137,9 +137,8 @@ def _refuse_oversized(geometry: Geometry, coefficients: Coefficients, what: str)
     """Before anything is allocated: the streams must be able to hold what the geometry asks for."""
     groups, channels, rows = geometry.shape
     held = sum(stream.size for stream in coefficients.streams)
-    needed = groups * channels * (rows if coefficients.packing is Packing.DENSE and coefficients.weights else 1)
-    expansion = HALFWORD if coefficients.packing is Packing.DENSE else 1
-    if needed * expansion > held * (1 if coefficients.packing is Packing.DENSE else 16):
+    capacity = held // HALFWORD if coefficients.packing is Packing.DENSE else held * MASK_LANES
+    if groups * channels * (rows if coefficients.weights else 1) > capacity:
         raise SimulationError(f"{what}: {groups} groups of {channels} channels with {rows} weights each do not fit "
                               f"the {held} bytes of its coefficient streams")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from openane.engine import Convolution, MatrixProduct
 from openane.errors import SimulationError
-from openane.simulator.arithmetic import Accumulator, Mode, saturate
+from openane.simulator.arithmetic import Accumulator, Mode, all_finite, saturate
 from openane.simulator.arithmetic.half import BLOCK, Encoder, Floats
 from openane.simulator.post import PostStage
 from openane.simulator.report import TaskReport
@@ -29,6 +29,12 @@ class Weights:
     values: Floats
     bias: Floats | None
     stage: PostStage
+    finite: bool
+
+    @staticmethod
+    def of(values: Floats, bias: Floats | None, stage: PostStage) -> Weights:
+        """With what is worth knowing about them."""
+        return Weights(values, bias, stage, all_finite(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ class ConvolutionTask:
         report.arithmetic = str(mode)
         self._accumulator = Accumulator(mode)
         self._tiles = list(self._plan())
+        self._workspace = np.empty(self._columns_needed(), np.float32)
 
     def _subsampled(self, source: np.ndarray) -> np.ndarray:
         """Takes a stride into the source where the kernel has one tap and nothing is padded."""
@@ -91,15 +98,25 @@ class ConvolutionTask:
                             yield Tile(group, (channel, min(channel + share, channels)), plane,
                                        (row, min(row + down, height)), (column, min(column + across, width)))
 
+    def _columns_needed(self) -> int:
+        """Column elements of the largest tile; none where the source itself serves as columns."""
+        if self._kernel == (1, 1, 1) and not self._unicast:
+            return 0
+        positions = max((t.rows[1] - t.rows[0]) * (t.columns[1] - t.columns[0])
+                        * (t.channels[1] - t.channels[0] if self._unicast else 1) for t in self._tiles)
+        return positions * self._terms
+
     def run(self, weights: Weights) -> None:
         """Computes every tile."""
         for tile in self._tiles:
             group = tile.group if len(weights.values) > 1 else 0
             low, high = tile.channels
             terms = weights.values[group, low:high].T
+            seen = self._report.nan_inputs + self._report.infinite_inputs
             columns = self._columns(tile)
-            sums = (self._accumulator.channels(terms, columns) if self._unicast
-                    else self._accumulator.outer(terms, columns))
+            finite = weights.finite and seen == self._report.nan_inputs + self._report.infinite_inputs
+            compute = self._accumulator.channels if self._unicast else self._accumulator.outer
+            sums = compute(terms, columns, finite=finite)
             if weights.bias is not None:
                 sums += weights.bias[group, low:high, None]
             if self._terms > 1:
@@ -117,7 +134,8 @@ class ConvolutionTask:
         inputs = self._unicast or len(slab)
         outputs = len(slab) // inputs
         split = slab.reshape(outputs, inputs, *slab.shape[1:])
-        columns = np.empty((inputs, deep, tall, broad, outputs, high, wide), np.float32)
+        shape = (inputs, deep, tall, broad, outputs, high, wide)
+        columns = self._workspace[:int(np.prod(shape))].reshape(shape)
         for z in range(deep):
             for y in range(tall):
                 for x in range(broad):

@@ -119,6 +119,9 @@ class Memory:
         if low < 0 or high > store.size:
             raise SimulationError(f"{what} touches bytes {low:#x} to {high:#x} of {place}, which has {store.size:#x} "
                                   f"bytes: {access}")
+        if access.elements > self.total_size:
+            raise SimulationError(f"{what} visits {access.elements} elements, more than all memory of the program has "
+                                  f"bytes: {access}")
         operand = view(access, store)
         if access.copy is not None:
             operand.copies.append(self.operand(access.copy, f"{what} (copy)", writes=True))

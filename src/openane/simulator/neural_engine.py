@@ -141,11 +141,12 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
                    context: Context) -> Callable[[], Weights]:
     """What reads weights, biases and table as they are in memory at that time."""
     coefficients, what = operation.coefficients, context.what
+    bare = coefficients is None or not coefficients.weights
+    if bare and geometry.rows * geometry.channels * geometry.groups > context.memory.total_size:
+        raise SimulationError(f"{what}: {geometry.shape} weights of one are more than the program's memory")
     if coefficients is None:
-        if geometry.rows * geometry.channels * geometry.groups > context.memory.total_size:
-            raise SimulationError(f"{what}: {geometry.shape} weights of one are more than the program's memory")
         ones = np.ones(geometry.shape, np.float32)
-        return lambda: Weights(ones, None, PostStage.of(operation.post, None, what))
+        return lambda: Weights.of(ones, None, PostStage.of(operation.post, None, what))
     store = context.memory.bytes_of(coefficients.slot, f"{what} coefficients")
     if coefficients.packing is Packing.PALETTE:
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
@@ -153,12 +154,12 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
         def unpack() -> Weights:
             weights, bias = unpack_sparse(geometry, coefficients, store, what)
             table = Gather(None, None, coefficients.streams[0].offset if coefficients.table else None)
-            return Weights(weights, bias, PostStage.of(operation.post, table.read_table(store), what))
+            return Weights.of(weights, bias, PostStage.of(operation.post, table.read_table(store), what))
         return unpack
     gather = plan(geometry, coefficients, store, what)
 
     def gathered() -> Weights:
         weights = gather.read_weights(store) if coefficients.weights else np.ones(geometry.shape, np.float32)
-        return Weights(weights, gather.read_bias(store), PostStage.of(operation.post, gather.read_table(store), what))
+        return Weights.of(weights, gather.read_bias(store), PostStage.of(operation.post, gather.read_table(store), what))
 
     return gathered

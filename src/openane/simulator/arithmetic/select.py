@@ -51,15 +51,15 @@ class Accumulator:
 
     mode: Mode
 
-    def outer(self, left: Floats, right: Floats) -> Sums:
-        """Sum over k of left[k, i] * right[k, j]: [i, j]."""
+    def outer(self, left: Floats, right: Floats, *, finite: bool = False) -> Sums:
+        """Sum over k of left[k, i] * right[k, j]: [i, j]. `finite` says that neither holds an infinity."""
         function = exact.outer_sums if self.mode is Mode.EXACT else fast.outer_sums
-        return _with_infinities(function, fast.outer_sums, left, right)
+        return _with_infinities(function, fast.outer_sums, left, right, finite)
 
-    def channels(self, weights: Floats, columns: Floats) -> Sums:
+    def channels(self, weights: Floats, columns: Floats, *, finite: bool = False) -> Sums:
         """Sum over k of weights[k, c] * columns[k, c, j]: [c, j]."""
         function = exact.channel_sums if self.mode is Mode.EXACT else fast.channel_sums
-        return _with_infinities(function, fast.channel_sums, weights, columns)
+        return _with_infinities(function, fast.channel_sums, weights, columns, finite)
 
 
 def saturate(sums: Sums) -> None:
@@ -70,8 +70,8 @@ def saturate(sums: Sums) -> None:
 
 
 def _with_infinities(compute: Callable[[Floats, Floats], Sums], count: Callable[[Floats, Floats], Sums],
-                     left: Floats, right: Floats) -> Sums:
-    if _finite(left) and _finite(right):
+                     left: Floats, right: Floats, finite: bool) -> Sums:
+    if finite or (all_finite(left) and all_finite(right)):
         return compute(left, right)
     calm_left, calm_right = (np.where(np.isinf(a), np.float32(0), a) for a in (left, right))
     sums = compute(calm_left, calm_right)
@@ -84,5 +84,6 @@ def _with_infinities(compute: Callable[[Floats, Floats], Sums], count: Callable[
     return sums
 
 
-def _finite(values: Floats) -> bool:
+def all_finite(values: Floats) -> bool:
+    """Whether there is no infinity among the values."""
     return values.size == 0 or bool(np.isfinite(values.max()) and np.isfinite(values.min()))

@@ -1,0 +1,163 @@
+"""How fast the simulator is beside numpy, in one run: every line is a ratio or a rate, with its aim.
+
+Convolutions and matrix products in `fast` arithmetic as a fraction of numpy's float32 product of the same size;
+`exact` in products per second; elementwise programs as a fraction of the same expression in numpy float32 with casts
+from and to fp16; peak memory over the program's buffers. Apple's programs take part when $OPENANE_CORPUS is set.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from openane.engine import Access, Binary, Coefficients, Convolution, Elementwise, Operation, Stream
+from openane.engine.coefficients import CORES, dense_channels, stream_sizes
+from openane.formats import load_program
+from openane.program import Buffer, Layout, Role
+from openane.simulator import LoadedProgram, load, load_operations
+
+Shape = tuple[int, int, int, int, int]
+IMAGE: Shape = (1, 1, 1, 2560, 1600)
+REPEATS = 9
+RUNS_FOR_MEMORY = "--memory-of"
+
+EXPRESSIONS: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add, "mul": np.multiply, "sub": np.subtract, "max": np.maximum, "abs": np.abs, "square": np.square,
+    "relu": lambda x: np.maximum(x, 0), "exp": np.exp, "tanh": np.tanh, "sqrt": lambda x: np.sqrt(np.abs(x)),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "softmax": lambda x: np.exp(x - x.max(-1, keepdims=True)) / np.exp(x - x.max(-1, keepdims=True)).sum(-1)[..., None],
+}
+CONVOLUTIONS = {  # name: input channels, output channels, height, width, kernel
+    "conv 3x3 c64 n64 s112": (64, 64, 112, 112, 3),
+    "conv 3x3 c256 n256 s56": (256, 256, 56, 56, 3),
+    "conv 1x1 c512 n512 s28": (512, 512, 28, 28, 1),
+    "conv 7x7 c3 n64 s112": (3, 64, 112, 112, 7),
+    "matmul m512 k1024 n1024": (1024, 1024, 1, 512, 1),
+    "matmul m1 k4096 n4096": (4096, 4096, 1, 1, 1),
+}
+
+
+def best(function: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Seconds of the fastest of some runs, after one to warm up."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def convolution(name: str, arithmetic: str) -> tuple[LoadedProgram, tuple[int, int, int]]:
+    """A loaded convolution with random weights, and the extents of its matrix product."""
+    inputs, outputs, height, width, kernel = CONVOLUTIONS[name]
+    rows = inputs * kernel * kernel
+    lanes = max(1, min(16, outputs // CORES))
+    sizes = stream_sizes(dense_channels(outputs, rows, lanes), rows)
+    offsets = np.cumsum([0, *(sizes[core] for core in sorted(sizes))])
+    streams = tuple(Stream(core, int(offset), sizes[core]) for core, offset in zip(sorted(sizes), offsets, strict=False))
+    rng = np.random.default_rng(0)
+    constants = (rng.standard_normal(int(offsets[-1]) // 2, np.float32) / np.sqrt(rows)).astype(np.float16)
+    source, result = (Layout.packed((1, channels, 1, height, width)) for channels in (inputs, outputs))
+    operation = Convolution(
+        source=Access(slot=4, shape=source.shape, strides=source.strides),
+        result=Access(slot=5, shape=result.shape, strides=result.strides),
+        coefficients=Coefficients(slot=1, streams=streams, lanes=lanes),
+        kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2))
+    buffers = [Buffer("x", 4, Role.INPUT, source.size, source), Buffer("y", 5, Role.OUTPUT, result.size, result)]
+    loaded = load_operations([operation], buffers, constants.tobytes(), arithmetic=arithmetic)
+    fill(loaded, "x")
+    return loaded, (outputs, rows, height * width)
+
+
+def elementwise(name: str) -> LoadedProgram:
+    """A program of our own for one expression over the image, where there is none of Apple's."""
+    layout = Layout.packed(IMAGE)
+    a, b, y = (Access(slot=slot, shape=layout.shape, strides=layout.strides) for slot in (5, 6, 4))
+    functions = {"add": Binary.ADD, "mul": Binary.MULTIPLY, "max": Binary.MAXIMUM}
+    operations: dict[str, Operation] = {
+        key: Elementwise(first=a, second=b, result=y, function=function) for key, function in functions.items()}
+    operations["abs"] = Elementwise(first=a, result=y, absolute=True)
+    operations["relu"] = Elementwise(first=a, result=y, relu=True)
+    buffers = [Buffer(key, slot, Role.INPUT, layout.size, layout) for key, slot in
+               (("output0", 4), ("input0", 5), ("input1", 6))]
+    return load_operations([operations[name]], buffers)
+
+
+def fill(loaded: LoadedProgram, name: str) -> np.ndarray:
+    """Random fp16 numbers in a buffer."""
+    values = loaded.buffers[name].view(np.float16)
+    values[:] = np.random.default_rng(1).standard_normal(values.size, np.float32).astype(np.float16)
+    return values
+
+
+def report_products() -> None:
+    for name in CONVOLUTIONS:
+        loaded, (rows, terms, columns) = convolution(name, "fast")
+        left, right = np.ones((rows, terms), np.float32), np.ones((terms, columns), np.float32)
+        peer, ours = best(lambda a=left, b=right: a @ b), best(loaded.run)  # type: ignore[misc]
+        print(f"fast   {name:26s} {peer / ours:5.2f} of numpy sgemm (aim 0.5)   "
+              f"{rows * terms * columns / ours / 1e9:6.1f} G products/s")
+    for name in ("conv 3x3 c64 n64 s112", "matmul m512 k1024 n1024"):
+        loaded, (rows, terms, columns) = convolution(name, "exact")
+        print(f"exact  {name:26s} {rows * terms * columns / best(loaded.run, 1) / 1e9:5.2f} G products/s (aim 0.3)")
+
+
+def report_elementwise() -> None:
+    corpus = os.environ.get("OPENANE_CORPUS")
+    for name, expression in EXPRESSIONS.items():
+        path = Path(corpus or "") / "apple" / "anec" / f"{name}.anec"
+        if corpus and path.is_file():
+            loaded, origin = load(load_program(path)), "Apple's"
+        elif name in ("add", "mul", "max", "abs", "relu"):
+            loaded, origin = elementwise(name), "our own"
+        else:
+            continue
+        arrays = [fill(loaded, key).reshape(IMAGE[-2:]) for key in sorted(loaded.buffers) if key.startswith("input")]
+
+        def peer(arrays: list[np.ndarray] = arrays, expression: Callable[..., np.ndarray] = expression) -> np.ndarray:
+            return expression(*(x.astype(np.float32) for x in arrays)).astype(np.float16)
+
+        ratio = best(peer, 3) / best(loaded.run, 3)
+        print(f"planar {name:26s} {ratio:5.2f} of numpy float32 with casts (aim 0.5)   {origin} program")
+
+
+def report_memory() -> None:
+    """Each in a fresh process, whose peak before and after tells what loading and running took."""
+    for name in CONVOLUTIONS:
+        result = subprocess.run([sys.executable, __file__, RUNS_FOR_MEMORY, name], capture_output=True, text=True,
+                                check=True)
+        print(f"memory {name:26s} {float(result.stdout):5.2f} times the program's buffers and constants (aim 4)")
+
+
+def memory_of(name: str) -> float:
+    """Peak growth of this process over what buffers and constants take together."""
+    import resource  # not on every system
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    np.ones((256, 256), np.float32) @ np.ones((256, 256), np.float32)  # the library's own buffers
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    loaded, _ = convolution(name, "fast")
+    loaded.run()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (after - before) * unit / (loaded.memory.total_size - loaded.memory.l2.size)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == [RUNS_FOR_MEMORY]:
+        print(memory_of(arguments[1]))
+        return 0
+    report_products()
+    report_elementwise()
+    report_memory()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

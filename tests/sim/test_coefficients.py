@@ -1,0 +1,89 @@
+"""Unpacking of coefficients: streams made by the placement rules, the zero-skipping form, and Apple's own section."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openane.engine import Coefficients, Packing, Stream
+from openane.engine.coefficients import PAD, blocks
+from openane.errors import SimulationError
+from openane.simulator.coefficients import Geometry, unpack_sparse
+
+
+def sparse_section(weights: np.ndarray, bias: np.ndarray | None, lanes: int) -> tuple[bytes, Coefficients]:
+    """The zero-skipping form of 1x1 weights [channels, rows]."""
+    bodies: dict[int, bytes] = {}
+    channel = 0
+    for core, width, count in blocks(len(weights), lanes):
+        block = np.zeros((width, weights.shape[1]), np.float16)
+        block[:count] = weights[channel:channel + count]
+        head = np.zeros(width, np.float16)
+        head[:count] = 0 if bias is None else bias[channel:channel + count]
+        body = b"".join(sparse_row(row) for row in block.T)
+        bodies[core] = bodies.get(core, b"") + (b"" if bias is None else head.tobytes()) \
+            + len(body).to_bytes(2, "little") + body
+        channel += count
+    data, streams = b"", []
+    for core in sorted(bodies):
+        padded = bodies[core] + bytes(-len(bodies[core]) % PAD)
+        streams.append(Stream(core, len(data), len(padded)))
+        data += padded
+    return data, Coefficients(slot=1, streams=tuple(streams), lanes=lanes, bias=bias is not None,
+                              packing=Packing.SPARSE)
+
+
+def sparse_row(row: np.ndarray) -> bytes:
+    out = bytes(1)
+    for first in range(0, len(row), 8):
+        part = row[first:first + 8]
+        mask = sum(2**lane for lane, value in enumerate(part) if value != 0)
+        out += bytes([mask]) + part[part != 0].tobytes()
+    return out + bytes(max(0, len(row) // 2 - 2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 80), st.integers(1, 6), st.sampled_from([1, 2, 4, 8, 16]), st.booleans(), st.integers(0, 999))
+def test_zero_skipping_round_trip(channels: int, rows: int, lanes: int, with_bias: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = (rng.integers(-1, 2, (channels, rows)) * rng.random((channels, rows))).astype(np.float16)
+    bias = rng.standard_normal(channels).astype(np.float16) if with_bias else None
+    data, coefficients = sparse_section(weights, bias, lanes)
+    store = np.frombuffer(data, np.uint8)
+    found, found_bias = unpack_sparse(Geometry(1, channels, rows), coefficients, store, "task 0")
+    np.testing.assert_array_equal(found[0], weights)
+    if with_bias:
+        assert found_bias is not None
+        np.testing.assert_array_equal(found_bias[0], bias)
+    else:
+        assert found_bias is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(min_size=64, max_size=64), st.booleans(), st.integers(1, 40), st.integers(1, 40))
+def test_random_bytes_are_refused_politely(data: bytes, bias: bool, channels: int, rows: int) -> None:
+    coefficients = Coefficients(slot=1, streams=(Stream(0, 0, 64),), lanes=4, bias=bias, packing=Packing.SPARSE)
+    with pytest.raises(SimulationError):
+        unpack_sparse(Geometry(1, 16 + channels, rows), coefficients, np.frombuffer(data, np.uint8), "task 0")
+
+
+def test_apples_section_of_a_strided_convolution(corpus: Path) -> None:
+    folder = corpus / "apple" / "oracles"
+    record = json.loads((folder / "env_conv_k1_c64_n64_s16_st2_g1_bias0.json").read_text())
+    spec = importlib.util.spec_from_file_location("materialise", folder / "materialise.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    weights = np.frombuffer(module.effective(4096, 4096), np.float16).reshape(64, 64)
+    data, coefficients = sparse_section(weights, None, 4)
+    assert hashlib.sha256(data).hexdigest() == record["constant"]["sha256"]
+    found, _ = unpack_sparse(Geometry(1, 64, 64), coefficients, np.frombuffer(data, np.uint8), "task 0")
+    np.testing.assert_array_equal(found[0], np.where(np.isnan(weights), np.inf, weights))
