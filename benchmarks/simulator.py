@@ -8,9 +8,9 @@ from and to fp16; peak memory over the program's buffers. Apple's programs take 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from openane.simulator import LoadedProgram, load, load_operations
 Shape = tuple[int, int, int, int, int]
 IMAGE: Shape = (1, 1, 1, 2560, 1600)
 REPEATS = 9
-RUNS_FOR_MEMORY = "--memory-of"
 
 EXPRESSIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "mul": np.multiply, "sub": np.subtract, "max": np.maximum, "abs": np.abs, "square": np.square,
@@ -54,14 +53,15 @@ def best(function: Callable[[], object], repeats: int = REPEATS) -> float:
     return min(times)
 
 
-def convolution(name: str, arithmetic: str) -> tuple[LoadedProgram, tuple[int, int, int]]:
-    """A loaded convolution with random weights, and the extents of its matrix product."""
+def described(name: str) -> tuple[Operation, list[Buffer], bytes, tuple[int, int, int]]:
+    """A convolution with random weights: operation, buffers, constants, and the extents of its matrix product."""
     inputs, outputs, height, width, kernel = CONVOLUTIONS[name]
     rows = inputs * kernel * kernel
     lanes = max(1, min(16, outputs // CORES))
     sizes = stream_sizes(dense_channels(outputs, rows, lanes), rows)
     offsets = np.cumsum([0, *(sizes[core] for core in sorted(sizes))])
-    streams = tuple(Stream(core, int(offset), sizes[core]) for core, offset in zip(sorted(sizes), offsets, strict=False))
+    places = zip(sorted(sizes), offsets[:-1], strict=True)
+    streams = tuple(Stream(core, int(offset), sizes[core]) for core, offset in places)
     rng = np.random.default_rng(0)
     constants = (rng.standard_normal(int(offsets[-1]) // 2, np.float32) / np.sqrt(rows)).astype(np.float16)
     source, result = (Layout.packed((1, channels, 1, height, width)) for channels in (inputs, outputs))
@@ -71,9 +71,15 @@ def convolution(name: str, arithmetic: str) -> tuple[LoadedProgram, tuple[int, i
         coefficients=Coefficients(slot=1, streams=streams, lanes=lanes),
         kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2))
     buffers = [Buffer("x", 4, Role.INPUT, source.size, source), Buffer("y", 5, Role.OUTPUT, result.size, result)]
-    loaded = load_operations([operation], buffers, constants.tobytes(), arithmetic=arithmetic)
+    return operation, buffers, constants.tobytes(), (outputs, rows, height * width)
+
+
+def convolution(name: str, arithmetic: str) -> tuple[LoadedProgram, tuple[int, int, int]]:
+    """The same loaded, with random inputs."""
+    operation, buffers, constants, extents = described(name)
+    loaded = load_operations([operation], buffers, constants, arithmetic=arithmetic)
     fill(loaded, "x")
-    return loaded, (outputs, rows, height * width)
+    return loaded, extents
 
 
 def elementwise(name: str) -> LoadedProgram:
@@ -129,30 +135,20 @@ def report_elementwise() -> None:
 
 
 def report_memory() -> None:
-    """Each in a fresh process, whose peak before and after tells what loading and running took."""
     for name in CONVOLUTIONS:
-        result = subprocess.run([sys.executable, __file__, RUNS_FOR_MEMORY, name], capture_output=True, text=True,
-                                check=True)
-        print(f"memory {name:26s} {float(result.stdout):5.2f} times the program's buffers and constants (aim 4)")
+        operation, buffers, constants, _ = described(name)
+        tracemalloc.start()
+        loaded = load_operations([operation], buffers, constants, arithmetic="fast")
+        loaded.run()
+        peak = tracemalloc.get_traced_memory()[1] + len(constants)
+        tracemalloc.stop()
+        size = sum(buffer.size for buffer in buffers) + len(constants)
+        fixed = loaded.memory.l2.size
+        print(f"memory {name:26s} {peak / (size + fixed):5.2f} times buffers, constants and L2 (aim 4)   "
+              f"{peak / 2**20:6.1f} MiB")
 
 
-def memory_of(name: str) -> float:
-    """Peak growth of this process over what buffers and constants take together."""
-    import resource  # not on every system
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    np.ones((256, 256), np.float32) @ np.ones((256, 256), np.float32)  # the library's own buffers
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    loaded, _ = convolution(name, "fast")
-    loaded.run()
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return (after - before) * unit / (loaded.memory.total_size - loaded.memory.l2.size)
-
-
-def main(arguments: list[str]) -> int:
-    if arguments[:1] == [RUNS_FOR_MEMORY]:
-        print(memory_of(arguments[1]))
-        return 0
+def main() -> int:
     report_products()
     report_elementwise()
     report_memory()
@@ -160,4 +156,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

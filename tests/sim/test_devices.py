@@ -79,7 +79,7 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fast arithmetic" in open_device().info.description
     x = np.ones((1, 4, 3, 32), np.float16)
     np.testing.assert_array_equal(run(adder(), {"x": x})["y"], x)
-    with pytest.raises(DeviceError, match="loads a Program.*, not str"):
+    with pytest.raises(DeviceError, match=r"loads a Program.*, not str"):
         open_device().load("model.hwx")  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="up to"):
         open_device().allocate(1 << 60)

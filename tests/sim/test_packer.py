@@ -59,7 +59,7 @@ def test_shapes_and_types() -> None:
         np.testing.assert_array_equal(unpack(layout, store, (5, 6)), x.astype(np.float16).reshape(5, 6))
     assert logical_shape(layout) == (1, 3, 2, 5)
     assert logical_shape(Layout.packed((1, 3, 2, 2, 5))) == (1, 3, 2, 2, 5)
-    for wrong, text in ((np.zeros(29, np.float16), r"x has shape \[29\], which cannot be reshaped to \[1, 3, 1, 2, 5\]"),
+    for wrong, text in ((np.zeros(29, np.float16), r"shape \[29\], which cannot be reshaped to \[1, 3, 1, 2, 5\]"),
                         (np.zeros(30, np.int32), "dtype int32; expected is float16, float32 or float64")):
         with pytest.raises(DeviceError, match=text):
             pack(wrong, layout, store, "x")

@@ -143,7 +143,8 @@ def test_special_values() -> None:
     assert found.reshape(-1).tolist() == [inf, inf, inf, 256, 0, 60000]
 
 
-@pytest.mark.parametrize("options", [{}, {"subtract": True}, {"subtract": True, "scale": 2.0, "bias": 1.0, "relu": True}])
+@pytest.mark.parametrize("options", [{}, {"subtract": True},
+                                     {"subtract": True, "scale": 2.0, "bias": 1.0, "relu": True}])
 def test_gain_offset_vectors(options: dict[str, Any]) -> None:
     vectors: Shape = (1, 3, 1, 2, 1)
     x, v = draw(1, FLAT, False), draw(2, vectors, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from openane.chips.chip import Chip, EmittedTask, Limits, Link, Slots, TaskFields
+from openane.chips.chip import Breach, Chip, EmittedTask, Limits, Link, Passage, Rule, Slots, TaskFields
 from openane.errors import UnsupportedError
 
 KNOWN = ("h13",)
@@ -19,4 +19,5 @@ def get_chip(name: str) -> Chip:
     return chip
 
 
-__all__ = ["KNOWN", "Chip", "EmittedTask", "Limits", "Link", "Slots", "TaskFields", "get_chip"]
+__all__ = ["KNOWN", "Breach", "Chip", "EmittedTask", "Limits", "Link", "Passage", "Rule", "Slots", "TaskFields",
+           "get_chip"]

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,13 +47,20 @@ class Limits:
     stride: int
     slots: int
     cores: int
+    task_alignment: int = 16   # offsets of tasks in the text
+    burst: int = 64            # a row of a memory access is moved in whole bursts
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a task must know about its neighbours and place. Offsets are bytes from the start of the text."""
+    """What a task must know about its neighbours and place. Offsets are bytes from the start of the text.
+
+    `operations` are those of the whole program in order, None where a task has none that is described.
+    """
 
     identifier: int = 0
+    tasks: int = 1
+    operations: Sequence[Operation | None] = ()
     offset: int = 0
     next_offset: int = 0       # 0: this is the last task
     next_words: int = 0
@@ -78,6 +85,31 @@ class Slots:
     coefficients: frozenset[int] = field(default_factory=frozenset)
 
 
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A field whose value breaks a rule, and what the rule allows."""
+
+    field: str
+    value: object
+    limit: object
+
+
+Rule = Callable[[TaskFields, Link], Iterator[Breach]]
+"""A rule about one task. Its docstring is the sentence people read, its name the rule's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """L2 bytes `low` to `high` through which an operand (`first`, `second`, `result`) is streamed or handed over.
+
+    What lay there is lost. As far as the task's registers state it: `high` is a lower bound.
+    """
+
+    operand: str
+    low: int
+    high: int
+
+
 class Chip(Protocol):
     """One generation. Modules `openane.chips.hXX` export an instance called `CHIP`."""
 
@@ -85,6 +117,7 @@ class Chip(Protocol):
     header: Bank
     bank: Bank
     limits: Limits
+    rules: tuple[Rule, ...]
 
     def next_task(self, words: Sequence[int]) -> tuple[int, int]:
         """(byte offset in the text, size in words) of the task after this one; (0, 0) at the end."""
@@ -104,6 +137,10 @@ class Chip(Protocol):
 
     def slots(self, words: Sequence[int]) -> Slots:
         """The slots a task names, from its fields alone (works where `operation` does not)."""
+        ...
+
+    def passages(self, fields: TaskFields) -> tuple[Passage, ...]:
+        """The L2 rings of a task's streamed and chained operands."""
         ...
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:

@@ -6,6 +6,7 @@ OUT ending in .hwx or .anec is one engine program; anything else is a bundle, a 
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     from openane.importers import load_graph
 
     output = options.output or Path(f"{options.model.stem}.ane")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(output.parent))
     model = compile(load_graph(options.model, dict(options.shape)), target=options.target)
     if options.dump is not None:
         dump(model, options.dump)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openane.compiler.walk import MAXIMUM_OPERATIONS, access, merged
-from openane.engine import Access, Binary, Reduce, Reduction
+from openane.compiler.walk import MAXIMUM_OPERATIONS, Role, access, assign, legal, merged
+from openane.engine import Access, Binary, ChannelMaximum, Reduce, Reduction, Root
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 
@@ -24,6 +24,13 @@ class Folding:
     square: bool
     closing: dict[str, Any]
 
+    @property
+    def plain_maximum(self) -> bool:
+        """Whether it is a maximum and nothing else."""
+        idle = {"final_scale": 1.0, "epsilon": 0.0, "root": Root.NONE}
+        return self.kind is Reduce.MAXIMUM and self.pre_scale == 1.0 and not self.square and \
+            all(idle[name] == value for name, value in self.closing.items())
+
 
 def reduce(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
     """Reduces `axes` of source; target has extent 1 there. See ops.lowering.Lowering."""
@@ -35,6 +42,9 @@ def reduce(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[in
         return
     inner = [d for d in axes if source.shape[d] > 1]
     row = source.contiguous
+    if folding.plain_maximum and len(inner) == 1 and inner[0] != row and _channel_maximum(compiler, target, source,
+                                                                                        inner[0]):
+        return
     if row is not None and row not in inner:
         if not inner:
             _identity_reduction(compiler, target, source, folding)
@@ -44,6 +54,20 @@ def reduce(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[in
     kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
     inner.sort(key=lambda d: (d == row, d))
     _reduce(compiler, target, source, inner, kept, folding)
+
+
+def _channel_maximum(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -> bool:
+    """A maximum over planes is one neural-engine operation that leaves rows as they lie; False where strides or
+    field widths rule it out."""
+    if source.shape[axis] > compiler.limits.channels:
+        return False
+    first = source.part(axis, 0, 1)
+    dims = assign([first, target], [Role.NEURAL_SOURCE, Role.RESULT], compiler.limits, channel=axis)
+    read = None if dims is None else access(source, dims)
+    if dims is None or read is None or not legal(read, Role.NEURAL_SOURCE):
+        return False
+    compiler.emit(ChannelMaximum(source=read, result=access(target, dims), channels=source.shape[axis]))
+    return True
 
 
 def _identity_reduction(compiler: Compiler, target: Tensor, source: Tensor, folding: Folding) -> None:
@@ -81,7 +105,8 @@ def _reduce(compiler: Compiler, target: Tensor, source: Tensor, inner: list[int]
 
 def _kept_loops(compiler: Compiler, source: Tensor, target: Tensor) -> list[tuple[Access, Access]]:
     """N and C of the operations that together visit the dimensions kept: C walks the target's rows if it has any."""
-    source, target = merged([source, target], min(compiler.limits.groups, compiler.limits.channels))
+    if source.rank > 2:
+        source, target = merged([source, target], min(compiler.limits.groups, compiler.limits.channels))
     rank = source.rank
     if rank > 2:
         axis = min((d for d in range(rank) if d != target.contiguous), key=lambda d: source.shape[d])
@@ -93,7 +118,7 @@ def _kept_loops(compiler: Compiler, source: Tensor, target: Tensor) -> list[tupl
         for i in range(count):
             pieces += _kept_loops(compiler, _dropped(source, axis, i), _dropped(target, axis, i))
         return pieces
-    plane = target.contiguous if target.contiguous is not None else rank - 1
+    plane = target.contiguous if target.contiguous is not None else 0
     dims = (next((d for d in range(rank) if d != plane), None), plane if rank else None, None, None, None)
     limit = (compiler.limits.groups, compiler.limits.channels)
     for d, bound in zip(dims[:2], limit, strict=True):

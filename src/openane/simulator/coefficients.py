@@ -21,10 +21,11 @@ from openane.engine.coefficients import (
 )
 from openane.engine.table import Table
 from openane.errors import SimulationError
-from openane.simulator.arithmetic.half import Bits, Floats, decoded
+from openane.simulator.arithmetic.half import Bits, Floats, decode, decoded
 from openane.simulator.sparse import MASK_LANES, expand
 
 HALFWORD = 2
+GATHER = 1 << 18  # weights gathered at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,29 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Byte positions of every coefficient in the memory behind the coefficients' slot."""
+    """Byte positions of every coefficient in the memory behind the coefficients' slot.
 
-    weights: np.ndarray | None   # int64 [groups, channels, rows]
+    Weight r of output channel i lies at first[i] + r * step[i]; both are None where an operation has no weights.
+    """
+
+    geometry: Geometry
+    first: np.ndarray | None     # int64 [groups * channels]
+    step: np.ndarray | None      # int64 [groups * channels]
     bias: np.ndarray | None      # int64 [groups, channels]
     table: int | None
 
-    def read_weights(self, store: np.ndarray) -> Floats:
-        """float32 [groups, channels, rows]."""
-        assert self.weights is not None
-        return decoded(_halfwords(store, self.weights))
+    def read_weights(self, store: np.ndarray, order: np.ndarray) -> Floats:
+        """float32 [groups, channels, rows], the rows of each channel in `order`; ones where there are no weights."""
+        weights = np.ones(self.geometry.shape, np.float32)
+        if self.first is None or self.step is None:
+            return weights
+        flat = weights.reshape(len(self.first), -1)
+        share = max(1, GATHER // self.geometry.rows)
+        for start in range(0, len(flat), share):
+            part = slice(start, start + share)
+            positions = self.first[part, None] + self.step[part, None] * order
+            decode(_halfwords(store, positions), flat[part])
+        return weights
 
     def read_bias(self, store: np.ndarray) -> Floats | None:
         """float32 [groups, channels], or None where the operation has no bias row."""
@@ -88,7 +102,7 @@ def plan(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what
                                   f"which has {store.size:#x} bytes")
     table = _table_position(coefficients, what)
     if not coefficients.weights and not coefficients.bias:
-        return Gather(None, None, table)
+        return Gather(geometry, None, None, None, table)
     if coefficients.packing is not Packing.DENSE:
         raise SimulationError(f"{what}: {coefficients.packing} coefficients have no positions of their own")
     _refuse_oversized(geometry, coefficients, what)
@@ -100,28 +114,28 @@ def plan(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what
     if (starts[cores] < 0).any():
         idle = int(cores[starts[cores] < 0][0])
         raise SimulationError(f"{what}: core {idle} computes output channels but has no coefficient stream")
-    weights = bias = None
+    first = step = bias = None
     if coefficients.weights:
         first = np.array([channel.weights for channel in placed]) * HALFWORD + starts[cores]
         step = np.array([channel.step for channel in placed]) * HALFWORD
-        weights = (first[:, None] + step[:, None] * np.arange(geometry.rows)).reshape(geometry.shape)
-        _require_inside(weights.reshape(len(placed), -1)[:, -1], ends[cores], what)
+        _require_inside(first + step * (geometry.rows - 1), ends[cores], what)
     if coefficients.bias:
         places = np.array([-1 if channel.bias is None else channel.bias for channel in placed])
         bias = (places * HALFWORD + starts[cores]).reshape(geometry.shape[:2])
         _require_inside(bias.reshape(-1), ends[cores], what)
-    return Gather(weights, bias, table)
+    return Gather(geometry, first, step, bias, table)
 
 
 def unpack_sparse(geometry: Geometry, coefficients: Coefficients, store: np.ndarray,
                   what: str) -> tuple[Floats, Floats | None]:
     """Weights and biases of the zero-skipping form: float32 [groups, channels, rows] and [groups, channels]."""
-    plan(Geometry(1, 1, 1), _without_body(coefficients), store, what)
+    plan(Geometry(1, 1, 1), table_alone(coefficients), store, what)
     _refuse_oversized(geometry, coefficients, what)
     return expand(geometry.shape, coefficients, store, what)
 
 
-def _without_body(coefficients: Coefficients) -> Coefficients:
+def table_alone(coefficients: Coefficients) -> Coefficients:
+    """The same streams with nothing but the table in them."""
     return Coefficients(slot=coefficients.slot, streams=coefficients.streams, weights=False, table=coefficients.table)
 
 

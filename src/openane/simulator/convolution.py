@@ -1,4 +1,7 @@
-"""Convolutions and matrix products: tiles of the result through im2col and one matrix product each.
+"""Convolutions and matrix products: tiles of the result through im2col and matrix products.
+
+Terms are ordered kernel row, input channel, kernel plane, kernel column. In fast arithmetic with a row stride of 1 only
+the kernel columns are unrolled: the terms of one kernel row then are the same columns, some rows further on.
 
 The workspace is bounded: a tile holds at most `WORKSPACE` column elements (or one row of them), whatever the shapes.
 """
@@ -13,18 +16,19 @@ import numpy as np
 from openane.engine import Convolution, MatrixProduct
 from openane.errors import SimulationError
 from openane.simulator.arithmetic import Accumulator, Mode, all_finite, saturate
-from openane.simulator.arithmetic.half import BLOCK, Encoder, Floats
+from openane.simulator.arithmetic.half import BLOCK, Floats
+from openane.simulator.context import Context
 from openane.simulator.post import PostStage
-from openane.simulator.report import TaskReport
 from openane.simulator.streams import read, write
 
 WORKSPACE = 1 << 20
+ROW_TERMS = 64  # terms of one kernel row from which a product of their own pays
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """float32 weights [groups, channels, rows], biases [groups, channels] and the post stage."""
+    """float32 weights [groups, channels, terms], biases [groups, channels] and the post stage."""
 
     values: Floats
     bias: Floats | None
@@ -35,6 +39,11 @@ class Weights:
     def of(values: Floats, bias: Floats | None, stage: PostStage) -> Weights:
         """With what is worth knowing about them."""
         return Weights(values, bias, stage, all_finite(values))
+
+
+def term_order(rows: int, kernel: tuple[int, int, int]) -> np.ndarray:
+    """Row of the stream (input channel slowest, then kernel plane, row, column) behind every term."""
+    return np.arange(rows).reshape(-1, *kernel).transpose(2, 0, 1, 3).reshape(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +61,24 @@ class ConvolutionTask:
     """One prepared convolution; `run` takes the weights, which may change between runs."""
 
     def __init__(self, operation: Convolution | MatrixProduct, source: np.ndarray, result: np.ndarray,
-                 arithmetic: Mode, report: TaskReport, what: str) -> None:
-        self._operation, self._report, self._encoder = operation, report, Encoder()
+                 context: Context) -> None:
+        self._operation, self._context, self._report = operation, context, context.report
         self._kernel = self._stride = (1, 1, 1)
         self._padding, self._unicast = (0, 0, 0), 0
         if isinstance(operation, Convolution):
             self._kernel, self._stride, self._padding = operation.kernel, operation.stride, operation.padding
             self._unicast = operation.unicast
         if min(*self._kernel, *self._stride) < 1 or min(self._padding) < 0:
-            raise SimulationError(f"{what}: kernel {self._kernel} and stride {self._stride} must be at least 1, "
-                                  f"padding {self._padding} at least 0")
+            raise SimulationError(f"{context.what}: kernel {self._kernel} and stride {self._stride} must be at least "
+                                  f"1, padding {self._padding} at least 0")
         self._source, self._result = self._subsampled(source), result
         self._terms = (self._unicast or source.shape[1]) * int(np.prod(self._kernel))
-        mode = arithmetic.choose(result.size * self._terms)
-        report.arithmetic = str(mode)
+        mode = context.arithmetic.choose(result.size * self._terms)
+        context.report.arithmetic = str(mode)
         self._accumulator = Accumulator(mode)
+        self._by_row = (mode is Mode.FAST and not self._unicast and self._stride[1] == 1
+                        and self._terms // self._kernel[1] >= ROW_TERMS and self._kernel[1] > 1)
         self._tiles = list(self._plan())
-        self._workspace = np.empty(self._columns_needed(), np.float32)
 
     def _subsampled(self, source: np.ndarray) -> np.ndarray:
         """Takes a stride into the source where the kernel has one tap and nothing is padded."""
@@ -98,35 +108,47 @@ class ConvolutionTask:
                             yield Tile(group, (channel, min(channel + share, channels)), plane,
                                        (row, min(row + down, height)), (column, min(column + across, width)))
 
-    def _columns_needed(self) -> int:
-        """Column elements of the largest tile; none where the source itself serves as columns."""
-        if self._kernel == (1, 1, 1) and not self._unicast:
-            return 0
-        positions = max((t.rows[1] - t.rows[0]) * (t.columns[1] - t.columns[0])
-                        * (t.channels[1] - t.channels[0] if self._unicast else 1) for t in self._tiles)
-        return positions * self._terms
-
     def run(self, weights: Weights) -> None:
         """Computes every tile."""
         for tile in self._tiles:
             group = tile.group if len(weights.values) > 1 else 0
             low, high = tile.channels
-            terms = weights.values[group, low:high].T
-            seen = self._report.nan_inputs + self._report.infinite_inputs
-            columns = self._columns(tile)
-            finite = weights.finite and seen == self._report.nan_inputs + self._report.infinite_inputs
-            compute = self._accumulator.channels if self._unicast else self._accumulator.outer
-            sums = compute(terms, columns, finite=finite)
+            sums = self._sums(tile, weights.values[group, low:high].T, weights.finite)
             if weights.bias is not None:
                 sums += weights.bias[group, low:high, None]
             if self._terms > 1:
                 saturate(sums)
             target = self._result[tile.group, low:high, tile.depth, slice(*tile.rows), slice(*tile.columns)]
-            write(weights.stage.apply(sums), target, self._encoder, self._report, to_even=False)
+            write(weights.stage.apply(sums), target, self._context, to_even=False)
 
-    def _columns(self, tile: Tile) -> Floats:
-        """[terms, positions], or [terms, channels, positions] where every channel has inputs of its own."""
+    def _sums(self, tile: Tile, terms: Floats, finite: bool) -> np.ndarray:
+        """[channels, positions] of a tile; `terms` is [terms, channels]."""
+        seen = self._report.nan_inputs + self._report.infinite_inputs
         slab = self._slab(tile)
+        finite = finite and seen == self._report.nan_inputs + self._report.infinite_inputs
+        if self._by_row and finite:
+            return self._sums_by_row(tile, terms, slab)
+        columns = self._columns(tile, slab)
+        if self._unicast:
+            return self._accumulator.channels(terms, columns, finite=finite)
+        return self._accumulator.outer(terms, columns, finite=finite)
+
+    def _sums_by_row(self, tile: Tile, terms: Floats, slab: Floats) -> np.ndarray:
+        (deep, tall, broad), across = self._kernel, self._stride[2]
+        high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
+        shape = (len(slab), deep, broad, slab.shape[2], wide)
+        columns = self._context.workspace.floats(shape)
+        for x in range(broad):
+            columns[:, :, x] = slab[..., x:x + (wide - 1) * across + 1:across]
+        flat, count = columns.reshape(-1, slab.shape[2] * wide), len(terms) // tall
+        total = self._accumulator.outer(terms[:count], flat[:, :high * wide], finite=True)
+        for row in range(1, tall):
+            total += self._accumulator.outer(terms[row * count:(row + 1) * count],
+                                             flat[:, row * wide:(row + high) * wide], finite=True)
+        return total
+
+    def _columns(self, tile: Tile, slab: Floats) -> Floats:
+        """[terms, positions], or [terms, channels, positions] where every channel has inputs of its own."""
         high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
         if self._kernel == (1, 1, 1) and not self._unicast:
             return slab.reshape(len(slab), -1)
@@ -134,13 +156,13 @@ class ConvolutionTask:
         inputs = self._unicast or len(slab)
         outputs = len(slab) // inputs
         split = slab.reshape(outputs, inputs, *slab.shape[1:])
-        shape = (inputs, deep, tall, broad, outputs, high, wide)
-        columns = self._workspace[:int(np.prod(shape))].reshape(shape)
+        shape = (tall, inputs, deep, broad, outputs, high, wide)
+        columns = self._context.workspace.floats(shape)
         for z in range(deep):
             for y in range(tall):
                 for x in range(broad):
                     window = split[:, :, z, y:y + (high - 1) * down + 1:down, x:x + (wide - 1) * across + 1:across]
-                    columns[:, z, y, x] = window.swapaxes(0, 1)
+                    columns[y, :, z, x] = window.swapaxes(0, 1)
         if self._unicast:
             return columns.reshape(self._terms, outputs, high * wide)
         return columns.reshape(self._terms, high * wide)
@@ -162,10 +184,14 @@ class ConvolutionTask:
             inner.append(slice(begin - start, max(end, begin) - start))
         raw = source[tuple(outer)]
         whole = raw.shape[1:] == tuple(extents)
-        slab = (np.empty if whole else np.zeros)((len(source), *extents), np.float32)
+        slab = self._context.workspace.floats((len(source), *extents), 1)
+        if not whole:
+            slab.fill(0)
         if raw.size:
-            inside = slab[tuple(inner)]
-            read(raw, inside, self._report)
+            numbers = slab if whole else self._context.workspace.floats(raw.shape, 2)
+            read(raw, numbers, self._report)
             if self._operation.input_relu:
-                np.maximum(inside, 0, out=inside)
+                np.maximum(numbers, 0, out=numbers)
+            if not whole:
+                slab[tuple(inner)] = numbers
         return slab

@@ -14,6 +14,7 @@ from openane.errors import ProgramError, SimulationError
 from openane.program import Buffer, Program
 from openane.simulator import neural_engine, planar_engine
 from openane.simulator.arithmetic import Mode
+from openane.simulator.context import Context, Workspace
 from openane.simulator.memory import ELEMENT, L2_SIZE, Memory, Operand, overlapping
 from openane.simulator.report import RunReport, TaskReport
 
@@ -33,6 +34,7 @@ class LoadedProgram:
         self.operations = tuple(operations)
         self.memory = memory
         self._arithmetic = arithmetic
+        self._workspace = Workspace()
         self._tasks = self._prepare_all()
 
     def _prepare_all(self) -> list[_Prepared]:
@@ -83,13 +85,13 @@ class LoadedProgram:
         for source, access in zip(sources, accesses.values(), strict=True):
             if overlapping(access, operation.result):
                 source.detach()
+        context = Context(self.memory, self._workspace, self._arithmetic, report, what)
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
-                context = neural_engine.Context(self.memory, self._arithmetic, report, what)
                 compute = neural_engine.prepare(operation, sources[0], result, context)
             elif isinstance(operation, PlanarOperation):
                 second = sources[1] if len(sources) > 1 else None
-                compute = planar_engine.prepare(operation, sources[0], second, result, report, what)
+                compute = planar_engine.prepare(operation, sources[0], second, result, context)
             else:
                 raise SimulationError(f"{what} is not an engine operation")
         return _Prepared(sources, compute, result, report)

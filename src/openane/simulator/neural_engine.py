@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,25 +10,14 @@ from openane.engine import ChannelMaximum, Convolution, MatrixProduct, NeuralOpe
 from openane.engine.coefficients import Packing
 from openane.errors import SimulationError
 from openane.program import CONSTANT_SLOT
-from openane.simulator.arithmetic import Mode
-from openane.simulator.arithmetic.half import BLOCK, Encoder, Floats
+from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
-from openane.simulator.coefficients import Gather, Geometry, plan, unpack_sparse
-from openane.simulator.convolution import ConvolutionTask, Weights
-from openane.simulator.memory import Memory, Operand
+from openane.simulator.coefficients import Geometry, plan, table_alone, unpack_sparse
+from openane.simulator.context import Context
+from openane.simulator.convolution import ConvolutionTask, Weights, term_order
+from openane.simulator.memory import Operand
 from openane.simulator.post import PostStage
-from openane.simulator.report import TaskReport
 from openane.simulator.streams import Stream, read, write
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What preparing a task needs besides its operation."""
-
-    memory: Memory
-    arithmetic: Mode
-    report: TaskReport
-    what: str
 
 
 def prepare(operation: NeuralOperation, source: Operand, result: Operand, context: Context) -> Callable[[], None]:
@@ -74,7 +62,7 @@ def _pass_through(operation: NeuralOperation, source: Operand, result: Operand, 
         return stage.apply(np.maximum(values, 0, out=values) if operation.input_relu else values)
 
     plain = stage.identity and not operation.input_relu
-    return Stream([source], result, None if plain else compute, context.report, to_even=False).run
+    return Stream([source], result, None if plain else compute, context, to_even=False).run
 
 
 class MaximumTask:
@@ -82,7 +70,7 @@ class MaximumTask:
 
     def __init__(self, operation: ChannelMaximum, source: Operand, result: Operand, stage: PostStage,
                  context: Context) -> None:
-        self._report, self._encoder, self._stage = context.report, Encoder(), stage
+        self._context, self._stage = context, stage
         self._clamp = operation.input_relu
         n, c, d, h, w = source.array.shape
         outputs, channels = result.array.shape[1], operation.channels
@@ -98,11 +86,11 @@ class MaximumTask:
     def run(self) -> None:
         """Computes every block."""
         for raw, target in self._blocks:
-            values = np.empty(raw.shape, np.float32)
-            read(raw, values, self._report)
+            values = self._context.workspace.floats(raw.shape)
+            read(raw, values, self._context.report)
             if self._clamp:
                 np.maximum(values, 0, out=values)
-            write(self._stage.apply(values.max(axis=2)), target, self._encoder, self._report, to_even=False)
+            write(self._stage.apply(values.max(axis=2)), target, self._context, to_even=False)
 
 
 def _convolution(operation: Convolution | MatrixProduct, source: Operand, result: Operand,
@@ -112,7 +100,7 @@ def _convolution(operation: Convolution | MatrixProduct, source: Operand, result
     coefficients = operation.coefficients
     constant = coefficients is None or coefficients.slot == CONSTANT_SLOT
     weights = load() if constant else None
-    task = ConvolutionTask(operation, source.array, result.array, context.arithmetic, context.report, context.what)
+    task = ConvolutionTask(operation, source.array, result.array, context)
 
     def run() -> None:
         task.run(load() if weights is None else weights)
@@ -141,6 +129,7 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
                    context: Context) -> Callable[[], Weights]:
     """What reads weights, biases and table as they are in memory at that time."""
     coefficients, what = operation.coefficients, context.what
+    order = term_order(geometry.rows, operation.kernel if isinstance(operation, Convolution) else (1, 1, 1))
     bare = coefficients is None or not coefficients.weights
     if bare and geometry.rows * geometry.channels * geometry.groups > context.memory.total_size:
         raise SimulationError(f"{what}: {geometry.shape} weights of one are more than the program's memory")
@@ -151,15 +140,17 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     if coefficients.packing is Packing.PALETTE:
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
+        table = plan(Geometry(1, 1, 1), table_alone(coefficients), store, what)
+
         def unpack() -> Weights:
             weights, bias = unpack_sparse(geometry, coefficients, store, what)
-            table = Gather(None, None, coefficients.streams[0].offset if coefficients.table else None)
-            return Weights.of(weights, bias, PostStage.of(operation.post, table.read_table(store), what))
+            stage = PostStage.of(operation.post, table.read_table(store), what)
+            return Weights.of(weights[..., order], bias, stage)
         return unpack
     gather = plan(geometry, coefficients, store, what)
 
     def gathered() -> Weights:
-        weights = gather.read_weights(store) if coefficients.weights else np.ones(geometry.shape, np.float32)
-        return Weights.of(weights, gather.read_bias(store), PostStage.of(operation.post, gather.read_table(store), what))
+        stage = PostStage.of(operation.post, gather.read_table(store), what)
+        return Weights.of(gather.read_weights(store, order), gather.read_bias(store), stage)
 
     return gathered

@@ -22,10 +22,10 @@ from openane.engine import (
     Root,
 )
 from openane.errors import SimulationError
-from openane.simulator.arithmetic.half import BLOCK, Encoder, Floats
+from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import coalesce, split
+from openane.simulator.context import Context
 from openane.simulator.memory import Operand
-from openane.simulator.report import TaskReport
 from openane.simulator.streams import Function, Stream, read, write
 
 BINARY: dict[Binary, Callable[..., Floats]] = {
@@ -38,20 +38,21 @@ POOL_STEP: dict[Pool, Callable[..., Floats]] = {Pool.AVERAGE: np.add, Pool.MAXIM
 
 
 def prepare(operation: PlanarOperation, first: Operand, second: Operand | None, result: Operand,
-            report: TaskReport, what: str) -> Callable[[], None]:
+            context: Context) -> Callable[[], None]:
     """What runs the operation. SimulationError where shapes do not fit each other."""
+    what = context.what
     if isinstance(operation, Elementwise):
         sources = [first] if second is None else [first, second]
         _require_fit(sources, result.array.shape, what)
-        return Stream(sources, result, _elementwise(operation), report, to_even=True).run
+        return Stream(sources, result, _elementwise(operation), context, to_even=True).run
     if isinstance(operation, GainOffset):
-        return _gain_offset(operation, first, second, result, report, what)
+        return _gain_offset(operation, first, second, result, context)
     if isinstance(operation, Reduction):
-        return Reducer(operation, first, second, result, report, what).run
+        return Reducer(operation, first, second, result, context).run
     if isinstance(operation, Pooling):
         if second is not None:
             raise SimulationError(f"{what}: pooling has one operand; no meaning is known for a second one")
-        return Pooler(operation, first, result, report, what).run
+        return Pooler(operation, first, result, context).run
     raise SimulationError(f"{what}: {type(operation).__name__} is not a planar operation openane simulates")
 
 
@@ -121,8 +122,9 @@ def _elementwise(operation: Elementwise) -> Function:
     return lambda *operands: _relu(compute(*operands), operation.relu)
 
 
-def _gain_offset(operation: GainOffset, first: Operand, second: Operand | None, result: Operand, report: TaskReport,
-                 what: str) -> Callable[[], None]:
+def _gain_offset(operation: GainOffset, first: Operand, second: Operand | None, result: Operand,
+                 context: Context) -> Callable[[], None]:
+    what = context.what
     if second is None or second.array.shape[3] != 2:
         raise SimulationError(f"{what}: the vectors of a gain-offset operation are a second operand of two rows (H 2): "
                               f"offsets, then gains; found {None if second is None else second.array.shape}")
@@ -138,15 +140,15 @@ def _gain_offset(operation: GainOffset, first: Operand, second: Operand | None, 
         np.multiply(x, gain, out=x)
         return _relu(_affine(x, scale, bias), operation.relu)
 
-    return Stream([first, offsets, gains], result, compute, report, to_even=True).run
+    return Stream([first, offsets, gains], result, compute, context, to_even=True).run
 
 
 class Reducer:
     """Reduces D, H, W of every (n, c)."""
 
     def __init__(self, operation: Reduction, first: Operand, second: Operand | None, result: Operand,
-                 report: TaskReport, what: str) -> None:
-        self._operation, self._report, self._encoder = operation, report, Encoder()
+                 context: Context) -> None:
+        self._operation, self._context, what = operation, context, context.what
         self._result = result.array
         self._function = scaled_function(operation)
         shape = first.array.shape
@@ -163,10 +165,10 @@ class Reducer:
         summing = self._operation.reduce is Reduce.SUM
         total = np.full(self._result.shape[:2], 0.0 if summing else -np.inf)
         for place, raw in self._blocks:
-            numbers = []
+            numbers: list[Floats] = []
             for source in raw:
-                values = np.empty(source.shape, np.float32)
-                read(source, values, self._report)
+                values = self._context.workspace.floats(source.shape, len(numbers))
+                read(source, values, self._context.report)
                 numbers.append(values)
             values = self._function(*numbers)
             quieten(values)
@@ -186,14 +188,14 @@ class Reducer:
             value = 1 / np.sqrt(np.where(value == 0, 0.0, value))
         if operation.relu:
             value = np.maximum(value, 0)
-        write(value, self._result, self._encoder, self._report, to_even=True)
+        write(value, self._result, self._context, to_even=True)
 
 
 class Pooler:
     """Windowed pooling over H and W."""
 
-    def __init__(self, operation: Pooling, source: Operand, result: Operand, report: TaskReport, what: str) -> None:
-        self._operation, self._report, self._encoder = operation, report, Encoder()
+    def __init__(self, operation: Pooling, source: Operand, result: Operand, context: Context) -> None:
+        self._operation, self._context, what = operation, context, context.what
         self._source, self._result = source.array, result.array
         if source.array.shape[:3] != result.array.shape[:3]:
             raise SimulationError(f"{what}: pooling keeps N, C and D, but the source has {source.array.shape[:3]} and "
@@ -213,14 +215,14 @@ class Pooler:
     def run(self) -> None:
         """Pools some planes at a time."""
         for part in self._parts:
-            write(self._pool(self._source[part]), self._result[part], self._encoder, self._report, to_even=True)
+            write(self._pool(self._source[part]), self._result[part], self._context, to_even=True)
 
     def _pool(self, raw: np.ndarray) -> Floats:
         operation = self._operation
         (top, left), (height, width) = operation.padding, raw.shape[3:]
         padded = np.full((*raw.shape[:3], *self._padded), POOL_FILL[operation.pool], np.float32)
         inside = padded[..., top:top + height, left:left + width]
-        read(raw, inside, self._report)
+        read(raw, inside, self._context.report)
         self._enter(inside)
         _affine(inside, np.float32(operation.scale), np.float32(operation.bias))
         quieten(inside)

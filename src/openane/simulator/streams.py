@@ -14,7 +14,6 @@ from openane.simulator.arithmetic.half import (
     BLOCK,
     INFINITY_BITS,
     Bits,
-    Encoder,
     Floats,
     decode,
     encode_away,
@@ -22,6 +21,7 @@ from openane.simulator.arithmetic.half import (
     is_nan,
 )
 from openane.simulator.blocks import paired_blocks
+from openane.simulator.context import Context
 from openane.simulator.memory import Operand
 from openane.simulator.report import TaskReport
 
@@ -44,40 +44,37 @@ def read(raw: np.ndarray, out: Floats, report: TaskReport) -> None:
         np.copyto(out, raw)
 
 
-def write(values: np.ndarray, target: np.ndarray, encoder: Encoder, report: TaskReport, *, to_even: bool) -> None:
+def write(values: np.ndarray, target: np.ndarray, context: Context, *, to_even: bool) -> None:
     """Rounds `values` to the elements of `target` (any strides, same number of elements) and counts them."""
     values = values.reshape(target.shape)
     if target.dtype != np.uint16:
         rounded = np.clip(np.rint(np.nan_to_num(values)), *INTEGER_RANGE[target.dtype])
-        report.widen(float(rounded.min()), float(rounded.max()))
+        context.report.widen(float(rounded.min()), float(rounded.max()))
         target[...] = rounded
         return
     if values.dtype == np.float32:
-        bits = np.empty(target.shape, np.uint16)
-        encoder.encode(np.ascontiguousarray(values), bits, to_even=to_even)
+        bits = context.workspace.bits(target.shape)
+        context.workspace.encoder.encode(np.ascontiguousarray(values), bits, to_even=to_even)
     else:
         bits = encode_even(values) if to_even else encode_away(values)
-    report.stored(bits)
+    context.report.stored(bits)
     target[...] = bits
 
 
 class Stream:
     """One prepared element-by-element task."""
 
-    def __init__(self, sources: Sequence[Operand], result: Operand, function: Function | None, report: TaskReport,
+    def __init__(self, sources: Sequence[Operand], result: Operand, function: Function | None, context: Context,
                  *, to_even: bool) -> None:
         """`function` None copies elements as they are. Every source must broadcast to the result's shape."""
-        self._function, self._to_even, self._report = function, to_even, report
+        self._function, self._to_even, self._context, self._report = function, to_even, context, context.report
         arrays = [operand.array for operand in (*sources, result)]
         self._blocks = paired_blocks(arrays, BLOCK)
-        self._encoder = Encoder()
         halves = all(array.dtype == np.uint16 for array in arrays)
         self._map: Bits | None = None
         if function is not None and len(sources) == 1 and halves and result.array.size >= MAP_FROM:
             self._map = self._tabulate(function)
         self._copies = function is None and halves
-        self._floats = [np.empty(BLOCK, np.float32) for _ in sources] if self._map is None and not self._copies else []
-        self._bits = np.empty(BLOCK, np.uint16)
 
     def run(self) -> None:
         """Computes every block."""
@@ -95,7 +92,7 @@ class Stream:
     def _look_up(self, source: np.ndarray, target: np.ndarray) -> None:
         assert self._map is not None
         self._report.saw(source)
-        bits = self._bits[:source.size].reshape(source.shape)
+        bits = self._context.workspace.bits(source.shape)
         np.take(self._map, source, out=bits, mode="clip")
         self._report.stored(bits)
         target[...] = bits
@@ -111,9 +108,9 @@ class Stream:
     def _compute(self, *block: np.ndarray) -> None:
         *raw, target = block
         numbers = []
-        for source, scratch in zip(raw, self._floats, strict=True):
-            values = scratch[:source.size].reshape(source.shape)
+        for place, source in enumerate(raw):
+            values = self._context.workspace.floats(source.shape, place)
             read(source, values, self._report)
             numbers.append(values)
         result = numbers[0] if self._function is None else self._function(*numbers)
-        write(result, target, self._encoder, self._report, to_even=self._to_even)
+        write(result, target, self._context, to_even=self._to_even)

@@ -109,6 +109,8 @@ def test_refusals_teach(compiled: dict[str, Path], image: Path, tmp_path: Path, 
         assert captured.err.startswith("ane: error: ")
         assert all(word in captured.err for word in words), captured.err
     assert main(["run", str(MODEL), "--input", "image"]) == USAGE
+    assert main(["compile", str(MODEL), "-o", str(tmp_path / "absent" / "x.hwx")]) == FAILED
+    assert f"{tmp_path / 'absent'}: there is no such folder" in capsys.readouterr().err
 
 
 def test_info_describes_models_and_bundles(compiled: dict[str, Path], capsys: Capture) -> None:

@@ -41,7 +41,7 @@ class Net:
 
     def normalise(self, channels):
         spread = self.array(self.rng.uniform(0.5, 1.5, channels).astype(np.float32))
-        return self.add("BatchNormalization", self.weight(channels), self.weight(channels), self.weight(channels), spread)
+        return self.add("BatchNormalization", *(self.weight(channels) for _ in range(3)), spread)
 
     def linear(self, inputs, outputs):
         return self.add("Gemm", self.weight(outputs, inputs), self.weight(outputs), transB=1)

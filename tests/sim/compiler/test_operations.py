@@ -88,7 +88,7 @@ def test_layer_norm_over_any_axes(compare, single, shape, data, affine):
     if affine:
         rng = np.random.default_rng(len(shape))
         size = [shape[axis] for axis in axes]
-        vectors = {"gamma": rng.standard_normal(size).astype(np.float16), "beta": rng.standard_normal(size).astype("f2")}
+        vectors = {name: rng.standard_normal(size).astype(np.float16) for name in ("gamma", "beta")}
     compare(single("layer_norm", shape, axes=axes, epsilon=1e-2, **vectors), absolute=4e-2, relative=1e-2)
 
 
@@ -111,7 +111,7 @@ def test_data_movement_is_exact(compare, single, shape, data):
 
 
 @FEW
-@given(batch=st.integers(1, 3), channels=st.integers(1, 5), groups=st.sampled_from([1, 2, 3]), multiple=st.integers(1, 3),
+@given(batch=st.integers(1, 3), channels=st.integers(1, 5), groups=st.integers(1, 3), multiple=st.integers(1, 3),
        height=st.integers(3, 12), width=st.integers(3, 12), kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
        stride=st.integers(1, 3), pad_type=st.sampled_from(["valid", "same", "same_lower"]), bias=st.booleans(),
        after=st.sampled_from([None, "relu", "tanh"]))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from openane.chips.chip import EmittedTask, Limits, Slots, TaskFields
+from openane.chips.chip import EmittedTask, Limits, Passage, Rule, Slots, TaskFields
 from openane.chips.h13.decode import decode_operation, decode_slots
 from openane.chips.h13.emit import emit_program, relayout_program
 from openane.chips.h13.limits import LIMITS
+from openane.chips.h13.passages import passages
 from openane.chips.h13.registers import HEADER, HEADER_BANK, STREAM_BANK
-from openane.chips.h13.stream import HEADER_WORDS, decode_task, encode_task
+from openane.chips.h13.rules import RULES
+from openane.chips.h13.stream import FORMS, HEADER_WORDS, decode_task, encode_task
 from openane.engine import Operation
 from openane.errors import ProgramError
 from openane.registers import Bank
@@ -22,6 +24,8 @@ class H13:
     header: Bank = HEADER_BANK
     bank: Bank = STREAM_BANK
     limits: Limits = LIMITS
+    rules: tuple[Rule, ...] = RULES
+    forms: Mapping[str, tuple[tuple[int, int], ...]] = FORMS
 
     def next_task(self, words: Sequence[int]) -> tuple[int, int]:
         """(byte offset in the text, size in words) of the task after this one; (0, 0) at the end."""
@@ -47,6 +51,10 @@ class H13:
     def slots(self, words: Sequence[int]) -> Slots:
         """The base-address slots a task names."""
         return decode_slots(decode_task(words))
+
+    def passages(self, fields: TaskFields) -> tuple[Passage, ...]:
+        """The L2 rings of a task's streamed and chained operands."""
+        return passages(fields)
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations."""

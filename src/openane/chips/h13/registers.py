@@ -252,6 +252,7 @@ NE = Block("NE", 0xC800, (
 TILE_DMA_DST = Block("TileDMADst", 0x17800, (
     Register("DMAConfig", 0x00, (
         _flag("En", 0, P), _uint("CacheHint", 7, 4, S), _uint("CacheHintReuse", 11, 8, S),
+        _uint("Dependency", 23, 16, U, "set by older compilers where the result replaces scratch that was just read"),
         _flag("L2BfrMode", 26, S, "set for streamed results; no effect seen"))),
     _bytes64("BaseAddr", 0x04, "Addr", "relative to WBase"),
     _bytes64("RowStride", 0x08), _bytes64("PlaneStride", 0x0C), _bytes64("DepthStride", 0x10),

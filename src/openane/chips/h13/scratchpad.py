@@ -39,20 +39,34 @@ class TilePlan:
     rings: dict[str, Ring]
 
 
+@dataclass(slots=True)
+class _Resident:
+    """Bytes of L2 from the operation that wrote them to the last one that reads them."""
+
+    span: Range
+    first: int
+    last: int
+
+
 def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
     """For each operation, the L2 byte ranges that hold data it or a later operation needs, or that it writes."""
     live: list[list[Range]] = [[] for _ in operations]
-    for start, operation in enumerate(operations):
-        for written in _l2_writes(operation):
-            span = written.span
-            last = start
-            for later in range(start + 1, len(operations)):
-                if any(_overlap(read.span, span) for read in _l2_reads(operations[later])):
-                    last = later
-            for index in range(start, last + 1):
-                live[index].append(span)
+    held: list[_Resident] = []
+    finished: list[_Resident] = []
+    for index, operation in enumerate(operations):
         for read in _l2_reads(operation):
-            live[start].append(read.span)
+            live[index].append(read.span)
+            for resident in held:
+                if _overlap(read.span, resident.span):
+                    resident.last = index
+        for written in _l2_writes(operation):
+            low, high = written.span
+            finished += [r for r in held if low <= r.span[0] and r.span[1] <= high]
+            held = [r for r in held if not (low <= r.span[0] and r.span[1] <= high)]
+            held.append(_Resident(written.span, index, index))
+    for resident in (*finished, *held):
+        for index in range(resident.first, resident.last + 1):
+            live[index].append(resident.span)
     return live
 
 

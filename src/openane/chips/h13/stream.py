@@ -22,6 +22,9 @@ def _run(block: Block) -> tuple[int, int]:
 
 BODY_RUNS = tuple(_run(block) for block in STREAM_BANK.blocks if block is not KERNEL_DMA)
 
+FORMS = {"full": FULL_KERNEL_DMA + BODY_RUNS, "split": SPLIT_KERNEL_DMA + BODY_RUNS}
+"""The register runs of tasks as compilers write them: with the kernel DMA's 62 words whole, or in two runs."""
+
 
 def decode_task(words: Sequence[int]) -> TaskFields:
     """Named fields of a task descriptor.
@@ -91,5 +94,5 @@ def _read_runs(words: Sequence[int], start: int) -> tuple[dict[int, int], tuple[
     return written, tuple(records)
 
 
-__all__ = ["BODY_RUNS", "COMMON", "FULL_KERNEL_DMA", "HEADER", "HEADER_WORDS", "SPLIT_KERNEL_DMA", "decode_task",
+__all__ = ["BODY_RUNS", "COMMON", "FORMS", "FULL_KERNEL_DMA", "HEADER", "HEADER_WORDS", "SPLIT_KERNEL_DMA", "decode_task",
            "encode_task"]

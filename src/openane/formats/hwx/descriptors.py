@@ -43,7 +43,7 @@ class ProgramDescriptor(Record):
 
 
 @dataclass(frozen=True)
-class _Tag(Record):
+class Tag(Record):
     """Tag records end the state from zin 7 on: their number, then tag, size and that many bytes each."""
 
     count: int = u64(1)
@@ -106,7 +106,7 @@ def program_thread(program: Program, slots: dict[int, int], text: int, tags: boo
     for slot, address in slots.items():
         table[slot] = address
     first = program.tasks[0]
-    tail = _Tag().pack() if tags else b""
+    tail = Tag().pack() if tags else b""
     single = len(program.tasks) == 1
     descriptor = ProgramDescriptor(
         slots=tuple(table), first_task=text + first.offset, first_task_words=len(first.words) - 1,

@@ -41,7 +41,7 @@ class Factor:
 
 def _prepare(values: Floats) -> Factor:
     """`values` is [terms, ...], finite fp16 numbers in float32."""
-    scaled = values * np.float32(256)
+    scaled = np.multiply(values, np.float32(256), order="C")
     exponents = scaled.view(np.int32) >> 23
     exponents &= 0xFF
     exponents -= 127 + 8

@@ -1,0 +1,189 @@
+"""Items of an HWX file: what each of its bytes is, as far as it is described.
+
+Unlike the reader, which refuses a file that breaks the format, this goes on: what cannot be described stays a gap, and
+the listing shows gaps as bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from openane.chips import KNOWN, Chip, get_chip
+from openane.errors import AneError, FormatError
+from openane.formats.hwx.descriptors import PROGRAM, TENSOR, ProgramDescriptor, Tag, TensorDescriptor
+from openane.formats.hwx.image import CONSTANT_SECTION, GENERATIONS, TEXT_SECTION
+from openane.formats.listing.claims import Claims
+from openane.formats.macho.commands import (
+    IDENT,
+    LIBRARY,
+    LIBRARY_64,
+    NAME_LIMIT,
+    NOTE,
+    SEGMENT,
+    SYMBOLS,
+    THREAD,
+    CommandHeader,
+    Header,
+    LibraryRecord,
+    LibraryRecord64,
+    NoteRecord,
+    Section,
+    SegmentRecord,
+    SymbolRecord,
+    SymbolsRecord,
+    ThreadRecord,
+)
+from openane.formats.reader import Reader
+
+LARGEST_IDENT = 1 << 16
+
+
+def generation(data: bytes) -> str:
+    """The generation a file's header names; a number where openane has no name for it."""
+    number = Reader(data).record(Header, 0, "the file header").cpusubtype
+    return GENERATIONS.get(number, f"subtype{number}")
+
+
+def chip_of(name: str) -> Chip | None:
+    """The generation's tables, when there are any."""
+    return get_chip(name) if name in KNOWN else None
+
+
+def claim_hwx(claims: Claims) -> None:
+    """Claims everything in the file that can be described. FormatError when not even the header is there."""
+    file = Reader(claims.data)
+    header = file.record(Header, 0, "the file header")
+    claims.record("macho", 0, Header)
+    walk = _Walk(claims, file)
+    offset = Header.byte_size()
+    for _ in range(min(header.ncmds, len(file) // CommandHeader.byte_size())):
+        try:
+            entry = file.record(CommandHeader, offset, "a load command")
+            command = file.window(offset, max(entry.cmdsize, CommandHeader.byte_size()), "a load command")
+        except FormatError:
+            break
+        with contextlib.suppress(FormatError):
+            walk.command(command, entry.cmd)
+        offset += len(command)
+    walk.tasks()
+
+
+class _Walk:
+    """One pass over the load commands."""
+
+    def __init__(self, claims: Claims, file: Reader) -> None:
+        self._claims, self._file = claims, file
+        self._text: tuple[SegmentRecord, Section] | None = None
+        self._constants: tuple[SegmentRecord, Section] | None = None
+        self._program: ProgramDescriptor | None = None
+
+    def command(self, command: Reader, cmd: int) -> None:
+        """Claims one load command and what it points to. FormatError where it leads nowhere."""
+        at = command.start
+        if cmd == SEGMENT:
+            self._segment(command)
+        elif cmd in (LIBRARY, LIBRARY_64):
+            kind: type[LibraryRecord | LibraryRecord64] = LibraryRecord if cmd == LIBRARY else LibraryRecord64
+            record = command.record(kind, 0, "a buffer name")
+            self._claims.record("buffer" if cmd == LIBRARY else "buffer64", at, kind, "name of a buffer")
+            self._claims.string(command, record.name)
+        elif cmd == THREAD:
+            self._thread(command)
+        elif cmd == IDENT:
+            self._claims.record("command", at, CommandHeader, "identification of the compiler")
+            self._claims.string(command, CommandHeader.byte_size(), LARGEST_IDENT)
+        elif cmd == NOTE:
+            note = command.record(NoteRecord, 0, "a note")
+            self._claims.record("note", at, NoteRecord)
+            self._claims.data_item(command.window(note.offset, note.size, "a note's data"), "data of the note")
+        elif cmd == SYMBOLS:
+            self._symbols(command)
+        else:
+            self._claims.record("command", at, CommandHeader, "not described")
+
+    def _segment(self, command: Reader) -> None:
+        record = command.record(SegmentRecord, 0, "a segment")
+        self._claims.record("segment", command.start, SegmentRecord)
+        offset = SegmentRecord.byte_size()
+        for _ in range(min(record.nsects, len(command) // Section.byte_size())):
+            section = command.record(Section, offset, "a section")
+            self._claims.record("section", command.start + offset, Section)
+            names = (record.name, section.name)
+            if names == TEXT_SECTION and self._text is None:
+                self._text = record, section
+            elif names == CONSTANT_SECTION and self._constants is None:
+                self._constants = record, section
+            offset += Section.byte_size()
+
+    def _thread(self, command: Reader) -> None:
+        thread = command.record(ThreadRecord, 0, "a descriptor")
+        titles = {PROGRAM: "the program descriptor", TENSOR: "a tensor descriptor"}
+        self._claims.record("thread", command.start, ThreadRecord, titles.get(thread.flavor, "not described"))
+        start = ThreadRecord.byte_size()
+        end = start + 4 * thread.count
+        if thread.flavor == PROGRAM:
+            program = command.record(ProgramDescriptor, start, "the program descriptor")
+            self._claims.record("program", command.start + start, ProgramDescriptor)
+            if end == start + ProgramDescriptor.byte_size() + Tag.byte_size():
+                self._claims.record("tag", command.start + start + ProgramDescriptor.byte_size(), Tag)
+            self._program = self._program or program
+            self._claims.string(command, program.name)
+        elif thread.flavor == TENSOR:
+            tensor = command.record(TensorDescriptor, start, "a tensor descriptor")
+            self._claims.record("tensor", command.start + start, TensorDescriptor)
+            for name in (tensor.procedure, tensor.symbol, tensor.name):
+                self._claims.string(command, name)
+
+    def _symbols(self, command: Reader) -> None:
+        record = command.record(SymbolsRecord, 0, "the symbol table")
+        self._claims.record("symbols", command.start, SymbolsRecord)
+        table = self._file.window(record.symoff, record.nsyms * SymbolRecord.byte_size(), "the symbol table")
+        strings = self._file.window(record.stroff, record.strsize, "the string table")
+        if not self._claims.free(table.start, table.end):
+            return
+        for offset in range(0, len(table), SymbolRecord.byte_size()):
+            symbol = table.record(SymbolRecord, offset, "a symbol")
+            name = ""
+            with contextlib.suppress(FormatError):
+                name = strings.string(symbol.name, "a symbol's name", NAME_LIMIT) if symbol.name else ""
+            self._claims.record("symbol", table.start + offset, SymbolRecord, name, inline=True)
+        self._claims.text(strings, "names of the symbols")
+
+    def tasks(self) -> None:
+        """Claims the task descriptors and the constants, once all commands are known."""
+        for place in (self._text, self._constants):
+            if place is not None:
+                with contextlib.suppress(FormatError):
+                    content = self._content(*place)
+                    if place is self._constants:
+                        self._claims.constants(content)
+                    elif self._program is not None:
+                        self._chain(content, place[1], self._program)
+
+    def _content(self, segment: SegmentRecord, section: Section) -> Reader:
+        content = self._file.window(segment.fileoff, segment.filesize, "a segment's content")
+        return content.window(section.address - segment.vmaddr, section.size, "a section")
+
+    def _chain(self, text: Reader, section: Section, program: ProgramDescriptor) -> None:
+        self._claims.text_start = text.start
+        offset, words = program.first_task - section.address, program.first_task_words + 1
+        for task_offset, task_words in chain(self._claims.chip, text, offset, words, program.tasks):
+            if not self._claims.task(text, task_offset, task_words):
+                return
+
+
+def chain(chip: Chip | None, text: Reader, offset: int, words: int, count: int) -> Iterator[tuple[int, int]]:
+    """Offset and words of the tasks that follow one another, as far as they lie in the text."""
+    for _ in range(min(count, len(text) // 4)):
+        if offset % 4 or not 0 <= offset <= offset + 4 * words <= len(text):
+            return
+        yield offset, words
+        if chip is None:
+            return
+        try:
+            offset, words = chip.next_task(text.words(offset, words, "a task"))
+        except AneError:
+            return
+        if not words:
+            return
