@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -189,12 +188,12 @@ class Compiler:
         slot = self.blocks.add(Block(size, Kind.SCRATCH if memory else Kind.L2))
         return Tensor(slot, 0, tuple(shape), strides, space)
 
-    def near(self, shape: Sequence[int]) -> Tensor:
+    def near(self, shape: Sequence[int], row: int = -1) -> Tensor:
         """See ops.lowering.Lowering."""
-        cells = (*range(len(shape)), -1)
-        if 16 * math.prod(shape) <= self.limits.l2_size // NEAR_SHARE:
-            return self.temporary(shape, cells, Space.L2)
-        return self.scratch(shape)
+        order = (*(d for d in range(len(shape)) if d != row), row)
+        size, _ = padded(tuple(shape), 16, order)
+        return self.temporary(shape, order, Space.L2) if size <= self.limits.l2_size // NEAR_SHARE \
+            else self.scratch(shape)
 
     def constant(self, array: np.ndarray) -> Tensor:
         """See ops.lowering.Lowering."""
@@ -269,6 +268,10 @@ class Compiler:
         closing: dict[str, Any] = {"final_scale": float(np.float32(final_scale)), "epsilon": float(np.float16(epsilon)),
                                    "root": root}
         reduction.reduce(self, target, source, axes, reduction.Folding(kind, pre_scale, square, closing))
+
+    def sum_planes(self, target: Tensor, source: Tensor, axis: int, table: Table) -> bool:
+        """See ops.lowering.Lowering."""
+        return reduction.sum_planes(self, target, source, axis, table)
 
     def normalise(self, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
         """See ops.lowering.Lowering."""

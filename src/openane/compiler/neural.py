@@ -9,13 +9,16 @@ import numpy as np
 
 from openane.compiler.memory import Block, Kind
 from openane.compiler.packing import (
+    CORE_BYTES,
     LANE_CAP,
+    STREAMED_PIXELS,
     Packed,
     choose_lanes,
     pack_dense,
     pack_sparse,
     pack_table,
     product_lanes,
+    task_channels,
 )
 from openane.compiler.walk import Role, access, legal, walk
 from openane.engine import (
@@ -111,7 +114,7 @@ def product(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndar
         target = compiler.scratch(target.shape)
     lanes = product_lanes(rows, reduction, columns)
     matrix = np.ascontiguousarray(weights.T)[None]
-    for start, stop in _chunks(compiler, columns, reduction, lanes):
+    for start, stop in _chunks(compiler, columns, reduction, lanes, rows <= STREAMED_PIXELS):
         packed = pack_dense(matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
                             None if table is None else table.to_bytes())
         streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
@@ -191,14 +194,15 @@ def _transposed(compiler: Compiler, source: Tensor) -> Tensor:
 def _dense(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
            table: Table | None, window: dict[str, object]) -> None:
     channels, rows = weights.shape[0], int(np.prod(weights.shape[1:]))
-    lanes = choose_lanes(channels, source.shape[2], source.shape[3])
+    streamed = rows == weights.shape[1] and target.shape[2] * target.shape[3] <= STREAMED_PIXELS
+    lanes = choose_lanes(channels, source.shape[2], source.shape[3], rows, streamed)
     flat = weights.reshape(1, channels, rows)
-    sparse = weights.shape[2:] == (1, 1) and window["stride"] == (1, 2, 2) and table is None
+    sparse = window["stride"] == (1, 2, 2)
     read = access(source, (0, 1, None, 2, 3))
-    for start, stop in _chunks(compiler, channels, rows, lanes):
+    for start, stop in _chunks(compiler, channels, rows, lanes, streamed):
         vector = None if bias is None else bias[start:stop]
         if sparse:
-            packed = pack_sparse(flat[0, start:stop], vector, lanes)
+            packed = pack_sparse(weights[start:stop], vector, lanes, None if table is None else table.to_bytes())
         else:
             packed = pack_dense(flat[:, start:stop], None if vector is None else vector[None], lanes,
                                 None if table is None else table.to_bytes())
@@ -246,15 +250,14 @@ def _by_group(image: Tensor, groups: int) -> Tensor:
                   (plane * each, plane, image.strides[2], image.strides[3]), image.space)
 
 
-def _chunks(compiler: Compiler, channels: int, rows: int, lanes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of output channels whose coefficients fit one operation."""
-    per_channel = (rows + 1) * ELEMENT
-    fit = compiler.limits.kernel_memory // per_channel
-    unit = max(CHUNK, CORES * lanes)
-    size = channels if fit >= channels else fit // unit * unit
-    if size < 1:
-        raise UnsupportedError(compiler.label, "the weights of 16 output channels must fit one operation",
-                               limit=compiler.limits.kernel_memory, found=per_channel * unit,
+def _chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: bool) -> Iterator[tuple[int, int]]:
+    """Ranges of output channels whose coefficients fit one operation, at multiples of CHUNK."""
+    memory = compiler.limits.kernel_memory // CORES
+    size = task_channels(channels, rows, lanes, memory if streamed else min(memory, CORE_BYTES))
+    size = size if size == channels else -(-size // CHUNK) * CHUNK
+    if min(size, channels) * (rows + 1) * ELEMENT > compiler.limits.kernel_memory:
+        raise UnsupportedError(compiler.label, "the weights of 32 output channels must fit one operation",
+                               limit=compiler.limits.kernel_memory, found=size * (rows + 1) * ELEMENT,
                                remedy="split the reduction into several operations and add the parts")
     for start in range(0, channels, size):
         yield start, min(channels, start + size)

@@ -10,11 +10,14 @@ from openane.engine import Packing
 from openane.engine.coefficients import (
     CORES,
     PAD,
+    SPARSE_LENGTH,
     TABLE_BYTES,
     Channel,
+    blocks,
     dense_channels,
     grouped_channels,
     left_over_lanes,
+    sparse_taps,
     stream_sizes,
 )
 
@@ -23,6 +26,12 @@ LANE_CAP = 16
 SMALL_LANE_CAP = 32
 """Lanes a core uses at most when the input has at most `SMALL_SIDE` pixels per side."""
 SMALL_SIDE = 8
+
+
+CORE_BYTES = 1 << 16
+"""Coefficients a core keeps while it goes over more pixels than `STREAMED_PIXELS`."""
+STREAMED_PIXELS = 128
+"""Up to this many pixels a core meets each coefficient once, so that a stream may be longer than what it keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +44,29 @@ class Packed:
     packing: Packing = Packing.DENSE
 
 
-def choose_lanes(channels: int, height: int, width: int) -> int:
-    """Lanes of a convolution with `channels` outputs per group on a `height` x `width` input.
+def choose_lanes(channels: int, height: int, width: int, rows: int = 1, streamed: bool = True) -> int:
+    """Lanes of a convolution with `channels` outputs per group, `rows` weights each, on a `height` x `width` input.
 
     The largest power of two that leaves no core idle, at most 32 when both sides are 8 pixels or fewer, else 16
-    (seen in every convolution Apple's compiler packed).
+    (seen in every convolution Apple's compiler packed). Unless the weights are `streamed` a block must also fit what
+    a core keeps.
     """
     cap = SMALL_LANE_CAP if max(height, width) <= SMALL_SIDE else LANE_CAP
-    return min(cap, left_over_lanes(channels))
+    lanes = min(cap, left_over_lanes(channels))
+    while lanes > 1 and not streamed and 2 * rows * lanes > CORE_BYTES:
+        lanes //= 2
+    return lanes
+
+
+def task_channels(channels: int, rows: int, lanes: int, limit: int) -> int:
+    """Output channels of one task when a core may have `limit` bytes of coefficients: all, or whole rounds of blocks.
+
+    Evidence: Apple splits products of more than 128 rows at 64 KiB a core, and 3x3 convolutions of 512 and more
+    inputs at the largest block below that.
+    """
+    rounds = max(1, limit // (2 * (rows + 1) * lanes)) if 2 * rows * lanes < limit else 1
+    fit = CORES * lanes * rounds
+    return channels if channels <= fit else fit
 
 
 def product_lanes(rows: int, reduction: int, channels: int) -> int:
@@ -98,42 +122,49 @@ def _fill(placed: list[Channel], weights: np.ndarray, bias: np.ndarray | None, l
     return Packed(bytes(data), tuple((core, offsets[core], sizes[core]) for core in sorted(sizes)), lanes)
 
 
-def pack_sparse(weights: np.ndarray, bias: np.ndarray | None, lanes: int) -> Packed:
-    """Zero-skipping streams of a 1x1 convolution, weights [channels, rows].
+def pack_sparse(weights: np.ndarray, bias: np.ndarray | None, lanes: int, table: bytes | None = None) -> Packed:
+    """Zero-skipping streams of a stride-2 convolution, weights [channels, Cin, Kh, Kw].
 
-    Per block: the biases, the body's length in bytes as u16, then per row a zero byte, per eight lanes a mask byte and
-    the nonzero halfwords, and zero bytes that fill lanes/2 - 2. Streams are padded to 64 bytes.
+    Per block: the biases, the body's length in bytes (24 bits), then per input channel the slots of
+    `sparse_taps`, each as wide as the block, eight values to a mask byte (bit i: value i is not
+    zero) that is followed by its nonzero halfwords. Streams are padded to 64 bytes.
     """
-    channels, rows = weights.shape
-    values = weights.astype("<f2")
-    bodies: dict[int, bytearray] = {core: bytearray() for core in range(min(CORES, channels))}
-    remaining, first, core, width = channels, 0, 0, lanes
-    while remaining > 0:
-        if core == 0 and remaining < CORES * width:
-            width = min(width, left_over_lanes(remaining))
-        block = np.zeros((width, rows), "<f2")
-        count = min(width, remaining)
-        block[:count] = values[first:first + count]
+    channels, inputs, *kernel = weights.shape
+    taps = sparse_taps(kernel[0], kernel[1])
+    values = weights.astype("<f2").reshape(channels, inputs, -1)
+    bodies: dict[int, bytearray] = {}
+    first = 0
+    for core, width, count in blocks(channels, lanes):
+        slots = np.zeros((inputs, len(taps), width), "<f2")
+        present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
+        chosen = values[first:first + count][:, :, list(present.values())]
+        slots[:, list(present), :count] = chosen.transpose(1, 2, 0)
+        body = _skipped(slots.reshape(inputs, -1))
+        stream = bodies.setdefault(core, bytearray(table or b""))
         if bias is not None:
             head = np.zeros(width, "<f2")
             head[:count] = bias[first:first + count]
-            bodies[core] += head.tobytes()
-        body = b"".join(_sparse_row(block[:, row]) for row in range(rows))
-        bodies[core] += len(body).to_bytes(2, "little") + body
-        remaining, first, core = remaining - count, first + count, (core + 1) % CORES
+            stream += head.tobytes()
+        stream += len(body).to_bytes(SPARSE_LENGTH, "little") + body
+        first += count
     data, streams = bytearray(), []
-    for core, body_bytes in bodies.items():
-        size = -(-len(body_bytes) // PAD) * PAD
+    for core, stream in sorted(bodies.items()):
+        size = -(-len(stream) // PAD) * PAD
         streams.append((core, len(data), size))
-        data += bytes(body_bytes).ljust(size, b"\0")
+        data += bytes(stream).ljust(size, b"\0")
     return Packed(bytes(data), tuple(streams), lanes, Packing.SPARSE)
 
 
-def _sparse_row(lanes: np.ndarray) -> bytes:
-    out = bytearray(b"\0")
-    for start in range(0, len(lanes), 8):
-        chunk = lanes[start:start + 8]
-        nonzero = chunk.view("<u2") != 0
-        out.append(int(np.packbits(nonzero, bitorder="little")[0]))
-        out += chunk[nonzero].tobytes()
-    return bytes(out) + bytes(max(0, len(lanes) // 2 - 2))
+def _skipped(slots: np.ndarray) -> bytes:
+    """Rows of halfwords [rows, slots] as mask bytes and nonzero halfwords, row after row."""
+    rows, width = slots.shape
+    padded = np.zeros((rows, -(-width // 8) * 8), "<f2")
+    padded[:, :width] = slots
+    groups = padded.reshape(-1, 8)
+    nonzero = groups != 0
+    table = np.zeros((len(groups), 1 + 2 * 8), np.uint8)
+    table[:, 0] = np.packbits(nonzero, axis=1, bitorder="little")[:, 0]
+    table[:, 1:] = groups.view(np.uint8)
+    kept = np.ones(table.shape, bool)
+    kept[:, 1:] = np.repeat(nonzero, 2, axis=1)
+    return table[kept].tobytes()

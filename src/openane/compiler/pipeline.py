@@ -72,8 +72,7 @@ def _check_rules(graph: Graph, limits: Limits) -> None:
 def _program(graph: Graph, chip: Chip, compiler: Compiler) -> Program:
     operations = [emitted.operation for emitted in compiler.emitted]
     labels = [e.node.label if e.node is not None else "result port" for e in compiler.emitted]
-    slots = [compiler.ports.slots[side, v.name] for side, values in ((INPUT, graph.inputs), (OUTPUT, graph.outputs))
-             for v in values]
+    slots = [compiler.ports.slots[str(role), value.name] for role, value in _ports(graph)]
     placement = place(operations, compiler.blocks.table, slots, chip.limits.l2_size, labels)
     placed = [bind(operation, placement.places) for operation in operations]
     try:
@@ -91,13 +90,16 @@ def _buffers(graph: Graph, compiler: Compiler, placement: Placement) -> tuple[Bu
     if placement.scratch:
         name = next(n for n in ("scratch", *(f"scratch_{i}" for i in range(len(names) + 1))) if n not in names)
         buffers.append(Buffer(name, SCRATCH_SLOT, Role.SCRATCH, placement.scratch))
-    slot = FIRST_PORT_SLOT
-    for role, values in ((Role.INPUT, graph.inputs), (Role.OUTPUT, graph.outputs)):
-        for value in values:
-            layout = compiler.ports.layouts[str(role), value.name]
-            buffers.append(Buffer(value.name, slot, role, layout.size, layout))
-            slot += 1
+    for slot, (role, value) in enumerate(_ports(graph), start=FIRST_PORT_SLOT):
+        layout = compiler.ports.layouts[str(role), value.name]
+        buffers.append(Buffer(value.name, slot, role, layout.size, layout))
     return tuple(buffers)
+
+
+def _ports(graph: Graph) -> list[tuple[Role, Value]]:
+    """Inputs and outputs in slot order: by name, as in every program of Apple's current compiler."""
+    sides = [(Role.INPUT, v) for v in graph.inputs] + [(Role.OUTPUT, v) for v in graph.outputs]
+    return sorted(sides, key=lambda side: side[1].name)
 
 
 def _port(graph: Graph, value: Value, layout: Layout) -> Port:

@@ -10,6 +10,7 @@ import numpy as np
 from openane.compiler.walk import Role, access, assign, legal, walk
 from openane.engine import (
     Access,
+    Activation,
     Binary,
     Elementwise,
     GainOffset,
@@ -68,13 +69,14 @@ def _elementwise(compiler: Compiler, target: Tensor, operands: list[Tensor], fun
 
 
 def repeat(compiler: Compiler, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
-    """target = post(source) for a source that is broadcast: the post stage works on its own elements."""
-    if post is not None or table is not None:
+    """target = post(source) for a source that is broadcast: all but a ReLU works on its own elements."""
+    clamp = post == Post(activation=Activation.RELU)
+    if not clamp and (post is not None or table is not None):
         core = _core(source)
         small = compiler.scratch(core.shape)
         compiler.copy(core, small, post, table)
         source = small.expand(source.shape)
-    elementwise(compiler, target, source, None, Binary.ADD, {})
+    elementwise(compiler, target, source, None, Binary.ADD, {"relu": clamp})
 
 
 def repeats(tensor: Tensor) -> bool:

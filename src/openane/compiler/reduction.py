@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from openane.compiler.neural import table_coefficients
 from openane.compiler.walk import MAXIMUM_OPERATIONS, Role, access, assign, legal, merged
-from openane.engine import Access, Binary, ChannelMaximum, Reduce, Reduction, Root
+from openane.engine import Access, Activation, Binary, ChannelMaximum, Convolution, Post, Reduce, Reduction, Root
+from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 
@@ -59,15 +61,36 @@ def reduce(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[in
 def _channel_maximum(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -> bool:
     """A maximum over planes is one neural-engine operation that leaves rows as they lie; False where strides or
     field widths rule it out."""
-    if source.shape[axis] > compiler.limits.channels:
+    operands = _by_channel(compiler, target, source, axis)
+    if operands is None:
         return False
+    compiler.emit(ChannelMaximum(source=operands[0], result=operands[1], channels=source.shape[axis]))
+    return True
+
+
+def sum_planes(compiler: Compiler, target: Tensor, source: Tensor, axis: int, table: Table) -> bool:
+    """target = table(sum over `axis`) by a convolution with weights of one, as Apple's softmax does; False where
+    strides or field widths rule it out."""
+    operands = _by_channel(compiler, target, source, axis)
+    if operands is None:
+        return False
+    read, write = operands
+    streams = table_coefficients(compiler, table, 1)
+    compiler.emit(Convolution(source=read, result=write, unicast=source.shape[axis], shared=read.shape[0] > 1,
+                              coefficients=streams, post=Post(activation=Activation.TABLE)))
+    return True
+
+
+def _by_channel(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -> tuple[Access, Access] | None:
+    """Operands whose C walks `axis` (one element of it in the target), or None."""
+    if source.shape[axis] > compiler.limits.channels or not (source.aligned and target.aligned):
+        return None
     first = source.part(axis, 0, 1)
     dims = assign([first, target], [Role.NEURAL_SOURCE, Role.RESULT], compiler.limits, channel=axis)
     read = None if dims is None else access(source, dims)
     if dims is None or read is None or not legal(read, Role.NEURAL_SOURCE):
-        return False
-    compiler.emit(ChannelMaximum(source=read, result=access(target, dims), channels=source.shape[axis]))
-    return True
+        return None
+    return read, access(target, dims)
 
 
 def _identity_reduction(compiler: Compiler, target: Tensor, source: Tensor, folding: Folding) -> None:

@@ -97,8 +97,8 @@ def kernel_fits(node: Node, limits: Limits) -> bool:
 
 
 def strides_fit(node: Node, limits: Limits) -> bool:
-    """Strides may be at most {stride}."""
-    return max(conv_window(node.operands).strides) <= limits.stride
+    """Strides may be at most {stride} along axes with more than one result."""
+    return max(conv_window(node.operands).steps) <= limits.stride
 
 
 def padding_fits(node: Node, limits: Limits) -> bool:
@@ -137,7 +137,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.convolution(
         as_planes(lowering.result(value)), as_planes(lowering.read(node["x"])),
         weight if weight.ndim == 4 else weight[:, :, None, :], bias if isinstance(bias, np.ndarray) else None,
-        stride=planes(window.strides), padding=planes([before for before, _ in window.padding], 0),
+        stride=planes(window.steps), padding=planes([before for before, _ in window.padding], 0),
         groups=arguments.integer("groups", 1), post=post, table=table)
 
 

@@ -147,8 +147,9 @@ class Lowering(Protocol):
         """New memory for a tensor, rows padded; `order` lists the dimensions from outermost to contiguous."""
         ...
 
-    def near(self, shape: Sequence[int]) -> Tensor:
-        """New storage for a small tensor that is broadcast next: in L2 where it fits, one element per 16 bytes."""
+    def near(self, shape: Sequence[int], row: int = -1) -> Tensor:
+        """New storage for a small tensor that is broadcast next: in L2 where it fits, dimension `row` contiguous, or
+        one element per 16 bytes."""
         ...
 
     def compact(self, tensor: Tensor) -> Tensor:
@@ -185,6 +186,10 @@ class Lowering(Protocol):
                pre_scale: float = 1.0, final_scale: float = 1.0, epsilon: float = 0.0, root: Root = Root.NONE,
                square: bool = False) -> None:
         """root(reduce(pre_scale * source or its square) * final_scale + epsilon) over `axes`, where target has 1."""
+        ...
+
+    def sum_planes(self, target: Tensor, source: Tensor, axis: int, table: Table) -> bool:
+        """target = table(sum over `axis`), rows left as they lie; False, with nothing done, where that cannot be."""
         ...
 
     def normalise(self, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
+from math import prod
 
 import numpy as np
 
 from openane.chips import Limits
-from openane.engine import Binary, Pool
+from openane.engine import Binary, Pool, Reduce
 from openane.graph import Node, Operand, TensorType
 from openane.ops.conv import as_planes, planes
 from openane.ops.lowering import Lowering
@@ -109,14 +110,16 @@ def two_spatial_axes(node: Node, limits: Limits) -> bool:
 
 
 def kernel_fits(node: Node, limits: Limits) -> bool:
-    """The window may be at most {kernel_width} wide and {kernel_height} high."""
-    axes = pool_window(node.op, node.operands).axes
-    return axes[-1].kernel <= limits.kernel_width and all(a.kernel <= limits.kernel_height for a in axes[-2:-1])
+    """The window may be at most {kernel_width} wide and {kernel_height} high, unless it is all of x."""
+    window = pool_window(node.op, node.operands)
+    axes = window.axes
+    high = all(axis.kernel <= limits.kernel_height for axis in axes[-2:-1])
+    return window.whole or (high and axes[-1].kernel <= limits.kernel_width)
 
 
 def strides_fit(node: Node, limits: Limits) -> bool:
-    """Strides may be at most {stride}."""
-    return max(pool_window(node.op, node.operands).strides) <= limits.stride
+    """Strides may be at most {stride} along axes with more than one result."""
+    return max(pool_window(node.op, node.operands).steps) <= limits.stride
 
 
 def padding_fits(node: Node, limits: Limits) -> bool:
@@ -129,13 +132,25 @@ RULES = (*ENGINE, two_spatial_axes, kernel_fits, strides_fit, padding_fits)
 
 def _lower_max(node: Node, lowering: Lowering) -> None:
     window = pool_window(node.op, node.operands)
+    if window.whole:
+        _reduce_all(node, lowering, Reduce.MAXIMUM, 1.0)
+        return
     lowering.pool(as_planes(lowering.result(node.output)), as_planes(lowering.read(node["x"])), Pool.MAXIMUM,
-                  planes(window.kernel), planes(window.strides), planes([before for before, _ in window.padding], 0))
+                  planes(window.kernel), planes(window.steps), planes([before for before, _ in window.padding], 0))
+
+
+def _reduce_all(node: Node, lowering: Lowering, kind: Reduce, scale: float) -> None:
+    """A window over everything is a reduction."""
+    source = lowering.read(node["x"])
+    lowering.reduce(lowering.result(node.output), source, range(2, source.rank), kind, final_scale=scale)
 
 
 def _lower_average(node: Node, lowering: Lowering) -> None:
     """A depthwise convolution with weights 1 / divisor; divisors that differ by position are a product behind it."""
     window = pool_window(node.op, node.operands)
+    if window.whole:
+        _reduce_all(node, lowering, Reduce.SUM, 1 / prod(window.kernel))
+        return
     exclude = Arguments(node.op, AVG_PARAMETERS, node.operands).flag("exclude_padding_from_average")
     counts = divisors(window, exclude)
     area, channels = float(counts.max()), node["x"].shape[1]
@@ -143,7 +158,7 @@ def _lower_average(node: Node, lowering: Lowering) -> None:
     source, target = as_planes(lowering.read(node["x"])), as_planes(lowering.result(node.output))
     uniform = bool((counts == area).all())
     mean = target if uniform else lowering.scratch(target.shape)
-    lowering.convolution(mean, source, weights, None, stride=planes(window.strides),
+    lowering.convolution(mean, source, weights, None, stride=planes(window.steps),
                          padding=planes([before for before, _ in window.padding], 0), groups=channels)
     if not uniform:
         share = lowering.constant((area / counts).reshape(target.shape[2:]))

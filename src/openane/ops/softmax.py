@@ -32,17 +32,26 @@ def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """Maximum, difference times log2 e, table of 2^x, sum with reciprocal, product; the axis lies along rows."""
+    """Maximum, difference times log2 e, table of 2^x, reciprocal of the sum, product.
+
+    An axis along planes stays there (maximum over channels, sum by a convolution with the reciprocal as its table);
+    any other lies along rows, which planar reductions fold.
+    """
     axis = Arguments("softmax", PARAMETERS, node.operands).axis("axis", node["x"].type.rank)
-    source = lowering.with_last(lowering.compact(lowering.read(node["x"])), axis)
-    order = (*(d for d in range(source.rank) if d != axis), axis)
+    source = lowering.compact(lowering.read(node["x"]))
+    planes = source.contiguous != axis and source.shape[axis] > 1 and source.shape[axis] <= lowering.limits.channels
+    source = source if planes else lowering.with_last(source, axis)
+    row = source.contiguous if planes and source.contiguous is not None else -1
+    order = (*(d for d in range(source.rank) if d != source.contiguous), -1 if source.contiguous is None
+             else source.contiguous)
     shape = tuple(1 if d == axis else extent for d, extent in enumerate(source.shape))
-    largest, total = lowering.near(shape), lowering.near(shape)
+    largest, total = lowering.near(shape, row), lowering.near(shape, row)
     lowering.reduce(largest, source, (axis,), Reduce.MAXIMUM)
     difference, powers = lowering.scratch(source.shape, order), lowering.scratch(source.shape, order)
     lowering.elementwise(difference, source, largest, subtract=True, scale=half(1 / np.log(2)))
     lowering.copy(difference, powers, Post(activation=Activation.TABLE), tables.exp2())
-    lowering.reduce(total, powers, (axis,), root=Root.RECIPROCAL)
+    if not (planes and lowering.sum_planes(total, powers, axis, tables.inverse())):
+        lowering.reduce(total, powers, (axis,), root=Root.RECIPROCAL)
     lowering.elementwise(lowering.result(node.output), powers, total, Binary.MULTIPLY)
 
 

@@ -58,6 +58,17 @@ class Window:
         return tuple(axis.stride for axis in self.axes)
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """Strides that matter: 1 where there is a single window."""
+        return tuple(axis.stride if axis.result > 1 else 1 for axis in self.axes)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the only window is the whole input, unpadded."""
+        return all(axis.result == 1 and axis.kernel == axis.extent and axis.before == axis.after == 0
+                   for axis in self.axes)
+
+    @property
     def dilations(self) -> tuple[int, ...]:
         """Elements between neighbouring taps."""
         return tuple(axis.dilation for axis in self.axes)

@@ -126,12 +126,12 @@ def plan(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what
     return Gather(geometry, first, step, bias, table)
 
 
-def unpack_sparse(geometry: Geometry, coefficients: Coefficients, store: np.ndarray,
-                  what: str) -> tuple[Floats, Floats | None]:
+def unpack_sparse(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what: str,
+                  kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None]:
     """Weights and biases of the zero-skipping form: float32 [groups, channels, rows] and [groups, channels]."""
     plan(Geometry(1, 1, 1), table_alone(coefficients), store, what)
     _refuse_oversized(geometry, coefficients, what)
-    return expand(geometry.shape, coefficients, store, what)
+    return expand(geometry.shape, coefficients, store, what, kernel)
 
 
 def table_alone(coefficients: Coefficients) -> Coefficients:

@@ -141,9 +141,12 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
         table = plan(Geometry(1, 1, 1), table_alone(coefficients), store, what)
+        depth, height, width = operation.kernel if isinstance(operation, Convolution) else (1, 1, 1)
+        if depth != 1:
+            raise SimulationError(f"{what}: zero-skipping coefficients of kernels {depth} deep are not described")
 
         def unpack() -> Weights:
-            weights, bias = unpack_sparse(geometry, coefficients, store, what)
+            weights, bias = unpack_sparse(geometry, coefficients, store, what, (height, width))
             stage = PostStage.of(operation.post, table.read_table(store), what)
             return Weights.of(weights[..., order], bias, stage)
         return unpack

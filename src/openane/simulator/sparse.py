@@ -1,10 +1,9 @@
 """The zero-skipping form of coefficients, which strided convolutions use.
 
-A block of `lanes` channels is [one bias per lane], the length of its body in bytes (one halfword), and the body: per
-weight position a zero byte, then per eight lanes a mask byte (bit i: lane i is not zero) followed by its nonzero
-halfwords, then lanes / 2 - 2 zero bytes. Evidence: for 1x1 kernels and 4 lanes this gives the recorded hash of a
-section Apple's compiler packed; for more lanes it is as described by others. The order of the taps of larger kernels
-is not known.
+A block of `lanes` channels is [one bias per lane], the length of its body in bytes (24 bits), and the body: per input
+channel the slots of engine.coefficients.sparse_taps, each `lanes` wide, as a mask byte per eight values (bit i: value i
+is not zero) followed by the nonzero halfwords. Evidence: it gives the recorded hash of three sections Apple's compiler
+packed (1x1 with 4 lanes, 3x3 with 4, 3x3 with 8 and biases).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.engine.coefficients import CORES, PAD, TABLE_BYTES, Coefficients, blocks
+from openane.engine.coefficients import CORES, PAD, SPARSE_LENGTH, TABLE_BYTES, Coefficients, blocks, sparse_taps
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Floats, decoded
 
@@ -35,16 +34,10 @@ class _Cursor:
         self.at += count
         return self.data[self.at - count:self.at]
 
-    def zeros(self, count: int) -> None:
-        found = self.take(count)
-        if any(found):
-            raise SimulationError(f"{self.what}: byte {self.at - count:#x} of a zero-skipping body must be 0, found "
-                                  f"{found.hex()}; only the order of 1x1 kernels is described")
 
-
-def expand(shape: tuple[int, int, int], coefficients: Coefficients, store: np.ndarray,
-           what: str) -> tuple[Floats, Floats | None]:
-    """Weights [groups, channels, rows] and biases [groups, channels] as float32.
+def expand(shape: tuple[int, int, int], coefficients: Coefficients, store: np.ndarray, what: str,
+           kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None]:
+    """Weights [groups, channels, rows] and biases [groups, channels] as float32; rows are input channels times taps.
 
     SimulationError when the streams do not follow the form. Their bounds have been proved by the caller.
     """
@@ -61,7 +54,7 @@ def expand(shape: tuple[int, int, int], coefficients: Coefficients, store: np.nd
         for core, lanes, count in blocks(channels, coefficients.lanes):
             if core not in cursors:
                 raise SimulationError(f"{what}: core {core} of {CORES} computes output channels but has no stream")
-            block, block_bias = _block(cursors[core], rows, lanes, coefficients.bias)
+            block, block_bias = _block(cursors[core], rows, lanes, coefficients.bias, kernel)
             weights[group, channel:channel + count] = block[:, :count].T
             bias[group, channel:channel + count] = block_bias[:count]
             channel += count
@@ -70,23 +63,44 @@ def expand(shape: tuple[int, int, int], coefficients: Coefficients, store: np.nd
     return decoded(weights), decoded(bias) if coefficients.bias else None
 
 
-def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool) -> tuple[np.ndarray, np.ndarray]:
+def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool,
+           kernel: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Halfwords [rows, lanes] and biases [lanes] of one block."""
-    values = np.zeros((rows, lanes), np.uint16)
     biases = np.frombuffer(cursor.take(2 * lanes), "<u2") if bias else np.zeros(lanes, np.uint16)
-    length = int.from_bytes(cursor.take(2), "little")
-    end = cursor.at + length
-    for row in range(rows):
-        cursor.zeros(1)
-        for first in range(0, lanes, MASK_LANES):
-            mask = np.frombuffer(cursor.take(1), np.uint8)
-            chosen = first + np.flatnonzero(np.unpackbits(mask, bitorder="little"))
-            if (chosen >= lanes).any():
-                raise SimulationError(f"{cursor.what}: mask {mask[0]:#04x} names a lane beyond the {lanes} of its "
-                                      "block")
-            values[row, chosen] = np.frombuffer(cursor.take(2 * len(chosen)), "<u2")
-        cursor.zeros(max(0, lanes // 2 - 2))
-    if cursor.at != end:
-        raise SimulationError(f"{cursor.what}: a zero-skipping body states {length} bytes but its {rows} rows take "
-                              f"{length + cursor.at - end}")
-    return values, biases
+    taps = sparse_taps(*kernel)
+    present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
+    inputs = rows // len(present)
+    length = int.from_bytes(cursor.take(SPARSE_LENGTH), "little")
+    masks = -(-len(taps) * lanes // MASK_LANES)
+    values = _unskipped(cursor.take(length), inputs, masks, cursor.what)
+    if values[:, len(taps) * lanes:].any():
+        raise SimulationError(f"{cursor.what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its "
+                              "block")
+    grid = values[:, :len(taps) * lanes].reshape(inputs, len(taps), lanes)
+    absent = [slot for slot, tap in enumerate(taps) if tap is None]
+    if grid[:, absent].any():
+        raise SimulationError(f"{cursor.what}: a zero-skipping body holds a weight where a {kernel[0]}x{kernel[1]} "
+                              "kernel has none")
+    ordered = np.empty((inputs, len(present), lanes), np.uint16)
+    ordered[:, list(present.values())] = grid[:, list(present)]
+    return ordered.reshape(rows, lanes), biases
+
+
+def _unskipped(body: bytes, inputs: int, masks: int, what: str) -> np.ndarray:
+    """Halfwords [inputs, 8 * masks] of a body."""
+    positions, at = [], 0
+    for _ in range(inputs * masks):
+        if at >= len(body):
+            break
+        positions.append(at)
+        at += 1 + 2 * body[at].bit_count()
+    if at != len(body) or len(positions) != inputs * masks:
+        raise SimulationError(f"{what}: a zero-skipping body of {len(body)} bytes does not hold {inputs * masks} masks "
+                              f"and what they announce")
+    data = np.frombuffer(body, np.uint8)
+    payload = np.ones(len(body), bool)
+    payload[positions] = False
+    chosen = np.unpackbits(data[positions], bitorder="little").astype(bool)
+    values = np.zeros(len(chosen), np.uint16)
+    values[chosen] = data[payload].view("<u2")
+    return values.reshape(inputs, MASK_LANES * masks)

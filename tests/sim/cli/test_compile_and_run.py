@@ -46,7 +46,8 @@ def test_the_whole_model_is_one_program_without_host_operations(tmp_path: Path, 
     assert document["host_operations"] == 0
     assert {entry["where"] for entry in document["operations"]} <= {"engine", "fused", "free", "folded", "port"}
     assert document["tasks"] == len(ane.load_program(tmp_path / "x.hwx").tasks)
-    assert {file.name for file in (tmp_path / "dump").iterdir()} == {"model.mil", "weights", "program0.ane.s"}
+    assert {file.name for file in (tmp_path / "dump").iterdir()} == {
+        "model.mil", "weights", "program0.ane.s", "program0.bin"}
 
 
 def test_a_dumped_model_compiles_to_the_same_program(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The engine operations we emit for the MIL of Apple's recorded compilations, beside the ones Apple's compiler emitted.
 
-Compared is what decides the result: kind, extents, strides, post stages, coefficients' form. Slots (resources are
-numbered by address there), offsets and L2 row pads are choices of placement.
+Compared is what decides the result: kind, slots, extents, strides, post stages, coefficients' form. Offsets and
+L2 row pads are choices of placement.
 """
 
 import importlib.util
@@ -41,10 +41,10 @@ def outline(operation):
     for field in fields(operation):
         value = getattr(operation, field.name)
         if isinstance(value, Access):
-            value = replace(value, slot=0, offset=0, copy=None,
+            value = replace(value, offset=0, copy=None,
                             strides=value.strides if value.space is Space.MEMORY else (0,) * 5)
         elif isinstance(value, Coefficients):
-            value = replace(value, slot=0, streams=tuple((s.core, s.size) for s in value.streams))
+            value = replace(value, streams=tuple((s.core, s.size) for s in value.streams))
         values[field.name] = value
     return type(operation), values
 

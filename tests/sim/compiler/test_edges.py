@@ -139,3 +139,33 @@ def test_damaged_bundles_are_format_errors(single, tmp_path, damage):
                              "ports": text.replace('"inputs"', '"imports"')}[damage])
     with pytest.raises(FormatError):
         Model.load(path)
+
+
+@pytest.mark.parametrize("kind", ["conv", "linear", "depthwise"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("after", ["relu", "tanh", "exp", "leaky_relu", "sigmoid_hard"])
+def test_activations_fuse_behind_weights(compare, kind, bias, after):
+    rng = np.random.default_rng(2)
+    builder = GraphBuilder()
+    vector = rng.standard_normal(20).astype(np.float16) / 4 if bias else None
+    if kind == "linear":
+        x = builder.input("x", "fp16", (3, 40))
+        y = builder.single("linear", x=x, weight=rng.standard_normal((20, 40)).astype(np.float16) / 8, bias=vector)
+    else:
+        groups = 20 if kind == "depthwise" else 1
+        x = builder.input("x", "fp16", (2, 20, 5, 6))
+        weight = rng.standard_normal((20, 20 // groups, 3, 3)).astype(np.float16) / 8
+        y = builder.single("conv", x=x, weight=weight, bias=vector, groups=groups, pad_type="same")
+    settings = {"leaky_relu": {"alpha": 0.25}, "sigmoid_hard": {"alpha": 0.25, "beta": 0.5}}.get(after, {})
+    y = builder.single("mul", x=y, y=np.float16(0.5))
+    model = compare(builder.finish({"y": builder.single(after, x=y, **settings)}), absolute=6e-3, relative=6e-3)
+    own = [entry for entry in model.report if entry.where is Where.ENGINE]
+    scaled = after in ("exp", "sigmoid_hard")
+    assert len(own) == (2 if scaled and bias else 1)
+
+
+def test_many_operations_stay_fast(compare):
+    builder = GraphBuilder()
+    x, y = builder.input("x", "fp16", (150, 20, 8)), builder.input("y", "fp16", (150, 8, 4))
+    model = compare(builder.finish({"z": builder.single("matmul", x=x, y=y)}), absolute=2e-2)
+    assert len(model.program.tasks) >= 300

@@ -145,6 +145,20 @@ def test_pooling(compare, single, shape, kernel, stride, pads, ceiling, exclude)
     compare(single("avg_pool", shape, exclude_padding_from_average=exclude, **window), absolute=2e-3)
 
 
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_windows_over_everything(compare, single, op):
+    for shape in ((2, 5, 7, 9), (1, 3, 40), (1, 4, 56, 56)):
+        window = {"kernel_sizes": list(shape[2:]), "strides": list(shape[2:]), "pad_type": "valid"}
+        model = compare(single(op, shape, **window), absolute=1e-3)
+        assert len(model.program.tasks) == 1
+    compare(single(op, (1, 4, 9, 9), kernel_sizes=[7, 7], strides=[7, 7], pad_type="valid"), absolute=1e-3)
+
+
+def test_strides_without_a_second_window(compare, single):
+    weight = np.random.default_rng(0).standard_normal((6, 3, 8, 8)).astype(np.float16) / 16
+    compare(single("conv", (1, 3, 10, 8), weight=weight, strides=[16, 16], pad_type="valid"), absolute=4e-3)
+
+
 @FEW
 @given(leading=st.lists(st.integers(1, 4), max_size=2), rows=st.integers(1, 40), reduction=st.integers(1, 70),
        columns=st.integers(1, 80), kind=st.sampled_from(["linear", "right", "left", "runtime"]), flip=st.booleans())

@@ -1,0 +1,170 @@
+"""New weights in a compiled program, without changing what it executes.
+
+`patch` takes weights by their names in the model: the graph is compiled again with them, which repeats every fold,
+cast and packing, and the result is taken when it is the same program with other constants. `patch_task` takes the
+weights of one task of any program, ours or not, and writes them where the task's own fields say they lie.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from openane.chips import get_chip
+from openane.compiler.model import Model
+from openane.compiler.pipeline import compile
+from openane.engine import Convolution, Packing
+from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels
+from openane.errors import GraphError, ProgramError, UnsupportedError
+from openane.graph import Graph, Value, numpy_type
+from openane.graph.graph import Node, Operand
+from openane.program import CONSTANT_SLOT, Program
+from openane.program.diff import ConstantChange, diff
+from openane.program.patch import ByteRange, Patched, changed_ranges, patch_constants
+
+HALFWORD = 2
+
+
+@dataclass(frozen=True)
+class PatchedModel:
+    """A model with other weights. `ranges` lists, per program, the bytes of its constants that changed; `changes`
+    which task's coefficients they are, core by core."""
+
+    model: Model
+    ranges: tuple[tuple[ByteRange, ...], ...]
+    changes: tuple[tuple[ConstantChange, ...], ...]
+
+
+def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+    """The model with the constants called as `arrays` names them replaced, everything but constants unchanged.
+
+    An array has the shape of the constant it replaces and is converted to its element type. GraphError when a name or
+    a shape is wrong; UnsupportedError when the new values cannot be had by new constants alone (zero-skipping streams
+    change their sizes, a factor of one makes an operation disappear): compile the model again then.
+    """
+    graph = _with_constants(model.graph, arrays)
+    compiled = compile(graph, model.target)
+    programs, ranges, changes = [], [], []
+    if len(compiled.programs) != len(model.programs):
+        raise _elsewhere("the number of programs", len(model.programs), len(compiled.programs))
+    for before, after in zip(model.programs, compiled.programs, strict=True):
+        _check_same(before, after)
+        patched = replace(before, constants=after.constants)
+        programs.append(patched)
+        ranges.append(tuple(changed_ranges(before.constants, after.constants)))
+        changes.append(diff(before, patched).constants)
+    return PatchedModel(replace(model, programs=tuple(programs), graph=graph), tuple(ranges), tuple(changes))
+
+
+def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarray | None = None) -> Patched:
+    """The program with the weights (and biases) of the convolution that is task number `task` replaced.
+
+    `weights` has shape [groups * outputs, inputs per output, Kd, Kh, Kw], or any shape with as many elements in that
+    order, `bias` [groups * outputs]; both are rounded to fp16. ProgramError when the task has no constant weights,
+    keeps them in a packing other than dense, or sizes differ.
+    """
+    if not 0 <= task < len(program.tasks):
+        raise ProgramError(f"there is no task {task}; the program has tasks 0 to {len(program.tasks) - 1}")
+    operation = get_chip(program.chip).operation(program.tasks[task].words)
+    held = operation.coefficients if isinstance(operation, Convolution) else None
+    if not isinstance(operation, Convolution) or held is None or not held.weights or held.slot != CONSTANT_SLOT:
+        raise ProgramError(f"this {type(operation).__name__} reads no constant weights", task=task)
+    if held.packing is not Packing.DENSE:
+        raise ProgramError(f"its weights are packed {held.packing}; only dense ones can be replaced in place",
+                           task=task)
+    channels, rows = _placement(operation)
+    if weights.size != len(channels) * rows:
+        raise ProgramError(f"its weights are {len(channels)} channels of {rows} elements, not {weights.size}",
+                           task=task)
+    if bias is not None and (not held.bias or bias.size != len(channels)):
+        raise ProgramError(f"it has {len(channels) if held.bias else 0} biases, not {bias.size}", task=task)
+    starts = {stream.core: stream.offset for stream in held.streams}
+    missing = {channel.core for channel in channels} - set(starts)
+    if missing:
+        raise ProgramError(f"cores {sorted(missing)} compute channels but have no coefficient stream", task=task)
+    first = np.array([starts[c.core] + HALFWORD * c.weights for c in channels])
+    step = np.array([HALFWORD * c.step for c in channels])
+    places = [(first[:, None] + step[:, None] * np.arange(rows)).reshape(-1)]
+    values = [weights.reshape(-1)]
+    if bias is not None:
+        places.append(np.array([starts[c.core] + HALFWORD * (c.bias or 0) for c in channels]))
+        values.append(bias.reshape(-1))
+    return _written(program, task, np.concatenate(places), np.concatenate(values))
+
+
+def _placement(operation: Convolution) -> tuple[list[Channel], int]:
+    """Where the task's output channels have their weights, and how many each has."""
+    held = operation.coefficients
+    assert held is not None
+    taps = int(np.prod(operation.kernel))
+    groups = 1 if operation.shared else operation.result.shape[0]
+    channels = operation.result.shape[1]
+    rows = (operation.unicast or operation.source.shape[1]) * taps
+    capacity = sum(stream.size for stream in held.streams) // HALFWORD
+    if groups * channels * rows > capacity:
+        raise ProgramError(f"{groups * channels} channels of {rows} weights do not fit its {capacity} coefficients")
+    if operation.unicast:
+        return depthwise_channels(groups * channels, rows, bias=held.bias, table=held.table), rows
+    if groups == 1:
+        return dense_channels(channels, rows, held.lanes, bias=held.bias, table=held.table), rows
+    return grouped_channels(groups, channels, rows, held.lanes, bias=held.bias, table=held.table), rows
+
+
+def _written(program: Program, task: int, places: np.ndarray, values: np.ndarray) -> Patched:
+    data = np.frombuffer(program.constants, np.uint8).copy()
+    if places.size and (places.min() < 0 or places.max() + HALFWORD > data.size):
+        raise ProgramError(f"its coefficients reach beyond the {data.size} bytes of constants", task=task)
+    with np.errstate(over="ignore"):
+        halves = values.astype("<f2").view(np.uint8).reshape(-1, HALFWORD)
+    data[places], data[places + 1] = halves[:, 0], halves[:, 1]
+    return patch_constants(program, {0: data.tobytes()})
+
+
+def _with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+    """The graph with constants replaced by name."""
+    known = {value.name: value for node in graph.nodes for value in node.values()
+             if value.constant and isinstance(value.data, np.ndarray)}
+    new: dict[int, Value] = {}
+    for name, array in arrays.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise GraphError(f"the model has no constant {name!r}; {hint}")
+        value = known[name]
+        if tuple(array.shape) != value.shape:
+            raise GraphError(f"constant {name!r} has shape {list(value.shape)}, not {list(array.shape)}")
+        with np.errstate(over="ignore"):
+            converted = np.ascontiguousarray(array, dtype=numpy_type(value.dtype)).reshape(value.shape)
+        new.update({id(v): replace(v, data=converted) for node in graph.nodes for v in node.values() if v.name == name})
+
+    def changed(operand: Operand) -> Operand:
+        if isinstance(operand, tuple):
+            return tuple(new.get(id(value), value) for value in operand)
+        return new.get(id(operand), operand)
+
+    nodes = tuple(Node(n.op, {k: changed(v) for k, v in n.operands.items()}, n.outputs, n.name, n.source)
+                  for n in graph.nodes)
+    return Graph(graph.inputs, nodes, graph.outputs, graph.name, graph.metadata)
+
+
+def _check_same(before: Program, after: Program) -> None:
+    """UnsupportedError unless the programs differ in constants only."""
+    if len(before.tasks) != len(after.tasks):
+        raise _elsewhere("the number of tasks", len(before.tasks), len(after.tasks))
+    if len(before.constants) != len(after.constants):
+        raise _elsewhere("the bytes of constants", len(before.constants), len(after.constants))
+    for index, (old, new) in enumerate(zip(before.tasks, after.tasks, strict=True)):
+        if old != new:
+            found = diff(replace(before, tasks=(old,)), replace(before, tasks=(new,))).tasks
+            names = [field.name for change in found for field in change.fields]
+            raise _elsewhere(f"task {index}", "the task as it is", ", ".join(names[:4]) or "another place")
+    if before.buffers != after.buffers:
+        raise _elsewhere("the buffers", len(before.buffers), len(after.buffers))
+
+
+def _elsewhere(what: str, limit: object, found: object) -> UnsupportedError:
+    return UnsupportedError("patch", f"new weights may change constants only, and these change {what}", limit=limit,
+                            found=found, remedy="compile the model with the new weights")
