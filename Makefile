@@ -1,11 +1,11 @@
-# make demo, make test, make lint, make bench: each sets up .venv by itself.
+# make demo, make test, make lint, make bench, make docs: each sets up .venv by itself.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
@@ -19,6 +19,13 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@set -e; for file in benchmarks/*.py; do $(BIN)/python $$file; done
+
+GENERATIONS := h13 h14 h15 h16 h17 h18
+
+docs: $(INSTALLED)
+	@mkdir -p docs/registers
+	@set -e; for name in $(GENERATIONS); do \
+		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
 
 $(INSTALLED): pyproject.toml
 	@echo "setting up $(VENV) (once)" >&2

@@ -66,9 +66,9 @@ class ProgramError(AneError):
 
 
 class VerifyError(ProgramError):
-    """A program was refused by the verifier; `violations` lists every reason."""
+    """A program was refused by the verifier; `violations` lists every reason (program.verify.Violation)."""
 
-    def __init__(self, violations: Sequence[str]) -> None:
+    def __init__(self, violations: Sequence[object]) -> None:
         self.violations = tuple(violations)
         super().__init__("the program was refused:\n" + "\n".join(f"  {v}" for v in self.violations))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from openane.engine import Operation
+from openane.engine import Operation, Space
 from openane.registers import Bank, Value
 
 
@@ -49,23 +49,17 @@ class Limits:
     cores: int
     task_alignment: int = 16   # offsets of tasks in the text
     burst: int = 64            # a row of a memory access is moved in whole bursts
+    assumed: tuple[str, ...] = ()  # limits above that are carried over from an earlier generation or a field's width
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a task must know about its neighbours and place. Offsets are bytes from the start of the text.
-
-    `operations` are those of the whole program in order, None where a task has none that is described.
-    """
+    """A task's place in its program: its number, how many tasks there are, and the operations of all of them in
+    order, None where a task has none that is described."""
 
     identifier: int = 0
     tasks: int = 1
     operations: Sequence[Operation | None] = ()
-    offset: int = 0
-    next_offset: int = 0       # 0: this is the last task
-    next_words: int = 0
-    previous: Operation | None = None
-    following: Operation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +111,23 @@ class Chip(Protocol):
     header: Bank
     bank: Bank
     limits: Limits
+    linked: bool
+    """Tasks name their successor (`next_task`); otherwise they lie one after another at multiples of
+    `limits.task_alignment`, each stating its own size (`task_size`)."""
     rules: tuple[Rule, ...]
 
     def next_task(self, words: Sequence[int]) -> tuple[int, int]:
         """(byte offset in the text, size in words) of the task after this one; (0, 0) at the end."""
+        ...
+
+    def task_size(self, words: Sequence[int]) -> int:
+        """Words of the task that begins with `words`, 0 in a frame without a task. ProgramError where tasks do not
+        state it."""
+        ...
+
+    def addresses(self, fields: TaskFields) -> tuple[int, ...]:
+        """Byte addresses of the registers a task writes, in stream order. ProgramError when its runs contradict what
+        their heads say."""
         ...
 
     def decode(self, words: Sequence[int]) -> TaskFields:
@@ -141,6 +148,14 @@ class Chip(Protocol):
 
     def passages(self, fields: TaskFields) -> tuple[Passage, ...]:
         """The L2 rings of a task's streamed and chained operands."""
+        ...
+
+    def enabled_slots(self, fields: TaskFields) -> Mapping[str, int]:
+        """Every base-address slot a task enables, used or not, by the field that names it."""
+        ...
+
+    def register(self, part: str, space: Space) -> str:
+        """The field that says where an operand (`first`, `second`, `result`, `coefficients`) lies."""
         ...
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:

@@ -20,7 +20,10 @@ VERBS = {
     "compile": "compile a model into an engine program",
     "run": "run a model or a program and write its outputs",
     "dis": "disassemble a program into named register fields",
+    "asm": "assemble what dis printed, edited or not",
+    "diff": "compare two programs task by task, in words and in bits",
     "info": "show what a program or a model contains",
+    "chips": "list generations, chips and machines; print registers",
 }
 """Verb to the line `ane --help` shows. A verb lives in `openane.cli.VERB`: `arguments(parser)` and `run(options)`."""
 

@@ -52,8 +52,9 @@ def run(options: argparse.Namespace) -> int:
 
 def dump(model: Model, folder: Path) -> None:
     """Writes the source graph as MIL text and every program's disassembly into `folder`."""
+    from openane.formats import write_hwx
+    from openane.formats.listing import disassemble_bytes, save_listing
     from openane.graph.mil import print_mil
-    from openane.program.text import disassemble
 
     folder.mkdir(parents=True, exist_ok=True)
     text, weights = print_mil(model.graph)
@@ -62,7 +63,8 @@ def dump(model: Model, folder: Path) -> None:
         (folder / "weights").mkdir(exist_ok=True)
         (folder / "weights" / "weight.bin").write_bytes(weights)
     for number, program in enumerate(model.programs):
-        (folder / f"program{number}.ane.s").write_text("".join(f"{line}\n" for line in disassemble(program)))
+        name = f"program{number}.ane.s"
+        save_listing(disassemble_bytes(write_hwx(program), name), folder / name)
 
 
 def document(model: Model, output: Path) -> dict[str, Any]:

@@ -1,30 +1,42 @@
-"""Disassemble a program: per task one line on what it does, then its register fields by block.
+"""Disassemble a program: per task one line on what it does, then its register fields by block, then its container.
 
-Fields at their default are left out; bits that no field describes are shown as `rest`.
+Fields at their default are left out; bits that no field describes are shown as `rest`. Nothing of the file is lost:
+`ane asm` turns the text back into the same bytes. Long pieces (constants) go to a second file beside OUT, which is
+written only with -o.
 """
 
 from __future__ import annotations
 
 import argparse
-from itertools import chain
+import sys
 from pathlib import Path
 
-from openane.cli.files import programs
-from openane.program.text import disassemble
+from openane.cli.files import program_files, programs
+from openane.errors import FormatError
+from openane.formats.listing import Listing, disassemble_bytes, save_listing
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a program (.hwx, .anec) or a bundle")
-    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write to a file instead of stdout")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a program (.hwx, .anec) or a bundle of one program")
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write OUT (usually .ane.s), and OUT's stem "
+                        "with .bin when there are long pieces, instead of printing")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the text form."""
-    lines = chain.from_iterable(disassemble(program) for program in programs(options.file))
-    if options.output is None:
-        for line in lines:
-            print(line)
-    else:
-        options.output.write_text("".join(f"{line}\n" for line in lines))
+    """Prints or writes the text form."""
+    for file in program_files(options.file, single=options.output is not None):
+        listing = _listing(file, options.output.name if options.output else None)
+        if options.output is None:
+            sys.stdout.writelines(listing.text.splitlines(keepends=True))
+        else:
+            save_listing(listing, options.output)
     return 0
+
+
+def _listing(file: Path, text_name: str | None) -> Listing:
+    try:
+        return disassemble_bytes(file.read_bytes(), file.name, text_name)
+    except FormatError:
+        programs(file)  # says so when it is a model
+        raise

@@ -49,6 +49,21 @@ def programs(path: Path) -> list[Program]:
     return [load_program(file) for file in sorted((path / "programs").glob("*.hwx"))]
 
 
+def program_files(path: Path, single: bool = False) -> list[Path]:
+    """The files that hold the engine programs of a compiled file or bundle. UnsupportedError for a model, and where a
+    `single` one is asked for and there are several."""
+    if not path.is_dir():
+        return [path]
+    files = sorted((path / "programs").glob("*.hwx")) if container(path) == "bundle" else []
+    if not files:
+        raise UnsupportedError(str(path), "this folder is no bundle of compiled programs",
+                               remedy="name a .hwx, a .anec or a .ane bundle")
+    if single and len(files) > 1:
+        raise UnsupportedError(str(path), "one output file holds one program", limit=1, found=len(files),
+                               remedy=f"name one of them, for example {files[0]}")
+    return files
+
+
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """`x=1x3x224x224` as name and extents. ValueError, which argparse reports, when it is not of that form."""
     name, equals, extents = text.rpartition("=")

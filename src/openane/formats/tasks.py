@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from openane.chips import Chip, Slots, get_chip
 from openane.errors import ProgramError
-from openane.formats.reader import Reader
+from openane.formats.reader import Reader, round_up
 from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Layout, Program, Role, Task
 
 TILE = 0x4000            # granule of buffers in both containers
@@ -44,10 +44,32 @@ def read_tasks(chip: Chip, text: Reader, offset: int, words: int, count: int) ->
     return tuple(tasks)
 
 
+def read_frames(chip: Chip, text: Reader, count: int) -> tuple[Task, ...]:
+    """The `count` tasks of a text in which they lie one after another, each stating its own size; frames of size 0 are
+    skipped. FormatError when a task leaves the text, or when there are more or fewer."""
+    alignment = chip.limits.task_alignment
+    tasks: list[Task] = []
+    offset = 0
+    while offset + alignment <= len(text):
+        words = chip.task_size(text.words(offset, 1, "the head of a task"))
+        if words and len(tasks) == count:
+            raise text.error(offset, "the tasks go on", expected=f"{count} tasks", found="one more")
+        if words:
+            tasks.append(Task(text.words(offset, words, f"task {len(tasks)}"), offset))
+        offset += round_up(4 * words, alignment) or alignment
+    if not tasks or len(tasks) != count:
+        raise text.error(0, "the tasks end early", expected=f"{max(count, 1)} tasks", found=len(tasks))
+    return tuple(tasks)
+
+
 def check_tasks(chip: Chip, tasks: tuple[Task, ...]) -> None:
-    """ProgramError unless the tasks' own links lead from each to the next, so that a file reads back as written."""
+    """ProgramError unless a file with the tasks reads back as written: their own links lead from each to the next, or
+    they lie one after another behind the first frame, each stating its size."""
     if not tasks:
         raise ProgramError("a program has at least one task")
+    if not chip.linked:
+        _check_frames(chip, tasks)
+        return
     end = (0, 0)
     links = [(t.offset, len(t.words)) for t in tasks[1:]]
     for index, (task, expected) in enumerate(zip(tasks, [*links, end], strict=True)):
@@ -58,6 +80,19 @@ def check_tasks(chip: Chip, tasks: tuple[Task, ...]) -> None:
     for before, after in pairwise(sorted(tasks, key=lambda t: t.offset)):
         if before.offset + before.size > after.offset:
             raise ProgramError(f"tasks at 0x{before.offset:x} and 0x{after.offset:x} overlap")
+
+
+def _check_frames(chip: Chip, tasks: tuple[Task, ...]) -> None:
+    alignment = chip.limits.task_alignment
+    end = alignment
+    for index, task in enumerate(tasks):
+        size = chip.task_size(task.words)
+        if not size or size != len(task.words):
+            raise ProgramError(f"states a size of {size} words and has {len(task.words)}", task=index)
+        if task.offset < end or task.offset % alignment:
+            raise ProgramError(f"lies at 0x{task.offset:x}; it must lie at a multiple of {alignment} from 0x{end:x} on",
+                               task=index)
+        end = task.offset + task.size
 
 
 def task_slots(chip: Chip, tasks: Iterable[Task]) -> list[Slots]:

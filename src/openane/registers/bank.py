@@ -6,12 +6,14 @@ turns them back into the same words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from openane.registers.block import Block, Fields, Register
 from openane.registers.field import Field, FieldError, Value
+
+REMEMBERED = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -44,19 +46,27 @@ class Bank:
         """Fields and rest of {absolute address: word}. Words at unknown addresses go to rest as `@0x13844`."""
         fields: Fields = {}
         rest: dict[str, int] = {}
+        decode = self._decode_word
         for address, word in words.items():
-            entry = self.by_address.get(address)
-            if entry is None:
-                if word:
-                    rest[f"@0x{address:x}"] = word
-                continue
-            name, register = entry
-            values, left = register.decode(word)
-            for key, value in values.items():
-                fields[f"{name}.{key}"] = value
+            values, name, left = decode(address, word)
+            fields.update(values)
             if left:
                 rest[name] = left
         return fields, rest
+
+    @cached_property
+    def _decode_word(self) -> Callable[[int, int], tuple[tuple[tuple[str, Value], ...], str, int]]:
+        """Flat fields, name and rest of one word. Remembered: the tasks of a program repeat most of their words."""
+        @lru_cache(maxsize=REMEMBERED)
+        def decode(address: int, word: int) -> tuple[tuple[tuple[str, Value], ...], str, int]:
+            entry = self.by_address.get(address)
+            if entry is None:
+                return (), f"@0x{address:x}", word
+            name, register = entry
+            values, left = register.decode(word)
+            return tuple((f"{name}.{key}", value) for key, value in values.items()), name, left
+
+        return decode
 
     def encode(self, fields: Mapping[str, Value], rest: Mapping[str, int] | None = None,
                addresses: Iterable[int] = ()) -> dict[int, int]:

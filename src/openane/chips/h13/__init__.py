@@ -8,11 +8,11 @@ from openane.chips.chip import EmittedTask, Limits, Passage, Rule, Slots, TaskFi
 from openane.chips.h13.decode import decode_operation, decode_slots
 from openane.chips.h13.emit import emit_program, relayout_program
 from openane.chips.h13.limits import LIMITS
-from openane.chips.h13.passages import passages
+from openane.chips.h13.passages import PLACES, enabled_slots, passages
 from openane.chips.h13.registers import HEADER, HEADER_BANK, STREAM_BANK
 from openane.chips.h13.rules import RULES
-from openane.chips.h13.stream import FORMS, HEADER_WORDS, decode_task, encode_task
-from openane.engine import Operation
+from openane.chips.h13.stream import FORMAT, FORMS, HEADER_WORDS, decode_task, encode_task
+from openane.engine import Operation, Space
 from openane.errors import ProgramError
 from openane.registers import Bank
 
@@ -24,6 +24,7 @@ class H13:
     header: Bank = HEADER_BANK
     bank: Bank = STREAM_BANK
     limits: Limits = LIMITS
+    linked: bool = True
     rules: tuple[Rule, ...] = RULES
     forms: Mapping[str, tuple[tuple[int, int], ...]] = FORMS
 
@@ -35,6 +36,14 @@ class H13:
         following, _ = HEADER.register("Next").decode(words[1])
         offset = int(pointer["Offset"])
         return (offset, int(following["NextSize"]) + 1) if offset else (0, 0)
+
+    def task_size(self, words: Sequence[int]) -> int:
+        """ProgramError: the task before it states the size of a task."""
+        raise ProgramError("a task of h13 does not state its own size; the one before it does")
+
+    def addresses(self, fields: TaskFields) -> tuple[int, ...]:
+        """Byte addresses of the registers a task writes, in stream order."""
+        return FORMAT.addresses(fields)
 
     def decode(self, words: Sequence[int]) -> TaskFields:
         """Named fields of a task descriptor."""
@@ -55,6 +64,14 @@ class H13:
     def passages(self, fields: TaskFields) -> tuple[Passage, ...]:
         """The L2 rings of a task's streamed and chained operands."""
         return passages(fields)
+
+    def enabled_slots(self, fields: TaskFields) -> Mapping[str, int]:
+        """Every base-address slot a task enables, by the field that names it."""
+        return enabled_slots(fields)
+
+    def register(self, part: str, space: Space) -> str:
+        """The field that says where an operand lies."""
+        return PLACES.get((part, space), part)
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations."""

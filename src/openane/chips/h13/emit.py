@@ -12,7 +12,7 @@ from dataclasses import replace
 from openane.chips.chip import EmittedTask, TaskFields
 from openane.chips.h13.encode import encode_operation
 from openane.chips.h13.registers import KERNEL_DMA
-from openane.chips.h13.scratchpad import Ring, plan_tiles, resident_ranges
+from openane.chips.h13.scratchpad import TilePlan, plan_tiles, resident_ranges
 from openane.chips.h13.stream import (
     BODY_RUNS,
     FULL_KERNEL_DMA,
@@ -43,16 +43,16 @@ def emit_program(operations: Sequence[Operation], layout: str) -> tuple[EmittedT
         raise ProgramError("a program needs at least one operation")
     live = resident_ranges(operations)
     bodies: list[TaskFields] = []
-    chain: Ring | None = None
+    before: TilePlan | None = None
     for index, operation in enumerate(operations):
         _check_chain(index, operations)
         try:
-            plan = plan_tiles(index, operations, live, chain)
+            plan = plan_tiles(index, operations, live, before)
             values = {**encode_operation(operation, plan), **_header(index, operations),
                       **_neighbours(index, operations), **_hazards(index, operation)}
         except ProgramError as error:
             raise ProgramError(f"{type(operation).__name__}: {error}", task=index) from error
-        chain = plan.rings["result"] if operation.result.space is Space.CHAIN else None
+        before = plan if operation.result.space is Space.CHAIN else None
         bodies.append(TaskFields(values, {}, ()))
     return _link(bodies, layout)
 

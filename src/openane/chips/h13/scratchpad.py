@@ -33,10 +33,12 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """Tile height in result rows, and the ring of each streamed operand (`first`, `second`, `result`)."""
+    """Tile height in result rows, the ring of each streamed operand (`first`, `second`, `result`), and the bytes the
+    rings take."""
 
     tile_height: int
     rings: dict[str, Ring]
+    taken: tuple[Range, ...] = ()
 
 
 @dataclass(slots=True)
@@ -71,8 +73,9 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
 
 
 def plan_tiles(index: int, operations: Sequence[Operation], live: Sequence[Sequence[Range]],
-               chain: Ring | None) -> TilePlan:
-    """Rings of operation `index`. `chain` is the ring its source is chained through, if any.
+               before: TilePlan | None) -> TilePlan:
+    """Rings of operation `index`. `before` is the plan of the operation that hands it its source, if one does: both
+    run at the same time, so they share the ring between them and nothing else.
 
     ProgramError when not even one row of each streamed operand fits beside what is resident.
     """
@@ -82,13 +85,15 @@ def plan_tiles(index: int, operations: Sequence[Operation], live: Sequence[Seque
     blocked = list(live[index])
     if any(a.space is Space.CHAIN for a in streamed.values()) and index + 1 < len(operations):
         blocked += live[index + 1]
+    if before is not None:
+        blocked += [*live[index - 1], *before.taken]
     height = operation.result.shape[3] if neural else max(a.shape[3] for a in sources(operation))
     width = NEURAL_TILE_WIDTH if neural else PLANAR_TILE_WIDTH
     tile = min(height, CHAIN_ROWS if _chained(operation) else height if neural else 32)
     while True:
-        rings = _place(streamed, operation, tile, width, blocked, chain)
-        if rings is not None:
-            return TilePlan(tile, rings)
+        plan = _place(streamed, operation, tile, width, blocked, before)
+        if plan is not None:
+            return plan
         if tile > 1:
             tile = -(-tile // 2)
         elif width > 16:
@@ -99,12 +104,12 @@ def plan_tiles(index: int, operations: Sequence[Operation], live: Sequence[Seque
 
 
 def _place(streamed: dict[str, Access], operation: Operation, tile: int, width: int, blocked: list[Range],
-           chain: Ring | None) -> dict[str, Ring] | None:
+           before: TilePlan | None) -> TilePlan | None:
     taken = list(blocked)
     rings: dict[str, Ring] = {}
     for name, access in streamed.items():
-        if name == "first" and access.space is Space.CHAIN and chain is not None:
-            rings[name] = chain
+        if name == "first" and access.space is Space.CHAIN and before is not None:
+            rings[name] = before.rings["result"]
             continue
         _, c, _, h, w = access.shape
         channel = -(-min(w, width) * access.dtype.size // 16) * 16
@@ -115,7 +120,7 @@ def _place(streamed: dict[str, Access], operation: Operation, tile: int, width: 
             return None
         rings[name] = Ring(base, channel, row, c * channel)
         taken.append((base, base + row * rows))
-    return rings
+    return TilePlan(tile, rings, tuple(taken[len(blocked):]))
 
 
 def _source_rows(operation: Operation, tile: int) -> int:

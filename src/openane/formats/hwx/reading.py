@@ -6,16 +6,20 @@ assumed about slot numbers. Names come from the buffer-name commands, then from 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from openane.chips import KNOWN, get_chip
+from openane.chips import KNOWN, Chip, get_chip
 from openane.errors import FormatError
-from openane.formats.hwx.descriptors import PROGRAM, TENSOR, ProgramDescriptor, read_program, read_tensor
+from openane.formats.hwx.descriptors import PROGRAM, TENSOR, read_program, read_tensor
 from openane.formats.hwx.image import CONSTANT_SECTION, GENERATIONS, MAGIC, TEXT_SECTION, buffer_role
 from openane.formats.hwx.symbols import EXTERNAL_SYMBOL, SECTION_SYMBOL, read_tensors
+from openane.formats.hwx.wide import WIDE_PROGRAM, read_wide_program
 from openane.formats.macho import Ident, Library, MachO, Section, Segment, Thread, read_macho, section_data
-from openane.formats.tasks import ADDRESSES, misfit, read_tasks, task_slots, without_stand_in
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Layout, Program, Role
+from openane.formats.tasks import ADDRESSES, misfit, read_frames, read_tasks, task_slots, without_stand_in
+from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Layout, Program, Role, Task
+
+KERNEL_SEGMENTS = "__KERN_"  # from H16 on a segment, with a slot of its own, holds coefficients
 
 
 def read_hwx(data: bytes) -> Program:
@@ -25,23 +29,16 @@ def read_hwx(data: bytes) -> Program:
     """
     file = read_macho(data, MAGIC)
     chip = get_chip(_generation(file))
-    thread = _program_thread(file)
-    descriptor, name = read_program(thread)
-    segment, section = _section(file, *TEXT_SECTION)
-    text = section_data(segment, section)
-    offset = descriptor.first_task - section.address
-    if not 0 <= offset < max(section.size, 1):
-        raise FormatError("the first task lies outside the text", offset=thread.offset + 0x810,
-                          expected=f"0x{section.address:x} to 0x{section.address + section.size:x}",
-                          found=hex(descriptor.first_task))
-    tasks = read_tasks(chip, text, offset, descriptor.first_task_words + 1, descriptor.tasks)
+    thread = _program_thread(file, chip)
+    tasks, addresses, name = (_linked if chip.linked else _framed)(file, chip, thread)
     slots = task_slots(chip, tasks)
-    buffers = _Buffers(file, thread).read(descriptor, chip.limits.slots)
+    step = 1 if chip.linked else 2
+    buffers = _Buffers(file, thread, 8 * step).read(addresses, chip.limits.slots)
     bound = {b.slot for b in buffers} | {TEXT_SLOT, CONSTANT_SLOT}
     for index, names in enumerate(slots):
         for slot in (names.reads | names.writes | names.coefficients) - bound:
             raise FormatError(f"task {index} uses slot {slot}, which points nowhere",
-                              offset=thread.offset + Thread.STATE + 8 * slot, expected="an address", found=0)
+                              offset=thread.offset + Thread.STATE + 8 * step * slot, expected="an address", found=0)
     return Program(chip.name, tasks, without_stand_in(_constants(file), slots), buffers, name, _origin(file))
 
 
@@ -54,12 +51,48 @@ def _generation(file: MachO) -> str:
     return name
 
 
-def _program_thread(file: MachO) -> Thread:
-    threads = [c for c in file.commands if isinstance(c, Thread) and c.flavor == PROGRAM]
+def _program_thread(file: MachO, chip: Chip) -> Thread:
+    flavor = PROGRAM if chip.linked else WIDE_PROGRAM
+    threads = [c for c in file.commands if isinstance(c, Thread) and c.flavor == flavor]
     if len(threads) != 1:
-        raise FormatError("a file holds one program", offset=0x10, expected="one program descriptor (flavor 1)",
-                          found=len(threads))
+        raise FormatError(f"a file holds one program of {chip.name}", offset=0x10,
+                          expected=f"one program descriptor (flavor {flavor})", found=len(threads))
     return threads[0]
+
+
+_Contents = tuple[tuple[Task, ...], tuple[int, ...], str]
+"""Tasks, the address of each slot, the program's name."""
+
+
+def _linked(file: MachO, chip: Chip, thread: Thread) -> _Contents:
+    """A program whose tasks name their successors."""
+    descriptor, name = read_program(thread)
+    segment, section = _section(file, *TEXT_SECTION)
+    offset = _in_text(section, thread, descriptor.first_task)
+    tasks = read_tasks(chip, section_data(segment, section), offset, descriptor.first_task_words + 1, descriptor.tasks)
+    return tasks, descriptor.slots, name
+
+
+def _framed(file: MachO, chip: Chip, thread: Thread) -> _Contents:
+    """A program whose tasks lie one after another."""
+    descriptor = read_wide_program(thread)
+    segment, section = _section(file, *TEXT_SECTION)
+    if _in_text(section, thread, descriptor.text):
+        raise FormatError("the text does not begin with its section", offset=thread.offset + 0x810,
+                          expected=hex(section.address), found=hex(descriptor.text))
+    for other in file.segments:
+        if other.name.startswith(KERNEL_SEGMENTS):
+            raise FormatError(f"coefficients in a segment of their own ({other.name}) cannot be read", offset=0x20,
+                              expected="coefficients in __TEXT,__const", found=other.name)
+    return read_frames(chip, section_data(segment, section), descriptor.tasks), descriptor.slots, descriptor.name
+
+
+def _in_text(section: Section, thread: Thread, address: int) -> int:
+    offset = address - section.address
+    if not 0 <= offset < max(section.size, 1):
+        raise FormatError("the first task lies outside the text", offset=thread.offset + 0x810,
+                          expected=f"0x{section.address:x} to 0x{section.address + section.size:x}", found=hex(address))
+    return offset
 
 
 def _section(file: MachO, segment_name: str, section_name: str) -> tuple[Segment, Section]:
@@ -88,8 +121,9 @@ def _origin(file: MachO) -> dict[str, str]:
 class _Buffers:
     """Finds what is behind the slots of a program descriptor."""
 
-    def __init__(self, file: MachO, thread: Thread) -> None:
-        self._thread = thread
+    def __init__(self, file: MachO, thread: Thread, step: int) -> None:
+        """`step`: bytes from one slot of the descriptor to the next."""
+        self._thread, self._step = thread, step
         self._segments = [(s, role) for s in file.segments if (role := buffer_role(s))]
         self._names = {s.value: s.name for s in file.symbols
                        if s.type in (EXTERNAL_SYMBOL, SECTION_SYMBOL) and s.name}
@@ -101,11 +135,11 @@ class _Buffers:
             interleave = known.interleave if known else layout.interleave
             self._layouts[name] = replace(layout, interleave=interleave)
 
-    def read(self, descriptor: ProgramDescriptor, limit: int) -> tuple[Buffer, ...]:
-        """A buffer for every slot that points to one."""
-        starts = {address: slot for slot, address in enumerate(descriptor.slots)
+    def read(self, addresses: Sequence[int], limit: int) -> tuple[Buffer, ...]:
+        """A buffer for every slot that points to one; `addresses` are those of the slots in order."""
+        starts = {address: slot for slot, address in enumerate(addresses)
                   if address and slot not in (TEXT_SLOT, CONSTANT_SLOT)}
-        used = sum(1 for address in descriptor.slots[CONSTANT_SLOT + 1:] if address)
+        used = sum(1 for address in addresses[CONSTANT_SLOT + 1:] if address)
         if used != len(starts) or max(starts.values(), default=0) >= limit:
             raise self._error(max(starts.values(), default=0), f"different addresses in slots below {limit}", "others")
         counts = dict.fromkeys(Role, 0)
@@ -144,5 +178,5 @@ class _Buffers:
                                   offset=self._thread.offset + Thread.STATE)
 
     def _error(self, slot: int, expected: str, found: str) -> FormatError:
-        offset = self._thread.offset + Thread.STATE + 8 * slot
+        offset = self._thread.offset + Thread.STATE + self._step * slot
         return FormatError(f"slot {slot} does not point to a buffer", offset=offset, expected=expected, found=found)

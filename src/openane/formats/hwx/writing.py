@@ -23,6 +23,7 @@ from openane.formats.hwx.image import (
     text_segment,
 )
 from openane.formats.hwx.symbols import EXTERNAL_SYMBOL, SECTION_SYMBOL, tensor_symbols, type_symbols
+from openane.formats.hwx.wide import text_bytes, wide_program_thread
 from openane.formats.macho import (
     PAGE,
     Command,
@@ -63,10 +64,11 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
     arrangement = LAYOUTS[layout]
     if layout == "compat":
         program = _convertible(program)
-    check_tasks(get_chip(program.chip), program.tasks)
+    chip = get_chip(program.chip)
+    check_tasks(chip, program.tasks)
     check_buffers(program)
     constants = padded_constants(program.constants) if layout == "compat" else program.constants or STAND_IN
-    segments, buffers = _segments(program, arrangement, constants)
+    segments, buffers = _segments(program, text_bytes(program, chip), arrangement, constants)
     addresses = {b.slot: s.vmaddr for s, b in zip(segments, buffers, strict=True) if b}
     text = next(s for s, b in zip(segments, buffers, strict=True) if b is None)
     addresses |= {TEXT_SLOT: text.vmaddr, CONSTANT_SLOT: text.sections[1].address}
@@ -75,7 +77,8 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
     ports = [b for b in buffers if b and b.role is not Role.SCRATCH]
     commands: list[Command] = [Segment("__PAGEZERO", 0, PAGE, 0, FIXED), *segments]
     commands += [Library(checked_name(b.name), addresses[b.slot], arrangement.wide_names) for b in ports]
-    commands.append(program_thread(program, addresses, text.vmaddr, arrangement.tags))
+    commands.append(program_thread(program, addresses, text.vmaddr, arrangement.tags) if chip.linked
+                    else wide_program_thread(program, chip, addresses, text.vmaddr))
     commands += [tensor_thread(program, b) for b in sorted(ports, key=lambda b: b.name) if b.layout]
     commands.append(Ident(f"ANEC v1\nopenane v{__version__}\n\t-t {program.chip}\n"))
     commands.append(Symbols(tuple(_symbols(segments, buffers, arrangement))))
@@ -84,7 +87,8 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
     return write_macho(MachO(header, tuple(commands)))
 
 
-def _segments(program: Program, layout: FileLayout, constants: bytes) -> tuple[list[Segment], list[Buffer | None]]:
+def _segments(program: Program, text: bytes, layout: FileLayout,
+              constants: bytes) -> tuple[list[Segment], list[Buffer | None]]:
     """The segments back to back, each with its buffer (None: the text).
 
     Apple's current compiler puts scratch first, then ports by slot, then the text. The driver's converter wants the
@@ -98,7 +102,7 @@ def _segments(program: Program, layout: FileLayout, constants: bytes) -> tuple[l
     segments: list[Segment] = []
     address = BASE
     for buffer in order:
-        segment = buffer_segment(buffer, address) if buffer else text_segment(program.text(), constants, address)
+        segment = buffer_segment(buffer, address) if buffer else text_segment(text, constants, address)
         segments.append(segment)
         address += segment.vmsize
     return segments, order

@@ -14,10 +14,12 @@ from openane.formats.macho.commands import NAME_LIMIT
 from openane.formats.reader import Reader, Record
 from openane.program import Task
 from openane.program.listing import TextError, parse_task, read_lines, rest_bits, task_lines
+from openane.program.listing.lexer import comment
 from openane.program.listing.tasks import raw_lines
 from openane.program.listing.words import Names
 
 SHORT = 256          # bytes shown in hexadecimal; longer pieces go to the sidecar
+SHORT_ZERO = 1 << 15  # zero bytes that need not be stated as such
 LONGEST_GAP = 1 << 16  # zero bytes a listing may leave unstated in a row
 MOST_PIECES = 64     # runs a gap may be cut into
 
@@ -57,7 +59,7 @@ class Claims:
             return
         with contextlib.suppress(FormatError):
             record = Reader(self.data).record(structure, offset, kind)
-            self.add(record_item(kind, offset, self.data, record, _comment(note), inline))
+            self.add(record_item(kind, offset, self.data, record, comment(note), inline))
 
     def string(self, window: Reader, offset: int, limit: int = NAME_LIMIT) -> None:
         """Claims the text at `offset` of a window, with the NUL that ends it."""
@@ -73,8 +75,10 @@ class Claims:
     def data_item(self, window: Reader, note: str, part: Part = Part.CONTAINER) -> None:
         """Claims bytes whose content is not described further: in hexadecimal when short."""
         piece = self.data[window.start:window.end]
-        if not piece.strip(b"\0") and len(piece) <= LONGEST_GAP:
-            self.add(Item(window.start, len(piece), part, (), note))
+        if not piece.strip(b"\0") and len(piece) <= SHORT_ZERO:
+            return  # zero bytes need no statement
+        if part is Part.CONTAINER and _mostly_text(piece):
+            self.add(string_item(window.start, piece, note))
         elif len(piece) <= SHORT:
             self.add(bytes_item(window.start, piece, part, note))
         else:
@@ -128,13 +132,19 @@ def _pieces(data: bytes, start: int, end: int) -> Iterator[Item]:
     position = start
     for low, high in [*spans, (end, end)]:
         if low - position > LONGEST_GAP:
-            yield Item(position, low - position, Part.UNDESCRIBED, None, "zero bytes")
+            yield Item(position, low - position, Part.PADDING, None, "zero bytes")
         if high > low:
             short = high - low <= SHORT
             note = "no description"
             yield bytes_item(low, data[low:high], Part.UNDESCRIBED, note) if short \
                 else Item(low, high - low, Part.UNDESCRIBED, None, note)
         position = high
+
+
+def _mostly_text(data: bytes) -> bool:
+    """Whether at least three of four bytes are printable ASCII or line breaks."""
+    kept = data.translate(None, bytes(c for c in range(256) if not (32 <= c < 127 or c in b"\n\t")))
+    return len(data) <= LONGEST_GAP and 4 * len(kept) >= 3 * len(data)
 
 
 def _says_all(chip: Chip, task: Task, lines: tuple[str, ...]) -> bool:
@@ -144,8 +154,3 @@ def _says_all(chip: Chip, task: Task, lines: tuple[str, ...]) -> bool:
         return parse_task(chip, len(task.words), head.first, members) == task.words
     except TextError:
         return False
-
-
-def _comment(text: str) -> str:
-    """Text from a file as a comment: one line of printable characters."""
-    return "".join(c if c.isprintable() else "." for c in text)

@@ -28,15 +28,17 @@ from openane.formats.macho.commands import (
     LibraryRecord,
     LibraryRecord64,
     NoteRecord,
+    RelocationRecord,
     Section,
     SegmentRecord,
     SymbolRecord,
     SymbolsRecord,
     ThreadRecord,
 )
-from openane.formats.reader import Reader
+from openane.formats.reader import Reader, round_up
 
 LARGEST_IDENT = 1 << 16
+MOST_ENTRIES = 1 << 16  # of a table; the rest of a longer table is shown as bytes
 
 
 def generation(data: bytes) -> str:
@@ -76,6 +78,7 @@ class _Walk:
         self._claims, self._file = claims, file
         self._text: tuple[SegmentRecord, Section] | None = None
         self._constants: tuple[SegmentRecord, Section] | None = None
+        self._others: list[tuple[SegmentRecord, Section]] = []
         self._program: ProgramDescriptor | None = None
 
     def command(self, command: Reader, cmd: int) -> None:
@@ -114,7 +117,15 @@ class _Walk:
                 self._text = record, section
             elif names == CONSTANT_SECTION and self._constants is None:
                 self._constants = record, section
+            else:
+                self._others.append((record, section))
+            self._relocations(section)
             offset += Section.byte_size()
+
+    def _relocations(self, section: Section) -> None:
+        size = RelocationRecord.byte_size()
+        for index in range(min(section.nreloc, len(self._file) // size, MOST_ENTRIES)):
+            self._claims.record("relocation", section.reloff + index * size, RelocationRecord, inline=True)
 
     def _thread(self, command: Reader) -> None:
         thread = command.record(ThreadRecord, 0, "a descriptor")
@@ -142,7 +153,7 @@ class _Walk:
         strings = self._file.window(record.stroff, record.strsize, "the string table")
         if not self._claims.free(table.start, table.end):
             return
-        for offset in range(0, len(table), SymbolRecord.byte_size()):
+        for offset in range(0, min(len(table), MOST_ENTRIES * SymbolRecord.byte_size()), SymbolRecord.byte_size()):
             symbol = table.record(SymbolRecord, offset, "a symbol")
             name = ""
             with contextlib.suppress(FormatError):
@@ -151,7 +162,7 @@ class _Walk:
         self._claims.text(strings, "names of the symbols")
 
     def tasks(self) -> None:
-        """Claims the task descriptors and the constants, once all commands are known."""
+        """Claims task descriptors, constants and what other sections hold, once all commands are known."""
         for place in (self._text, self._constants):
             if place is not None:
                 with contextlib.suppress(FormatError):
@@ -160,6 +171,11 @@ class _Walk:
                         self._claims.constants(content)
                     elif self._program is not None:
                         self._chain(content, place[1], self._program)
+
+        for segment, section in self._others:
+            if segment.filesize:
+                with contextlib.suppress(FormatError):
+                    self._claims.data_item(self._content(segment, section), f"{segment.name},{section.name}")
 
     def _content(self, segment: SegmentRecord, section: Section) -> Reader:
         content = self._file.window(segment.fileoff, segment.filesize, "a segment's content")
@@ -175,6 +191,9 @@ class _Walk:
 
 def chain(chip: Chip | None, text: Reader, offset: int, words: int, count: int) -> Iterator[tuple[int, int]]:
     """Offset and words of the tasks that follow one another, as far as they lie in the text."""
+    if chip is not None and not chip.linked:
+        yield from _frames(chip, text)
+        return
     for _ in range(min(count, len(text) // 4)):
         if offset % 4 or not 0 <= offset <= offset + 4 * words <= len(text):
             return
@@ -187,3 +206,19 @@ def chain(chip: Chip | None, text: Reader, offset: int, words: int, count: int) 
             return
         if not words:
             return
+
+
+def _frames(chip: Chip, text: Reader) -> Iterator[tuple[int, int]]:
+    """The tasks of a text in which they lie one after another, each stating its own size."""
+    alignment = chip.limits.task_alignment
+    offset = 0
+    while offset + alignment <= len(text):
+        try:
+            words = chip.task_size(text.words(offset, 1, "the head of a task"))
+        except AneError:
+            return
+        if offset + 4 * words > len(text):
+            return
+        if words:
+            yield offset, words
+        offset += round_up(4 * words, alignment) or alignment

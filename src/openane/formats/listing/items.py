@@ -24,6 +24,7 @@ from openane.formats.macho.commands import (
     LibraryRecord,
     LibraryRecord64,
     NoteRecord,
+    RelocationRecord,
     Section,
     SegmentRecord,
     SymbolRecord,
@@ -37,17 +38,18 @@ RECORDS: dict[str, type[Record]] = {
     "macho": Header, "command": CommandHeader, "segment": SegmentRecord, "section": Section,
     "buffer": LibraryRecord, "buffer64": LibraryRecord64, "thread": ThreadRecord, "program": ProgramDescriptor,
     "tag": Tag, "tensor": TensorDescriptor, "note": NoteRecord, "symbols": SymbolsRecord, "symbol": SymbolRecord,
-    "anec": AnecHeader,
+    "relocation": RelocationRecord, "anec": AnecHeader,
 }
 """Kind of a record in the text to its structure."""
 
-DECIMAL = frozenset(("n", "c", "h", "w", "d", "ncmds", "nsects", "nsyms", "count", "tasks", "align", "binding", "inputs",
-                     "outputs", "tiles", "interleave", "element_type", "element_size", "first_task_words", "flavor",
-                     "section", "description", "cmdsize"))
+DECIMAL = frozenset(("n", "c", "h", "w", "d", "ncmds", "nsects", "nsyms", "count", "tasks", "align", "binding",
+                     "inputs", "outputs", "tiles", "interleave", "element_type", "element_size", "first_task_words",
+                     "flavor", "section", "description", "cmdsize"))
 """Fields that count things rather than bytes: printed in decimal."""
 GROUPED = {"nchw": 6}  # numbers of one slot stand on one line: N, C, H, W, plane stride, row stride
 BYTES_PER_LINE = 16
 LINE = 120
+LONGEST_PIECE = 1024  # bytes of text on one line
 
 _ELEMENT = re.compile(r"(\w+)\[(\d{1,4})\]", re.ASCII)
 _BYTE = re.compile(r"[0-9a-fA-F]{2}", re.ASCII)
@@ -59,7 +61,8 @@ class Part(IntEnum):
     TASK = 0
     CONTAINER = 1
     CONSTANTS = 2
-    UNDESCRIBED = 3
+    PADDING = 3
+    UNDESCRIBED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ class Item:
         return self.offset + self.size
 
 
-def record_item(kind: str, offset: int, data: bytes, record: Record, note: str = "", inline: bool = False) -> Item | None:
+def record_item(kind: str, offset: int, data: bytes, record: Record, note: str = "",
+                inline: bool = False) -> Item | None:
     """The item for a record read at `offset` of a file; None when the record does not say all of its bytes."""
     size = record.byte_size()
     if record.pack() != data[offset:offset + size]:
@@ -94,7 +98,8 @@ def record_item(kind: str, offset: int, data: bytes, record: Record, note: str =
 
 def string_item(offset: int, data: bytes, note: str = "") -> Item:
     """Text: one piece per line that ends in a line break or a NUL."""
-    pieces = [piece for piece in re.split(rb"(?<=[\n\0])", data) if piece]
+    pieces = [piece[i:i + LONGEST_PIECE] for piece in re.split(rb"(?<=\n)|(?<=\0)(?=[^\0])", data)
+              for i in range(0, len(piece), LONGEST_PIECE)]
     head = f"string {offset:#x}"
     comment = f"  ; {note}" if note else ""
     if len(pieces) == 1 and len(head) + len(quoted(data)) < LINE:

@@ -136,6 +136,15 @@ class SymbolRecord(Record):
     value: int = u64()
 
 
+@dataclass(frozen=True)
+class RelocationRecord(Record):
+    """A relocation of a section: the byte of the section to change; `target` is the number of a section or symbol in
+    its low 24 bits and says in the high ones how (0x05: a 32-bit word, by the address of the section)."""
+
+    address: int = u32()
+    target: int = u32()
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A range of the virtual address space. `data` is its content in the file, from its first address on; `offset`

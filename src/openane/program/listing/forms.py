@@ -38,7 +38,7 @@ def header_addresses(chip: Chip, words: int) -> list[int]:
 
 
 def run_addresses(runs: Runs) -> list[int]:
-    """Addresses of the registers the runs write, in stream order."""
+    """Addresses of the registers dense runs write, in stream order."""
     return [base + 4 * i for base, count in runs for i in range(count)]
 
 

@@ -1,7 +1,8 @@
 """Lines and tokens of the text form, and its errors, which name line and column.
 
-A line is tokens separated by blanks (a comma counts as one): words, and quoted text with the escapes \\n \\t \\" \\\\ \\0
-and \\xNN. A semicolon outside quotes starts a comment. A line that begins with a blank belongs to the directive above.
+A line is tokens separated by blanks (a comma counts as one): words, and quoted text with the escapes \\n \\t \\" \\\\
+\\0 and \\xNN. A semicolon outside quotes starts a comment. A line that begins with a blank belongs to the directive
+above.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Line(NamedTuple):
     def end_error(self, message: str, expected: object) -> TextError:
         """The error for something missing at the end of the line."""
         last = self.tokens[-1]
-        return TextError(message, last.line, last.column + len(last.text), expected=expected, found="the end of the line")
+        return TextError(message, last.line, last.column + len(last.text), expected=expected,
+                         found="the end of the line")
 
 
 def read_lines(text: str) -> Iterator[Line]:
@@ -149,7 +151,8 @@ def quoted(data: bytes) -> str:
         characters: Iterable[str] = data.decode()
     except UnicodeDecodeError:
         characters = [chr(byte) if byte < 0x80 else "" for byte in data]
-        return '"' + "".join(_spell(c) if c else f"\\x{byte:02x}" for c, byte in zip(characters, data, strict=True)) + '"'
+        spelled = (_spell(c) if c else f"\\x{byte:02x}" for c, byte in zip(characters, data, strict=True))
+        return '"' + "".join(spelled) + '"'
     return '"' + "".join(map(_spell, characters)) + '"'
 
 
@@ -158,3 +161,8 @@ def _spell(character: str) -> str:
     if data in _SPELLED:
         return _SPELLED[data]
     return character if character.isprintable() else "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def comment(text: str) -> str:
+    """Text from a file for use in a comment: one line of printable characters."""
+    return "".join(character if character.isprintable() else "." for character in text)

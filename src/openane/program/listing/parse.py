@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from openane.chips import Chip, TaskFields
+from openane.chips.runs import VIRTUAL
 from openane.errors import ProgramError
 from openane.program.listing.forms import (
     UNSET,
@@ -15,7 +16,6 @@ from openane.program.listing.forms import (
     defaults,
     header_addresses,
     header_sizes,
-    run_addresses,
     usual_runs,
 )
 from openane.program.listing.lexer import Line, TextError, Token, integer, number
@@ -192,7 +192,7 @@ class _Parser:
 
     def _encode(self, runs: Runs) -> tuple[int, ...]:
         header = header_addresses(self.chip, self.size - body_words(runs))
-        body = run_addresses(runs)
+        body = self._addresses(runs)
         self._check_written(self.chip.header, set(header), "the header of this task ends before it")
         self._check_written(self.chip.bank, set(body), "no run of this task writes it")
         filled = defaults(self.chip.header, header, self.rest) | defaults(self.chip.bank, body, self.rest)
@@ -208,10 +208,18 @@ class _Parser:
             raise self.head.error(f"the task states {self.size} words, its fields make {len(words)}")
         return words
 
+    def _addresses(self, runs: Runs) -> tuple[int, ...]:
+        """Addresses of the registers the task writes, as the heads of its runs say."""
+        try:
+            return self.chip.addresses(TaskFields(self.values, self.rest, runs))
+        except ProgramError as error:
+            raise self.head.error(str(error)) from None
+
     def _check_written(self, bank: Bank, written: set[int], reason: str) -> None:
         for full, token in self.places.items():
             name = full if full in self.rest else full.rpartition(".")[0]
-            if name in bank.by_name and bank.by_name[name][0] not in written:
+            address = bank.by_name[name][0] if name in bank.by_name else VIRTUAL  # what heads say has no address
+            if address < VIRTUAL and address not in written:
                 raise token.error(f"{name} is not part of this task: {reason}")
             if name.startswith("@") and bank is self.chip.bank and int(name[1:], 16) not in written:
                 raise token.error(f"address {name[1:]} is not part of this task: {reason}")

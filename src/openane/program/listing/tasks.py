@@ -21,7 +21,8 @@ from typing import NamedTuple
 from openane.chips import Chip, TaskFields
 from openane.engine import describe
 from openane.errors import ProgramError
-from openane.program.listing.forms import UNSET, body_words, header_addresses, run_addresses, unset, usual_runs
+from openane.program.listing.forms import UNSET, body_words, header_addresses, unset, usual_runs
+from openane.program.listing.lexer import comment
 from openane.program.listing.words import Names, in_words
 from openane.program.model import Task
 from openane.registers import Bank, Evidence, Field, Value
@@ -46,13 +47,13 @@ def task_lines(chip: Chip | None, index: int, task: Task, names: Names | None = 
     try:
         fields = _decoded(chip, task)
     except ProgramError as error:
-        yield f"  ; not a task descriptor: {error}"
+        yield f"  ; not a task descriptor: {comment(str(error))}"
         yield from raw_lines(task)
         return
     if chip is None or fields is None:
         yield from raw_lines(task)
         return
-    yield f"  ; {summary(chip, task, names)}"
+    yield f"  ; {comment(summary(chip, task, names))}"
     yield from _fields(chip, task, fields)
     if fields.records != usual_runs(chip, len(task.words)):
         yield "  records  " + "  ".join(f"{address:#x} x{count}" for address, count in fields.records)
@@ -136,7 +137,7 @@ def bank_of(chip: Chip, block: str) -> Bank:
 def _unset(chip: Chip, task: Task, fields: TaskFields) -> list[str]:
     header = header_addresses(chip, len(task.words) - body_words(fields.records))
     return (unset(chip.header, header, fields.values, fields.rest)
-            + unset(chip.bank, run_addresses(fields.records), fields.values, fields.rest))
+            + unset(chip.bank, chip.addresses(fields), fields.values, fields.rest))
 
 
 def _field_row(chip: Chip, name: str, value: Value) -> Iterator[_Row]:

@@ -77,14 +77,19 @@ def _settings(operation: Operation) -> Iterable[str]:
     """Every other setting that is not at its default; of the post stage each by itself."""
     record: object
     for record in (operation, getattr(operation, "post", None)):
-        for f in fields(record) if record is not None else ():  # type: ignore[arg-type]
+        for f in fields(record) if record is not None else ():
             value = getattr(record, f.name)
             if f.name in (*OPERANDS, "function", "reduce", "pool") or value == f.default:
                 continue
             if f.name in WINDOWS:
                 if f.name != "kernel":
-                    yield f"{f.name} {'x'.join(map(str, value[-2:] if value[0] == f.default[0] else value))}"  # type: ignore[index]
+                    yield f"{f.name} {_window(value)}"
             elif f.name == "activation":
                 yield str(value)
             else:
                 yield f.name.replace("_", " ") if value is True else f"{f.name.replace('_', ' ')} {value}"
+
+
+def _window(value: tuple[int, ...]) -> str:
+    """`2x2`: height and width, and depth where it is not 1 (a stride) or 0 (a padding)."""
+    return "x".join(map(str, value if len(value) > 2 and value[0] > 1 else value[-2:]))

@@ -1,0 +1,24 @@
+"""H14: the engine of A15 and M2."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from openane.chips.h13.limits import LIMITS as H13_LIMITS
+from openane.chips.h14.registers import HEADER_BANK, POINTERS, STREAM_BANK
+from openane.chips.indexed import IndexedChip, IndexedReader, indexed_format
+
+
+class H14Reader(IndexedReader):
+    """Where H14 has the fields that H13 has elsewhere."""
+
+    names: ClassVar = {"Common.ConvCfg.OCGSize": "Common.OCG.OCGSize"}
+
+
+LIMITS = replace(H13_LIMITS, kernel_width=32, kernel_height=32,
+                 assumed=("padding", "stride", "kernel_width", "kernel_height", "kernel_memory", "l2_size"))
+
+CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H14Reader)
+
+__all__ = ["CHIP", "LIMITS", "H14Reader"]

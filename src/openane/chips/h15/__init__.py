@@ -1,0 +1,32 @@
+"""H15: the engine of A16 and M3."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from openane.chips.h14 import LIMITS as H14_LIMITS
+from openane.chips.h14 import H14Reader
+from openane.chips.h15.registers import HEADER_BANK, POINTERS, STREAM_BANK
+from openane.chips.indexed import IndexedChip, indexed_format
+from openane.chips.reader import STREAMED
+
+
+class H15Reader(H14Reader):
+    """Where H15 has the fields that H13 has elsewhere."""
+
+    names: ClassVar = H14Reader.names | {
+        "PE.BiasScale.Bias": "PE.Bias.Bias", "PE.BiasScale.Scale": "PE.Scale.Scale",
+        "PE.PreScale.Epsilon": "PE.Epsilon.Epsilon"}
+    table = ("KernelDMA.TableDMAConfig.En", "KernelDMA.TableBfrSize.Size")
+
+    def second_from_memory(self) -> bool:
+        """Whether the second operand comes from memory: it has a configuration word of its own."""
+        return self.get("L2.SecondCfg.SourceType") in STREAMED
+
+
+LIMITS = replace(H14_LIMITS, assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
+
+CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H15Reader)
+
+__all__ = ["CHIP", "LIMITS", "H15Reader"]

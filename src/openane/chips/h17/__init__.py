@@ -1,0 +1,11 @@
+"""H17: the engine of A18 and M5."""
+
+from __future__ import annotations
+
+from openane.chips.h16 import LIMITS, H16Reader
+from openane.chips.h17.registers import HEADER_BANK, POINTERS, STREAM_BANK
+from openane.chips.indexed import IndexedChip, indexed_format
+
+CHIP = IndexedChip("h17", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H16Reader)
+
+__all__ = ["CHIP"]

@@ -1,0 +1,214 @@
+"""Task descriptors as streams of register writes, for every generation: words to named fields and back.
+
+A descriptor is a header, in some tasks one more header word, and runs of register writes. What the head of a run says
+beside its addresses is kept as fields of two blocks that have no registers: `Slots` (the base-address slot an address
+is relative to, by the name of the address) and `Runs` (by the number of the run). `Runs.Superseded` holds how a word
+differs from the one that a later run of the same task writes to the same register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from openane.chips.chip import TaskFields
+from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, Run, RunHeads
+from openane.errors import ProgramError
+from openane.registers import Bank, Block, Fields, Register, Value
+
+MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
+MOST_WORDS = 2048
+SUPERSEDED = "Runs.Superseded"
+
+RUNS = Block("Runs", 2 * VIRTUAL, (
+    Register("Dense", 0, (SLOT, RELATIVE), count=MOST_RUNS, doc="heads of dense runs that name a slot"),
+    Register("Sparse", 4 * MOST_RUNS, (FOLLOWING,), count=MOST_RUNS, doc="heads of sparse runs"),
+    Register("Superseded", 8 * MOST_RUNS, count=MOST_WORDS, doc="words that a later run writes again: the difference"),
+), doc="Heads of the runs of register writes, by their number in the task")
+
+
+def slots_block(pointers: Mapping[int, str]) -> Block:
+    """The block `Slots`: per address register (byte address to name) the slot its address is relative to."""
+    registers = (Register(name, address, (SLOT, RELATIVE), doc=f"head of the run that writes {address:#x}")
+                 for address, name in sorted(pointers.items()))
+    return Block("Slots", VIRTUAL, tuple(registers), doc="Base-address slots, stated by the heads of runs")
+
+
+@dataclass(frozen=True)
+class StreamFormat:
+    """How a generation lays out its task descriptors.
+
+    `header` describes all header words, the one that only some tasks have last; `extended` gives, for a decoded header,
+    the readings to try: with that word or without. `rewrites`: a task may write a register more than once; the last
+    word counts.
+    """
+
+    header: Bank
+    body: Bank
+    longest: int
+    extended: Callable[[Fields], tuple[bool, ...]]
+    heads: RunHeads = field(default_factory=LinkedHeads)
+    pointers: Mapping[int, str] = field(default_factory=dict)
+    rewrites: bool = False
+
+    @cached_property
+    def header_words(self) -> int:
+        """Header words every task has."""
+        return len(self.header.by_address) - 1
+
+    def decode(self, words: Sequence[int]) -> TaskFields:
+        """Named fields of a task descriptor. ProgramError when its runs do not end with it."""
+        if not self.header_words < len(words) <= self.longest:
+            raise ProgramError(f"a task has {self.header_words + 1} to {self.longest} words, not {len(words)}")
+        values, rest = self.header.decode({4 * i: word for i, word in enumerate(words[:self.header_words])})
+        extended, runs = self._runs(words, self.extended(values))
+        if extended:
+            more, more_rest = self.header.decode({4 * self.header_words: words[self.header_words]})
+            values |= more
+            rest |= more_rest
+        said, said_rest = self._said([run for _, run in runs])
+        body, body_rest = self.body.decode(self._written(words, runs, said_rest))
+        slots = {name: value for name, value in said.items() if name.startswith("Slots.")}
+        return TaskFields(values | slots | body | said, rest | body_rest | said_rest,
+                          tuple((run.addresses[0], len(run.addresses)) for _, run in runs))
+
+    def encode(self, fields: TaskFields) -> tuple[int, ...]:
+        """The words of a task, built from zero: its header, then every run of `records`."""
+        header, head, body = (_Part.of(fields, kind) for kind in ("Header", "Runs", ""))
+        words = self.header.encode(header.values, header.rest, range(0, 4 * self.header_words, 4))
+        out = [words[a] for a in sorted(words)]
+        runs = self._stated_runs(fields.records, head)
+        addresses = [a for run in runs for a in run.addresses]
+        if not self.rewrites and len(set(addresses)) != len(addresses):
+            raise ProgramError("two runs of a task write the same register")
+        final = self.body.encode(body.values, body.rest, addresses)
+        missing = set(final) - set(addresses)
+        if missing:
+            name = self.body.by_address.get(min(missing), (hex(min(missing)),))[0]
+            raise ProgramError("the register is outside every run of the task", register=name)
+        for run in runs:
+            out.append(self.heads.write(run))
+            out += [final[a] for a in run.addresses]
+        return self._supersede(out, runs, head)
+
+    def addresses(self, fields: TaskFields) -> tuple[int, ...]:
+        """Byte addresses of the registers a task writes, in stream order."""
+        return tuple(a for run in self._stated_runs(fields.records, _Part.of(fields, "Runs")) for a in run.addresses)
+
+    def _runs(self, words: Sequence[int], readings: tuple[bool, ...]) -> tuple[bool, list[tuple[int, Run]]]:
+        first: ProgramError | None = None
+        for extended in readings:
+            try:
+                return extended, list(self._read_runs(words, self.header_words + extended))
+            except ProgramError as error:
+                first = first or error
+        raise first or ProgramError("the header has no reading")
+
+    def _read_runs(self, words: Sequence[int], position: int) -> Iterator[tuple[int, Run]]:
+        """(index of its head, run) of every run. ProgramError unless the last one ends with the task."""
+        seen: set[int] = set()
+        while position < len(words):
+            run = self.heads.read(words[position])
+            if run is None or position + len(run.addresses) >= len(words):
+                raise ProgramError(f"word {position} (0x{words[position]:08x}) is not the head of a run of register "
+                                   f"writes that fits the task's {len(words)} words")
+            for i, address in enumerate(run.addresses):
+                if address in seen and not self.rewrites:
+                    raise ProgramError(f"word {position + 1 + i} writes register 0x{address:x} a second time")
+                seen.add(address)
+            yield position, run
+            position += 1 + len(run.addresses)
+
+    def _written(self, words: Sequence[int], runs: list[tuple[int, Run]], rest: dict[str, int]) -> dict[int, int]:
+        """The words registers end up with; the others' differences go to `rest`."""
+        places = [(head + 1 + i, a) for head, run in runs for i, a in enumerate(run.addresses)]
+        written = {address: words[place] for place, address in places}
+        if len(written) != len(places):
+            rest |= {f"{SUPERSEDED}[{place}]": words[place] ^ written[a] for place, a in places
+                     if words[place] != written[a]}
+        return written
+
+    def _supersede(self, out: list[int], runs: list[Run], head: _Part) -> tuple[int, ...]:
+        different = {int(name[len(SUPERSEDED) + 1:-1]): bits for name, bits in head.rest.items()
+                     if name.startswith(SUPERSEDED)}
+        if different:
+            place = len(out) - sum(1 + len(r.addresses) for r in runs)
+            places: dict[int, int] = {}
+            for run in runs:
+                places |= {place + 1 + i: a for i, a in enumerate(run.addresses)}
+                place += 1 + len(run.addresses)
+            last = {address: place for place, address in places.items()}
+            for place, bits in different.items():
+                if place not in places or last[places[place]] == place:
+                    raise ProgramError("no later run writes this word's register", register=f"{SUPERSEDED}[{place}]")
+                out[place] = out[place] ^ bits
+        return tuple(out)
+
+    def _said(self, runs: list[Run]) -> tuple[Fields, dict[str, int]]:
+        """What the heads of runs say beside their addresses, as fields and rest."""
+        values: Fields = {}
+        rest: dict[str, int] = {}
+        for name, run in zip(self._names([(r.addresses[0], r.sparse) for r in runs]), runs, strict=True):
+            plain = not run.sparse and not name.startswith("Slots.") and not any(run.said.values())
+            if not plain:
+                values |= {f"{name}.{key}": value for key, value in run.said.items()}
+            if run.rest:
+                rest[name] = run.rest
+            elif run.sparse and not any(run.said.values()):
+                rest[name] = self.heads.write(Run((0,), True, run.said))  # the bit that tells sparse from dense
+        return values, rest
+
+    def _stated_runs(self, records: Sequence[tuple[int, int]], head: _Part) -> list[Run]:
+        said = head.registers()
+        sparse = {name for name in said if name.startswith("Runs.Sparse[")}
+        kinds = [(address, f"Runs.Sparse[{i}]" in sparse) for i, (address, _) in enumerate(records)]
+        runs = []
+        for name, (first, count), (_, is_sparse) in zip(self._names(kinds), records, kinds, strict=True):
+            fields = said.pop(name, {})
+            addresses = self.heads.addresses(first, count, fields if is_sparse else None)
+            if addresses is None:
+                raise ProgramError(f"the run at {first:#x} has {count} words, its head says otherwise", register=name)
+            bits = 0 if is_sparse and not any(fields.values()) else head.rest.get(name, 0)
+            runs.append(Run(addresses, is_sparse, fields, bits))
+        left = [name for name in said if not name.startswith(SUPERSEDED)]
+        if left:
+            raise ProgramError("the task has no such run", register=left[0])
+        return runs
+
+    def _names(self, kinds: Sequence[tuple[int, bool]]) -> Iterator[str]:
+        """What the heads of runs are called, from their (address, sparse): by pointer once, else by number."""
+        named: set[int] = set()
+        for i, (address, sparse) in enumerate(kinds):
+            if sparse:
+                yield f"Runs.Sparse[{i}]"
+            elif address in self.pointers and address not in named:
+                named.add(address)
+                yield f"Slots.{self.pointers[address]}"
+            else:
+                yield f"Runs.Dense[{i}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Values and rest of one part of a task: its header, the heads of its runs, or its registers."""
+
+    values: Mapping[str, Value]
+    rest: Mapping[str, int]
+
+    @staticmethod
+    def of(fields: TaskFields, kind: str) -> _Part:
+        def mine(name: str) -> bool:
+            block = name.partition(".")[0]
+            return ("Runs" if block in ("Runs", "Slots") else "Header" if block == "Header" else "") == kind
+
+        return _Part({k: v for k, v in fields.values.items() if mine(k)},
+                     {k: v for k, v in fields.rest.items() if mine(k)})
+
+    def registers(self) -> dict[str, Fields]:
+        """Fields by register; registers of which only undescribed bits are known have none."""
+        table: dict[str, Fields] = {name: {} for name in self.rest}
+        for name, value in self.values.items():
+            register, _, field_name = name.rpartition(".")
+            table.setdefault(register, {})[field_name] = value
+        return table

@@ -1,0 +1,54 @@
+"""Proves that a program is safe to run: a pure function over a Program.
+
+`violations` lists every broken rule; `verify` refuses a program that breaks one and otherwise returns a `Verified`,
+which nothing else can make. Each rule is a small function whose docstring is the sentence people read. Rules about
+one task's registers belong to the chip (`Chip.rules`); all others are the same for every generation.
+"""
+
+from __future__ import annotations
+
+from openane.errors import VerifyError
+from openane.program.model import Program
+from openane.program.verify import chain, coefficients, container, extents, flow, shapes
+from openane.program.verify.context import Context
+from openane.program.verify.verified import Verified, digest
+from openane.program.verify.verified import seal as _seal
+from openane.program.verify.violation import Violation, sentence, violation
+
+RULES = (
+    container.slots, container.sizes, container.layouts, container.bound_slots,
+    chain.text, chain.links, chain.described,
+    extents.extents, extents.bursts, extents.ring_extents, extents.roles, extents.result_elements,
+    shapes.limits, shapes.agreeing_shapes, shapes.real_windows, shapes.bounded_work, shapes.handed_over,
+    coefficients.stream_extents, coefficients.stream_sizes, coefficients.known_coefficients,
+    flow.own_hazards, flow.neighbour_hazards,
+)
+
+
+def violations(program: Program) -> tuple[Violation, ...]:
+    """Every broken rule of a program, those about the whole program first, then task by task.
+
+    UnsupportedError when its chip is not described.
+    """
+    malformed = [violation(task, breach, container.well_formed) for task, breach in container.well_formed(program)]
+    if malformed:
+        return tuple(malformed)
+    return _violations(Context.of(program))
+
+
+def verify(program: Program) -> Verified:
+    """The program, marked as verified. VerifyError, a ProgramError, lists all violations as `violations`;
+    UnsupportedError when the chip is not described."""
+    found = violations(program)
+    if found:
+        raise VerifyError(found)
+    return _seal(program)
+
+
+def _violations(context: Context) -> tuple[Violation, ...]:
+    found = [violation(task, breach, rule) for rule in RULES for task, breach in rule(context)]
+    found += chain.registers(context) + flow.data_flow(context)
+    return tuple(sorted(found, key=lambda v: -1 if v.task is None else v.task))
+
+
+__all__ = ["RULES", "Verified", "Violation", "digest", "sentence", "verify", "violations"]

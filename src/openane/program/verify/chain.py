@@ -1,0 +1,64 @@
+"""Rules about the chain of task descriptors, and about each descriptor on its own."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from openane.chips import Breach, Link
+from openane.errors import ProgramError
+from openane.program.verify.context import Context
+from openane.program.verify.violation import Found, Violation, violation
+
+LARGEST_STEP = 0x1000
+
+
+def text(context: Context) -> Found:
+    """Tasks must lie in the text without overlapping, the first at its start, each at a multiple of the engine's
+    fetch granule, and the text must not be mostly gaps."""
+    tasks, step = context.program.tasks, context.chip.limits.task_alignment
+    if tasks and tasks[0].offset != 0:
+        yield 0, Breach("offset", hex(tasks[0].offset), 0)
+    for index, task in enumerate(tasks):
+        if task.offset < 0 or task.offset % step:
+            yield index, Breach("offset", hex(task.offset), f"a multiple of {step}")
+        if task.offset + task.size > LARGEST_STEP * len(tasks):
+            yield index, Breach("offset", hex(task.offset), hex(LARGEST_STEP * len(tasks)))
+    placed = sorted(enumerate(tasks), key=lambda pair: pair[1].offset)
+    for (_, before), (index, after) in pairwise(placed):
+        if after.offset < before.offset + before.size:
+            yield index, Breach("offset", hex(after.offset), f"{before.offset + before.size:#x} or more")
+
+
+def links(context: Context) -> Found:
+    """Each task must link to the next one, with its offset and its true size, and the last one to none."""
+    tasks = context.program.tasks
+    following = [(task.offset, len(task.words)) for task in tasks[1:]]
+    for index, (task, expected) in enumerate(zip(tasks, [*following, (0, 0)], strict=True)):
+        try:
+            found = context.chip.next_task(task.words)
+        except ProgramError as error:
+            yield index, Breach("words", len(task.words), str(error))
+            continue
+        if found != expected:
+            yield index, Breach("next task", f"{found[1]} words at {found[0]:#x}",
+                                f"{expected[1]} words at {expected[0]:#x}" if expected[1] else "none")
+
+
+def described(context: Context) -> Found:
+    """A task must be a descriptor whose every mode has a described meaning."""
+    for view in context.tasks:
+        if view.refusal is not None:
+            place = ".".join(part for part in (view.refusal.register, view.refusal.field) if part)
+            yield view.index, Breach(place or "words", str(view.refusal), "a described operation")
+
+
+def registers(context: Context) -> list[Violation]:
+    """Violations of the chip's own rules, task by task."""
+    found = []
+    for view in context.tasks:
+        if view.fields is None:
+            continue
+        link = Link(view.index, len(context.tasks), context.operations)
+        found += [violation(view.index, breach, rule) for rule in context.chip.rules
+                  for breach in rule(view.fields, link)]
+    return found

@@ -1,0 +1,98 @@
+"""Rules about the program as a whole: words, buffers, layouts, slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from openane.chips import Breach
+from openane.engine import Access
+from openane.errors import ProgramError
+from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Layout, Program
+from openane.program.verify.context import Context
+from openane.program.verify.regions import access_regions
+from openane.program.verify.violation import Found
+
+ADDRESSES = 1 << 32
+WORD = 1 << 32
+TASKS = (1 << 16) - 1
+SCRATCH_SLOT = 3
+
+
+def well_formed(program: Program) -> Found:
+    """A program must be made of bytes, 32-bit words and whole numbers, and have 1 to 65535 tasks."""
+    if not 1 <= len(program.tasks) <= TASKS:
+        yield None, Breach("tasks", len(program.tasks), f"1 to {TASKS}")
+    if not isinstance(program.constants, bytes):
+        yield None, Breach("constants", type(program.constants).__name__, "bytes")
+    for index, task in enumerate(program.tasks):
+        if not _whole((task.offset,)) or not _whole(task.words) or max(task.words, default=0) >= WORD \
+                or min(task.words, default=0) < 0:
+            yield index, Breach("words", "values outside a word", f"0 to {WORD - 1:#x}")
+    for buffer in program.buffers:
+        layout = buffer.layout
+        numbers = (buffer.slot, buffer.size, *((*layout.shape, *layout.strides, layout.interleave) if layout else ()))
+        if not _whole(numbers) or (layout and (len(layout.shape), len(layout.strides)) != (5, 5)):
+            yield None, Breach(f"buffer {buffer.name}", "values of another kind", "whole numbers, five extents")
+
+
+def slots(context: Context) -> Found:
+    """A buffer must have a slot of its own beyond text (0) and constants (1) that the base registers can name."""
+    limit = context.chip.limits.slots
+    taken: set[int] = set()
+    for buffer in context.program.buffers:
+        if buffer.slot in (TEXT_SLOT, CONSTANT_SLOT) or not 0 <= buffer.slot < limit:
+            yield None, Breach(f"buffer {buffer.name} slot", buffer.slot, f"2 to {limit - 1}")
+        if buffer.slot in taken:
+            yield None, Breach(f"buffer {buffer.name} slot", buffer.slot, "a slot no other buffer has")
+        taken.add(buffer.slot)
+
+
+def sizes(context: Context) -> Found:
+    """A buffer must have a size, and all memory of a program together must be addressable with 32 bits."""
+    program = context.program
+    for buffer in program.buffers:
+        if buffer.size < 1:
+            yield None, Breach(f"buffer {buffer.name} size", buffer.size, "at least 1")
+    total = len(program.constants) + sum(max(buffer.size, 0) for buffer in program.buffers)
+    if total > ADDRESSES:
+        yield None, Breach("buffer sizes", total, ADDRESSES)
+
+
+def layouts(context: Context) -> Found:
+    """The tensor a layout describes must lie inside its buffer, no element on another."""
+    for buffer in context.program.buffers:
+        if buffer.layout is None:
+            continue
+        try:
+            access = layout_access(buffer.layout)
+        except ProgramError as error:
+            yield None, Breach(f"buffer {buffer.name} layout", str(error), "positive extents")
+            continue
+        low, high = access.span
+        if low < 0 or high > buffer.size:
+            yield None, Breach(f"buffer {buffer.name} layout", f"bytes {low:#x} to {high:#x}", f"{buffer.size:#x}")
+        elif not access_regions(access)[1]:
+            yield None, Breach(f"buffer {buffer.name} layout", f"strides {buffer.layout.strides}", "nested strides")
+
+
+def bound_slots(context: Context) -> Found:
+    """A base slot that a task enables must be bound to a buffer; slot 0, the text, is never an operand. Only slot 3,
+    which compilers name for tensors that stay in L2, may be enabled without being used or bound."""
+    for view in context.tasks:
+        if view.fields is None:
+            continue
+        named = context.chip.slots(view.task.words)
+        used = named.reads | named.writes | named.coefficients
+        bound = [slot for slot in sorted(context.memory) if slot != TEXT_SLOT]
+        for name, slot in context.chip.enabled_slots(view.fields).items():
+            if slot not in bound and (slot in used or slot != SCRATCH_SLOT):
+                yield view.index, Breach(name, slot, "one of " + ", ".join(map(str, bound)))
+
+
+def layout_access(layout: Layout) -> Access:
+    """The elements of a surface as an access. ProgramError when an extent is not positive."""
+    return Access(shape=layout.shape, strides=layout.strides, dtype=layout.dtype, interleave=layout.interleave)
+
+
+def _whole(values: Iterable[object]) -> bool:
+    return all(type(value) is int for value in values)

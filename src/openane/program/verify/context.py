@@ -1,0 +1,100 @@
+"""What the rules look at: a program with its tasks decoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from openane.chips import Chip, Passage, TaskFields, get_chip
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
+from openane.errors import ProgramError, UnsupportedError
+from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Program, Role, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One access of a task. `part` is `first`, `second` or `result`; a copy kept in L2 is an operand of its own."""
+
+    part: str
+    access: Access
+    writes: bool
+    copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task as far as it can be read: fields, operation, operands and L2 rings; `refusal` says why there is none."""
+
+    index: int
+    task: Task
+    fields: TaskFields | None
+    operation: Operation | None
+    refusal: ProgramError | None
+    operands: tuple[Operand, ...]
+    passages: tuple[Passage, ...]
+
+    @property
+    def coefficients(self) -> Coefficients | None:
+        """The coefficients of its operation, if there are any."""
+        return self.operation.coefficients if isinstance(self.operation, NeuralOperation) else None
+
+    def in_space(self, space: Space, *, writes: bool) -> Iterator[Operand]:
+        """Operands in memory or in L2 that are read or written."""
+        return (o for o in self.operands if o.access.space is space and o.writes is writes)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is behind a slot: a name, bytes, and the role (None for text and constants)."""
+
+    name: str
+    size: int
+    role: Role | None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A program, its chip, its tasks decoded, and the memory behind every slot."""
+
+    program: Program
+    chip: Chip
+    tasks: tuple[TaskView, ...]
+    memory: Mapping[int, Memory]
+    operations: Sequence[Operation | None]
+
+    @staticmethod
+    def of(program: Program) -> Context:
+        """UnsupportedError when the chip is not described, or no rules about its registers are known."""
+        chip = get_chip(program.chip)
+        if not getattr(chip, "rules", ()):
+            raise UnsupportedError(f"target {program.chip!r}", "a generation whose programs are verified needs rules "
+                                   "about its registers, and none are known for this one")
+        tasks = tuple(_view(chip, index, task) for index, task in enumerate(program.tasks))
+        memory = {CONSTANT_SLOT: Memory("the constants", len(program.constants), None),
+                  TEXT_SLOT: Memory("the program text", 0, None)}
+        memory |= {b.slot: Memory(b.name, b.size, b.role) for b in program.buffers
+                   if b.slot not in (TEXT_SLOT, CONSTANT_SLOT)}
+        return Context(program, chip, tasks, memory, [view.operation for view in tasks])
+
+
+def _view(chip: Chip, index: int, task: Task) -> TaskView:
+    fields, operation, refusal = None, None, None
+    passages: tuple[Passage, ...] = ()
+    try:
+        fields = chip.decode(task.words)
+        passages = chip.passages(fields)
+        operation = chip.operation(task.words)
+    except ProgramError as error:
+        refusal = error
+    operands = () if operation is None else tuple(_operands(operation))
+    return TaskView(index, task, fields, operation, refusal, operands, passages)
+
+
+def _operands(operation: Operation) -> Iterator[Operand]:
+    for part, access in zip(("first", "second"), sources(operation), strict=False):
+        yield Operand(part, access, False)
+        if access.copy is not None:
+            yield Operand(part, access.copy, True, True)
+    yield Operand("result", operation.result, True)
+    if operation.result.copy is not None:
+        yield Operand("result", operation.result.copy, True, True)

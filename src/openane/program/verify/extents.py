@@ -1,0 +1,89 @@
+"""Rules about where operands lie: inside their memory, in memory of the right role, within the engine's limits."""
+
+from __future__ import annotations
+
+from openane.chips import Breach
+from openane.engine import Space
+from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Role
+from openane.program.verify.context import Context
+from openane.program.verify.regions import access_regions
+from openane.program.verify.violation import Found
+
+
+def extents(context: Context) -> Found:
+    """Every byte of an operand must lie inside its memory."""
+    for view in context.tasks:
+        for operand in view.operands:
+            access = operand.access
+            if access.space is Space.CHAIN:
+                continue
+            size = _size(context, access.space, access.slot)
+            low, high = access.span
+            if size is not None and (low < 0 or high > size):
+                yield view.index, Breach(context.chip.register(operand.part, access.space),
+                                         f"bytes {low:#x} to {high:#x}", f"{size:#x} bytes")
+
+
+def bursts(context: Context) -> Found:
+    """Rows in memory are moved in whole bursts of 64 bytes: the last one must end inside the buffer too."""
+    burst = context.chip.limits.burst
+    for view in context.tasks:
+        for operand in view.operands:
+            access = operand.access
+            size = _size(context, access.space, access.slot)
+            high = access.span[1]
+            moved = -(-high // burst) * burst
+            if access.space is Space.MEMORY and size is not None and high <= size < moved:
+                yield view.index, Breach(context.chip.register(operand.part, access.space),
+                                         f"bytes up to {moved:#x}", f"{size:#x} bytes")
+
+
+def ring_extents(context: Context) -> Found:
+    """The L2 ring that an operand passes through must lie inside L2."""
+    size = context.chip.limits.l2_size
+    for view in context.tasks:
+        for passage in view.passages:
+            if passage.high > size:
+                yield view.index, Breach(context.chip.register(passage.operand, Space.L2),
+                                         f"bytes {passage.low:#x} to {passage.high:#x}", f"{size:#x} bytes")
+
+
+def roles(context: Context) -> Found:
+    """Inputs, constants and text are never written, and text is never read; coefficients are never taken from an
+    output."""
+    for view in context.tasks:
+        for operand in view.operands:
+            access = operand.access
+            memory = context.memory.get(access.slot)
+            if access.space is not Space.MEMORY or memory is None:
+                continue
+            protected = access.slot in (TEXT_SLOT, CONSTANT_SLOT) or memory.role is Role.INPUT
+            if operand.writes and protected:
+                yield view.index, Breach(context.chip.register(operand.part, access.space), f"a write to {memory.name}",
+                                         "a write to an output, scratch or state")
+            elif access.slot == TEXT_SLOT:
+                yield view.index, Breach(context.chip.register(operand.part, access.space), "the program text",
+                                         "a buffer or the constants")
+        coefficients = view.coefficients
+        source = context.memory.get(coefficients.slot) if coefficients else None
+        if source and (source.role is Role.OUTPUT or (coefficients and coefficients.slot == TEXT_SLOT)):
+            yield view.index, Breach(context.chip.register("coefficients", Space.MEMORY), source.name,
+                                     "constants, an input, scratch or state")
+
+
+def result_elements(context: Context) -> Found:
+    """No two elements of a result may lie on the same bytes: each stride is at least what the loops inside it span."""
+    for view in context.tasks:
+        for operand in view.operands:
+            access = operand.access
+            if operand.copy or not operand.writes or access.space is Space.CHAIN or access_regions(access)[1]:
+                continue
+            yield view.index, Breach(context.chip.register(operand.part, access.space), str(access),
+                                     "elements at different bytes")
+
+
+def _size(context: Context, space: Space, slot: int) -> int | None:
+    if space is Space.L2:
+        return context.chip.limits.l2_size
+    memory = context.memory.get(slot)
+    return None if memory is None or slot == TEXT_SLOT else memory.size

@@ -1,0 +1,234 @@
+"""Sets of bytes that strided accesses touch, exactly, without visiting them.
+
+A `Region` is nested loops over runs of adjacent bytes: strides from large to small, each at least what the loops
+inside span, so that no byte is named twice. Every operand that compilers write has this form once dimensions of
+extent 1 and broadcast ones are taken out. Differences of regions are regions again; where they would become too many
+or too irregular (`Effort` runs out) the caller is told and must assume the worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from openane.engine import Access
+
+Loops = tuple[tuple[int, int], ...]
+"""(extent, stride) pairs, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Runs of `run` bytes at `offset` + sum of index * stride over `loops`."""
+
+    offset: int
+    loops: Loops
+    run: int
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.offset + span(self.loops, self.run)
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        size = self.run
+        for extent, _ in self.loops:
+            size *= extent
+        return size
+
+
+class Effort:
+    """How much work a question about regions may take."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, steps: int = 4096) -> None:
+        self.left = steps
+
+    def spend(self) -> bool:
+        """Takes one step; False when none is left."""
+        self.left -= 1
+        return self.left >= 0
+
+
+def span(loops: Loops, run: int) -> int:
+    """Bytes from the first to one past the last."""
+    return sum((extent - 1) * stride for extent, stride in loops) + run
+
+
+def interval(low: int, high: int) -> Region:
+    """All bytes from `low` to `high`."""
+    return Region(low, (), high - low)
+
+
+def nested(offset: int, loops: Iterable[tuple[int, int]], run: int) -> tuple[Region | None, bool]:
+    """The bytes of arbitrary loops as a region, and whether each is named once. (None, False) when they are no region:
+    strides that do not nest."""
+    inner: list[tuple[int, int]] = []
+    once = True
+    reach = run
+    for extent, stride in sorted(loops, key=lambda loop: (abs(loop[1]), loop[0])):
+        if extent == 1 or stride == 0:
+            continue
+        if stride < 0:
+            offset, stride = offset + (extent - 1) * stride, -stride
+        if not inner and stride <= run:
+            once = once and stride == run
+            run = reach = (extent - 1) * stride + run
+        elif inner and stride % inner[0][1] == 0 and stride <= inner[0][0] * inner[0][1]:
+            step = stride // inner[0][1]
+            once = once and step == inner[0][0]
+            inner[0] = ((extent - 1) * step + inner[0][0], inner[0][1])
+            reach = span(tuple(inner), run)
+        elif stride >= reach:
+            inner.insert(0, (extent, stride))
+            reach += (extent - 1) * stride
+        else:
+            return None, False
+    return Region(offset, tuple(inner), run), once
+
+
+def access_regions(access: Access) -> tuple[tuple[Region, ...], bool]:
+    """The bytes of a memory or L2 access (copies apart), and whether every element lies on bytes of its own (the
+    repeats of a broadcast dimension do not).
+
+    No regions at all when its strides do not nest.
+    """
+    n, c, d, h, w = access.shape
+    if access.interleave == 1:
+        parts = [(access.offset, c, 1)]
+    else:
+        blocks, rest = divmod(c, access.interleave)
+        parts = [(access.offset, blocks, access.interleave)] if blocks else []
+        if rest:
+            parts.append((access.offset + blocks * access.strides[1], 1, rest))
+    stored = (n, -(-c // access.interleave), d, h, w)
+    regions, disjoint = [], all(e == 1 or s for e, s in zip(stored, access.strides, strict=True))
+    for offset, channels, lanes in parts:
+        loops = zip((n, channels, d, h, w), access.strides, strict=True)
+        region, once = nested(offset, loops, lanes * access.dtype.size)
+        if region is None:
+            return (), False
+        regions.append(region)
+        disjoint = disjoint and once
+    return tuple(regions), disjoint and not (len(regions) > 1 and meets(*regions))
+
+
+def rounded(region: Region, burst: int) -> Region:
+    """The bytes moved when every run is moved in whole bursts, runs starting at burst boundaries."""
+    run = -(-region.run // burst) * burst
+    whole, _ = nested(region.offset, region.loops, run)
+    return whole or interval(region.offset, region.offset + span(region.loops, run))
+
+
+def meets(first: Region, second: Region) -> bool:
+    """Whether two regions share a byte; true also where that would take too long to decide."""
+    if first.end <= second.offset or second.end <= first.offset:
+        return False
+    effort = Effort()
+    left = subtract(first, second, effort)
+    return effort.left < 0 or sum(piece.size for piece in left) != first.size
+
+
+def subtract(region: Region, other: Region, effort: Effort) -> list[Region]:
+    """The bytes of `region` that are not in `other`. When `effort` runs out, bytes of both may be left in."""
+    if other.end <= region.offset or region.end <= other.offset:
+        return [region]
+    if not effort.spend():
+        return [region]
+    if not other.loops:
+        return _outside(region, other.offset, other.end, effort)
+    (extent, stride), within = other.loops[0], other.loops[1:]
+    first = (region.offset - other.offset) // stride
+    last = (region.end - 1 - other.offset) // stride
+    if first == last:
+        if not 0 <= first < extent:
+            return [region]
+        return subtract(region, Region(other.offset + first * stride, within, other.run), effort)
+    high = other.offset + extent * stride
+    if region.offset < other.offset or region.end > high:
+        inside, outside = _split(region, other.offset, high, effort)
+        return outside + [piece for part in inside for piece in subtract(part, other, effort)]
+    return _by_cells(region, other, effort)
+
+
+def _by_cells(region: Region, other: Region, effort: Effort) -> list[Region]:
+    """`subtract` where the region lies within several cells (outer strides) of `other`."""
+    _, stride = other.loops[0]
+    outer = tuple(loop for loop in region.loops if loop[1] % stride == 0)
+    inner = tuple(loop for loop in region.loops if loop[1] % stride)
+    phase = (region.offset - other.offset) % stride
+    if phase + span(inner, region.run) <= stride:
+        cell = Region(other.offset, other.loops[1:], other.run)
+        left = subtract(Region(other.offset + phase, inner, region.run), cell, effort)
+        back = region.offset - other.offset - phase
+        return [_joined(piece, outer, back) for piece in left]
+    if region.loops:
+        (count, step), within = region.loops[0], region.loops[1:]
+        pieces: list[Region] = []
+        for index in range(count):
+            if not effort.spend():
+                return [region]
+            pieces += subtract(Region(region.offset + index * step, within, region.run), other, effort)
+        return pieces
+    return [piece for part in _cut(region, other.offset, stride) for piece in subtract(part, other, effort)]
+
+
+def _joined(piece: Region, outer: Loops, back: int) -> Region:
+    loops = tuple(sorted((*outer, *piece.loops), key=lambda loop: -loop[1]))
+    return Region(piece.offset + back, loops, piece.run)
+
+
+def _cut(region: Region, origin: int, stride: int) -> list[Region]:
+    """One run at the boundaries of cells: head, whole cells, tail."""
+    low, high = region.offset, region.end
+    first = origin + -(-(low - origin) // stride) * stride
+    last = origin + (high - origin) // stride * stride
+    parts = [interval(low, first)] if low < first else []
+    cells = (last - first) // stride
+    if cells:
+        parts.append(Region(first, ((cells, stride),) if cells > 1 else (), stride))
+    return parts + ([interval(last, high)] if last < high else [])
+
+
+def _outside(region: Region, low: int, high: int, effort: Effort) -> list[Region]:
+    return _split(region, low, high, effort)[1]
+
+
+def _split(region: Region, low: int, high: int, effort: Effort) -> tuple[list[Region], list[Region]]:
+    """The parts of a region inside and outside the bytes from `low` to `high`."""
+    if region.end <= low or high <= region.offset:
+        return [], [region]
+    if low <= region.offset and region.end <= high:
+        return [region], []
+    if not region.loops:
+        start, stop = max(low, region.offset), min(high, region.end)
+        ends = ((region.offset, start), (stop, region.end))
+        return [interval(start, stop)], [interval(first, last) for first, last in ends if first < last]
+    if not effort.spend():
+        return [], [region]
+    (extent, stride), within = region.loops[0], region.loops[1:]
+    reach = span(within, region.run)
+    # slices 0..a lie before `low`, a..b straddle it, b..c lie inside, c..d straddle `high`, the others lie beyond
+    before = min(extent, max(0, (low - region.offset - reach) // stride + 1))
+    beyond = min(extent, max(0, -((region.offset - high) // stride)))
+    enter = min(extent, max(before, -((region.offset - low) // stride)))
+    leave = max(enter, min(beyond, (high - region.offset - reach) // stride + 1))
+    inside: list[Region] = []
+    outside: list[Region] = []
+    for first, last, into in ((0, before, outside), (enter, leave, inside), (beyond, extent, outside)):
+        if first < last:
+            into.append(_slices(region, first, last))
+    for index in (*range(before, enter), *range(max(leave, enter), max(beyond, enter))):
+        within_part, outside_part = _split(_slices(region, index, index + 1), low, high, effort)
+        inside += within_part
+        outside += outside_part
+    return inside, outside
+
+
+def _slices(region: Region, first: int, last: int) -> Region:
+    (_, stride), within = region.loops[0], region.loops[1:]
+    loops = ((last - first, stride), *within) if last - first > 1 else within
+    return replace(region, offset=region.offset + first * stride, loops=loops)

@@ -1,0 +1,48 @@
+"""The mark of a program that has passed the verifier."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from array import array
+from dataclasses import dataclass, field
+
+from openane.errors import ProgramError
+from openane.program.model import Program
+
+_TOKEN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A program that `verify` has passed, and the SHA-256 of exactly what it has looked at. Only `verify` makes one."""
+
+    program: Program
+    digest: str
+    token: object = field(repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.token is not _TOKEN:
+            raise ProgramError("only openane.program.verify.verify marks a program as verified")
+
+    def unchanged(self) -> bool:
+        """Whether the program is still what was verified: to be asked before it is handed to an engine."""
+        return digest(self.program) == self.digest
+
+
+def digest(program: Program) -> str:
+    """SHA-256, in hex, of a program's tasks and their places, its constants and its buffers."""
+    total = hashlib.sha256(repr((program.chip, program.buffers, len(program.constants),
+                                 [(task.offset, len(task.words)) for task in program.tasks])).encode())
+    for task in program.tasks:
+        words = array("I", task.words)
+        if sys.byteorder == "big":
+            words.byteswap()
+        total.update(words.tobytes())
+    total.update(program.constants)
+    return total.hexdigest()
+
+
+def seal(program: Program) -> Verified:
+    """For `verify` alone."""
+    return Verified(program, digest(program), _TOKEN)

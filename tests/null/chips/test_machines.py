@@ -1,0 +1,55 @@
+"""Machines, chips and generations: names, figures and how they are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from openane.chips import KNOWN, RECOGNISED, find
+from openane.chips.facts import FACTS
+from openane.chips.machines import MACHINES, SOCS, Known, chips_of, generations, machines_with
+from openane.errors import UnsupportedError
+
+
+@pytest.mark.parametrize(("name", "generation", "chips"), [
+    ("MacBook Air 2022", "h14", ["m2"]), ("macbook air 2022", "h14", ["m2"]), ("M2", "h14", ["m2"]),
+    ("m1-ultra", "h13", ["m1 ultra"]), ("iPhone 15 Pro", "h16", ["a17 pro"]), ("H17", "h17", None),
+    ("Mac mini 2023", "h14", ["m2", "m2 pro"]), ("a12", "h11", ["a12"])])
+def test_machine_chip_and_generation_names_are_found(name: str, generation: str, chips: list[str] | None) -> None:
+    found = find(name)
+    assert found.generation == generation
+    assert [soc.name for soc in found.chips] == (chips or [soc.name for soc in chips_of(generation)])
+
+
+@pytest.mark.parametrize(("name", "hint"), [
+    ("macbok air 2022", "'MacBook Air 2022'"), ("m1 mx", "'m1 max'"), ("zzz", "ane chips"),
+    ("Mac Studio 2025", "name the chip"), ("", "ane chips")])
+def test_other_names_teach(name: str, hint: str) -> None:
+    with pytest.raises(UnsupportedError, match=hint):
+        find(name)
+
+
+def test_every_name_leads_to_a_generation() -> None:
+    assert generations() == (*RECOGNISED, *KNOWN) == tuple(FACTS)
+    names = [soc.name for soc in SOCS]
+    assert len(set(names)) == len(names)
+    for machine, chips in MACHINES.items():
+        assert set(chips) <= set(names), machine
+        if len({soc.generation for soc in SOCS if soc.name in chips}) == 1:
+            assert find(machine).generation == next(soc.generation for soc in SOCS if soc.name == chips[0])
+    assert "MacBook Air 2022" in machines_with(find("m2").chips)
+
+
+@pytest.mark.parametrize(("chip", "trillions"), [
+    ("a12", 5), ("m1", 11), ("m2", 15.8), ("a16", 17), ("a17 pro", 35 / 2), ("m4", 38 / 2)])
+def test_clocks_reproduce_the_peaks_apple_states(chip: str, trillions: float) -> None:
+    """Within 7 %: the clock table puts A14 and M1 at 11.7 where Apple says 11. From A17 Apple counts 8-bit work."""
+    peak = find(chip).chips[0].peak
+    assert peak.known is Known.DERIVED
+    assert peak.value == pytest.approx(trillions, rel=0.07)
+
+
+def test_what_is_not_known_says_so() -> None:
+    assert find("a19").chips[0].peak.value is None
+    assert str(find("a19").chips[0].clock) == "not known"
+    assert all((figure.value is None) == (figure.known is None) for soc in SOCS
+               for figure in (soc.cores, soc.clock, soc.kernel, soc.tile, soc.dispatch, soc.peak))

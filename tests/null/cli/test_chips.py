@@ -1,0 +1,69 @@
+"""`ane chips`: the list, one generation, the register pages, and that the pages in docs are current."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from openane.chips import KNOWN
+from openane.chips.machines import SOCS, generations
+from openane.cli import FAILED, main
+
+PAGES = Path(__file__).parents[3] / "docs" / "registers"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["chips", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_list_names_every_generation_and_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys)
+    assert all(name in text for name in generations())
+    assert all(soc.name in text for soc in SOCS)
+
+
+def test_a_machine_leads_to_its_generation(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "MacBook Air 2022")
+    assert text.startswith("h14:")
+    assert "1.938" in text
+    document = json.loads(printed(capsys, "MacBook Air 2022", "--json"))
+    assert (document["generation"], [chip["name"] for chip in document["chips"]]) == ("h14", ["m2"])
+    assert document["chips"][0]["clock"] == {"value": 1.938, "known": "table"}
+    assert document["limits"]["l2_size"] == {"value": 2 << 20, "assumed": True}
+    assert document["limits"]["slots"] == {"value": 32, "assumed": False}
+
+
+def test_the_list_as_json_has_every_generation(capsys: pytest.CaptureFixture[str]) -> None:
+    documents = json.loads(printed(capsys, "--json"))
+    assert [d["generation"] for d in documents] == list(generations())
+    assert documents[2]["compiled"]
+    assert not any(d["compiled"] for d in documents if d["generation"] != "h13")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_register_pages_give_place_bits_and_evidence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, name, "--registers").splitlines()
+    assert lines[0].split()[:7] == ["block", "address", "register", "field", "bits", "kind", "evidence"]
+    assert any("InFmt" in line and "uint8" in line for line in lines)
+    rows = json.loads(printed(capsys, name, "--registers", "--json"))
+    assert len(rows) == len(lines) - 1
+    assert {row["evidence"] for row in rows} <= {"proved", "seen", "inferred"}
+
+
+def test_generations_without_tables_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no register is known" in printed(capsys, "h11", "--registers")
+    assert "not known" in printed(capsys, "a13")
+
+
+def test_unknown_names_fail_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chips", "m7"]) == FAILED
+    assert "hint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_pages_in_docs_are_current(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`make docs` writes them."""
+    assert (PAGES / f"{name}.md").read_text() == printed(capsys, name, "--registers", "--markdown")

@@ -1,0 +1,64 @@
+"""The walk through one program in the documentation: its commands run and print what the page shows."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from openane.cli import main
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "walkthrough.md").read_text()
+
+
+def steps() -> list[tuple[str, list[str]]]:
+    """Every command of the page and the lines that follow it."""
+    found: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def printed(command: str) -> str:
+    """What a command prints to both streams."""
+    words = shlex.split(command)
+    if words[0] == "ane":
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            main(words[1:])
+        return out.getvalue()
+    return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def pattern(lines: list[str]) -> str:
+    """The shown lines as an expression; `...` stands for anything."""
+    return ".*".join(re.escape(part) for part in "\n".join(lines).split("...")) + r"\s*"
+
+
+def test_the_page_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples" / "walkthrough", tmp_path / "examples" / "walkthrough")
+    monkeypatch.chdir(tmp_path)
+    assert len(steps()) > 10
+    for command, lines in steps():
+        text = printed(command)
+        assert re.fullmatch(pattern(lines), text, re.DOTALL), f"{command}\nprints\n{text}\nthe page shows\n" \
+            + "\n".join(lines)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+        exec(compile(code, "walkthrough.md", "exec"), {})
+    text = out.getvalue()
+    assert "post activation relu -> none  (NE.MACCfg.NonlinearMode)" in text
+    assert "36 bytes changed" in text or "bytes changed" in text
+    assert "task 0: coefficients of core 1: " in text
