@@ -150,7 +150,7 @@ class ConvolutionTask:
     def _columns(self, tile: Tile, slab: Floats) -> Floats:
         """[terms, positions], or [terms, channels, positions] where every channel has inputs of its own."""
         high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
-        if self._kernel == (1, 1, 1) and not self._unicast:
+        if self._kernel == self._stride == (1, 1, 1) and not self._unicast:
             return slab.reshape(len(slab), -1)
         (deep, tall, broad), (_, down, across) = self._kernel, self._stride
         inputs = self._unicast or len(slab)

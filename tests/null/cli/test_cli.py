@@ -96,6 +96,7 @@ def test_looking_into_programs_needs_no_numpy(verb: str, corpus: Path) -> None:
 def test_a_reader_that_leaves_is_no_error(corpus: Path) -> None:
     command = [sys.executable, "-m", "openane", "dis", str(corpus / "apple/anec/softmax.anec")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                          pipesize=4096,  # smaller than the listing, so that it cannot all be written before
                           env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}) as process:
         assert process.stdout is not None
         assert process.stderr is not None

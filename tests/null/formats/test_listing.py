@@ -6,7 +6,7 @@ import random
 import re
 import struct
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from openane.chips import TaskFields, get_chip
 from openane.errors import FormatError
 from openane.formats import write_anec, write_hwx
 from openane.formats.listing import assemble, assemble_file, disassemble_bytes, save_listing
 from openane.formats.listing.items import RECORDS
 from openane.formats.reader import Record
-from openane.program import Program
+from openane.program import Program, Task
 from openane.program.listing import TextError
 
 RECORD = re.compile(rf"({'|'.join(RECORDS)}) (0x[0-9a-f]+)")
@@ -93,9 +94,15 @@ def field_places(kind: type[Record]) -> dict[str, tuple[int, int, str]]:
     return places
 
 
-@pytest.mark.parametrize("container", ["hwx", "anec"])
+def later(small: Program) -> Program:
+    """A program of H16 with the same buffers: one task that writes one register."""
+    words = get_chip("h16").encode(TaskFields({"Header.Task.TaskSize": 11}, {}, ((0x4, 1),)))
+    return replace(small, chip="h16", tasks=(Task(words, 16),))
+
+
+@pytest.mark.parametrize("container", ["hwx", "anec", "h16"])
 def test_every_container_field_changes_its_bytes_and_no_others(small: Program, container: str) -> None:
-    data = write_hwx(small) if container == "hwx" else write_anec(small)
+    data = write_anec(small) if container == "anec" else write_hwx(small if container == "hwx" else later(small))
     lines = disassemble_bytes(data, "x").text.split("\n")
     seen = set()
     for number, line in enumerate(lines):
@@ -110,7 +117,9 @@ def test_every_container_field_changes_its_bytes_and_no_others(small: Program, c
             start = int(match[2], 16) + offset
             wanted = value.encode().ljust(size, b"\0") if code.endswith("s") else value.to_bytes(size, "little")
             assert found == data[:start] + wanted + data[start + size:], f"{line}: {name}"
-    assert seen == ({"anec"} if container == "anec" else set(RECORDS) - {"anec", "buffer", "note", "relocation"})
+    early, late = {"program", "tag"}, {"program4", "tag4", "texthead"}
+    common = set(RECORDS) - {"anec", "buffer", "note", "relocation"} - early - late
+    assert seen == {"anec": {"anec"}, "hwx": common | early, "h16": common | late}[container]
 
 
 def with_field(lines: list[str], number: int, name: str, value: str) -> str:

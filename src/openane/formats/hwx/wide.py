@@ -54,7 +54,7 @@ class WideDescriptor(Record):
 
 
 @dataclass(frozen=True)
-class _Tag(Record):
+class WideTag(Record):
     """A tag: its number, and the bytes of its value."""
 
     tag: int = u32()
@@ -90,8 +90,8 @@ def wide_program_thread(program: Program, chip: Chip, slots: Mapping[int, int], 
     for slot, address in slots.items():
         table[2 * slot] = address
     cycles = sum(int(chip.decode(t.words).values["Header.Cycles.ExeCycles"]) for t in program.tasks)
-    tags = [_Tag(LIMIT_TAG, value=NO_LIMIT)] if program.chip in LIMITED else []
-    tail = b"".join(tag.pack() for tag in (*tags, _Tag(CYCLES_TAG, value=cycles)))
+    tags = [WideTag(LIMIT_TAG, value=NO_LIMIT)] if program.chip in LIMITED else []
+    tail = b"".join(tag.pack() for tag in (*tags, WideTag(CYCLES_TAG, value=cycles)))
     record = WideDescriptor(
         slots=tuple(table), text=text, words=len(program.text()) // 4, tasks=len(program.tasks),
         scratch=sum(b.size for b in program.with_role(Role.SCRATCH)),
@@ -106,5 +106,5 @@ def text_bytes(program: Program, chip: Chip) -> bytes:
     return text if chip.linked else TextHead().pack() + text[TextHead.byte_size():]
 
 
-__all__ = ["SLOTS", "WIDE_PROGRAM", "TextHead", "WideDescriptor", "WideProgram", "read_wide_program",
+__all__ = ["SLOTS", "WIDE_PROGRAM", "TextHead", "WideDescriptor", "WideProgram", "WideTag", "read_wide_program",
            "text_bytes", "wide_program_thread"]

@@ -13,6 +13,7 @@ from openane.chips import KNOWN, Chip, get_chip
 from openane.errors import AneError, FormatError
 from openane.formats.hwx.descriptors import PROGRAM, TENSOR, ProgramDescriptor, Tag, TensorDescriptor
 from openane.formats.hwx.image import CONSTANT_SECTION, GENERATIONS, TEXT_SECTION
+from openane.formats.hwx.wide import WIDE_PROGRAM, TextHead, WideDescriptor, WideTag
 from openane.formats.listing.claims import Claims
 from openane.formats.macho.commands import (
     IDENT,
@@ -80,6 +81,7 @@ class _Walk:
         self._constants: tuple[SegmentRecord, Section] | None = None
         self._others: list[tuple[SegmentRecord, Section]] = []
         self._program: ProgramDescriptor | None = None
+        self._framed = False
 
     def command(self, command: Reader, cmd: int) -> None:
         """Claims one load command and what it points to. FormatError where it leads nowhere."""
@@ -129,7 +131,7 @@ class _Walk:
 
     def _thread(self, command: Reader) -> None:
         thread = command.record(ThreadRecord, 0, "a descriptor")
-        titles = {PROGRAM: "the program descriptor", TENSOR: "a tensor descriptor"}
+        titles = dict.fromkeys((PROGRAM, WIDE_PROGRAM), "the program descriptor") | {TENSOR: "a tensor descriptor"}
         self._claims.record("thread", command.start, ThreadRecord, titles.get(thread.flavor, "not described"))
         start = ThreadRecord.byte_size()
         end = start + 4 * thread.count
@@ -140,11 +142,21 @@ class _Walk:
                 self._claims.record("tag", command.start + start + ProgramDescriptor.byte_size(), Tag)
             self._program = self._program or program
             self._claims.string(command, program.name)
+        elif thread.flavor == WIDE_PROGRAM:
+            self._wide_program(command, start, end)
         elif thread.flavor == TENSOR:
             tensor = command.record(TensorDescriptor, start, "a tensor descriptor")
             self._claims.record("tensor", command.start + start, TensorDescriptor)
             for name in (tensor.procedure, tensor.symbol, tensor.name):
                 self._claims.string(command, name)
+
+    def _wide_program(self, command: Reader, start: int, end: int) -> None:
+        program = command.record(WideDescriptor, start, "the program descriptor")
+        self._claims.record("program4", command.start + start, WideDescriptor)
+        for offset in range(start + WideDescriptor.byte_size(), end - WideTag.byte_size() + 1, WideTag.byte_size()):
+            self._claims.record("tag4", command.start + offset, WideTag)
+        self._framed = True
+        self._claims.string(command, program.name)
 
     def _symbols(self, command: Reader) -> None:
         record = command.record(SymbolsRecord, 0, "the symbol table")
@@ -170,7 +182,11 @@ class _Walk:
                     if place is self._constants:
                         self._claims.constants(content)
                     elif self._program is not None:
-                        self._chain(content, place[1], self._program)
+                        first = self._program.first_task - place[1].address
+                        self._chain(content, first, self._program.first_task_words + 1, self._program.tasks)
+                    elif self._framed:
+                        self._claims.record("texthead", content.start, TextHead, "the frame before the tasks")
+                        self._chain(content, 0, 0, 0)
 
         for segment, section in self._others:
             if segment.filesize:
@@ -181,10 +197,9 @@ class _Walk:
         content = self._file.window(segment.fileoff, segment.filesize, "a segment's content")
         return content.window(section.address - segment.vmaddr, section.size, "a section")
 
-    def _chain(self, text: Reader, section: Section, program: ProgramDescriptor) -> None:
+    def _chain(self, text: Reader, offset: int, words: int, count: int) -> None:
         self._claims.text_start = text.start
-        offset, words = program.first_task - section.address, program.first_task_words + 1
-        for task_offset, task_words in chain(self._claims.chip, text, offset, words, program.tasks):
+        for task_offset, task_words in chain(self._claims.chip, text, offset, words, count):
             if not self._claims.task(text, task_offset, task_words):
                 return
 

@@ -18,6 +18,7 @@ from typing import Any
 from openane.errors import ProgramError
 from openane.formats.anec import Header as AnecHeader
 from openane.formats.hwx.descriptors import ProgramDescriptor, Tag, TensorDescriptor
+from openane.formats.hwx.wide import TextHead, WideDescriptor, WideTag
 from openane.formats.macho.commands import (
     CommandHeader,
     Header,
@@ -38,7 +39,8 @@ RECORDS: dict[str, type[Record]] = {
     "macho": Header, "command": CommandHeader, "segment": SegmentRecord, "section": Section,
     "buffer": LibraryRecord, "buffer64": LibraryRecord64, "thread": ThreadRecord, "program": ProgramDescriptor,
     "tag": Tag, "tensor": TensorDescriptor, "note": NoteRecord, "symbols": SymbolsRecord, "symbol": SymbolRecord,
-    "relocation": RelocationRecord, "anec": AnecHeader,
+    "relocation": RelocationRecord, "anec": AnecHeader, "program4": WideDescriptor, "tag4": WideTag,
+    "texthead": TextHead,
 }
 """Kind of a record in the text to its structure."""
 
