@@ -7,14 +7,12 @@ time of verifying relative to loading. $OPENANE_FUZZ sets the number of mutants.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from openane.errors import AneError
 from openane.program import Program
@@ -22,8 +20,12 @@ from openane.program.verify import violations
 from openane.simulator import load
 from openane.simulator.strict import strict
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.mutants import chain_defect, mutants, unbound_slot
+from support.verifier_programs import base_programs
+
 DEFAULT = 2000
-TESTS = Path(__file__).parents[1] / "tests" / "sim" / "verify"
 
 
 @dataclass
@@ -36,21 +38,10 @@ class Count:
     missed: int = 0
 
 
-def helper(name: str) -> ModuleType:
-    """A module of the verifier's tests."""
-    spec = importlib.util.spec_from_file_location(f"verify_{name}", TESTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def is_dangerous(program: Program, mutants: ModuleType) -> bool:
+def is_dangerous(program: Program) -> bool:
     """Whether anything is wrong with a program, without asking the verifier."""
     try:
-        wrong = mutants.chain_defect(program) or mutants.unbound_slot(program) is not None
+        wrong = chain_defect(program) or unbound_slot(program) is not None
         return bool(wrong or strict(program).faults)
     except AneError:
         return True
@@ -70,11 +61,11 @@ def cost(programs: dict[str, Program]) -> float:
 
 def main() -> int:
     """Prints the table; 1 when a dangerous mutant was accepted."""
-    bases, mutants = helper("bases").base_programs(), helper("mutants")
+    bases = base_programs()
     counts: dict[str, Count] = defaultdict(Count)
-    for mutant in mutants.mutants(bases, int(os.environ.get("OPENANE_FUZZ", DEFAULT)), 3):
+    for mutant in mutants(bases, int(os.environ.get("OPENANE_FUZZ", DEFAULT)), 3):
         count = counts[mutant.what]
-        refused, dangerous = bool(violations(mutant.program)), is_dangerous(mutant.program, mutants)
+        refused, dangerous = bool(violations(mutant.program)), is_dangerous(mutant.program)
         count.made += 1
         count.refused += refused
         count.dangerous += dangerous
@@ -84,8 +75,8 @@ def main() -> int:
         caught = f"{count.dangerous - count.missed}" if count.dangerous else "-"
         print(f"{name:<44}{count.made:>8}{count.refused / count.made:>9.0%}{count.dangerous:>11}{caught:>8}")
     total = Count(*(sum(getattr(c, f) for c in counts.values()) for f in ("made", "refused", "dangerous", "missed")))
-    print(f"verifier: {total.made} mutants, {total.refused} refused, {total.dangerous} dangerous, {total.missed} missed; "
-          f"verifying takes {cost(bases):.2f} of the time of loading")
+    print(f"verifier: {total.made} mutants, {total.refused} refused, {total.dangerous} dangerous, "
+          f"{total.missed} missed; verifying takes {cost(bases):.2f} of the time of loading")
     return int(total.missed > 0)
 
 

@@ -15,10 +15,16 @@ Anything else that escapes the library is a defect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 
 class AneError(Exception):
     """Root of every error openane raises on purpose."""
+
+    def within(self, place: object) -> Self:
+        """The same error, its message preceded by the file or part it was found in."""
+        self.args = (f"{place}: {self}",)
+        return self
 
 
 class FormatError(AneError):
@@ -47,8 +53,9 @@ class UnsupportedError(AneError):
                  remedy: str | None = None) -> None:
         self.operation, self.rule, self.limit, self.found, self.remedy = operation, rule, limit, found, remedy
         text = f"{operation}: {rule}"
-        if limit is not None or found is not None:
-            text += f" (limit {limit}, found {found})"
+        stated = [f"{word} {value}" for word, value in (("limit", limit), ("found", found)) if value is not None]
+        if stated:
+            text += f" ({', '.join(stated)})"
         if remedy:
             text += f"\nhint: {remedy}"
         super().__init__(text)

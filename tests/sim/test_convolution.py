@@ -87,7 +87,7 @@ def cases(draw: st.DrawFn) -> tuple[Convolution, int, int, int, bool, str]:
     kind = draw(st.sampled_from(["dense", "grouped", "shared", "depthwise", "unicast"]))
     kernel = draw(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 3)))
     stride = draw(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 3)))
-    padding = tuple(draw(st.integers(0, k - 1)) for k in kernel)
+    padding = tuple(draw(st.integers(0, k)) for k in kernel)
     groups = 1 if kind == "dense" else draw(st.integers(1, 3))
     outputs = draw(st.integers(1, 20))
     unicast = {"depthwise": 1, "unicast": draw(st.integers(2, 3))}.get(kind, 0)
@@ -133,6 +133,20 @@ def test_every_kind_of_convolution(case: tuple[Convolution, int, int, int, bool,
     np.testing.assert_array_equal(found, expected)
     task = report.tasks[0]
     assert (task.arithmetic, task.low, task.high) == (arithmetic, float(found.min()), float(found.max()))
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "fast"])
+def test_strides_of_a_kernel_of_one_tap_with_padding(arithmetic: str) -> None:
+    x = np.arange(1, 8, dtype=np.float16)
+    for padding, expected in ((1, [0, 2, 4, 6, 0]), (2, [0, 1, 3, 5, 7, 0])):
+        source, result = (1, 1, 1, 1, 7), (1, 1, 1, 1, len(expected))
+        constants, coefficients = packed(np.float16([[1]]), None, dense_channels(1, 1, 1))
+        op = Convolution(source=access(4, source), result=access(5, result), stride=(1, 1, 2),
+                         padding=(0, 0, padding), coefficients=coefficients)
+        loaded = load_operations([op], buffers(source, result), constants, arithmetic=arithmetic)
+        tensor(loaded, "b4", source)[...] = x
+        loaded.run()
+        assert tensor(loaded, "b5", result).reshape(-1).tolist() == expected
 
 
 @pytest.mark.parametrize("workspace", [8, 60, 500])

@@ -68,7 +68,7 @@ def test_wrong_inputs_are_explained() -> None:
 
 
 def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("gpu", "no device is called 'gpu'; there are simulator"),
+    for name, text in (("gpu", "no device is called 'gpu'; devices are simulator"),
                        ("simulator:h99", "knows no chip 'h99'"),
                        ("simulator?speed=1", "no option 'speed'; it has arithmetic"),
                        ("simulator?arithmetic=double", "there are exact, fast, auto"),

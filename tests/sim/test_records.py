@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from support.records import record_tasks
 
 from openane.chips import get_chip
 from openane.compiler.packing import pack_dense, pack_sparse
@@ -15,7 +16,7 @@ from openane.importers.mil import load_mil
 from openane.ops import tables
 from openane.ops.activation import POSTS
 from openane.ops.evaluate import evaluate
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Layout, Program, Role
 
 CHIP = get_chip("h13")
 FP16 = 2.0 ** -10
@@ -24,18 +25,6 @@ FP16 = 2.0 ** -10
 DENSE = ("conv_k1", "conv_probe_k3", "env_conv_k1_c64_n64_s16_st1", "env_conv_k1_c64_n64_s16_st2", "env_conv_k1_c768",
          "env_conv_k3_c64_n64_s16_st1_g4", "env_conv_k3_c64_n64_s16_st2", "env_conv_k3_c128",
          "matmul_", "binary_add_c64_constant_blob", "env_bcast_mul_1x64x8x8_blob")
-
-
-def record_words(task):
-    """The words of a task in a record."""
-    words = [int(word, 16) for word in task["header"]]
-    if task.get("ext") is not None:
-        words.append(int(task["ext"], 16))
-    registers = {int(address, 16): int(word, 16) for address, word in task["regs"].items()}
-    for base, count in task["records"]:
-        words.append((count - 1) << 26 | int(base, 16))
-        words += [registers.get(int(base, 16) + 4 * i, 0) for i in range(count)]
-    return words
 
 
 @pytest.fixture(scope="module")
@@ -136,18 +125,14 @@ def program_of(record, graph, tasks, operations):
     scratch = max([a.span[1] for a in accesses if a.slot == 3], default=0)
     if scratch:
         buffers.append(Buffer("scratch", 3, Role.SCRATCH, scratch))
-    offset, placed = 0, []
-    for words in tasks:
-        placed.append(Task(tuple(words), offset))
-        offset = CHIP.next_task(words)[0]
-    return Program("h13", tuple(placed), constants_of(record, graph, operations), tuple(buffers))
+    return Program("h13", tasks, constants_of(record, graph, operations), tuple(buffers))
 
 
 def check_record(corpus, name, materialise, folder, arithmetic):
     """Runs a record on random data and compares with the reference; returns the worst error over the tolerance."""
     record, graph = load_record(corpus, name, materialise, folder)
-    tasks = [record_words(task) for task in record["tasks"]]
-    operations = [CHIP.operation(words) for words in tasks]
+    tasks = tuple(record_tasks(record))
+    operations = [CHIP.operation(task.words) for task in tasks]
     program = program_of(record, graph, tasks, operations)
     if name.startswith(DENSE):
         assert hashlib.sha256(program.constants).hexdigest() == record["constant"]["sha256"]

@@ -22,6 +22,7 @@ VERBS = {
     "dis": "disassemble a program into named register fields",
     "asm": "assemble what dis printed, edited or not",
     "diff": "compare two programs task by task, in words and in bits",
+    "verify": "prove that a program stays inside its buffers and keeps the engine's rules",
     "info": "show what a program or a model contains",
     "chips": "list generations, chips and machines; print registers",
 }

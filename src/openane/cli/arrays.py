@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,11 +36,18 @@ class Port:
 
 
 def parse_input(text: str) -> tuple[str, Path]:
-    """`NAME=FILE.npy` as name and path. ValueError, which argparse reports, when it is not of that form."""
+    """`NAME=FILE.npy` as name and path. ArgumentTypeError, which argparse reports, for any other form."""
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
-        raise ValueError(text)
+        raise ArgumentTypeError(f"expected NAME=FILE.npy, found {text!r}")
     return name, Path(file)
+
+
+def parse_seed(text: str) -> int:
+    """A seed. ArgumentTypeError, which argparse reports, when it is no whole number of 0 or more."""
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"expected a whole number of 0 or more, found {text!r}")
+    return int(text)
 
 
 def read_array(path: Path) -> Array:

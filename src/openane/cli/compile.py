@@ -1,6 +1,6 @@
 """Compile a model into a program for the engine, and say for every operation where it will run.
 
-OUT ending in .hwx or .anec is one engine program; anything else is a bundle, a folder that also holds the model.
+OUT ending in .hwx or .anec is one engine program, NAME.ane a bundle: a folder that also holds the model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openane.cli.files import parse_shape
+from openane.cli.files import container, open_file, parse_shape
 from openane.cli.output import as_json, byte_text, plural, shape_text, table
+from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from openane.compiler import Model
@@ -39,6 +40,10 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or Path(f"{options.model.stem}.ane")
     if not output.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(output.parent))
+    if container(options.model) is not None:
+        open_file(options.model)  # a damaged program is that first
+        raise UnsupportedError(str(options.model), "this is compiled already",
+                               remedy=f"run it: ane run {options.model}, or look into it: ane info {options.model}")
     model = compile(load_graph(options.model, dict(options.shape)), target=options.target)
     if options.dump is not None:
         dump(model, options.dump)
@@ -87,7 +92,7 @@ def _text(model: Model, output: Path) -> Iterator[str]:
            f"{plural(len(model.host_operations), 'host operation')}")
     ports = [("input", port) for port in model.inputs] + [("output", port) for port in model.outputs]
     yield from table([(side, port.name, port.dtype, shape_text(port.shape)) for side, port in ports], indent="  ")
-    yield from table([(e.where, e.operation, _where(e)) for e in model.report], indent="  ")
+    yield from table([(e.where, e.operation.removeprefix(f"{e.where} "), _where(e)) for e in model.report], indent="  ")
 
 
 def _where(entry: Any) -> str:

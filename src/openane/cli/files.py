@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
 
 
 def container(path: Path) -> str | None:
-    """The program format of a file (`hwx`, `anec`), `bundle` for a bundle, None when it must be a model."""
+    """The program format of a file (`hwx`, `anec`), `bundle` for a bundle, None when it must be a model.
+
+    A file that is neither program nor model but named like a program counts as one, so that its reader says why.
+    """
     if path.is_dir():
         return "bundle" if (path / "manifest.json").is_file() and (path / "programs").is_dir() else None
     try:
         return detect(path.read_bytes())
     except FormatError:
-        return None
+        return path.suffix[1:] if path.suffix in (".hwx", ".anec") else None
 
 
 def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) -> Program | Model | Graph:
@@ -39,11 +43,11 @@ def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) -> P
 
 
 def programs(path: Path) -> list[Program]:
-    """The engine programs in a compiled file or bundle. UnsupportedError for a model, which has none yet."""
+    """The engine programs in a compiled file or bundle. UnsupportedError for anything else, models among it."""
     kind = container(path)
     if kind is None:
-        raise UnsupportedError(str(path), "this is a model, not a compiled program",
-                               remedy=f"compile it first: ane compile {path} -o {path.stem}.hwx")
+        raise UnsupportedError(str(path), "this is no compiled program (.hwx, .anec or a bundle)",
+                               remedy=f"a model is compiled first: ane compile {path} -o {path.stem}.hwx")
     if kind != "bundle":
         return [load_program(path)]
     return [load_program(file) for file in sorted((path / "programs").glob("*.hwx"))]
@@ -65,9 +69,9 @@ def program_files(path: Path, single: bool = False) -> list[Path]:
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`x=1x3x224x224` as name and extents. ValueError, which argparse reports, when it is not of that form."""
+    """`x=1x3x224x224` as name and extents. ArgumentTypeError, which argparse reports, for any other form."""
     name, equals, extents = text.rpartition("=")
-    shape = tuple(int(extent) for extent in extents.split("x"))
-    if not equals or not name or min(shape) < 1:
-        raise ValueError(text)
-    return name, shape
+    shape = extents.split("x")
+    if not equals or not name or not all(extent.isdecimal() and int(extent) for extent in shape):
+        raise ArgumentTypeError(f"expected a shape such as x=1x3x224x224, found {text!r}")
+    return name, tuple(map(int, shape))

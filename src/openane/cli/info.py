@@ -59,7 +59,8 @@ def describe_program(program: Program) -> Document:
 def describe_graph(graph: Graph) -> Document:
     """Ports, operations by how often they occur, and bytes of constants of a model."""
     def port(value: Any) -> Document:
-        return {"name": value.name, "dtype": value.dtype, "shape": list(value.shape)}
+        dtype = graph.metadata.get(f"dtype:{value.name}", value.dtype)
+        return {"name": value.name, "dtype": dtype, "shape": list(value.shape)}
 
     constants = {id(value): value for node in graph.nodes for value in node.values() if value.constant}
     return {

@@ -49,7 +49,8 @@ def plural(count: int, noun: str) -> str:
 
 
 def _cell(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _finite(value: object) -> object:

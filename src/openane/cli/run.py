@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from openane.cli.arrays import Array, compare, gather, parse_input
+from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed
 from openane.cli.files import parse_shape
 from openane.cli.output import as_json, plural, shape_text, table
 from openane.cli.subject import Subject, open_subject
@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arithmetic", choices=("auto", "exact", "fast"),
                         help="how the simulator multiplies and accumulates (default: auto)")
     parser.add_argument("--check", action="store_true", help="compare with the model's reference in fp32")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of drawn inputs (default: 0)")
+    parser.add_argument("--seed", metavar="N", type=parse_seed, default=0, help="seed of drawn inputs (default: 0)")
     parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
@@ -44,6 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs once and reports."""
+    if options.output_dir is not None:
+        options.output_dir.mkdir(parents=True, exist_ok=True)
     subject = open_subject(options.file, dict(options.shape), options.target)
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed)
@@ -80,7 +82,6 @@ def _output(name: str, array: Array, folder: Path | None, wanted: Mapping[str, A
     """Writes one output where a folder is given, and describes it."""
     file = None
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{quote(name, safe=' @+,=')}.npy"
         np.save(file, array)
     finite = array[np.isfinite(array)]

@@ -38,6 +38,9 @@ def save_model(model: Model, path: Path) -> None:
                              "save a bundle, NAME.ane")
         save_program(model.program, path)
         return
+    if path.suffix not in (".ane", "") or (path.exists() and not _replaceable(path)):
+        raise GraphError(f"{path}: a bundle is a folder of its own called NAME.ane, and a single program a file called "
+                         "NAME.hwx or NAME.anec")
     (path / "programs").mkdir(parents=True, exist_ok=True)
     for stale in (path / "programs").glob("*.hwx"):
         stale.unlink()
@@ -49,6 +52,11 @@ def save_model(model: Model, path: Path) -> None:
         (path / WEIGHTS).parent.mkdir(exist_ok=True)
         write_atomically(path / WEIGHTS, weights)
     write_atomically(path / MANIFEST, json.dumps(_manifest(model), indent=1).encode())
+
+
+def _replaceable(path: Path) -> bool:
+    """Whether a bundle may be written over what is there: a bundle, or an empty folder."""
+    return path.is_dir() and ((path / MANIFEST).is_file() or not any(path.iterdir()))
 
 
 def load_model(path: Path) -> Model:

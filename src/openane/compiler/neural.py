@@ -134,27 +134,32 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
     One row per core can be read as it lies; for L rows per core a planar copy first writes them interleaved by L,
     which is the coefficient packing of L lanes (both seen in Apple's products of 16 and of 64 rows).
     """
-    reduction = left.shape[1]
-    rows_lie = reduction == 1 or left.strides[1] == ELEMENT
-    if not (rows_lie and left.aligned) or (left.strides[0] == 0 and left.shape[0] > 1):
+    if not legal(access(left, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
         left = compiler.copied(left)
     if not legal(access(right, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
         right = compiler.copied(right)
+    shares = list(_row_shares(left.shape[0]))
     final = target
-    if not legal(access(target, (None, 0, None, None, 1)), Role.RESULT):
+    if not all(legal(access(target.part(0, start, count), (None, 0, None, None, 1)), Role.RESULT)
+               for start, count, _ in shares):
         target = compiler.scratch(target.shape)
-    start = 0
-    while start < left.shape[0]:
-        remaining = left.shape[0] - start
-        lanes = min(LANE_CAP, left_over_lanes(remaining))
-        count = min(remaining, CORES * lanes)
+    for start, count, lanes in shares:
         compiler.emit(MatrixProduct(
             source=access(right, (None, 0, None, None, 1)),
             result=access(target.part(0, start, count), (None, 0, None, None, 1)),
             coefficients=_runtime_coefficients(compiler, left.part(0, start, count), lanes)))
-        start += count
     if target is not final:
         compiler.copy(target, final)
+
+
+def _row_shares(rows: int) -> Iterator[tuple[int, int, int]]:
+    """(start, count, lanes) of the products that together make `rows` rows, each filling its cores."""
+    start = 0
+    while start < rows:
+        lanes = min(LANE_CAP, left_over_lanes(rows - start))
+        count = min(rows - start, CORES * lanes)
+        yield start, count, lanes
+        start += count
 
 
 def _runtime_coefficients(compiler: Compiler, rows: Tensor, lanes: int) -> Coefficients:

@@ -12,7 +12,7 @@ from openane.compiler.ports import INPUT, OUTPUT
 from openane.errors import GraphError, ProgramError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.ops import get_op
-from openane.ops.rules import broken_rules
+from openane.ops.rules import broken_rules, operands_text
 from openane.passes import simplify
 from openane.program import Buffer, Layout, Program, Role, Task
 
@@ -66,7 +66,7 @@ def _check_rules(graph: Graph, limits: Limits) -> None:
     node, text = broken[0]
     more = "".join(f"\n  {other.label}: {rule}" for other, rule in broken[1:])
     raise UnsupportedError(node.label, text + (f"\nand {len(broken) - 1} more:{more}" if more else ""),
-                           found=", ".join(str(value.type) for value in node.values() if not value.constant))
+                           found=operands_text(node))
 
 
 def _program(graph: Graph, chip: Chip, compiler: Compiler) -> Program:
@@ -124,6 +124,7 @@ def _report(source: Graph, graph: Graph, compiler: Compiler, ports: Sequence[Por
             entries.append(Entry(node.label, Where.FREE, "shape and strides only"))
     if 0 in tasks:
         entries.append(Entry("result ports", Where.ENGINE, "copies to output buffers", tuple(tasks[0])))
-    entries += [Entry(f"port {port.name!r}", Where.PORT, f"{port.dtype} converted to fp16 or back")
-                for port in ports if port.converted]
+    reads = {value.name for value in source.inputs}
+    entries += [Entry(f"port {port.name!r}", Where.PORT, f"{port.dtype} rounded to fp16" if port.name in reads
+                      else f"fp16 widened to {port.dtype}") for port in ports if port.converted]
     return tuple(entries)

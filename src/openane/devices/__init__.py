@@ -30,7 +30,7 @@ def open_device(name: str | None = None) -> Device:
     place, _, query = name.partition("?")
     kind, _, target = place.partition(":")
     if kind not in KINDS:
-        raise DeviceError(f"no device is called {name!r}; there are {', '.join(KINDS)}")
+        raise DeviceError(f"no device is called {name!r}; devices are {', '.join(KINDS)}")
     try:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError:

@@ -11,6 +11,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from openane.program import Program
+from openane.program.verify import Verified
 from openane.simulator import RunReport
 
 Arrays = dict[str, np.ndarray]
@@ -118,9 +119,12 @@ class Device(Protocol):
         """Zeroed device memory of `size` bytes, as a uint8 array."""
         ...
 
-    def load(self, program: Program | CompiledModel) -> Executable:
+    def load(self, program: Program | Verified | CompiledModel) -> Executable:
         """Prepares a program, or the program of a model, to run many times. A model's inputs must have, and its
-        outputs get, the shapes and element types the model states."""
+        outputs get, the shapes and element types the model states.
+
+        What is not `Verified` yet is verified first; VerifyError lists every rule it breaks.
+        """
         ...
 
     def close(self) -> None:

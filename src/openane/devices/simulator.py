@@ -1,4 +1,4 @@
-"""The simulator as a device: `simulator`, `simulator:h13?arithmetic=exact`."""
+"""The simulator as a device: `simulator`, `simulator:h13?arithmetic=exact`, `simulator?verify=off` (no verifier)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from openane.devices.packer import logical_shape, pack, surface, unpack
 from openane.devices.protocol import Arrays, CompiledModel, DeviceInfo, Executable, Index
 from openane.errors import DeviceError
 from openane.program import Buffer, Program
+from openane.program.verify import Verified, verify
 from openane.simulator import LoadedProgram, Mode, RunReport, load
 from openane.simulator.memory import MEMORY_LIMIT
 
-OPTIONS = ("arithmetic",)
+OPTIONS = ("arithmetic", "verify")
+SWITCH = {"on": True, "off": False}
 
 
 class SimulatorExecutable:
@@ -114,9 +116,9 @@ class SimulatorExecutable:
 class SimulatorDevice:
     """Runs programs of one generation in memory."""
 
-    def __init__(self, chip: str | None = None, arithmetic: str = "auto") -> None:
-        """`chip` None takes programs of every generation."""
-        self._chip, self._arithmetic = chip, str(Mode.of(arithmetic))
+    def __init__(self, chip: str | None = None, arithmetic: str = "auto", verifies: bool = True) -> None:
+        """`chip` None takes programs of every generation; `verifies` False takes them unseen, for experiments."""
+        self._chip, self._arithmetic, self._verifies = chip, str(Mode.of(arithmetic)), verifies
         self._executables: list[SimulatorExecutable] = []
         self._open = True
 
@@ -131,7 +133,10 @@ class SimulatorDevice:
         arithmetic = options.get("arithmetic", "auto")
         if arithmetic not in list(Mode):
             raise DeviceError(f"arithmetic {arithmetic!r} is not known; there are {', '.join(Mode)}")
-        return SimulatorDevice(target or None, arithmetic)
+        switch = options.get("verify", "on")
+        if switch not in SWITCH:
+            raise DeviceError(f"verify={switch} is not known; there are {', '.join(SWITCH)}")
+        return SimulatorDevice(target or None, arithmetic, SWITCH[switch])
 
     @property
     def info(self) -> DeviceInfo:
@@ -145,19 +150,29 @@ class SimulatorDevice:
             raise DeviceError(f"the simulator allocates up to {MEMORY_LIMIT} bytes at a time, not {size}")
         return np.zeros(size, np.uint8)
 
-    def load(self, program: Program | CompiledModel) -> Executable:
+    def load(self, program: Program | Verified | CompiledModel) -> Executable:
         """See `Device.load`. DeviceError for programs of another chip; SimulationError when one cannot be run."""
         if not self._open:
             raise DeviceError("the device is closed")
-        if not isinstance(program, Program):
+        if not isinstance(program, Program | Verified):
             if not hasattr(program, "program"):
                 raise DeviceError(f"a device loads a Program or a compiled model, not {type(program).__name__}")
             return ModelExecutable(self.load(program.program), program)
-        if self._chip is not None and program.chip != self._chip:
-            raise DeviceError(f"the device simulates {self._chip}, the program is for {program.chip}")
-        executable = SimulatorExecutable(program, self._arithmetic)
+        executable = SimulatorExecutable(self._accepted(program), self._arithmetic)
         self._executables.append(executable)
         return executable
+
+    def _accepted(self, program: Program | Verified) -> Program:
+        """The program itself, for the right chip and verified now or before."""
+        known = program.program if isinstance(program, Verified) else program
+        if self._chip is not None and known.chip != self._chip:
+            raise DeviceError(f"the device simulates {self._chip}, the program is for {known.chip}")
+        if isinstance(program, Verified):
+            if not program.unchanged():
+                raise DeviceError(f"program {known.name!r} is no longer what was verified")
+        elif self._verifies:
+            verify(known)
+        return known
 
     def close(self) -> None:
         """Closes every executable."""

@@ -109,17 +109,20 @@ def write_anec(program: Program, header: int = 0x1000) -> bytes:
 
 
 def _payload(file: Reader) -> tuple[Header, Reader]:
-    """The header and the payload behind it; FormatError where the sizes disagree."""
+    """The header and the payload behind it, which zeros may follow; FormatError where the sizes disagree."""
     header = file.record(Header, 0, "the ANEC header")
     expected = round_up(header.text, CONSTANT_ALIGNMENT) + header.constants
-    if header.size != expected:
-        raise FormatError("the payload is not text and constants", offset=0, expected=hex(expected),
+    if header.size < expected:
+        raise FormatError("the payload is smaller than its text and constants", offset=0, expected=hex(expected),
                           found=hex(header.size))
-    for start in HEADERS:
-        if start + header.size == len(file):
-            return header, file.window(start, header.size, "the payload")
-    raise FormatError("the file's length fits no header size", offset=0, found=hex(len(file)),
-                      expected=" or ".join(f"0x{start + header.size:x}" for start in HEADERS))
+    start = next((start for start in HEADERS if start + header.size == len(file)), None)
+    if start is None:
+        raise FormatError("the file's length fits no header size", offset=0, found=hex(len(file)),
+                          expected=" or ".join(f"0x{start + header.size:x}" for start in HEADERS))
+    if any(file.take(start + expected, header.size - expected, "the end of the payload")):
+        raise FormatError("the payload goes on after its constants", offset=start + expected, expected="zeros",
+                          found=f"{header.size - expected} bytes")
+    return header, file.window(start, header.size, "the payload")
 
 
 def _buffers(header: Header, slots: list[Slots]) -> tuple[Buffer, ...]:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from openane.errors import FormatError, ProgramError
+from openane.errors import AneError, FormatError, ProgramError
 from openane.formats.anec import is_anec, read_anec, write_anec
 from openane.formats.hwx import MAGIC, read_hwx, write_hwx
 from openane.program import Program
@@ -34,10 +34,20 @@ def load_program(source: str | os.PathLike[str] | bytes | bytearray | memoryview
             data = Path(name).read_bytes()
         except (OSError, ValueError) as error:
             raise FormatError(f"{name!r} cannot be read: {error}") from None
-    program = read_hwx(data) if detect(data) == "hwx" else read_anec(data)
-    if name:
-        program.origin["file"] = name
+    if not name:
+        return _read(data)
+    try:
+        program = _read(data, Path(name).suffix)
+    except AneError as error:
+        raise error.within(name) from None
+    program.origin["file"] = name
     return program
+
+
+def _read(data: bytes, suffix: str = "") -> Program:
+    """By content; the suffix only chooses whose complaint is heard about a file that is neither."""
+    named_anec = suffix == ".anec" and data[:4] != MAGIC.to_bytes(4, "little")
+    return read_anec(data) if named_anec or detect(data) == "anec" else read_hwx(data)
 
 
 def save_program(program: Program, path: str | os.PathLike[str], *, layout: str = "macos26",
@@ -59,7 +69,10 @@ def save_program(program: Program, path: str | os.PathLike[str], *, layout: str 
 
 def write_atomically(target: Path, data: bytes) -> None:
     """Replaces `target` by `data`, through a temporary file beside it."""
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

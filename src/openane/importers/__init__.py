@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from openane.errors import FormatError, GraphError, UnsupportedError
+from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.importers.mil import load_mil
 from openane.importers.onnx import load_onnx
@@ -25,10 +25,11 @@ def load_graph(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
         kind = _kind(file)
     except OSError as error:
         raise FormatError(f"{file} cannot be read: {error.strerror or error}") from None
-    if kind == "onnx":
-        return load_onnx(file, shapes)
-    if kind == "mil":
-        return _with_shapes(load_mil(file), shapes or {})
+    if kind in ("onnx", "mil"):
+        try:
+            return load_onnx(file, shapes) if kind == "onnx" else _with_shapes(load_mil(file), shapes or {})
+        except AneError as error:
+            raise error.within(file) from None
     raise UnsupportedError(f"{file}", "this kind of model file is not readable", found=kind,
                            remedy=f"readable are {READABLE}; export the model to ONNX")
 

@@ -13,6 +13,7 @@ from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
+from openane.ops.pad import widened
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
 from openane.ops.window import Window, make_window, read_window
@@ -129,15 +130,19 @@ def planes(numbers: Sequence[int], fill: int = 1) -> tuple[int, int]:
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """One convolution (more when the weights exceed one operation); dilation becomes zeros in the kernel."""
+    """One convolution (more when the weights exceed one operation); dilation becomes zeros in the kernel, and padding
+    that whole windows lie in becomes zeros in the source."""
     window, arguments = conv_window(node.operands), Arguments("conv", PARAMETERS, node.operands)
+    source, pads = lowering.read(node["x"]), [before for before, _ in window.padding]
+    if not all(axis.real for axis in window.axes):
+        source, pads = widened(lowering, source, ((0, 0), (0, 0), *window.padding)), [0] * len(pads)
     weight = dilated(node["weight"].array(), window.dilations)
     bias = arguments.constant("bias")
     value, post, table = lowering.followers(node)
     lowering.convolution(
-        as_planes(lowering.result(value)), as_planes(lowering.read(node["x"])),
+        as_planes(lowering.result(value)), as_planes(source),
         weight if weight.ndim == 4 else weight[:, :, None, :], bias if isinstance(bias, np.ndarray) else None,
-        stride=planes(window.steps), padding=planes([before for before, _ in window.padding], 0),
+        stride=planes(window.steps), padding=planes(pads, 0),
         groups=arguments.integer("groups", 1), post=post, table=table)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.lowering import Lowering
-from openane.ops.matrix import lower_columns, lower_rows, lower_runtime
+from openane.ops.matrix import lower_batches, lower_columns, lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
@@ -63,7 +63,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     elif x.constant and x.type.rank == 2 and y.type.rank > 1 and not right:
         lower_columns(node, lowering, x.array().T if left else x.array(), y)
     else:
-        lower_runtime(node, lowering, x, y, left, right)
+        lower_batches(node, lowering, x, y, left, right)
 
 
 OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

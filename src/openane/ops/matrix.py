@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
+from typing import overload
 
 import numpy as np
 
 from openane.graph import Node, Value
 from openane.ops.lowering import Lowering, Tensor
+
+Matrices = Tensor | np.ndarray
+"""Matrices [..., rows, columns]: computed by the program, or constant."""
 
 
 def lower_rows(node: Node, lowering: Lowering, x: Value, weights: np.ndarray, bias: np.ndarray | None) -> None:
@@ -40,33 +45,64 @@ def lower_columns(node: Node, lowering: Lowering, weights: np.ndarray, y: Value)
     target.settle(lowering)
 
 
-def lower_runtime(node: Node, lowering: Lowering, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> None:
-    """result = x @ y with both known only at run time, batch by batch; rank-1 operands are a row or a column."""
-    left, right = lowering.read(x), lowering.read(y)
-    left = left.expand((1, *left.shape)) if left.rank == 1 else left
-    right = _column(right) if right.rank == 1 else right
-    left, right = (_swapped(t) if flag else t for t, flag in ((left, transpose_x), (right, transpose_y)))
+def lower_batches(node: Node, lowering: Lowering, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> None:
+    """result = x @ y, batch by batch; a rank-1 operand is a row (x) or a column (y). A constant operand's matrices
+    become coefficients."""
+    left = _matrices(lowering, x, (1, *x.shape), transpose_x)
+    right = _matrices(lowering, y, (*y.shape, 1), transpose_y)
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    left, right = (t.expand((*batch, *t.shape[-2:])) for t in (left, right))
     target = _matrix(lowering, lowering.result(node.output), (*batch, left.shape[-2], right.shape[-1]))
     for index in np.ndindex(*batch):
-        lowering.runtime_product(*(_at(t, index) for t in (target.tensor, left, right)))
+        place = _at(target.tensor, index)
+        a, b = (_at(_expanded(operand, batch), index) for operand in (left, right))
+        if isinstance(b, np.ndarray):
+            lowering.product(place, lowering.constant(a) if isinstance(a, np.ndarray) else a, b, None)
+        elif isinstance(a, np.ndarray):
+            lowering.convolution(_pixels(place), _pixels(b), a[:, :, None, None], None)
+        else:
+            lowering.runtime_product(place, a, b)
     target.settle(lowering)
 
 
-def _column(tensor: Tensor) -> Tensor:
-    return Tensor(tensor.slot, tensor.offset, (*tensor.shape, 1), (*tensor.strides, 0), tensor.space)
+def _matrices(lowering: Lowering, value: Value, promoted: tuple[int, ...], transposed: bool) -> Matrices:
+    """An operand as [..., rows, columns]; `promoted` is the shape of one of rank 1."""
+    operand: Matrices = value.array() if value.constant else lowering.read(value)
+    if value.type.rank == 1:
+        operand = _reshaped(operand, promoted)
+    if not transposed:
+        return operand
+    rank = len(operand.shape)
+    return operand.transpose((*range(rank - 2), rank - 1, rank - 2))
 
 
-def _swapped(tensor: Tensor) -> Tensor:
-    return tensor.transpose((*range(tensor.rank - 2), tensor.rank - 1, tensor.rank - 2))
+def _reshaped(vector: Matrices, shape: tuple[int, ...]) -> Matrices:
+    if isinstance(vector, np.ndarray):
+        return vector.reshape(shape)
+    return replace(vector, shape=shape, strides=tuple(0 if extent == 1 else vector.strides[0] for extent in shape))
 
 
-def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:
+def _expanded(operand: Matrices, batch: tuple[int, ...]) -> Matrices:
+    shape = (*batch, *operand.shape[-2:])
+    return np.broadcast_to(operand, shape) if isinstance(operand, np.ndarray) else operand.expand(shape)
+
+
+@overload
+def _at(operand: Tensor, index: tuple[int, ...]) -> Tensor: ...
+@overload
+def _at(operand: Matrices, index: tuple[int, ...]) -> Matrices: ...
+def _at(operand: Matrices, index: tuple[int, ...]) -> Matrices:
     """The matrix at a batch index."""
+    if isinstance(operand, np.ndarray):
+        return np.ascontiguousarray(operand[index])
     for axis, position in enumerate(index):
-        tensor = tensor.part(axis, position, 1)
-    return Tensor(tensor.slot, tensor.offset, tensor.shape[-2:], tensor.strides[-2:], tensor.space)
+        operand = operand.part(axis, position, 1)
+    return replace(operand, shape=operand.shape[-2:], strides=operand.strides[-2:])
+
+
+def _pixels(matrix: Tensor) -> Tensor:
+    """[rows, columns] as an image [1, rows, 1, columns]."""
+    return replace(matrix, shape=(1, matrix.shape[0], 1, matrix.shape[1]), strides=(0, matrix.strides[0], 0,
+                                                                                    matrix.strides[1]))
 
 
 def as_image(tensor: Tensor, rows: int, reduction: int) -> Tensor | None:

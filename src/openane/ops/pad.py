@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType
-from openane.ops.lowering import Lowering
+from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
@@ -65,25 +65,31 @@ def pads_with_zeros(node: Node, limits: Limits) -> bool:
     return (mode is None or mode.data == "constant") and (value is None or not value.array().any())
 
 
-
-def _lower(node: Node, lowering: Lowering) -> None:
-    """Zeros are joined on, one axis after the other."""
-    source, final = lowering.read(node["x"]), lowering.result(node.output)
-    pending = [(axis, pair) for axis, pair in enumerate(padding(node.operands)) if any(pair)]
-    if not pending:
+def widened(lowering: Lowering, source: Tensor, pairs: Sequence[tuple[int, int]],
+            final: Tensor | None = None) -> Tensor:
+    """`source` with zeros joined on, (before, after) for each dimension, one axis after the other; in `final` where one
+    is given, else in scratch."""
+    pending = [(axis, pair) for axis, pair in enumerate(pairs) if any(pair)]
+    if not pending and final is not None:
         lowering.copy(source, final)
     for axis, (before, after) in pending:
-        extent = source.shape[axis]
-        shapes = {side: (*source.shape[:axis], count, *source.shape[axis + 1:])
-                  for side, count in (("before", before), ("after", after), ("whole", before + extent + after))}
+        def shape(count: int, axis: int = axis, like: Tensor = source) -> tuple[int, ...]:
+            return (*like.shape[:axis], count, *like.shape[axis + 1:])
+
         parts = [source]
         if before:
-            parts.insert(0, lowering.constant(np.zeros(shapes["before"], np.float16)))
+            parts.insert(0, lowering.constant(np.zeros(shape(before), np.float16)))
         if after:
-            parts.append(lowering.constant(np.zeros(shapes["after"], np.float16)))
-        target = final if axis == pending[-1][0] else lowering.scratch(shapes["whole"])
+            parts.append(lowering.constant(np.zeros(shape(after), np.float16)))
+        whole = shape(before + source.shape[axis] + after)
+        target = final if final is not None and axis == pending[-1][0] else lowering.scratch(whole)
         lowering.join(target, parts, axis)
         source = target
+    return source
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    widened(lowering, lowering.read(node["x"]), padding(node.operands), lowering.result(node.output))
 
 
 OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=(*ENGINE, pads_with_zeros), lower=_lower),)

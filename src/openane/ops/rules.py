@@ -29,7 +29,7 @@ def broken_rules(op: Op, node: Node, limits: Limits) -> tuple[str, ...]:
 def require_legal(op: Op, node: Node, limits: Limits) -> None:
     """UnsupportedError with the first broken rule and the operands found."""
     for text in broken_rules(op, node, limits):
-        raise UnsupportedError(node.label, f"{text} Found {', '.join(_operands(node))}")
+        raise UnsupportedError(node.label, text, found=operands_text(node))
 
 
 def engine_rank(node: Node, limits: Limits) -> bool:
@@ -55,6 +55,11 @@ def tensors(node: Node) -> Iterator[Value]:
 
 ENGINE = (engine_floats, engine_rank, engine_extents)
 """What every operation the engine computes must obey."""
+
+
+def operands_text(node: Node) -> str:
+    """A node's operands for messages: types, and the values of short constants."""
+    return ", ".join(_operands(node))
 
 
 def _operands(node: Node) -> Iterator[str]:

@@ -31,6 +31,11 @@ class Axis:
         return (self.kernel - 1) * self.dilation + 1
 
     @property
+    def real(self) -> bool:
+        """Whether every window holds an element that is not padding."""
+        return self.before < self.reach and (self.result - 1) * self.stride < self.before + self.extent
+
+    @property
     def overhang(self) -> int:
         """Elements the last window reads past the padded extent."""
         return max(0, (self.result - 1) * self.stride + self.reach - self.before - self.extent - self.after)
@@ -145,8 +150,7 @@ def make_window(op: str, extents: Sequence[int], kernel: Sequence[int], *, pad_t
 def require_elements(op: str, window: Window) -> None:
     """GraphError when a window lies wholly in padding: an average or maximum of nothing."""
     for i, axis in enumerate(window.axes):
-        last = (axis.result - 1) * axis.stride
-        if axis.before >= axis.reach or last >= axis.before + axis.extent:
+        if not axis.real:
             raise refusal(op, "pad", f"leaves a window of spatial axis {i} without an element of x; pad less than the "
                           "kernel", f"kernel {axis.reach}, padding {axis.before} and {axis.after}, {axis.extent} "
                           f"elements, {axis.result} windows {axis.stride} apart")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openane.engine.table import KNOTS, Kind, Symmetry, Table
-from openane.simulator.arithmetic.half import Doubles, Floats
+from openane.simulator.arithmetic.half import BLOCK, Doubles, Floats
 
 LAST = KNOTS - 1
 CENTRES = {Kind.FROM_START: 0.0, Kind.CENTRED: LAST / 2, Kind.TO_END: float(LAST)}
@@ -19,29 +19,32 @@ CENTRES = {Kind.FROM_START: 0.0, Kind.CENTRED: LAST / 2, Kind.TO_END: float(LAST
 
 def evaluate(table: Table, x: np.ndarray) -> Floats:
     """The table's value for every x (float32 or float64, no NaN), as float32 of the same shape."""
-    values = np.asarray(x, np.float64)
+    values = np.ascontiguousarray(x).reshape(-1)
+    result = np.empty(values.shape, np.float32)
+    with np.errstate(all="ignore"):
+        for start in range(0, values.size, BLOCK):
+            result[start:start + BLOCK] = _block(table, values[start:start + BLOCK].astype(np.float64))
+    return result.reshape(x.shape)
+
+
+def _block(table: Table, values: Doubles) -> Doubles:
     odd = table.symmetry is Symmetry.ODD
     folded = np.abs(values) if odd else values
-    with np.errstate(all="ignore"):
-        inside = _inside(table, folded)
-    low, high = folded <= table.low_clip, folded >= table.high_clip
-    result = np.where(low, table.low_value, np.where(high, table.high_value, inside))
+    result = _inside(table, folded)
+    np.copyto(result, table.high_value, where=folded >= table.high_clip)
+    np.copyto(result, table.low_value, where=folded <= table.low_clip)
     if odd:
-        result = np.where(values < 0, -result, result)
-    return result.astype(np.float32)
+        np.negative(result, out=result, where=values < 0)
+    return result
 
 
 def _inside(table: Table, x: Doubles) -> Doubles:
     """The value between the clips; meaningless (perhaps NaN) outside."""
     kind = table.kind
+    if kind in CENTRES:
+        return _with_slopes(table, x, _scaled(x, table.exponent) + CENTRES[kind])
     finite: Doubles = np.where(np.isfinite(x), x, 1.0)
     whole: Doubles = np.trunc(finite)
-    if kind in CENTRES:
-        position = _scaled(finite, table.exponent) + CENTRES[kind]
-        below, above = position < 0, position >= LAST
-        slope, intercept = table.low_slope, table.low_intercept
-        upper = np.where(above, table.high_slope * x + table.high_intercept, _interpolate(table, position))
-        return np.where(below, slope * x + intercept, upper)
     if kind is Kind.FRACTION:
         return finite - whole
     if kind is Kind.INTEGER:
@@ -50,6 +53,16 @@ def _inside(table: Table, x: Doubles) -> Doubles:
         whole = np.floor(finite)
         return _scaled(_interpolate(table, _scaled(finite - whole, table.exponent)), _exponents(whole))
     return _by_exponent(table, np.where(finite > 0, finite, 1.0))
+
+
+def _with_slopes(table: Table, x: Doubles, position: Doubles) -> Doubles:
+    """Interpolation where a position lies among the knots, one of two lines elsewhere."""
+    result = table.high_slope * x + table.high_intercept
+    np.copyto(result, table.low_slope * x + table.low_intercept, where=position < 0)
+    among = np.flatnonzero((position >= 0) & (position < LAST))
+    if among.size:
+        result[among] = _interpolate(table, position[among])
+    return result
 
 
 def _by_exponent(table: Table, x: Doubles) -> Doubles:
@@ -74,6 +87,8 @@ def _interpolate(table: Table, position: Doubles) -> Doubles:
 
 def _scaled(values: Doubles, exponents: int | NDArray[np.integer]) -> Doubles:
     """values * 2^exponents."""
+    if isinstance(exponents, int) and abs(exponents) < 1000:  # a factor that is exact
+        return values * 2.0 ** exponents
     scaled: Doubles = np.ldexp(values, exponents)
     return scaled
 

@@ -116,6 +116,8 @@ def _geometry(operation: Convolution | MatrixProduct, source: tuple[int, ...], r
     if isinstance(operation, MatrixProduct):
         return Geometry(1, result[1], source[1])
     taps = int(np.prod(operation.kernel))
+    if min(operation.kernel) < 1:
+        raise SimulationError(f"{what}: a kernel has at least one tap, not {operation.kernel}")
     groups = 1 if operation.shared else result[0]
     if not operation.unicast:
         return Geometry(groups, result[1], source[1] * taps)

@@ -200,6 +200,9 @@ class Pooler:
         if source.array.shape[:3] != result.array.shape[:3]:
             raise SimulationError(f"{what}: pooling keeps N, C and D, but the source has {source.array.shape[:3]} and "
                                   f"the result {result.array.shape[:3]}")
+        if min(*operation.kernel, *operation.stride) < 1 or min(operation.padding) < 0:
+            raise SimulationError(f"{what}: kernel {operation.kernel} and stride {operation.stride} must be at least "
+                                  f"1, padding {operation.padding} at least 0")
         self._enter = operand_function(operation)
         height, width = (self._extent(axis) for axis in (0, 1))
         self._padded = (height, width)

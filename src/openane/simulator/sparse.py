@@ -17,6 +17,8 @@ from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Floats, decoded
 
 MASK_LANES = 8
+_STEPS = bytes(1 + 2 * mask.bit_count() for mask in range(2 ** MASK_LANES))
+"""Bytes from a mask to the next one, by the mask."""
 
 
 @dataclass(slots=True)
@@ -88,12 +90,11 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool,
 
 def _unskipped(body: bytes, inputs: int, masks: int, what: str) -> np.ndarray:
     """Halfwords [inputs, 8 * masks] of a body."""
+    steps, length = body.translate(_STEPS), len(body)
     positions, at = [], 0
-    for _ in range(inputs * masks):
-        if at >= len(body):
-            break
+    while at < length:
         positions.append(at)
-        at += 1 + 2 * body[at].bit_count()
+        at += steps[at]
     if at != len(body) or len(positions) != inputs * masks:
         raise SimulationError(f"{what}: a zero-skipping body of {len(body)} bytes does not hold {inputs * masks} masks "
                               f"and what they announce")

@@ -26,6 +26,7 @@ from openane.engine import (
     Space,
     sources,
 )
+from openane.errors import SimulationError
 from openane.program import CONSTANT_SLOT, TEXT_SLOT, Program, Role
 from openane.simulator.executable import LoadedProgram, load
 from openane.simulator.trace import Touch, positions, reads, writes
@@ -33,6 +34,8 @@ from openane.simulator.trace import Touch, positions, reads, writes
 GUARD = 1 << 12
 GUARD_BYTE = 0xA5
 PATTERNS = (0x3C, 0x45)
+MEMORY = 1 << 27
+"""Bytes of all buffers that are followed."""
 WORK = 1 << 25
 """Products a program may need to be run as well as traced."""
 
@@ -75,6 +78,9 @@ class _Tracer:
     def __init__(self, program: Program, chip: Chip) -> None:
         self._chip, self._program = chip, program
         self._roles: dict[int, Role | None] = {b.slot: b.role for b in program.buffers} | {CONSTANT_SLOT: None}
+        total = sum(abs(buffer.size) for buffer in program.buffers) + len(program.constants)
+        if total > MEMORY or any(buffer.size < 0 for buffer in program.buffers):
+            raise SimulationError(f"strict execution follows programs of up to {MEMORY} bytes, not {total}")
         self.maps: dict[int | None, _Map] = {CONSTANT_SLOT: _Map("constants", len(program.constants), True)}
         for buffer in program.buffers:
             self.maps[buffer.slot] = _Map(buffer.name, buffer.size, buffer.role in (Role.INPUT, Role.STATE))
@@ -99,7 +105,10 @@ class _Tracer:
                 layout = buffer.layout
                 where = positions(Access(shape=layout.shape, strides=layout.strides, dtype=layout.dtype,
                                          interleave=layout.interleave))
-                if not self.maps[buffer.slot].holds[where].all():
+                memory = self.maps[buffer.slot]
+                if where.min() < 0 or where.max() >= memory.size:
+                    self._fault(None, "outside", f"the layout of {buffer.name} does not fit its {memory.size} bytes")
+                elif not memory.holds[where].all():
                     self._fault(None, "incomplete", f"output {buffer.name} is not written everywhere")
 
     def _read(self, index: int, touch: Touch) -> None:

@@ -28,7 +28,7 @@ from openane.engine.coefficients import TABLE_BYTES
 from openane.errors import SimulationError
 from openane.simulator.coefficients import HALFWORD, Geometry, placement
 
-LARGEST = 1 << 21
+LARGEST = 1 << 20
 """Elements of one operand that are followed one by one."""
 
 
@@ -65,6 +65,8 @@ def coefficient_reads(operation: NeuralOperation, coefficients: Coefficients) ->
         for parts in cores.values():
             parts.append(np.arange(TABLE_BYTES))
     if coefficients.packing is not Packing.DENSE:
+        if sum(stream.size for stream in coefficients.streams) > LARGEST:
+            raise SimulationError(f"more coefficients than the {LARGEST} bytes that are followed one by one")
         for stream in coefficients.streams:
             cores[stream.core].append(np.arange(stream.size))
     elif coefficients.weights or coefficients.bias:

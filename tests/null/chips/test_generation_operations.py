@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.records import record_words
 
 from openane.chips import KNOWN, get_chip
 from openane.chips.chip import TaskFields
@@ -131,20 +132,11 @@ def test_records_of_apples_compiler_mean_what_h13s_do(corpus: Path, name: str) -
             decoded += 1
             assert sources(operation), case
             if len(earlier) == len(tasks):
-                reference = h13.operation(_h13_words(earlier[index]))
+                reference = h13.operation(record_words(earlier[index]))
                 same += _same(operation, reference)
                 assert _same(operation, reference), (case, index, operation, reference)
     assert decoded or name == "h18"
     print(f"{name}: {total} tasks, {decoded} operations, {same} equal to h13's")
-
-
-def _h13_words(task: dict[str, Any]) -> list[int]:
-    words = [int(w, 16) for w in task["header"]] + ([int(task["ext"], 16)] if task.get("ext") else [])
-    registers = {int(a, 16): int(w, 16) for a, w in task["regs"].items()}
-    for base, count in task["records"]:
-        address = int(base, 16)
-        words += [(count - 1) << 26 | address, *(registers.get(address + 4 * i, 0) for i in range(count))]
-    return words
 
 
 def test_elementwise_is_what_a_planar_task_decodes_to() -> None:

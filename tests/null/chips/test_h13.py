@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.records import record_words
 
 from openane.chips import get_chip
 from openane.engine import (
@@ -35,18 +36,6 @@ from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank, check_bank
 
 CHIP = get_chip("h13")
-
-
-def record_words(task):
-    """The words of a task in a record: header, then each run of register writes."""
-    words = [int(word, 16) for word in task["header"]]
-    if task.get("ext") is not None:
-        words.append(int(task["ext"], 16))
-    registers = {int(address, 16): int(word, 16) for address, word in task["regs"].items()}
-    for base, count in task["records"]:
-        words.append((count - 1) << 26 | int(base, 16))
-        words += [registers.get(int(base, 16) + 4 * i, 0) for i in range(count)]
-    return words
 
 
 def anec_tasks(data):

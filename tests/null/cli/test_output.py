@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.cli.arrays import Port, compare, gather, parse_input, read_array
+from openane.cli.arrays import Port, compare, gather, parse_input, parse_seed, read_array
 from openane.cli.files import parse_shape
 from openane.cli.output import as_json, byte_text, plural, shape_text, table
 from openane.errors import FormatError, UnsupportedError
@@ -46,16 +47,27 @@ def test_counts_and_sizes_read_well() -> None:
 
 def test_shape_arguments() -> None:
     assert parse_shape("x=1x3x224x224") == ("x", (1, 3, 224, 224))
-    for bad in ("1x3", "x=", "x=1x", "x=0x3", "=1", "x=-1"):
-        with pytest.raises(ValueError, match=r".*"):
+    for bad in ("1x3", "x=", "x=1x", "x=0x3", "=1", "x=-1", "x=1.5"):
+        with pytest.raises(ArgumentTypeError, match="1x3x224x224, found"):
             parse_shape(bad)
 
 
 def test_input_arguments() -> None:
     assert parse_input("x=a=b.npy") == ("x", Path("a=b.npy"))
     for bad in ("x", "x=", "=a.npy"):
-        with pytest.raises(ValueError, match=r".*"):
+        with pytest.raises(ArgumentTypeError, match=r"NAME=FILE\.npy, found"):
             parse_input(bad)
+
+
+def test_seed_arguments() -> None:
+    assert parse_seed("7") == 7
+    for bad in ("-1", "x", "1.5", ""):
+        with pytest.raises(ArgumentTypeError, match="0 or more, found"):
+            parse_seed(bad)
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert table([("a\nb\x1b", 1)]) == [r"a\nb\x1b  1"]
 
 
 def test_drawn_inputs_depend_on_the_seed_alone(tmp_path: Path) -> None:

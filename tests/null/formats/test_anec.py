@@ -73,7 +73,7 @@ def test_apples_programs_are_written_as_the_converter_writes_them(corpus: Path) 
 
 
 @pytest.mark.parametrize(("offset", "value", "message"), [
-    (0x00, 1, "not text and constants"), (0x08, 0, "first task"), (0x08, 0x276, "first task"),
+    (0x00, 1, "smaller than its text"), (0x08, 0, "first task"), (0x08, 0x276, "first task"),
     (0x08, 0x800, "first task"), (0x0C, 1, "goes on"), (0x0C, 7, "ends early"),
     (0x28 + 4 * 3, 0, "slot 3, which has no memory"), (0x28 + 4 * 4, 0xFFFFFFFF, "address space"),
     (0xA8 + 48 * 4, 10**6, "does not fit"), (0xA8 + 48 * 4 + 8, 0, "positive")])
@@ -82,6 +82,14 @@ def test_broken_headers_are_named(small: Program, offset: int, value: int, messa
     data[offset:offset + 4] = value.to_bytes(4, "little")
     with pytest.raises(FormatError, match=message):
         read_anec(bytes(data))
+
+
+def test_a_payload_may_be_padded_with_zeros(small: Program) -> None:
+    data = bytearray(write_anec(small))
+    data[0:8] = (int.from_bytes(data[0:8], "little") + 0x600).to_bytes(8, "little")
+    assert read_anec(bytes(data) + bytes(0x600)) == read_anec(write_anec(small))
+    with pytest.raises(FormatError, match="goes on after its constants"):
+        read_anec(bytes(data) + bytes(0x5FF) + b"x")
 
 
 def test_the_length_must_fit_a_header(small: Program) -> None:

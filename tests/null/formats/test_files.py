@@ -33,6 +33,22 @@ def test_files_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
         load_program(tmp_path)
 
 
+def test_damaged_files_are_named_and_judged_by_their_own_reader(small: Program, tmp_path: Path) -> None:
+    for name, data, reason in (("a.hwx", write_hwx(small)[:5000], "reaches outside"),
+                               ("b.anec", write_anec(small)[:-1], "fits no header size"),
+                               ("c.bin", b"nothing", "not a compiled program")):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(FormatError, match=f"^{tmp_path / name}: .*{reason}") as caught:
+            load_program(tmp_path / name)
+        assert caught.value.expected is not None
+
+
+def test_a_target_that_cannot_be_written_is_named(small: Program, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file") as caught:
+        save_program(small, tmp_path / "nowhere" / "a.hwx")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "a.hwx")
+
+
 def test_saving(small: Program, tmp_path: Path) -> None:
     assert load_program(save_program(small, tmp_path / "a.hwx")) == small
     assert save_program(small, tmp_path / "b.anec", header=0x800).read_bytes() == write_anec(small, 0x800)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.records import record_tasks
 
 from openane.chips import get_chip
 from openane.errors import FormatError, ProgramError
@@ -84,14 +85,7 @@ def test_apples_programs_survive_both_layouts(corpus: Path) -> None:
 
 def _recorded(record: dict[str, object]) -> tuple[Program, dict[int, int]]:
     """The program of a record of Apple's compiler, and the addresses recorded for its slots."""
-    offset, tasks = 0, []
-    for task in record["tasks"]:  # type: ignore[attr-defined]
-        words = [int(w, 16) for w in task["header"]] + ([int(task["ext"], 16)] if task.get("ext") else [])
-        values = {int(a, 16): int(w, 16) for a, w in task["regs"].items()}
-        for address, count in ((int(str(a), 0), c) for a, c in task["records"]):
-            words += [(count - 1) << 26 | address, *(values.get(address + 4 * i, 0) for i in range(count))]
-        tasks.append(Task(tuple(words), offset))
-        offset = words[7]
+    tasks = tuple(record_tasks(record))
     header: dict[str, list[str]] = record["program"]  # type: ignore[assignment]
     used = [get_chip("h13").slots(t.words) for t in tasks]
     places = {4 + i: int(a, 16) for i, a in enumerate(header["resource_addresses"]) if int(a, 16)}
@@ -108,7 +102,7 @@ def _recorded(record: dict[str, object]) -> tuple[Program, dict[int, int]]:
         places[3] = 0x30000000
     places |= {0: int(str(header["text_address"]), 16), 1: int(str(header["constant_address"]), 16)}
     size = record["constant"]["size"]  # type: ignore[index]
-    return Program("h13", tuple(tasks), b"\1" * size, tuple(buffers)), places
+    return Program("h13", tasks, b"\1" * size, tuple(buffers)), places
 
 
 def test_addresses_are_those_apples_current_compiler_records(corpus: Path) -> None:

@@ -180,3 +180,20 @@ def test_every_operator_is_tested():
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_onnx_*.py")]
     missing = [op for op in OPERATORS if not any(f'"{op}"' in text for text in texts)]
     assert not missing
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("attributes", [
+    {"pads": [1, 0, 0, 2]}, {"pads": [0, 1, 2, 1], "strides": [2, 3]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+    {"strides": [2, 2]}, {"kernel_shape": [1, 1], "strides": [2, 3]}, {"kernel_shape": [2, 1], "strides": [3, 2]},
+])
+def test_pooling_with_ceil_mode(op, attributes, one):
+    one(op, (1, 2, 7, 9), opset=22, **{"kernel_shape": [3, 3], "ceil_mode": 1, **attributes})
+    one(op, (1, 2, 8, 8), opset=22, **{"kernel_shape": [3, 3], "ceil_mode": 1, **attributes})
+
+
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 2]}, {"kernel_shape": [2, 1], "strides": [3, 2]},
+                                        {"pads": [1, 1, 1, 1], "strides": [2, 2]}])
+def test_average_with_ceil_mode_that_counts_padding(attributes, one):
+    one("AveragePool", (1, 2, 7, 8), opset=22,
+        **{"kernel_shape": [3, 3], "ceil_mode": 1, "count_include_pad": 1, **attributes})

@@ -119,11 +119,13 @@ def test_info_describes_models_and_bundles(compiled: dict[str, Path], capsys: Ca
     document = json.loads(capsys.readouterr().out)
     assert document["kind"] == "model"
     assert document["operations"]["conv"] == 2
-    assert [port["shape"] for port in document["inputs"]] == [[1, 1, 8, 8]]
+    assert [(port["dtype"], port["shape"]) for port in document["inputs"]] == [("fp32", [1, 1, 8, 8])]
     assert main(["info", str(compiled["ane"])]) == 0
     assert "2 Reduction" in capsys.readouterr().out
     assert main(["dis", str(MODEL)]) == FAILED
-    assert "hint: compile it first" in capsys.readouterr().err
+    assert "compiled first: ane compile" in capsys.readouterr().err
+    assert main(["compile", str(compiled["hwx"]), "-o", "again.hwx"]) == FAILED
+    assert "compiled already" in capsys.readouterr().err
     for name in ("ane", "hwx"):
         assert main(["dis", str(compiled[name])]) == 0
     assert capsys.readouterr().out.count("program main") == 2

@@ -18,10 +18,13 @@ ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "walkthrough.md").read_text()
 
 
-def steps() -> list[tuple[str, list[str]]]:
-    """Every command of the page and the lines that follow it."""
+README = (ROOT / "README.md").read_text()
+
+
+def steps(page: str = PAGE, fence: str = "console") -> list[tuple[str, list[str]]]:
+    """Every command of a page and the lines that follow it."""
     found: list[tuple[str, list[str]]] = []
-    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+    for block in re.findall(rf"```{fence}\n(.*?)```", page, re.DOTALL):
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line[2:], []))
@@ -62,3 +65,18 @@ def test_the_page_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "post activation relu -> none  (NE.MACCfg.NonlinearMode)" in text
     assert "36 bytes changed" in text or "bytes changed" in text
     assert "task 0: coefficients of core 1: " in text
+
+
+def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples" / "digits", tmp_path / "examples" / "digits")
+    monkeypatch.chdir(tmp_path)
+    tour = README.partition("## One minute")[2].partition("## Status")[0]
+    times = re.compile(r"\d+\.\d+ ms")
+    found = steps(re.sub(r"```python.*?```", "", tour, flags=re.DOTALL), fence="")
+    assert len(found) == 4
+    for command, lines in found:
+        text = times.sub("0.0 ms", printed(command))
+        shown = pattern([times.sub("0.0 ms", line) for line in lines])
+        assert re.fullmatch(shown, text, re.DOTALL), f"{command}\nprints\n{text}"
+    [code] = re.findall(r"```python\n(.*?)```", tour, re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from support.records import record_words
 
 from openane.chips import get_chip
 from openane.compiler import compile
@@ -20,19 +21,6 @@ from openane.importers import load_graph
 CHIP = get_chip("h13")
 KNOWN = Path(__file__).with_name("known_differences.txt")
 """Records for which we emit something else, one per line; a line whose record agrees must go."""
-
-
-def words(task):
-    """A recorded task as the words of its descriptor."""
-    number = lambda value: int(value, 0) if isinstance(value, str) else value  # noqa: E731
-    registers = {number(address): number(word) for address, word in task["regs"].items()}
-    stream = [number(word) for word in task["header"]]
-    if stream[9] & 3 == 3:
-        stream.append(number(task["ext"]))
-    for address, count in task["records"]:
-        first = number(address)
-        stream += [(count - 1) << 26 | first, *(registers.get(first + 4 * i, 0) for i in range(count))]
-    return tuple(stream)
 
 
 def outline(operation):
@@ -54,7 +42,7 @@ def differs(record, folder):
         ours = [CHIP.operation(task.words) for task in compile(load_graph(folder / "model.mil")).program.tasks]
     except AneError as error:
         return f"refused: {error}"
-    apples = [CHIP.operation(words(task)) for task in record["tasks"]]
+    apples = [CHIP.operation(record_words(task)) for task in record["tasks"]]
     if len(ours) != len(apples):
         return f"{len(ours)} tasks, not {len(apples)}"
     for number, (our, apple) in enumerate(zip(ours, apples, strict=True)):

@@ -124,6 +124,29 @@ def test_too_many_ports():
         compile(builder.finish({"y": builder.single("concat", values=values, axis=0)}))
 
 
+def test_bundles_are_folders_of_their_own(single, tmp_path):
+    model = compile(single("relu", (2, 3)))
+    model.save(tmp_path / "m.ane")
+    model.save(tmp_path / "m.ane")
+    (tmp_path / "file.ane").write_text("mine")
+    for place in (tmp_path, tmp_path / "file.ane", tmp_path / "model.onnx", tmp_path / "model.HWX"):
+        with pytest.raises(GraphError, match=r"NAME\.ane"):
+            model.save(place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.ane", "m.ane"]
+
+
+def test_refusals_say_what_is_known():
+    assert str(UnsupportedError("op", "rule")) == "op: rule"
+    assert str(UnsupportedError("op", "rule", found=3)) == "op: rule (found 3)"
+    full = UnsupportedError("op", "rule", limit=2, found=3, remedy="less")
+    assert str(full) == "op: rule (limit 2, found 3)\nhint: less"
+    builder = GraphBuilder()
+    weight = np.ones((4, 3, 4, 4), np.float16)
+    conv = builder.single("conv", x=builder.input("x", "fp16", (1, 3, 64, 64)), weight=weight, strides=[4, 4])
+    with pytest.raises(UnsupportedError, match=r"at most 3 .*strides=.*\[4, 4\]"):
+        compile(builder.finish({"y": conv}))
+
+
 @pytest.mark.parametrize("damage", ["missing", "text", "version", "ports", "program"])
 def test_damaged_bundles_are_format_errors(single, tmp_path, damage):
     path = tmp_path / "m.ane"

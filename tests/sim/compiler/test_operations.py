@@ -5,6 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from openane.chips import get_chip
+from openane.engine import Convolution, MatrixProduct
 from openane.ops import all_ops
 from openane.ops.build import GraphBuilder
 
@@ -195,3 +197,40 @@ def test_batch_norm_alone(compare, single):
 
 def test_every_operation_has_a_lowering():
     assert [op.name for op in all_ops().values() if op.lower is None] == []
+
+
+@pytest.mark.parametrize(("x", "y", "transpose_x"), [
+    ((1, 2, 17, 33), (33,), False), ((40,), (40, 5), False), ((17, 1), (1, 33), False), ((1, 7), (1, 48), True),
+    ((1, 65), (1, 1), True), ((5, 3), (5, 40), True),
+])
+def test_products_of_rows_and_columns_that_lie_in_one_line(compare, x, y, transpose_x):
+    builder = GraphBuilder()
+    left, right = builder.input("x", "fp16", x), builder.input("y", "fp16", y)
+    compare(builder.finish({"z": builder.single("matmul", x=left, y=right, transpose_x=transpose_x)}), absolute=1e-2)
+
+
+@pytest.mark.parametrize(("x", "y", "constant"), [
+    ((3, 4, 20), (3, 20, 7), "x"), ((3, 4, 20), (20, 7), "x"), ((20,), (2, 20, 7), "x"), ((2, 4, 20), (20,), "x"),
+    ((3, 4, 20), (3, 20, 7), "y"), ((4, 20), (2, 20, 7), "y"), ((20,), (2, 20, 7), "y"), ((2, 4, 20), (20,), "y"),
+])
+def test_batches_of_constant_matrices_are_coefficients(compare, x, y, constant):
+    rng = np.random.default_rng(3)
+    builder = GraphBuilder()
+    left, right = (builder.constant(rng.standard_normal(shape).astype(np.float16)) if name == constant
+                   else builder.input(name, "fp16", shape) for name, shape in (("x", x), ("y", y)))
+    model = compare(builder.finish({"z": builder.single("matmul", x=left, y=right)}), absolute=2e-2)
+    operations = [get_chip("h13").operation(task.words) for task in model.program.tasks]
+    assert not any(isinstance(operation, MatrixProduct) for operation in operations)
+
+
+@pytest.mark.parametrize("settings", [
+    {"pad": [1, 1, 1, 1]}, {"pad": [0, 2, 3, 0], "strides": [2, 1]}, {"pad": [1, 1, 2, 2], "groups": 4},
+])
+def test_windows_of_nothing_but_padding(compare, settings):
+    weight = np.random.default_rng(4).standard_normal((4, 4 // settings.get("groups", 1), 1, 1)).astype(np.float16)
+    builder = GraphBuilder()
+    y = builder.single("conv", x=builder.input("x", "fp16", (2, 4, 5, 6)), weight=weight, pad_type="custom",
+                       bias=np.float16([1, 2, 3, 4]), **settings)
+    model = compare(builder.finish({"y": y}), absolute=1e-2)
+    operations = [get_chip("h13").operation(task.words) for task in model.program.tasks]
+    assert not any(any(operation.padding) for operation in operations if isinstance(operation, Convolution))

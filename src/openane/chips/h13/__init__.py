@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from openane.chips.chip import EmittedTask, Limits, Passage, Rule, Slots, TaskFields
 from openane.chips.h13.decode import decode_operation, decode_slots
@@ -15,6 +16,12 @@ from openane.chips.h13.stream import FORMAT, FORMS, HEADER_WORDS, decode_task, e
 from openane.engine import Operation, Space
 from openane.errors import ProgramError
 from openane.registers import Bank
+
+
+@lru_cache(maxsize=16)
+def _recent(words: tuple[int, ...]) -> TaskFields:
+    """The fields of a task, remembered: a task is asked for its fields, its slots and its operation in turn."""
+    return decode_task(words)
 
 
 class H13:
@@ -47,7 +54,8 @@ class H13:
 
     def decode(self, words: Sequence[int]) -> TaskFields:
         """Named fields of a task descriptor."""
-        return decode_task(words)
+        fields = _recent(tuple(words))
+        return TaskFields(dict(fields.values), dict(fields.rest), fields.records)
 
     def encode(self, fields: TaskFields) -> tuple[int, ...]:
         """The words of a task with these fields."""
@@ -55,11 +63,11 @@ class H13:
 
     def operation(self, words: Sequence[int]) -> Operation:
         """The engine operation of a task."""
-        return decode_operation(decode_task(words))
+        return decode_operation(_recent(tuple(words)))
 
     def slots(self, words: Sequence[int]) -> Slots:
         """The base-address slots a task names."""
-        return decode_slots(decode_task(words))
+        return decode_slots(_recent(tuple(words)))
 
     def passages(self, fields: TaskFields) -> tuple[Passage, ...]:
         """The L2 rings of a task's streamed and chained operands."""

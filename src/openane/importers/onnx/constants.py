@@ -56,6 +56,6 @@ class Constants:
         message = (f"constant {name!r} does not fit fp16: its largest magnitude is {worst:.6g}, the limit is "
                    f"{LARGEST_HALF:g} ({int(lost.sum())} of {array.size} values)")
         if not self._saturate:
-            raise GraphError(f"{message}; rescale the model, or import it with saturate=True to clamp them")
+            raise GraphError(f"{message}; rescale the model, or clamp them in Python: load_onnx(..., saturate=True)")
         warnings.warn(f"{message}; clamped", RuntimeWarning, stacklevel=2)
         return np.where(lost, np.sign(array) * LARGEST_HALF, result).astype(np.float16)

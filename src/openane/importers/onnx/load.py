@@ -164,7 +164,7 @@ def _result(step: Step) -> Operand | tuple[Operand, ...]:
                                found=", ".join(name for name, operand in zip(step.input_names, step.inputs, strict=True)
                                                if isinstance(operand, Value)),
                                remedy="export with fixed shapes, so that it is computed at import")
-    near = get_close_matches(step.op, OPERATORS, n=3, cutoff=0.5)
+    near = get_close_matches(step.op, OPERATORS, n=3, cutoff=0.7)
     known = f"nearest supported: {', '.join(near)}" if near else f"supported: {', '.join(sorted(OPERATORS))}"
     raise UnsupportedError(step.label, "this operator is not supported", found=step.op, remedy=known)
 
@@ -182,9 +182,10 @@ def _shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
     stated = f"input {port.name!r} [{', '.join(map(str, dims))}]"
     if given is None:
         if not tensor.HasField("shape") or any(isinstance(dim, str) for dim in dims):
-            example = ", ".join("1" if isinstance(dim, str) else str(dim) for dim in dims) or "1, 3, 224, 224"
+            example = ["1" if isinstance(dim, str) else str(dim) for dim in dims] or ["1", "3", "224", "224"]
             raise UnsupportedError(stated, "shapes are static and this input has symbolic dimensions",
-                                   remedy=f'give its shape: shapes={{"{port.name}": ({example})}}')
+                                   remedy=f"give its shape, for example --shape {port.name}={'x'.join(example)}, in "
+                                          f'Python shapes={{"{port.name}": [{", ".join(example)}]}}')
         return tuple(int(dim) for dim in dims)
     fits = not tensor.HasField("shape") or (len(given) == len(dims) and all(
         isinstance(dim, str) or dim == extent for dim, extent in zip(dims, given, strict=True)))

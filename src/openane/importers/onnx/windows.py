@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openane.errors import GraphError
@@ -54,9 +54,29 @@ def _pool(step: Step, op: str, **extra: Any) -> Operand:
     dilations = step.integers("dilations", ones, spatial)
     if dilations != ones:
         raise step.refuse("dilations", list(dilations), "dilations of 1: no engine pools with gaps")
-    return step.add(op, x=x, kernel_sizes=step.integers("kernel_shape", None, spatial),
-                    strides=step.integers("strides", ones, spatial), ceil_mode=bool(step.integer("ceil_mode", 0)),
-                    **_padding(step, spatial), **extra)
+    kernel, strides = step.integers("kernel_shape", None, spatial), step.integers("strides", ones, spatial)
+    padding = _padding(step, spatial)
+    ceiling = bool(step.integer("ceil_mode", 0)) and not padding["pad_type"].startswith("same")
+    pad = padding.get("pad", (0, 0) * spatial)
+    worthless = extra.get("exclude_padding_from_average", True) or not any(pad)
+    if ceiling and worthless and min(*kernel, *strides) > 0:
+        padding, ceiling = _widened(x.shape[2:], kernel, strides, pad), False
+        extra = dict.fromkeys(extra, True)
+    return step.add(op, x=x, kernel_sizes=kernel, strides=strides, ceil_mode=ceiling, **padding, **extra)
+
+
+def _widened(extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+             pads: Sequence[int]) -> dict[str, Any]:
+    """Padding with which rounding down gives the windows of `ceil_mode`, where padding has no value of its own: a last
+    window that is not full counts when it starts inside the input or the padding before it."""
+    pad = list(pads)
+    for axis, extent in enumerate(extents):
+        before, after = pad[2 * axis:2 * axis + 2]
+        count = -(-(extent + before + after - kernel[axis]) // strides[axis]) + 1
+        if (count - 1) * strides[axis] >= extent + before:
+            count -= 1
+        pad[2 * axis + 1] = max(0, (count - 1) * strides[axis] + kernel[axis] - before - extent)
+    return {"pad_type": "custom", "pad": pad} if any(pad) else {"pad_type": "valid"}
 
 
 def _max_pool(step: Step) -> Operand:
@@ -73,7 +93,6 @@ def _global(op: str) -> Handler:
         x = step.value(0)
         return step.add(op, x=x, axes=range(2, 2 + _spatial(step, x)), keep_dims=True)
     return handler
-
 
 
 OPERATORS: Mapping[str, Handler] = {

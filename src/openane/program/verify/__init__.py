@@ -45,10 +45,19 @@ def verify(program: Program) -> Verified:
     return _seal(program)
 
 
+def summary(program: Program) -> dict[str, int]:
+    """What was looked at: tasks, memory and L2 accesses, coefficient streams, buffers, bytes of memory."""
+    context = Context.of(program)
+    streams = [view.coefficients.streams for view in context.tasks if view.coefficients is not None]
+    return {"tasks": len(context.tasks), "accesses": sum(len(view.operands) for view in context.tasks),
+            "streams": sum(map(len, streams)), "buffers": len(program.buffers),
+            "memory_bytes": len(program.constants) + sum(buffer.size for buffer in program.buffers)}
+
+
 def _violations(context: Context) -> tuple[Violation, ...]:
     found = [violation(task, breach, rule) for rule in RULES for task, breach in rule(context)]
     found += chain.registers(context) + flow.data_flow(context)
     return tuple(sorted(found, key=lambda v: -1 if v.task is None else v.task))
 
 
-__all__ = ["RULES", "Verified", "Violation", "digest", "sentence", "verify", "violations"]
+__all__ = ["RULES", "Verified", "Violation", "digest", "sentence", "summary", "verify", "violations"]

@@ -81,10 +81,10 @@ def bound_slots(context: Context) -> Found:
     for view in context.tasks:
         if view.fields is None:
             continue
-        named = context.chip.slots(view.task.words)
-        used = named.reads | named.writes | named.coefficients
+        enabled = context.chip.enabled_slots(view.fields)
+        used = view.used_slots() if view.operation is not None else set(enabled.values())
         bound = [slot for slot in sorted(context.memory) if slot != TEXT_SLOT]
-        for name, slot in context.chip.enabled_slots(view.fields).items():
+        for name, slot in enabled.items():
             if slot not in bound and (slot in used or slot != SCRATCH_SLOT):
                 yield view.index, Breach(name, slot, "one of " + ", ".join(map(str, bound)))
 

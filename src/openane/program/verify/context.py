@@ -38,9 +38,10 @@ class TaskView:
         """The coefficients of its operation, if there are any."""
         return self.operation.coefficients if isinstance(self.operation, NeuralOperation) else None
 
-    def in_space(self, space: Space, *, writes: bool) -> Iterator[Operand]:
-        """Operands in memory or in L2 that are read or written."""
-        return (o for o in self.operands if o.access.space is space and o.writes is writes)
+    def used_slots(self) -> set[int]:
+        """Slots its operation reads, writes and takes coefficients from."""
+        used = {operand.access.slot for operand in self.operands if operand.access.space is Space.MEMORY}
+        return used | ({self.coefficients.slot} if self.coefficients is not None else set())
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,10 +117,14 @@ def access_regions(access: Access) -> tuple[tuple[Region, ...], bool]:
 
 
 def rounded(region: Region, burst: int) -> Region:
-    """The bytes moved when every run is moved in whole bursts, runs starting at burst boundaries."""
-    run = -(-region.run // burst) * burst
-    whole, _ = nested(region.offset, region.loops, run)
-    return whole or interval(region.offset, region.offset + span(region.loops, run))
+    """The bytes moved when every row is moved in whole bursts. Rows are what lies closer than a burst; they start at
+    the same place within one."""
+    rows = tuple(loop for loop in region.loops if loop[1] >= burst)
+    ahead = region.offset % burst
+    row = ahead + span(region.loops[len(rows):], region.run)
+    run = -(-row // burst) * burst
+    whole, _ = nested(region.offset - ahead, rows, run)
+    return whole or interval(region.offset - ahead, region.offset - ahead + span(rows, run))
 
 
 def meets(first: Region, second: Region) -> bool:
@@ -167,6 +171,8 @@ def _by_cells(region: Region, other: Region, effort: Effort) -> list[Region]:
         return [_joined(piece, outer, back) for piece in left]
     if region.loops:
         (count, step), within = region.loops[0], region.loops[1:]
+        if stride % step == 0 and (region.offset - other.offset) % step + span(within, region.run) <= step:
+            return [piece for part in _cells(region, other.offset, stride) for piece in subtract(part, other, effort)]
         pieces: list[Region] = []
         for index in range(count):
             if not effort.spend():
@@ -179,6 +185,20 @@ def _by_cells(region: Region, other: Region, effort: Effort) -> list[Region]:
 def _joined(piece: Region, outer: Loops, back: int) -> Region:
     loops = tuple(sorted((*outer, *piece.loops), key=lambda loop: -loop[1]))
     return Region(piece.offset + back, loops, piece.run)
+
+
+def _cells(region: Region, origin: int, stride: int) -> list[Region]:
+    """A region whose outer loop steps through cells, several steps each: first cell, whole cells, last cell."""
+    (count, step), within = region.loops[0], region.loops[1:]
+    each = stride // step
+    done = (region.offset - origin) // step % each
+    head = min(count, each - done) if done else 0
+    whole, tail = divmod(count - head, each)
+    parts = [_slices(region, 0, head)] if head else []
+    if whole:
+        start = region.offset + head * step
+        parts.append(Region(start, (*(((whole, stride),) if whole > 1 else ()), (each, step), *within), region.run))
+    return parts + ([_slices(region, count - tail, count)] if tail else [])
 
 
 def _cut(region: Region, origin: int, stride: int) -> list[Region]:

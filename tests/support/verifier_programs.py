@@ -51,7 +51,8 @@ def resident(offset: int, shape: tuple[int, ...]) -> Access:
     """A tensor in L2, channels adjacent cells of one row."""
     n, c, d, h, w = shape
     cell = -(-w * 2 // 16) * 16
-    return Access(space=Space.L2, offset=offset, shape=shape, strides=(c * cell * h * d, cell, c * cell * h, c * cell, 2))
+    strides = (c * cell * h * d, cell, c * cell * h, c * cell, 2)
+    return Access(space=Space.L2, offset=offset, shape=shape, strides=strides)
 
 
 def program(operations: Sequence[Operation], ports: Sequence[tuple[str, int, Role, tuple[int, ...]]],
@@ -186,7 +187,7 @@ def concatenated() -> Program:
     plane = Layout.packed(whole).strides[1]  # type: ignore[arg-type]
     operations = [PassThrough(source=surface(X, first), result=surface(Y, first)),
                   PassThrough(source=surface(Z, second), result=surface(Y, second, 3 * plane))]
-    return program(operations, [("x", X, Role.INPUT, first), ("y", Y, Role.OUTPUT, whole), ("z", Z, Role.INPUT, second)])
+    return program(operations, [*one_to_one(first, whole), ("z", Z, Role.INPUT, second)])
 
 
 def normalised() -> Program:

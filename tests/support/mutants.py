@@ -1,4 +1,4 @@
-"""Mutants of programs: flipped bits, set fields, broken structure; and two checks that share nothing with the verifier."""
+"""Mutants of programs: flipped bits, set fields, broken structure. Two checks that share nothing with the verifier."""
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ def field_at(task: Task, position: int, bit: int) -> str:
     else:
         fields = CHIP.decode(task.words)
         at = len(task.words) - sum(1 + count for _, count in fields.records)
+        if position < at:
+            return "Header.Dependency.DTID"
         for base, count in fields.records:
             if position == at:
                 return "(run header)"
@@ -70,8 +72,6 @@ def field_at(task: Task, position: int, bit: int) -> str:
                 name, register = CHIP.bank.by_address[base + 4 * (position - at - 1)]
                 break
             at += 1 + count
-        else:
-            return "Header.Dependency.DTID"
     found = [f.name for f in register.fields if f.mask >> bit & 1]
     return without_index(f"{name}.{found[0]}") if found else f"{without_index(name)} (undescribed)"
 

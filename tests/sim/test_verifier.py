@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from support import mutants
+from support.verifier_programs import base_programs, one_to_one
+from support.verifier_programs import program as program_of
 
-from openane.chips import get_chip
+from openane.chips import Link, get_chip
 from openane.chips.h13.idle import FREE
-from openane.errors import AneError, ProgramError, VerifyError
-from openane.formats import load_program
-from openane.program import Program
+from openane.cli import main
+from openane.devices import open_device
+from openane.engine import Access, Elementwise
+from openane.errors import AneError, DeviceError, ProgramError, VerifyError
+from openane.formats import load_program, save_program
+from openane.program import Layout, Program, Role
 from openane.program.verify import RULES, Verified, digest, sentence, verify, violations
 from openane.simulator.strict import strict
 
 DEFAULT = 600
 
 
-def load_module(name: str) -> ModuleType:
-    """A module beside this one."""
-    spec = importlib.util.spec_from_file_location(f"verify_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-bases, mutants = load_module("bases"), load_module("mutants")
-BASES: dict[str, Program] = bases.base_programs()
+BASES = base_programs()
 CHIP = get_chip("h13")
 
 
@@ -167,8 +159,6 @@ NEVER_IN_USE = {"Header.Dependency.DTID", "KernelDMA.AuxBaseAddr.Addr"}
 
 def matters(words: tuple[int, ...], names: set[str]) -> set[str]:
     """Names of fields of a task that another value of changes the operation or breaks a rule."""
-    from openane.chips import Link
-
     fields = CHIP.decode(words)
     found = set()
     for name, value in fields.values.items():
@@ -177,7 +167,7 @@ def matters(words: tuple[int, ...], names: set[str]) -> set[str]:
             continue
         field = (CHIP.header if name.startswith("Header.") else CHIP.bank).locate(name)[2]
         choices = sorted(field.values) if field.kind == "enum" else (
-            [2.0, 3.0] if field.kind in ("fp16", "fp32") else [v for v in (field.range[0], field.range[1])])
+            [2.0, 3.0] if field.kind in ("fp16", "fp32") else list(field.range))
         for other in choices:
             if other == value:
                 continue
@@ -197,3 +187,63 @@ def differs(words: tuple[int, ...], changed: tuple[int, ...]) -> bool:
     except ProgramError:
         return True
     return CHIP.operation(words) != after or (CHIP.passages(CHIP.decode(words)), CHIP.next_task(words)) != later
+
+
+def broken() -> Program:
+    """A program that reads what nobody has written; the simulator alone would run it."""
+    program = BASES["chain"]
+    buffers = (replace(b, role=Role.SCRATCH) if b.name == "x" else b for b in program.buffers)
+    return replace(program, buffers=tuple(buffers))
+
+
+def test_devices_take_verified_programs_only() -> None:
+    with open_device("simulator") as device:
+        with pytest.raises(VerifyError, match="written before they are read"):
+            device.load(broken())
+        device.load(BASES["chain"]).close()
+        verified = verify(BASES["concat"])
+        device.load(verified).close()
+        object.__setattr__(verified, "digest", "of something else")
+        with pytest.raises(DeviceError, match="no longer what was verified"):
+            device.load(verified)
+    with open_device("simulator?verify=off") as device:
+        device.load(broken()).close()
+    with pytest.raises(DeviceError, match="verify=maybe"):
+        open_device("simulator?verify=maybe")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_verb_lists_violations(tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    file = save_program(BASES["two_sources"], tmp_path / "two.hwx")
+    options = ["--json"] if as_json else []
+    assert main(["verify", str(file), *options]) == 0
+    text = capsys.readouterr().out
+    if as_json:
+        assert json.loads(text)["programs"][0]["verified"] is True
+    else:
+        assert text.startswith("verified: 2 tasks, 6 accesses, 0 coefficient streams, 4 buffers")
+    program = BASES["two_sources"]
+    words = list(program.tasks[1].words)
+    fields = CHIP.decode(words)
+    changed = CHIP.encode(replace(fields, values={**fields.values, "TileDMASrc.BaseAddr.Addr": 1 << 20}))
+    file = save_program(mutants.with_task(program, 1, changed), tmp_path / "broken.hwx")
+    assert main(["verify", str(file), *options]) == 1
+    text = capsys.readouterr().out
+    if as_json:
+        found = json.loads(text)["programs"][0]["violations"]
+        assert {v["field"] for v in found} == {"TileDMASrc.BaseAddr.Addr"}
+    else:
+        assert "task 1  TileDMASrc.BaseAddr.Addr  bytes 0x100000 to " in text
+        assert text.rstrip().endswith("violations")
+
+
+def test_many_tasks_take_time_in_proportion() -> None:
+    """Rows written one by one, each by a task of its own, are one tensor in the end."""
+    rows = 300
+    whole, row = (1, 16, 1, rows, 20), (1, 16, 1, 1, 20)
+    strides = Layout.packed(whole).strides
+    operations = [Elementwise(first=Access(slot=4, offset=64 * i, shape=row, strides=strides),
+                              result=Access(slot=5, offset=64 * i, shape=row, strides=strides))
+                  for i in sorted(range(rows), key=lambda i: (i % 3, i))]
+    assert violations(program_of(operations, one_to_one(whole))) == ()
+    assert violations(program_of(operations[1:], one_to_one(whole)))[0].rule == "outputs_complete"
