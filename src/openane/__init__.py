@@ -27,10 +27,13 @@ from openane.errors import (
 if TYPE_CHECKING:
     from openane.compiler import Model, compile
     from openane.devices import open_device, run
-    from openane.formats import load_program
+    from openane.formats import load_program, save_program
     from openane.graph import Graph
     from openane.importers import load_graph
     from openane.program import Program
+    from openane.program.diff import diff
+    from openane.program.patch import edit_task
+    from openane.program.verify import verify
 
 __version__ = "0.1.0"
 
@@ -39,15 +42,20 @@ _HOMES = {
     "Model": "openane.compiler",
     "Program": "openane.program",
     "compile": "openane.compiler",
+    "diff": "openane.program.diff",
+    "edit_task": "openane.program.patch",
     "load_graph": "openane.importers",
     "load_program": "openane.formats",
     "open_device": "openane.devices",
     "run": "openane.devices",
+    "save_program": "openane.formats",
+    "verify": "openane.program.verify",
 }
 
 __all__ = [
     "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Model", "Program", "ProgramError",
-    "SimulationError", "UnsupportedError", "VerifyError", "compile", "load_graph", "load_program", "open_device", "run",
+    "SimulationError", "UnsupportedError", "VerifyError", "compile", "diff", "edit_task", "load_graph", "load_program",
+    "open_device", "run", "save_program", "verify",
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from openane.errors import AneError
 from openane.formats.files import write_atomically
 from openane.formats.listing import assemble_file
 
@@ -21,5 +22,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the program."""
-    write_atomically(options.output, assemble_file(options.file))
+    try:
+        data = assemble_file(options.file)
+    except AneError as error:
+        raise error.within(options.file) from None
+    write_atomically(options.output, data)
     return 0

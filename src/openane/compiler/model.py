@@ -73,6 +73,9 @@ class Model:
     graph: Graph
     origin: dict[str, str] = field(default_factory=dict, compare=False)
 
+    def __repr__(self) -> str:
+        return f"<Model {self.summary()}>"
+
     @property
     def program(self) -> Program:
         """The only engine program. GraphError when there are several."""

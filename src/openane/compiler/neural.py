@@ -10,7 +10,6 @@ import numpy as np
 from openane.compiler.memory import Block, Kind
 from openane.compiler.packing import (
     CORE_BYTES,
-    LANE_CAP,
     STREAMED_PIXELS,
     Packed,
     choose_lanes,
@@ -42,6 +41,8 @@ from openane.program import CONSTANT_SLOT
 if TYPE_CHECKING:
     from openane.compiler.lowering import Compiler
 
+RUNTIME_LANE_CAP = 8
+"""Lanes of coefficients computed at run time: a power of two up to 15, which the copy that writes them can state."""
 CHUNK = 32
 """Output channels are split at multiples of this, so that rows of a swapped result stay aligned."""
 
@@ -156,7 +157,7 @@ def _row_shares(rows: int) -> Iterator[tuple[int, int, int]]:
     """(start, count, lanes) of the products that together make `rows` rows, each filling its cores."""
     start = 0
     while start < rows:
-        lanes = min(LANE_CAP, left_over_lanes(rows - start))
+        lanes = min(RUNTIME_LANE_CAP, left_over_lanes(rows - start))
         count = min(rows - start, CORES * lanes)
         yield start, count, lanes
         start += count

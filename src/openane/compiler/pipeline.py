@@ -29,6 +29,7 @@ def compile(graph: Graph, target: str = "h13", allow_host: bool = False) -> Mode
     graph.verify()
     chip = get_chip(target)
     _check_ports(graph, chip.limits)
+    _check_known(graph)
     simplified = simplify(graph)
     _check_rules(simplified, chip.limits)
     compiler = Compiler(simplified, chip.limits)
@@ -56,6 +57,14 @@ def _check_ports(graph: Graph, limits: Limits) -> None:
         if value.dtype not in PORT_TYPES or value.type.rank > 5:
             raise UnsupportedError(f"port {value.name!r}", "inputs and outputs are fp16 or fp32 tensors of rank 0 to 5",
                                    found=value.type, remedy="cast outside the model")
+
+
+def _check_known(graph: Graph) -> None:
+    for node in graph.nodes:
+        try:
+            get_op(node.op)
+        except UnsupportedError as error:
+            raise UnsupportedError(node.label, error.rule, remedy=error.remedy) from None
 
 
 def _check_rules(graph: Graph, limits: Limits) -> None:

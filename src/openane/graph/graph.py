@@ -104,6 +104,10 @@ class Graph:
     name: str = "main"
     metadata: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(f"{v.name} {v.type}" for v in side) for side in (self.inputs, self.outputs))
+        return f"<Graph {self.name!r}: {inputs} -> {outputs}, {len(self.nodes)} nodes>"
+
     def verify(self) -> None:
         """Checks the structure. GraphError names the first node that uses a value before it is made, makes one
         twice, or repeats a name; and an output nobody makes."""

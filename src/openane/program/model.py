@@ -105,6 +105,11 @@ class Program:
         for name in {n for n in names_seen if names_seen.count(n) > 1}:
             raise ProgramError(f"two buffers are called {name!r}")
 
+    def __repr__(self) -> str:
+        names = ", ".join(f"{b.role} {b.name}" for b in self.buffers)
+        return (f"<Program {self.name!r} for {self.chip}: {len(self.tasks)} tasks, {len(self.constants)} bytes of "
+                f"constants, buffers {names or 'none'}>")
+
     def with_role(self, *roles: Role) -> tuple[Buffer, ...]:
         """Buffers of the given roles, in slot order."""
         return tuple(sorted((b for b in self.buffers if b.role in roles), key=lambda b: b.slot))

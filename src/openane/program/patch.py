@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from openane.chips import get_chip
 from openane.errors import ProgramError
 from openane.program.model import Program, Task
+from openane.program.verify import verify
 from openane.registers import Value
 
 BLOCK = 4096
@@ -66,11 +67,12 @@ def changed_ranges(before: bytes, after: bytes) -> Iterator[ByteRange]:
         yield start, len(before)
 
 
-def edit_task(program: Program, index: int, fields: Mapping[str, Value]) -> Program:
+def edit_task(program: Program, index: int, fields: Mapping[str, Value], *, checked: bool = True) -> Program:
     """The program with fields of task number `index` set: {"Common.InDim.W": 8}.
 
     Only the bits of these fields change. ProgramError names the task and the field when a name is unknown, a value does
-    not fit, the task does not write the register, or the bits have a value without description.
+    not fit, the task does not write the register, or the bits have a value without description. The result is verified
+    again, VerifyError listing what the edit broke; `checked=False` leaves that to the caller.
     """
     if not 0 <= index < len(program.tasks):
         raise ProgramError(f"there is no task {index}; the program has tasks 0 to {len(program.tasks) - 1}")
@@ -90,7 +92,10 @@ def edit_task(program: Program, index: int, fields: Mapping[str, Value]) -> Prog
         raise ProgramError("the task does not write this register", task=index, field=", ".join(fields))
     tasks = list(program.tasks)
     tasks[index] = Task(tuple(words), task.offset)
-    return program.replace_tasks(iter(tasks))
+    edited = program.replace_tasks(iter(tasks))
+    if checked:
+        verify(edited)
+    return edited
 
 
 def _names(program: Program) -> Iterator[str]:

@@ -282,8 +282,9 @@ def test_relayout_keeps_operations_and_renumbers_slots(corpus):
 ])
 def test_inexpressible_sources_are_refused_by_name(change, message):
     source = replace(surface((1, 4, 1, 10, 20), 5), **change)
-    with pytest.raises(ProgramError, match=message):
+    with pytest.raises(ProgramError, match=message) as error:
         CHIP.emit([PassThrough(source=source, result=surface(source.shape, 4))])
+    assert error.value.task == 0
 
 
 def test_rings_never_touch_resident_data():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from openane.chips import get_chip
 from openane.engine import Access, Elementwise
-from openane.errors import ProgramError
-from openane.program import Program, Task
+from openane.errors import ProgramError, VerifyError
+from openane.program import Buffer, Layout, Program, Role, Task
 from openane.program.patch import changed_ranges, edit_task, patch_constants
 
 H13 = get_chip("h13")
@@ -49,13 +49,13 @@ def test_ranges_are_exactly_the_bytes_that_differ(before: bytes, data: st.DataOb
 
 
 def test_a_field_changes_its_bits() -> None:
-    edited = edit_task(PROGRAM, 1, {"Common.InDim.W": 8, "TileDMASrc.RowStride.Stride": 0x80})
+    edited = edit_task(PROGRAM, 1, {"Common.InDim.W": 8, "TileDMASrc.RowStride.Stride": 0x80}, checked=False)
     assert edited.tasks[0] == TASKS[0]
     before, after = (H13.decode(t.words) for t in (TASKS[1], edited.tasks[1]))
     assert {k: v for k, v in after.values.items() if before.values[k] != v} == {
         "Common.InDim.W": 8, "TileDMASrc.RowStride.Stride": 0x80}
     assert after.rest == before.rest
-    assert edit_task(edited, 1, {"Common.InDim.W": 32, "TileDMASrc.RowStride.Stride": 0x40}) == PROGRAM
+    assert edit_task(edited, 1, {"Common.InDim.W": 32, "TileDMASrc.RowStride.Stride": 0x40}, checked=False) == PROGRAM
 
 
 @pytest.mark.parametrize(("fields", "message"), [
@@ -75,3 +75,16 @@ def test_wrong_edits_are_refused(fields: dict[str, int | str], message: str) -> 
 def test_a_task_that_is_not_there() -> None:
     with pytest.raises(ProgramError, match="tasks 0 to 1"):
         edit_task(PROGRAM, 2, {})
+
+
+def test_edits_are_verified_again() -> None:
+    shape = (1, 2, 1, 4, 32)
+    layout = Layout.packed(shape)
+    access = Access(slot=4, shape=shape, strides=layout.strides)
+    operation = Elementwise(first=access, result=Access(slot=5, shape=shape, strides=layout.strides))
+    tasks = tuple(Task(task.words, task.offset) for task in get_chip("h13").emit([operation]))
+    buffers = (Buffer("x", 4, Role.INPUT, layout.size, layout), Buffer("y", 5, Role.OUTPUT, layout.size, layout))
+    program = Program("h13", tasks, b"", buffers)
+    assert edit_task(program, 0, {"PE.BiasScale.Scale": 0.5}) != program
+    with pytest.raises(VerifyError, match="TileDMADst"):
+        edit_task(program, 0, {"TileDMADst.PlaneStride.Stride": 0x1000})

@@ -11,7 +11,8 @@ from openane.engine import Access
 from openane.program.verify.regions import Effort, Region, access_regions, interval, meets, nested, rounded, subtract
 from openane.program.verify.written import Written
 
-loops = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 40)), max_size=3)
+steps = st.one_of(st.integers(0, 40), st.sampled_from([8, 16, 24, 48, 96, 192, 288]))
+loops = st.lists(st.tuples(st.integers(1, 9), steps), max_size=3)
 drawn = st.builds(nested, st.integers(0, 60), loops, st.integers(1, 12))
 regions = drawn.filter(lambda found: found[0] is not None).map(lambda found: found[0])
 

@@ -5,7 +5,7 @@ import pytest
 
 from openane.compiler import Model, Where, compile
 from openane.errors import FormatError, GraphError, UnsupportedError
-from openane.graph import Graph, TensorType, Value
+from openane.graph import Graph, Node, TensorType, Value
 from openane.ops.build import GraphBuilder
 
 
@@ -133,6 +133,19 @@ def test_bundles_are_folders_of_their_own(single, tmp_path):
         with pytest.raises(GraphError, match=r"NAME\.ane"):
             model.save(place)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file.ane", "m.ane"]
+
+
+def test_models_print_without_their_weights(single):
+    model = compile(single("linear", (2, 300), weight=np.ones((40, 300), np.float16)))
+    for shown in (model, model.graph, model.program):
+        assert len(repr(shown)) < 300
+        assert "main" in repr(shown)
+
+
+def test_an_unknown_operation_is_named_with_its_source():
+    x, y = (Value(name, TensorType("fp16", (3,))) for name in "xy")
+    with pytest.raises(UnsupportedError, match=r"^tanhh 'z' \(from line 5\): .*not described\nhint: .*tanh"):
+        compile(Graph((x,), (Node("tanhh", {"x": x}, (y,), "z", "line 5"),), (y,)))
 
 
 def test_refusals_say_what_is_known():

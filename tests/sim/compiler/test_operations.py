@@ -201,9 +201,9 @@ def test_every_operation_has_a_lowering():
 
 @pytest.mark.parametrize(("x", "y", "transpose_x"), [
     ((1, 2, 17, 33), (33,), False), ((40,), (40, 5), False), ((17, 1), (1, 33), False), ((1, 7), (1, 48), True),
-    ((1, 65), (1, 1), True), ((5, 3), (5, 40), True),
+    ((1, 65), (1, 1), True), ((5, 3), (5, 40), True), ((256, 20), (20, 33), False), ((2, 519, 3), (2, 3, 5), False),
 ])
-def test_products_of_rows_and_columns_that_lie_in_one_line(compare, x, y, transpose_x):
+def test_products_of_few_rows_of_one_line_and_of_many(compare, x, y, transpose_x):
     builder = GraphBuilder()
     left, right = builder.input("x", "fp16", x), builder.input("y", "fp16", y)
     compare(builder.finish({"z": builder.single("matmul", x=left, y=right, transpose_x=transpose_x)}), absolute=1e-2)

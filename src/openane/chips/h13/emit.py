@@ -147,7 +147,10 @@ def _link(bodies: Sequence[TaskFields], layout: str) -> tuple[EmittedTask, ...]:
             for core in range(16):
                 values.setdefault(f"KernelDMA.CoeffBfrSize[{core}].Size", UNUSED_STREAM)
         written = {a for base, count in records[index] for a in range(base, base + 4 * count, 4)}
-        words = encode_task(TaskFields(_within(values, written), body.rest, records[index]))
+        try:
+            words = encode_task(TaskFields(_within(values, written), body.rest, records[index]))
+        except ProgramError as error:
+            raise ProgramError(str(error), task=index) from error
         tasks.append(EmittedTask(words, offsets[index]))
     return tuple(tasks)
 

@@ -20,7 +20,8 @@ RULES = (
     chain.text, chain.links, chain.described,
     extents.extents, extents.bursts, extents.ring_extents, extents.roles, extents.result_elements,
     shapes.limits, shapes.agreeing_shapes, shapes.real_windows, shapes.bounded_work, shapes.handed_over,
-    coefficients.stream_extents, coefficients.stream_sizes, coefficients.known_coefficients,
+    coefficients.stream_extents, coefficients.stream_sizes, coefficients.activation_tables,
+    coefficients.known_coefficients,
     flow.own_hazards, flow.neighbour_hazards,
 )
 

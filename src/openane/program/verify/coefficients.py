@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from math import prod
 
 from openane.chips import Breach
-from openane.engine import Coefficients, Convolution, MatrixProduct, Operation, Packing, Space
+from openane.engine import (
+    Activation,
+    Coefficients,
+    Convolution,
+    MatrixProduct,
+    NeuralOperation,
+    Operation,
+    Packing,
+    Space,
+)
 from openane.engine.coefficients import CORES, PAD, TABLE_BYTES, blocks
 from openane.engine.table import Table
 from openane.errors import ProgramError
@@ -67,9 +76,20 @@ def stream_sizes(context: Context) -> Found:
                                          f"{sizes.get(core, 0)} bytes in its stream")
 
 
+def activation_tables(context: Context) -> Found:
+    """An operation whose activation is a table must have one in its coefficients, and only such an operation."""
+    for view in context.tasks:
+        if isinstance(view.operation, NeuralOperation):
+            wanted = view.operation.post.activation is Activation.TABLE
+            present = view.coefficients is not None and view.coefficients.table
+            if wanted != present:
+                yield view.index, Breach("activation", view.operation.post.activation.value,
+                                         "a table" if present else "no table without coefficients that hold it")
+
+
 def known_coefficients(context: Context) -> Found:
     """Coefficients must have a described form: fp16 as they are, or without zeros in the constants; a table must be
-    a constant of a described kind, and an operation with a table activation must have one."""
+    a constant of a described kind."""
     for view, coefficients in _all(context):
         name = context.chip.register("coefficients", Space.MEMORY)
         constant = coefficients.slot == CONSTANT_SLOT

@@ -8,11 +8,12 @@ or too irregular (`Effort` runs out) the caller is told and must assume the wors
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from openane.engine import Access
 
+FEW_CELLS = 8
 Loops = tuple[tuple[int, int], ...]
 """(extent, stride) pairs, outermost first."""
 
@@ -143,7 +144,7 @@ def subtract(region: Region, other: Region, effort: Effort) -> list[Region]:
     if not effort.spend():
         return [region]
     if not other.loops:
-        return _outside(region, other.offset, other.end, effort)
+        return _split(region, other.offset, other.end)[1]
     (extent, stride), within = other.loops[0], other.loops[1:]
     first = (region.offset - other.offset) // stride
     last = (region.end - 1 - other.offset) // stride
@@ -153,33 +154,47 @@ def subtract(region: Region, other: Region, effort: Effort) -> list[Region]:
         return subtract(region, Region(other.offset + first * stride, within, other.run), effort)
     high = other.offset + extent * stride
     if region.offset < other.offset or region.end > high:
-        inside, outside = _split(region, other.offset, high, effort)
+        inside, outside = _split(region, other.offset, high)
         return outside + [piece for part in inside for piece in subtract(part, other, effort)]
     return _by_cells(region, other, effort)
 
 
 def _by_cells(region: Region, other: Region, effort: Effort) -> list[Region]:
-    """`subtract` where the region lies within several cells (outer strides) of `other`."""
+    """`subtract` where the region lies within several cells (outer strides) of `other`: loops that step whole cells
+    stand aside, what is left of the region is cut at cell boundaries."""
     _, stride = other.loops[0]
     outer = tuple(loop for loop in region.loops if loop[1] % stride == 0)
     inner = tuple(loop for loop in region.loops if loop[1] % stride)
     phase = (region.offset - other.offset) % stride
-    if phase + span(inner, region.run) <= stride:
+    back = region.offset - other.offset - phase
+    part = Region(other.offset + phase, inner, region.run)
+    if part.end <= other.offset + stride:
         cell = Region(other.offset, other.loops[1:], other.run)
-        left = subtract(Region(other.offset + phase, inner, region.run), cell, effort)
-        back = region.offset - other.offset - phase
-        return [_joined(piece, outer, back) for piece in left]
-    if region.loops:
-        (count, step), within = region.loops[0], region.loops[1:]
-        if stride % step == 0 and (region.offset - other.offset) % step + span(within, region.run) <= step:
-            return [piece for part in _cells(region, other.offset, stride) for piece in subtract(part, other, effort)]
-        pieces: list[Region] = []
+        return [_joined(piece, outer, back) for piece in subtract(part, cell, effort)]
+    pieces: list[Region] = []
+    for piece in _cell_parts(part, other.offset, stride):
+        if not effort.spend():
+            return [region]
+        pieces += subtract(_joined(piece, outer, back), other, effort)
+    return pieces
+
+
+def _cell_parts(part: Region, origin: int, stride: int) -> Iterator[Region]:
+    """A region in parts that lie in one cell each, or consist of whole cells, or are simpler than it."""
+    if not part.loops:
+        yield from _cut(part, origin, stride)
+        return
+    (count, step), within = part.loops[0], part.loops[1:]
+    first, last = (part.offset - origin) // stride, (part.end - 1 - origin) // stride
+    if stride % step == 0 and (part.offset - origin) % step + span(within, part.run) <= step:
+        yield from _cells(part, origin, stride)
+    elif last - first < FEW_CELLS:
+        for cell in range(first, last + 1):
+            low = origin + cell * stride
+            yield from _split(part, low, low + stride)[0]
+    else:
         for index in range(count):
-            if not effort.spend():
-                return [region]
-            pieces += subtract(Region(region.offset + index * step, within, region.run), other, effort)
-        return pieces
-    return [piece for part in _cut(region, other.offset, stride) for piece in subtract(part, other, effort)]
+            yield _slices(part, index, index + 1)
 
 
 def _joined(piece: Region, outer: Loops, back: int) -> Region:
@@ -213,12 +228,9 @@ def _cut(region: Region, origin: int, stride: int) -> list[Region]:
     return parts + ([interval(last, high)] if last < high else [])
 
 
-def _outside(region: Region, low: int, high: int, effort: Effort) -> list[Region]:
-    return _split(region, low, high, effort)[1]
-
-
-def _split(region: Region, low: int, high: int, effort: Effort) -> tuple[list[Region], list[Region]]:
-    """The parts of a region inside and outside the bytes from `low` to `high`."""
+def _split(region: Region, low: int, high: int) -> tuple[list[Region], list[Region]]:
+    """The parts of a region inside and outside the bytes from `low` to `high`. At most one slice of every loop lies
+    across either end, so there are few."""
     if region.end <= low or high <= region.offset:
         return [], [region]
     if low <= region.offset and region.end <= high:
@@ -227,8 +239,6 @@ def _split(region: Region, low: int, high: int, effort: Effort) -> tuple[list[Re
         start, stop = max(low, region.offset), min(high, region.end)
         ends = ((region.offset, start), (stop, region.end))
         return [interval(start, stop)], [interval(first, last) for first, last in ends if first < last]
-    if not effort.spend():
-        return [], [region]
     (extent, stride), within = region.loops[0], region.loops[1:]
     reach = span(within, region.run)
     # slices 0..a lie before `low`, a..b straddle it, b..c lie inside, c..d straddle `high`, the others lie beyond
@@ -242,7 +252,7 @@ def _split(region: Region, low: int, high: int, effort: Effort) -> tuple[list[Re
         if first < last:
             into.append(_slices(region, first, last))
     for index in (*range(before, enter), *range(max(leave, enter), max(beyond, enter))):
-        within_part, outside_part = _split(_slices(region, index, index + 1), low, high, effort)
+        within_part, outside_part = _split(_slices(region, index, index + 1), low, high)
         inside += within_part
         outside += outside_part
     return inside, outside
