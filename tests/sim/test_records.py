@@ -9,12 +9,12 @@ import pytest
 from support.records import record_tasks
 
 from openane.chips import get_chip
-from openane.compiler.packing import pack_dense, pack_sparse
+from openane.compiler import compile
 from openane.devices import open_device
-from openane.engine import Convolution, DType, Packing, Space, sources
+from openane.engine import Convolution, DType, Space, sources
+from openane.errors import UnsupportedError
 from openane.importers.mil import load_mil
 from openane.ops import tables
-from openane.ops.activation import POSTS
 from openane.ops.evaluate import evaluate
 from openane.program import Buffer, Layout, Program, Role
 
@@ -46,62 +46,69 @@ def load_record(corpus, name, materialise, folder):
     return json.loads(path.read_text()), load_mil(folder / "model.mil", folder)
 
 
-def weight_rows(graph):
-    """Weights [groups, channels, rows] and biases of the graph's convolution or constant product; vectors otherwise."""
-    for node in graph.nodes:
-        if node.op == "conv":
-            weight, groups = node["weight"].array(), int(node["groups"].array())
-            bias = node.get("bias")
-            return (weight.reshape(groups, weight.shape[0] // groups, -1),
-                    None if bias is None else bias.array().reshape(groups, -1))
-        if node.op == "matmul":
-            weight = node["y"].array()
-            rows = weight if bool(node["transpose_y"].array()) else weight.T
-            return rows[None], None
-    raise AssertionError("no weights")
-
-
-def table_bytes(graph, operation):
-    """The table an operation of this graph needs."""
-    node = graph.nodes[-1]
-    if node.op == "softmax":
-        return (tables.inverse() if isinstance(operation, Convolution) else tables.exp2()).to_bytes()
-    if node.op == "maximum":
-        return tables.clip(float(node["y"].array()), float("inf")).to_bytes()
-    settings = {"mode": node["mode"].data} if "mode" in node.operands else {"epsilon": 0.0}
-    return POSTS[node.op](settings)[1].to_bytes()
+class CannotPack(Exception):
+    """The constants of a record cannot be made here."""
 
 
 def constants_of(record, graph, operations):
-    """The constant section, packed here for the streams the tasks read."""
+    """The constant section: what our compiler packs for the same MIL, at the places the record's tasks read."""
     section = bytearray(record["constant"]["size"])
-    for operation in operations:
-        coefficients = getattr(operation, "coefficients", None)
-        if coefficients is None or coefficients.slot != 1:
-            for access in sources(operation):
-                if access.space is Space.MEMORY and access.slot == 1:
-                    constant = next(v.array() for v in graph.nodes[0].values() if v.constant and v.shape)
-                    neutral = np.ones if graph.nodes[0].op == "add" else np.zeros
-                    rows = [constant.reshape(-1), neutral(constant.size, np.float16)]
-                    vectors = np.stack(rows if graph.nodes[0].op == "add" else rows[::-1]).astype(np.float16).tobytes()
-                    section[access.offset:access.offset + len(vectors)] = vectors
-            continue
-        table = table_bytes(graph, operation) if coefficients.table else None
-        if not coefficients.weights:
-            for stream in coefficients.streams:
-                section[stream.offset:stream.offset + 128] = table
-            continue
-        weights, bias = weight_rows(graph)
-        if coefficients.packing is Packing.SPARSE:
-            packed = pack_sparse(weights[0].reshape(len(weights[0]), -1, *operation.kernel[1:]),
-                                 None if bias is None else bias.reshape(-1), coefficients.lanes)
-        else:
-            packed = pack_dense(weights, bias, coefficients.lanes, table)
-        for core, offset, size in packed.streams:
-            stream = next(s for s in coefficients.streams if s.core == core)
-            assert stream.size == size
-            section[stream.offset:stream.offset + size] = packed.data[offset:offset + size]
+    wanted = [operation for operation in operations if reads_constants(operation)]
+    if not wanted:
+        return bytes(section)
+    program = compile(graph).program
+    ours = [operation for task in program.tasks if reads_constants(operation := CHIP.operation(task.words))]
+    if graph.nodes[-1].op == "softmax":  # Apple sums along C by a convolution whose table inverts; ours does not
+        ours = [next(o for o in ours if o.coefficients.table)] * len(wanted)
+    if len(ours) != len(wanted):
+        raise CannotPack(f"{len(ours)} tasks of ours read constants, {len(wanted)} of the record")
+    for theirs, mine in zip(wanted, ours, strict=True):
+        place_vectors(section, theirs, mine, program.constants)
+        place_streams(section, theirs, mine, program.constants)
     return bytes(section)
+
+
+def reads_constants(operation):
+    """Whether a task reads the constant section, as coefficients or as an operand."""
+    held = getattr(operation, "coefficients", None)
+    return (held is not None and held.slot == 1) or any(
+        a.space is Space.MEMORY and a.slot == 1 for a in sources(operation))
+
+
+def place_vectors(section, theirs, mine, constants):
+    """Constant operands, byte for byte."""
+    for place, source in zip(sources(theirs), sources(mine), strict=True):
+        if place.space is Space.MEMORY and place.slot == 1:
+            if place.strides != source.strides or place.shape != source.shape:
+                raise CannotPack(f"{source} is not laid out as {place}")
+            (low, high), (start, end) = place.span, source.span
+            section[low:high] = constants[start:end]
+
+
+def place_streams(section, theirs, mine, constants):
+    """Coefficient streams, core by core; a table alone goes wherever a core reads it."""
+    held = getattr(theirs, "coefficients", None)
+    if held is None:
+        return
+    if held.table and not held.weights:
+        first = mine.coefficients.streams[0].offset
+        table = constants[first:first + 128]
+        if graph_inverts(theirs):
+            table = tables.inverse().to_bytes()
+        for stream in held.streams:
+            section[stream.offset:stream.offset + 128] = table
+        return
+    packed = {stream.core: stream for stream in mine.coefficients.streams}
+    for stream in held.streams:
+        if stream.core not in packed or packed[stream.core].size != stream.size:
+            raise CannotPack(f"core {stream.core} reads {stream.size} bytes")
+        start = packed[stream.core].offset
+        section[stream.offset:stream.offset + stream.size] = constants[start:start + stream.size]
+
+
+def graph_inverts(operation):
+    """A sum over channels behind a table is how Apple's compiler forms 1 / sum in a softmax."""
+    return isinstance(operation, Convolution) and not operation.unicast and operation.result.shape[1] == 1
 
 
 def program_of(record, graph, tasks, operations):
@@ -169,12 +176,15 @@ def tolerance(graph):
 
 
 def test_records_compute_their_mil(corpus, materialise, tmp_path):
+    failed, left_out = {}, {}
     names = record_names(corpus)
-    failed = {}
     for name in names:
-        folder = tmp_path / name
-        worst = check_record(corpus, name, materialise, folder, "auto")
+        try:
+            worst = check_record(corpus, name, materialise, tmp_path / name, "auto")
+        except (CannotPack, UnsupportedError) as reason:
+            left_out[name] = str(reason)
+            continue
         if not worst <= 1:
             failed[name] = worst
     assert not failed
-    assert len(names) >= 40
+    assert len(names) - len(left_out) >= 44, left_out

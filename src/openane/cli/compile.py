@@ -25,6 +25,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="the model: .onnx or .mil")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path,
                         help="where to write it (default: MODEL's name with .ane, a bundle, in this folder)")
+    parser.add_argument("--layout", choices=("macos26", "compat"), default="macos26",
+                        help="form of a .hwx: as Apple's current compiler writes it, or as the Linux tools read it")
+    parser.add_argument("--header", choices=("0x1000", "0x800"), default="0x1000",
+                        help="size of an .anec's header: what anecc writes, or what libane reads")
     parser.add_argument("--target", metavar="CHIP", default="h13", help="engine generation (default: h13, A14 and M1)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
@@ -47,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     model = compile(load_graph(options.model, dict(options.shape)), target=options.target)
     if options.dump is not None:
         dump(model, options.dump)
-    model.save(output)
+    model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:
         print(as_json(document(model, output)))
     else:

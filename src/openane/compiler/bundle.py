@@ -29,14 +29,14 @@ LARGEST_MANIFEST = 1 << 26
 PROGRAM_SUFFIXES = (".hwx", ".anec")
 
 
-def save_model(model: Model, path: Path) -> None:
+def save_model(model: Model, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
     """Writes `model` to `path`; see Model.save. GraphError when a single file cannot hold it."""
     if path.suffix in PROGRAM_SUFFIXES:
         if not model.plain:
             raise GraphError(f"{path.name}: a {path.suffix} file holds exactly one engine program and no host "
                              f"operations; this model has {len(model.programs)} and {len(model.host_operations)}: "
                              "save a bundle, NAME.ane")
-        save_program(model.program, path)
+        save_program(model.program, path, layout=layout, header=header)
         return
     if path.suffix not in (".ane", "") or (path.exists() and not _replaceable(path)):
         raise GraphError(f"{path}: a bundle is a folder of its own called NAME.ane, and a single program a file called "

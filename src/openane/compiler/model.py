@@ -100,10 +100,14 @@ class Model:
                 return port
         raise GraphError(f"no port is called {name!r}; there are {', '.join(self._names())}")
 
-    def save(self, path: str | Path) -> None:
-        """Writes a bundle (`NAME.ane`), or `.hwx` / `.anec` for a model that is one engine program."""
+    def save(self, path: str | Path, *, layout: str = "macos26", header: int = 0x1000) -> None:
+        """Writes a bundle (`NAME.ane`), or `.hwx` / `.anec` for a model that is one engine program.
+
+        `layout` is the form of a `.hwx`: `macos26`, or `compat` for the Linux tools. `header` is the size of an
+        `.anec`'s header, 0x1000 or 0x800. GraphError, ProgramError when the model has no such form.
+        """
         from openane.compiler.bundle import save_model
-        save_model(self, Path(path))
+        save_model(self, Path(path), layout, header)
 
     @staticmethod
     def load(path: str | Path) -> Model:

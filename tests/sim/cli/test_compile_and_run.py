@@ -129,3 +129,19 @@ def test_info_describes_models_and_bundles(compiled: dict[str, Path], capsys: Ca
     for name in ("ane", "hwx"):
         assert main(["dis", str(compiled[name])]) == 0
     assert capsys.readouterr().out.count("program main") == 2
+
+
+@pytest.mark.parametrize(("name", "options"), [("c.hwx", ["--layout", "compat"]), ("c.anec", ["--header", "0x800"])])
+def test_other_forms_of_a_file_hold_the_same_computation(name: str, options: list[str], compiled: dict[str, Path],
+                                                         image: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["compile", str(MODEL), "-o", str(tmp_path / name), *options]) == 0
+    capsys.readouterr()
+    plain, other = compiled[Path(name).suffix[1:]], tmp_path / name
+    assert plain.read_bytes() != other.read_bytes()
+    outputs = []
+    for number, file in enumerate((plain, other)):
+        port = ane.load_program(file).inputs[0].name
+        folder = tmp_path / str(number)
+        document = run(capsys, file, "--input", f"{port}={image}", "--output-dir", folder)
+        outputs.append(np.load(next(iter(document["outputs"].values()))["file"]))
+    np.testing.assert_array_equal(*outputs)
