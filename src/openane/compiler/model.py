@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Graph
 from openane.program import Layout, Program
+
+if TYPE_CHECKING:
+    from openane.compiler.patching import PatchedModel
 
 
 class Where(StrEnum):
@@ -108,6 +114,11 @@ class Model:
         """
         from openane.compiler.bundle import save_model
         save_model(self, Path(path), layout, header)
+
+    def patch(self, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+        """The model with the constants `arrays` names replaced, and the bytes that changed; see patching.patch."""
+        from openane.compiler.patching import patch
+        return patch(self, arrays)
 
     @staticmethod
     def load(path: str | Path) -> Model:

@@ -39,7 +39,7 @@ def run(model: Model) -> np.ndarray:
 def test_weights_by_name() -> None:
     model = compile(network(draw(24, 8, 3, 3), draw(24)))
     w, b = draw(24, 8, 3, 3), draw(24)
-    patched = patch(model, {"w": w, "b": b})
+    patched = model.patch({"w": w, "b": b})
     fresh = compile(network(w, b))
     assert patched.model.program == fresh.program
     assert (run(patched.model) == run(fresh)).all()
