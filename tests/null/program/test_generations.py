@@ -13,6 +13,9 @@ from openane.program.listing import parse_task, read_lines, task_lines
 from openane.registers import Field, Value
 
 LONGEST_RUN = 60
+STRUCTURE = {"h13": {"Control.TDE", "KernelBases.KBase0"}}
+LATER_STRUCTURE = {"Task.TaskSize", "Control.TSR", "Control.TDE"}
+"""Header fields that say how many words follow: they cannot change alone."""
 REGISTERS = 1 << 28  # tables use addresses beyond for what a stream holds besides registers
 
 
@@ -63,6 +66,31 @@ def test_every_field_changes_its_bits_and_no_others(name: str) -> None:
         assert found[places[address]] & ~field.mask == before[places[address]] & ~field.mask, f"{full}.{field.name}"
         assert found[places[address]] & field.mask == field.encode(value), f"{full}.{field.name} = {value}"
     assert parse(chip, lines, len(words)) == words
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_header_field_changes_its_bits_and_no_others(name: str) -> None:
+    chip, draw = get_chip(name), random.Random(3)
+    words = tuple(chip.encode(TaskFields({}, {}, full_runs(chip))))
+    lines = list(task_lines(chip, 0, Task(words)))
+    records = [line for line in lines if line.startswith("  records")]
+    before = parse(chip, [lines[0], *records], len(words))
+    structure = STRUCTURE.get(name, LATER_STRUCTURE)
+    tried = 0
+    for address, (full, register) in chip.header.by_address.items():
+        within = full.partition(".")[2]
+        for field in register.fields:
+            if f"{within}.{field.name}" in structure or address // 4 >= len(before) - sum(
+                    1 + count for _, count in full_runs(chip)):
+                continue
+            value = sample(field, draw)
+            found = parse(chip, [lines[0], "  Header", f"    {within}.{field.name} {value}", *records], len(words))
+            changed = [i for i, (a, b) in enumerate(zip(before, found, strict=True)) if a != b]
+            assert set(changed) <= {address // 4}, f"{within}.{field.name} = {value} changes other words"
+            assert found[address // 4] & ~field.mask == before[address // 4] & ~field.mask
+            assert found[address // 4] & field.mask == field.encode(value)
+            tried += 1
+    assert tried >= 8
 
 
 def parse(chip: Chip, lines: list[str], size: int) -> tuple[int, ...]:
