@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from openane.chips import Limits
-from openane.errors import UnsupportedError
 from openane.graph import Node, Value
 from openane.ops.operands import describe
 from openane.ops.spec import Op, Rule
@@ -24,12 +23,6 @@ def sentence(rule: Rule, limits: Limits) -> str:
 def broken_rules(op: Op, node: Node, limits: Limits) -> tuple[str, ...]:
     """Sentences of the rules of `op` that `node` breaks."""
     return tuple(sentence(rule, limits) for rule in op.rules if not rule(node, limits))
-
-
-def require_legal(op: Op, node: Node, limits: Limits) -> None:
-    """UnsupportedError with the first broken rule and the operands found."""
-    for text in broken_rules(op, node, limits):
-        raise UnsupportedError(node.label, text, found=operands_text(node))
 
 
 def engine_rank(node: Node, limits: Limits) -> bool:

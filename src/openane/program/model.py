@@ -139,14 +139,6 @@ class Program:
             out[task.offset:task.offset + task.size] = b"".join(w.to_bytes(4, "little") for w in task.words)
         return bytes(out)
 
-    def patched_constants(self, offset: int, data: bytes) -> Program:
-        """The same program with `data` at byte `offset` of the constants, which keep their size. ProgramError when it
-        does not lie in them. (`openane.program.patch` also says which bytes changed.)"""
-        if not 0 <= offset <= offset + len(data) <= len(self.constants):
-            raise ProgramError(f"{len(data)} bytes at constants+{offset:#x} do not lie in the {len(self.constants)} "
-                               "bytes of constants")
-        return replace(self, constants=self.constants[:offset] + data + self.constants[offset + len(data):])
-
     def replace_tasks(self, tasks: Iterator[Task]) -> Program:
         """The same program with other tasks."""
         return replace(self, tasks=tuple(tasks))

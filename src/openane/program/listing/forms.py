@@ -37,11 +37,6 @@ def header_addresses(chip: Chip, words: int) -> list[int]:
     return sorted(chip.header.by_address)[:words]
 
 
-def run_addresses(runs: Runs) -> list[int]:
-    """Addresses of the registers dense runs write, in stream order."""
-    return [base + 4 * i for base, count in runs for i in range(count)]
-
-
 @cache
 def _fillers(bank: Bank) -> dict[int, tuple[tuple[str, str, int, Value, bool], ...]]:
     """Per address: register, full field name, mask, default, and whether the default's bits are not zero."""
