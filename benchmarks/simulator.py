@@ -91,8 +91,8 @@ def elementwise(name: str) -> LoadedProgram:
         key: Elementwise(first=a, second=b, result=y, function=function) for key, function in functions.items()}
     operations["abs"] = Elementwise(first=a, result=y, absolute=True)
     operations["relu"] = Elementwise(first=a, result=y, relu=True)
-    buffers = [Buffer(key, slot, Role.INPUT, layout.size, layout) for key, slot in
-               (("output0", 4), ("input0", 5), ("input1", 6))]
+    ports = [("output0", 4), ("input0", 5), ("input1", 6)][:3 if name in functions else 2]
+    buffers = [Buffer(key, slot, Role.INPUT, layout.size, layout) for key, slot in ports]
     return load_operations([operations[name]], buffers)
 
 
@@ -145,7 +145,7 @@ def report_memory() -> None:
         size = sum(buffer.size for buffer in buffers) + len(constants)
         fixed = loaded.memory.l2.size
         print(f"memory {name:26s} {peak / (size + fixed):5.2f} times buffers, constants and L2 (aim 4)   "
-              f"{peak / 2**20:6.1f} MiB")
+              f"{peak / size:5.2f} without the 2 MiB of L2   {peak / 2**20:6.1f} MiB")
 
 
 def main() -> int:
