@@ -6,8 +6,8 @@
         InDim.W            512  ; width of the source
         rest InDim   0x8000000  ; bits no field describes
 
-Numbers counted in bytes are hexadecimal, all others decimal. What follows a semicolon is a comment. Register runs are
-stated where they are not the usual ones; a descriptor that is none is shown as its words.
+Bytes and event masks are hexadecimal, all other numbers decimal. What follows a semicolon is a comment. Register runs
+are stated where they are not the usual ones; a descriptor that is none is shown as its words.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ def _merged(rows: list[_Row]) -> list[_Row]:
 
 
 def value_text(field: Field, value: Value) -> str:
-    """A value as the text form writes it: hexadecimal where it counts bytes."""
-    counts_bytes = field.shift > 0 or field.align > 1 or field.name == "Offset"
-    return f"{value:#x}" if isinstance(value, int) and counts_bytes else str(value)
+    """A value as the text form writes it: hexadecimal where it counts bytes or is a mask of events."""
+    hexadecimal = field.shift > 0 or field.align > 1 or field.name in ("Offset", "Events")
+    return f"{value:#x}" if isinstance(value, int) and hexadecimal else str(value)
 
 
 def _noted(line: str, doc: str) -> str:
