@@ -16,6 +16,8 @@ from openane.chips.chip import TaskFields
 from openane.chips.runs import VIRTUAL
 from openane.engine import Access, Activation, Elementwise, PassThrough, Space, sources
 from openane.errors import ProgramError
+from openane.program import Task
+from openane.program.listing import parse_task, read_lines, task_lines
 from openane.registers import FieldError
 
 LATER = [name for name in KNOWN if name != "h13"]
@@ -121,6 +123,8 @@ def test_records_of_apples_compiler_mean_what_h13s_do(corpus: Path, name: str) -
             fields = chip.decode(words)
             assert chip.encode(fields) == words, case
             assert chip.task_size(words) == len(words), case
+            head, *members = read_lines("\n".join(task_lines(chip, index, Task(words))))
+            assert parse_task(chip, len(words), head.first, members) == words, case
             total += 1
             if name == "h18":
                 continue
