@@ -75,9 +75,10 @@ class ProgramError(AneError):
 class VerifyError(ProgramError):
     """A program was refused by the verifier; `violations` lists every reason (program.verify.Violation)."""
 
-    def __init__(self, violations: Sequence[object]) -> None:
+    def __init__(self, violations: Sequence[object], hint: str | None = None) -> None:
         self.violations = tuple(violations)
-        super().__init__("the program was refused:\n" + "\n".join(f"  {v}" for v in self.violations))
+        text = "the program was refused:\n" + "\n".join(f"  {v}" for v in self.violations)
+        super().__init__(text + (f"\nhint: {hint}" if hint else ""))
 
 
 class SimulationError(AneError):

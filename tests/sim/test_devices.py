@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from openane.chips import get_chip
 from openane.devices import open_device, run
 from openane.engine import Access, Binary, Elementwise
-from openane.errors import DeviceError, SimulationError
+from openane.errors import DeviceError, SimulationError, VerifyError
 from openane.program import Buffer, Layout, Program, Role, Task
 
 LAYOUT = Layout.packed((1, 4, 1, 3, 32))
@@ -83,3 +85,15 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
         open_device().load("model.hwx")  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="up to"):
         open_device().allocate(1 << 60)
+
+
+def test_a_refused_program_names_the_way_around() -> None:
+    layout = Layout.packed((1, 2, 1, 3, 4))
+    short = Buffer("x", 4, Role.INPUT, layout.size - 64)
+    access = Access(slot=4, shape=layout.shape, strides=layout.strides)
+    tasks = get_chip("h13").emit([Elementwise(first=access, result=replace(access, slot=5))])
+    program = Program("h13", tuple(Task(t.words, t.offset) for t in tasks), b"",
+                      (short, Buffer("y", 5, Role.OUTPUT, layout.size, layout)))
+    with open_device("simulator") as device, pytest.raises(VerifyError, match="verify=off") as refused:
+        device.load(program)
+    assert refused.value.violations

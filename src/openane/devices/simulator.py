@@ -14,7 +14,7 @@ from openane.chips import KNOWN
 from openane.devices.model import ModelExecutable
 from openane.devices.packer import logical_shape, pack, surface, unpack
 from openane.devices.protocol import Arrays, CompiledModel, DeviceInfo, Executable, Index
-from openane.errors import DeviceError
+from openane.errors import DeviceError, VerifyError
 from openane.program import Buffer, Program
 from openane.program.verify import Verified, verify
 from openane.simulator import LoadedProgram, Mode, RunReport, load
@@ -171,7 +171,7 @@ class SimulatorDevice:
             if not program.unchanged():
                 raise DeviceError(f"program {known.name!r} is no longer what was verified")
         elif self._verifies:
-            verify(known)
+            _require_verified(known)
         return known
 
     def close(self) -> None:
@@ -192,3 +192,12 @@ def _describe(buffer: Buffer) -> str:
     if buffer.layout is None:
         return f"{buffer.size} bytes of uint8"
     return f"{buffer.layout.dtype} {list(logical_shape(buffer.layout))}"
+
+
+def _require_verified(program: Program) -> None:
+    """VerifyError with every violation, and how to look at such a program all the same."""
+    try:
+        verify(program)
+    except VerifyError as refused:
+        raise VerifyError(refused.violations,
+                          "the device 'simulator?verify=off' loads it unverified, to experiment") from None
