@@ -13,11 +13,12 @@ from typing import ClassVar
 from openane.chips import decode
 from openane.chips.chip import EmittedTask, Limits, Passage, Rule, Slots, TaskFields
 from openane.chips.h13.passages import PLACES
-from openane.chips.reader import CORES, Reader
+from openane.chips.reader import Reader
 from openane.chips.runs import RELATIVE, SLOT, IndexedHeads
 from openane.chips.stream import StreamFormat
 from openane.chips.undescribed import rules_known
 from openane.engine import Operation, Space, Stream
+from openane.engine.coefficients import CORES
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank, Evidence, Field, Fields, Value
 

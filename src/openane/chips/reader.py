@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from openane.chips.chip import TaskFields
 from openane.engine import Stream
+from openane.engine.coefficients import CORES
 from openane.errors import ProgramError
 from openane.registers import Bank, Field, FieldError
 
 STREAMED = ("keep", "stream")
-CORES = 16
 
 
 class Reader:

@@ -76,11 +76,10 @@ class Bank:
             address = int(name[1:], 16) if name.startswith("@") else self._address(name)
             words[address] = words.get(address, 0) | bits
         for name, value in fields.items():
-            address, _, field = self.locate(name)
-            left = (rest or {}).get(name.rpartition(".")[0], 0)
-            if left & field.mask:
-                raise FieldError(f"rest 0x{left:x} overlaps the field", field=name)
-            words[address] = words.get(address, 0) | field.encode(value, name.rpartition(".")[0])
+            address, register, field = self.locate(name)
+            where = name.rpartition(".")[0]
+            bits = register.place(field.name, value, (rest or {}).get(where, 0), where)
+            words[address] = words.get(address, 0) | bits
         return words
 
     def _address(self, name: str) -> int:

@@ -48,11 +48,16 @@ class Register:
         """The word for the given field values; fields not named are zero. `rest` is ORed in."""
         word = rest
         for name, value in values.items():
-            f = self.field(name)
-            if rest & f.mask:
-                raise FieldError(f"rest 0x{rest:x} overlaps the field", register=self.name, field=name)
-            word |= f.encode(value, self.name)
+            word |= self.place(name, value, rest)
         return word
+
+    def place(self, name: str, value: Value, rest: int = 0, where: str = "") -> int:
+        """The bits of one field, in place. FieldError, calling the register `where`, when the value does not fit or
+        `rest` has bits there."""
+        known, where = self.field(name), where or self.name
+        if rest & known.mask:
+            raise FieldError(f"rest 0x{rest:x} overlaps the field", field=f"{where}.{name}")
+        return known.encode(value, where)
 
     def decode(self, word: int) -> tuple[Fields, int]:
         """Field values of `word`, and `rest`: the bits no field describes."""

@@ -11,10 +11,12 @@ from dataclasses import replace
 
 from openane.chips.chip import EmittedTask, TaskFields
 from openane.chips.h13.encode import encode_operation
+from openane.chips.h13.neural import UNUSED_STREAM
 from openane.chips.h13.registers import KERNEL_DMA
 from openane.chips.h13.scratchpad import TilePlan, plan_tiles, resident_ranges
 from openane.chips.h13.stream import (
     BODY_RUNS,
+    EXTENDED_SLOT,
     FULL_KERNEL_DMA,
     HEADER_WORDS,
     SPLIT_KERNEL_DMA,
@@ -22,14 +24,13 @@ from openane.chips.h13.stream import (
     encode_task,
 )
 from openane.engine import NeuralOperation, Operation, PlanarOperation, Space, sources
+from openane.engine.coefficients import CORES
 from openane.errors import ProgramError
 from openane.registers import Fields, Value
 
 TASK_ALIGNMENT = {"macos26": 0x100, "compat": 0x300}
-UNUSED_STREAM = 0x40
 BASE_REGISTERS = ("Header.Bases.RBase0", "Header.Bases.RBase1", "Header.Bases.WBase", "Header.KernelBases.KBase0",
                   "Header.KernelBases.KBase1", "Header.KernelBases.KBase2", "Header.KernelBases.KBase3")
-EXTENDED_SLOT = 3  # coefficients read through this slot were written by an earlier task: the DTID names it
 
 # Firmware log masks by position in the program; they decide nothing.
 LOG_FIRST, LOG_LAST, LOG_ANY = 0x8, 0x22, 0x400
@@ -104,19 +105,19 @@ def _header(index: int, operations: Sequence[Operation]) -> Fields:
     }
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if coefficients is not None and coefficients.slot == EXTENDED_SLOT:
-        writers = [i for i, other in enumerate(operations[:index])
-                   if other.result.space is Space.MEMORY and other.result.slot == EXTENDED_SLOT]
-        fields |= {"Header.Control.TDE": 1, "Header.Dependency.DTID": writers[-1] if writers else 0}
+        writer = next((i for i in range(index - 1, -1, -1) if operations[i].result.space is Space.MEMORY
+                       and operations[i].result.slot == EXTENDED_SLOT), 0)
+        fields |= {"Header.Control.TDE": 1, "Header.Dependency.DTID": writer}
     return fields
 
 
 def _neighbours(index: int, operations: Sequence[Operation]) -> Fields:
     """Rule: consecutive planar tasks mark each other in KernelCfg."""
-    planar = [isinstance(op, PlanarOperation) for op in operations]
-    if not planar[index]:
+    if not isinstance(operations[index], PlanarOperation):
         return {}
-    return {"NE.KernelCfg.NextPlanar": int(index + 1 < len(planar) and planar[index + 1]),
-            "NE.KernelCfg.PreviousPlanar": int(index > 0 and planar[index - 1])}
+    following, before = operations[index + 1:index + 2], operations[max(index - 1, 0):index]
+    return {"NE.KernelCfg.NextPlanar": int(any(isinstance(op, PlanarOperation) for op in following)),
+            "NE.KernelCfg.PreviousPlanar": int(any(isinstance(op, PlanarOperation) for op in before))}
 
 
 def _hazards(index: int, operation: Operation) -> Fields:
@@ -144,7 +145,7 @@ def _link(bodies: Sequence[TaskFields], layout: str) -> tuple[EmittedTask, ...]:
                    "Header.NextPointer.Offset": 0 if last else offsets[index + 1],
                    "Header.Bases.TBaseEn": int(not last)}
         if records[index][0] == FULL_KERNEL_DMA[0]:
-            for core in range(16):
+            for core in range(CORES):
                 values.setdefault(f"KernelDMA.CoeffBfrSize[{core}].Size", UNUSED_STREAM)
         written = {a for base, count in records[index] for a in range(base, base + 4 * count, 4)}
         try:
@@ -156,7 +157,7 @@ def _link(bodies: Sequence[TaskFields], layout: str) -> tuple[EmittedTask, ...]:
 
 
 def _records(values: Mapping[str, Value], layout: str) -> tuple[tuple[int, int], ...]:
-    streams = any(values.get(f"KernelDMA.CoeffDMAConfig[{core}].En") for core in range(16))
+    streams = any(values.get(f"KernelDMA.CoeffDMAConfig[{core}].En") for core in range(CORES))
     return (FULL_KERNEL_DMA if streams or layout == "compat" else SPLIT_KERNEL_DMA) + BODY_RUNS
 
 

@@ -6,6 +6,7 @@ Every field of the register tables is read by the decoder, held by a rule, idle,
 from __future__ import annotations
 
 from openane.chips.h13.registers import COMMON, NE, PE
+from openane.engine.coefficients import CORES
 from openane.registers import Block, Value
 
 IDLE: dict[str, Value] = {
@@ -74,6 +75,6 @@ PLANAR_IDLE: dict[str, Value] = {
     **_zero(NE, but=("KernelCfg.PalettizeBits", "KernelCfg.NextPlanar", "KernelCfg.PreviousPlanar", "MACCfg.En")),
     "Header.Bases.ENE": 0, "Common.Cfg.ActiveNE": 0, "Common.Cfg.NEResultSwap": 0, "Common.ConvCfg.OCGSize": 0,
     "Common.GroupConvCfg.UnicastEn": 0, "Common.GroupConvCfg.UnicastCin": 1,
-    **{f"KernelDMA.CoeffDMAConfig[{core}].En": 0 for core in range(16)}, "Header.KernelBases.KBase0En": 0,
+    **{f"KernelDMA.CoeffDMAConfig[{core}].En": 0 for core in range(CORES)}, "Header.KernelBases.KBase0En": 0,
 }
 """What a planar task says about the neural engine."""

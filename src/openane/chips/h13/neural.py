@@ -14,11 +14,15 @@ from openane.engine import (
     Packing,
     PassThrough,
 )
+from openane.engine.coefficients import CORES
 from openane.errors import ProgramError
 from openane.registers import Fields
 
 BINARY_POINT = 14
 PALETTE_BITS_IDLE = 8
+UNUSED_STREAM = 0x40
+"""Bytes an unused coefficient stream states."""
+AUXILIARY = 4
 
 
 def neural_fields(operation: NeuralOperation) -> Fields:
@@ -27,7 +31,7 @@ def neural_fields(operation: NeuralOperation) -> Fields:
     if source.shape[0] != result.shape[0]:
         raise ProgramError(f"source and result must have the same number of groups, not {source} and {result}")
     coefficients = operation.coefficients
-    channels = min(16, result.shape[1])
+    channels = min(CORES, result.shape[1])
     post = operation.post
     if (post.activation is Activation.TABLE) != (coefficients is not None and coefficients.table):
         raise ProgramError("a table activation needs a table in the coefficients, and only then")
@@ -85,15 +89,14 @@ def _coefficient_fields(coefficients: Coefficients | None) -> Fields:
 def kernel_dma_fields(coefficients: Coefficients | None) -> Fields:
     """Rule: cache hint 2 on every stream register; unused streams are 64 bytes long."""
     fields: Fields = {}
-    for register in [f"KernelDMA.CoeffDMAConfig[{i}]" for i in range(16)] + [f"KernelDMA.AuxDMAConfig[{i}]"
-                                                                         for i in range(4)]:
-        fields[f"{register}.CacheHint"] = 2
-    fields |= {f"KernelDMA.AuxBfrSize[{i}].Size": 0x40 for i in range(4)}
+    for kind, count in (("Coeff", CORES), ("Aux", AUXILIARY)):
+        fields |= {f"KernelDMA.{kind}DMAConfig[{i}].CacheHint": 2 for i in range(count)}
+    fields |= {f"KernelDMA.AuxBfrSize[{i}].Size": UNUSED_STREAM for i in range(AUXILIARY)}
     if coefficients is None:
         return fields
     fields["KernelDMA.Control.Kernels"] = 1
     fields["KernelDMA.Control.Sparse"] = int(coefficients.packing is Packing.SPARSE)
-    fields |= {f"KernelDMA.CoeffBfrSize[{i}].Size": 0x40 for i in range(16)}
+    fields |= {f"KernelDMA.CoeffBfrSize[{i}].Size": UNUSED_STREAM for i in range(CORES)}
     for stream in coefficients.streams:
         fields |= {f"KernelDMA.CoeffDMAConfig[{stream.core}].En": 1,
                    f"KernelDMA.CoeffBaseAddr[{stream.core}].Addr": stream.offset,

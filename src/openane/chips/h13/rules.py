@@ -13,14 +13,13 @@ from typing import Any
 from openane.chips.chip import Breach, Link, Rule, TaskFields
 from openane.chips.h13.idle import IDLE, NEURAL_IDLE, PLANAR_IDLE
 from openane.chips.h13.registers import STREAM_BANK
-from openane.chips.h13.stream import BODY_RUNS, FULL_KERNEL_DMA, SPLIT_KERNEL_DMA
+from openane.chips.h13.stream import BODY_RUNS, EXTENDED_SLOT, FULL_KERNEL_DMA, SPLIT_KERNEL_DMA
 from openane.engine import Space
+from openane.engine.coefficients import CORES
 
 CONSTANT_SLOT = 1
-EXTENDED_SLOT = 3
 REDUCTIONS = ("reduce", "binary_reduce")
 PAIRED = ("binary", "gain_offset", "binary_reduce")
-CORES = 16
 
 _FULL = frozenset(FULL_KERNEL_DMA + BODY_RUNS)
 _SPLIT = frozenset(SPLIT_KERNEL_DMA + BODY_RUNS)

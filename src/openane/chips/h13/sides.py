@@ -37,13 +37,7 @@ def first_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
     fields |= {"Common.ChCfg.InFmt": str(access.dtype), "L2.SourceCfg.SourceType": kind,
                "Common.Broadcast.FirstSwap": int(view.swapped)}
     fields |= {f"Common.Broadcast.FirstBroadcast{axis}": 1 for axis in view.broadcast}
-    fields |= _l2_format("SourceCfg", access)
-    if kind == "resident":
-        fields |= l2_fields(access, view, "Source")
-    elif access.copy is not None:
-        fields |= _kept(access, view, "Source")
-    else:
-        fields |= _through(ring, "Source")
+    fields |= _in_l2(access, view, "Source", ring)
     if access.space is Space.MEMORY:
         fields |= memory_fields(access, view, "TileDMASrc.")
         fields |= {"Header.Bases.RBase0": access.slot, "Header.Bases.RBase0En": 1}
@@ -67,11 +61,23 @@ def _kept(access: Access, view: Stored, prefix: str) -> Fields:
     return ring_fields(prefix, copy.offset, channel, row, depth, group)
 
 
+def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None) -> Fields:
+    """Rule: where an operand lies in L2, where its copy does, or the ring it passes through. A streamed result states
+    its ring's base alone."""
+    fields: Fields = {f"L2.{prefix}Cfg.DMAFmt": int(access.dtype is DType.FLOAT16),
+                      f"L2.{prefix}Cfg.DMAInterleave": access.interleave}
+    if access.space is Space.L2:
+        return fields | l2_fields(access, view, prefix)
+    if access.copy is not None:
+        return fields | _kept(access, view, prefix)
+    if prefix == "Result" and access.space is Space.MEMORY:
+        return fields | ({} if ring is None else {"L2.ResultBase.Addr": ring.base})
+    return fields | _through(ring, prefix)
+
+
 def _through(ring: Ring | None, prefix: str) -> Fields:
     if ring is None:
         return {}
-    if prefix == "Result":
-        return {"L2.ResultBase.Addr": ring.base}
     return ring_fields(prefix, ring.base, ring.channel, ring.row, ring.depth, ring.depth)
 
 
@@ -112,15 +118,7 @@ def result_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
     swap = "Common.Broadcast.ResultSwap" if planar else "Common.Cfg.NEResultSwap"
     fields: Fields = {"Common.ChCfg.OutFmt": str(access.dtype), "L2.ResultCfg.ResultType": kind,
                       swap: int(view.swapped)}
-    fields |= _l2_format("ResultCfg", access)
-    if kind == "resident":
-        fields |= l2_fields(access, view, "Result")
-    elif access.copy is not None:
-        fields |= _kept(access, view, "Result")
-    else:
-        fields |= _through(ring, "Result")
-        if kind == "chain" and ring is not None:
-            fields |= ring_fields("Result", ring.base, ring.channel, ring.row, ring.depth, ring.depth)
+    fields |= _in_l2(access, view, "Result", ring)
     used = access.space is Space.MEMORY
     fields |= {"TileDMADst.DMAConfig.CacheHint": RESULT_HINT, "TileDMADst.DMAConfig.En": int(used)}
     fields |= format_fields(access, "TileDMADst.Fmt", idle=not used)
@@ -131,8 +129,3 @@ def result_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
         if kind == "stream":
             fields |= {"L2.ResultCfg.L2BfrMode": 2, "TileDMADst.DMAConfig.L2BfrMode": 1}
     return fields
-
-
-def _l2_format(register: str, access: Access) -> Fields:
-    return {f"L2.{register}.DMAFmt": int(access.dtype is DType.FLOAT16),
-            f"L2.{register}.DMAInterleave": access.interleave}

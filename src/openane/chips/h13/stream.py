@@ -10,6 +10,7 @@ from openane.chips.stream import StreamFormat
 from openane.registers import Block, Fields
 
 MAXIMUM_WORDS = 512  # Header.Next.NextSize has nine bits
+EXTENDED_SLOT = 3    # coefficients read through this slot were written by an earlier task: the DTID names it
 
 FULL_KERNEL_DMA = ((KERNEL_DMA.base, 62),)
 SPLIT_KERNEL_DMA = ((KERNEL_DMA.base, 18), (KERNEL_DMA.by_name["AuxDMAConfig[0]"][0], 12))
@@ -26,10 +27,10 @@ FORMS = {"full": FULL_KERNEL_DMA + BODY_RUNS, "split": SPLIT_KERNEL_DMA + BODY_R
 
 
 def _extended(header: Fields) -> tuple[bool, ...]:
-    """Whether an eleventh header word (the DTID) follows is stated by Control.TDE and implied by KBase0 = 3; samples
+    """Whether an eleventh header word (the DTID) follows is stated by Control.TDE and implied by KBase0; samples
     agree on both. Where they disagree the reading whose runs end exactly with the task is taken."""
     stated = bool(header["Header.Control.TDE"])
-    implied = int(header["Header.KernelBases.KBase0"]) == 3
+    implied = int(header["Header.KernelBases.KBase0"]) == EXTENDED_SLOT
     return (stated,) if stated == implied else (stated, implied)
 
 
@@ -47,5 +48,5 @@ def encode_task(fields: TaskFields) -> tuple[int, ...]:
     return FORMAT.encode(fields)
 
 
-__all__ = ["BODY_RUNS", "FORMAT", "FORMS", "FULL_KERNEL_DMA", "HEADER_WORDS", "SPLIT_KERNEL_DMA", "decode_task",
-           "encode_task"]
+__all__ = ["BODY_RUNS", "EXTENDED_SLOT", "FORMAT", "FORMS", "FULL_KERNEL_DMA", "HEADER_WORDS", "SPLIT_KERNEL_DMA",
+           "decode_task", "encode_task"]

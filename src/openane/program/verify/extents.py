@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from openane.chips import Breach
-from openane.engine import Space
+from openane.engine import Access, Space
 from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Role
-from openane.program.verify.context import Context
+from openane.program.verify.context import Context, Operand
 from openane.program.verify.regions import access_regions
 from openane.program.verify.violation import Found
 
 
 def extents(context: Context) -> Found:
     """Every byte of an operand must lie inside its memory."""
-    for view in context.tasks:
-        for operand in view.operands:
-            access = operand.access
-            if access.space is Space.CHAIN:
-                continue
-            size = _size(context, access.space, access.slot)
-            low, high = access.span
-            if size is not None and (low < 0 or high > size):
-                yield view.index, Breach(context.chip.register(operand.part, access.space),
-                                         f"bytes {low:#x} to {high:#x}", f"{size:#x} bytes")
+    for task, operand, size in _placed(context):
+        low, high = operand.access.span
+        if low < 0 or high > size:
+            yield task, Breach(context.chip.register(operand.part, operand.access.space),
+                               f"bytes {low:#x} to {high:#x}", f"{size:#x} bytes")
 
 
 def bursts(context: Context) -> Found:
     """Rows in memory are moved in whole bursts of 64 bytes: the last one must end inside the buffer too."""
     burst = context.chip.limits.burst
-    for view in context.tasks:
-        for operand in view.operands:
-            access = operand.access
-            size = _size(context, access.space, access.slot)
-            high = access.span[1]
-            moved = -(-high // burst) * burst
-            if access.space is Space.MEMORY and size is not None and high <= size < moved:
-                yield view.index, Breach(context.chip.register(operand.part, access.space),
-                                         f"bytes up to {moved:#x}", f"{size:#x} bytes")
+    for task, operand, size in _placed(context):
+        high = operand.access.span[1]
+        moved = -(-high // burst) * burst
+        if operand.access.space is Space.MEMORY and high <= size < moved:
+            yield task, Breach(context.chip.register(operand.part, Space.MEMORY), f"bytes up to {moved:#x}",
+                               f"{size:#x} bytes")
 
 
 def ring_extents(context: Context) -> Found:
@@ -82,8 +76,19 @@ def result_elements(context: Context) -> Found:
                                      "elements at different bytes")
 
 
-def _size(context: Context, space: Space, slot: int) -> int | None:
-    if space is Space.L2:
+def _placed(context: Context) -> Iterator[tuple[int, Operand, int]]:
+    """Task, operand and bytes of the memory it lies in, for every operand in L2 or in memory that is bound."""
+    for view in context.tasks:
+        for operand in view.operands:
+            size = _size(context, operand.access)
+            if size is not None:
+                yield view.index, operand, size
+
+
+def _size(context: Context, access: Access) -> int | None:
+    if access.space is Space.CHAIN:
+        return None
+    if access.space is Space.L2:
         return context.chip.limits.l2_size
-    memory = context.memory.get(slot)
-    return None if memory is None or slot == TEXT_SLOT else memory.size
+    memory = context.memory.get(access.slot)
+    return None if memory is None or access.slot == TEXT_SLOT else memory.size
