@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from openane.chips import Limits
-from openane.compiler import moves, neural, normalisation, planar, reduction
+from openane.compiler import moves, neural, normalisation, planar, products, reduction
 from openane.compiler.memory import Block, Blocks, ConstantPool, Kind, padded
 from openane.compiler.ports import Ports, Uses
 from openane.compiler.walk import access
@@ -287,11 +287,11 @@ class Compiler:
     def product(self, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
                 post: Post | None = None, table: Table | None = None) -> None:
         """See ops.lowering.Lowering."""
-        neural.product(self, target, source, weights, bias, post, table)
+        products.product(self, target, source, weights, bias, post, table)
 
     def runtime_product(self, target: Tensor, left: Tensor, right: Tensor) -> None:
         """See ops.lowering.Lowering."""
-        neural.runtime_product(self, target, left, right)
+        products.runtime_product(self, target, left, right)
 
     def pool(self, target: Tensor, source: Tensor, kind: Pool, kernel: Sequence[int], stride: Sequence[int],
              padding: Sequence[int], final_scale: float = 1.0) -> None:

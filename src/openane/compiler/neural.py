@@ -1,4 +1,4 @@
-"""Neural-engine recipes: convolutions and products with constant weights, tables."""
+"""Neural-engine recipes: convolutions, copies, tables; the storage of coefficients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openane.compiler.memory import Block, Kind
 from openane.compiler.packing import (
     CORE_BYTES,
     STREAMED_PIXELS,
@@ -16,23 +15,18 @@ from openane.compiler.packing import (
     pack_dense,
     pack_sparse,
     pack_table,
-    product_lanes,
     task_channels,
 )
 from openane.compiler.walk import Role, access, legal, walk
 from openane.engine import (
-    Access,
     Activation,
     Coefficients,
     Convolution,
-    Elementwise,
-    MatrixProduct,
     PassThrough,
     Post,
-    Space,
     Stream,
 )
-from openane.engine.coefficients import CORES, left_over_lanes
+from openane.engine.coefficients import CORES
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
@@ -41,8 +35,6 @@ from openane.program import CONSTANT_SLOT
 if TYPE_CHECKING:
     from openane.compiler.lowering import Compiler
 
-RUNTIME_LANE_CAP = 8
-"""Lanes of coefficients computed at run time: a power of two up to 15, which the copy that writes them can state."""
 CHUNK = 32
 """Output channels are split at multiples of this, so that rows of a swapped result stay aligned."""
 
@@ -99,84 +91,6 @@ def convolution(compiler: Compiler, target: Tensor, source: Tensor, weights: np.
         compiler.copy(target, final)
 
 
-def product(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
-            post: Post | None = None, table: Table | None = None) -> None:
-    """target [M, N] = source [M, K] @ weights [K, N] + bias: a 1x1 convolution over rows as pixels.
-
-    The source is transposed first (K channels of M contiguous elements), in L2 when it takes at most a quarter of it.
-    """
-    rows, reduction = source.shape
-    columns = weights.shape[1]
-    pixels = source
-    if not legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE):
-        pixels = _transposed(compiler, source if source.aligned else compiler.copied(source))
-    final = target
-    if not legal(access(target, (None, 1, None, None, 0)), Role.RESULT):
-        target = compiler.scratch(target.shape)
-    lanes = product_lanes(rows, reduction, columns)
-    matrix = np.ascontiguousarray(weights.T)[None]
-    for start, stop in _chunks(compiler, columns, reduction, lanes, rows <= STREAMED_PIXELS):
-        packed = pack_dense(matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
-                            None if table is None else table.to_bytes())
-        streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
-        for first, count in _spans(rows, compiler.limits.width):
-            read = pixels.part(0, first, count)
-            write = target.part(1, start, stop - start).part(0, first, count)
-            compiler.emit(Convolution(source=access(read, (None, 1, None, None, 0)),
-                                      result=access(write, (None, 1, None, None, 0)), coefficients=streams,
-                                      post=with_table(post, table)))
-    if target is not final:
-        compiler.copy(target, final)
-
-
-def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor) -> None:
-    """target [M, N] = left [M, K] @ right [K, N], the rows of `left` being coefficients.
-
-    One row per core can be read as it lies; for L rows per core a planar copy first writes them interleaved by L,
-    which is the coefficient packing of L lanes (both seen in Apple's products of 16 and of 64 rows).
-    """
-    if not legal(access(left, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
-        left = compiler.copied(left)
-    if not legal(access(right, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
-        right = compiler.copied(right)
-    shares = list(_row_shares(left.shape[0]))
-    final = target
-    if not all(legal(access(target.part(0, start, count), (None, 0, None, None, 1)), Role.RESULT)
-               for start, count, _ in shares):
-        target = compiler.scratch(target.shape)
-    for start, count, lanes in shares:
-        compiler.emit(MatrixProduct(
-            source=access(right, (None, 0, None, None, 1)),
-            result=access(target.part(0, start, count), (None, 0, None, None, 1)),
-            coefficients=_runtime_coefficients(compiler, left.part(0, start, count), lanes)))
-    if target is not final:
-        compiler.copy(target, final)
-
-
-def _row_shares(rows: int) -> Iterator[tuple[int, int, int]]:
-    """(start, count, lanes) of the products that together make `rows` rows, each filling its cores."""
-    start = 0
-    while start < rows:
-        lanes = min(RUNTIME_LANE_CAP, left_over_lanes(rows - start))
-        count = min(rows - start, CORES * lanes)
-        yield start, count, lanes
-        start += count
-
-
-def _runtime_coefficients(compiler: Compiler, rows: Tensor, lanes: int) -> Coefficients:
-    """Rows [count, K] of a tensor as coefficients of `lanes` rows per core; count fills its cores."""
-    count, reduction = rows.shape
-    size = -(-reduction * lanes * ELEMENT // 64) * 64
-    slot, offset, step = rows.slot, rows.offset, rows.strides[0]
-    if lanes > 1:
-        slot, offset, step = compiler.blocks.add(Block(count // lanes * size, Kind.SCRATCH)), 0, size
-        packed = Access(slot=slot, shape=(1, count, 1, 1, reduction), strides=(0, size, 0, 0, lanes * ELEMENT),
-                        interleave=lanes)
-        compiler.emit(Elementwise(first=access(rows, (None, 0, None, None, 1)), result=packed))
-    streams = tuple(Stream(core, offset + core * step, size) for core in range(count // lanes))
-    return Coefficients(slot=slot, streams=streams, lanes=lanes, runtime=True)
-
-
 def _pieces(extent: int, size: int) -> Iterator[tuple[int, int]]:
     for start in range(0, extent, size):
         yield start, min(size, extent - start)
@@ -188,15 +102,6 @@ def _plain(source: Tensor) -> bool:
                                                                                source.strides[3] == ELEMENT)
 
 
-def _transposed(compiler: Compiler, source: Tensor) -> Tensor:
-    rows, reduction = source.shape
-    row = -(-rows * ELEMENT // 16) * 16
-    small = reduction * row <= compiler.limits.l2_size // 4
-    pixels = compiler.temporary((rows, reduction), (1, 0), Space.L2 if small else Space.MEMORY)
-    compiler.copy(source, pixels)
-    return pixels
-
-
 def _dense(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
            table: Table | None, window: dict[str, object]) -> None:
     channels, rows = weights.shape[0], int(np.prod(weights.shape[1:]))
@@ -205,7 +110,7 @@ def _dense(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarr
     flat = weights.reshape(1, channels, rows)
     sparse = window["stride"] == (1, 2, 2)
     read = access(source, (0, 1, None, 2, 3))
-    for start, stop in _chunks(compiler, channels, rows, lanes, streamed):
+    for start, stop in chunks(compiler, channels, rows, lanes, streamed):
         vector = None if bias is None else bias[start:stop]
         if sparse:
             packed = pack_sparse(weights[start:stop], vector, lanes, None if table is None else table.to_bytes())
@@ -235,7 +140,7 @@ def _grouped(compiler: Compiler, target: Tensor, source: Tensor, weights: np.nda
     channels = weights.shape[0] // groups
     lanes = choose_lanes(channels, source.shape[2], source.shape[3])
     flat = weights.reshape(groups, channels, -1)
-    for start, count in _spans(groups, compiler.limits.groups):
+    for start, count in spans(groups, compiler.limits.groups):
         packed = pack_dense(flat[start:start + count],
                             None if bias is None else bias.reshape(groups, channels)[start:start + count], lanes,
                             None if table is None else table.to_bytes())
@@ -256,7 +161,7 @@ def _by_group(image: Tensor, groups: int) -> Tensor:
                   (plane * each, plane, image.strides[2], image.strides[3]), image.space)
 
 
-def _chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: bool) -> Iterator[tuple[int, int]]:
+def chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: bool) -> Iterator[tuple[int, int]]:
     """Ranges of output channels whose coefficients fit one operation, at multiples of CHUNK."""
     memory = compiler.limits.kernel_memory // CORES
     size = task_channels(channels, rows, lanes, memory if streamed else min(memory, CORE_BYTES))
@@ -269,6 +174,6 @@ def _chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: 
         yield start, min(channels, start + size)
 
 
-def _spans(extent: int, limit: int) -> Iterator[tuple[int, int]]:
+def spans(extent: int, limit: int) -> Iterator[tuple[int, int]]:
     """(start, count) of pieces no larger than half the limit when the extent exceeds it."""
     yield from _pieces(extent, extent if extent <= limit else limit // 2)
