@@ -41,7 +41,9 @@ def sparse_section(weights: np.ndarray, bias: np.ndarray | None, lanes: int) -> 
 
 
 def sparse_input(block: np.ndarray) -> bytes:
-    """One input channel's weights [lanes, height, width]: four phases, a grid of taps each, all lanes of a tap."""
+    """One input channel's weights [lanes, height, width]: four phases, a grid of taps each, all lanes of a tap; there
+    is room for four lanes at least."""
+    block = np.concatenate([block, np.zeros((max(0, 4 - len(block)), *block.shape[1:]), block.dtype)])
     lanes, height, width = block.shape
     even = np.zeros((lanes, height + height % 2, width + width % 2), np.float16)
     even[:, :height, :width] = block

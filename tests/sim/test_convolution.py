@@ -13,6 +13,7 @@ from openane.engine import (
     Access,
     Activation,
     ChannelMaximum,
+    ChannelProduct,
     Coefficients,
     Convolution,
     MatrixProduct,
@@ -247,6 +248,19 @@ def test_channel_maximum(outputs: int, channels: int, groups: int) -> None:
     loaded.run()
     np.testing.assert_array_equal(tensor(loaded, "b5", result),
                                   x.reshape(groups, outputs, channels, 1, 3, 4).max(axis=2))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 2))
+def test_channel_product(outputs: int, groups: int) -> None:
+    source, result = (groups, 2 * outputs, 1, 3, 4), (groups, outputs, 1, 3, 4)
+    loaded = load_operations([ChannelProduct(source=access(4, source), result=access(5, result))],
+                             buffers(source, result))
+    x = np.random.default_rng(0).standard_normal(source).astype(np.float16)
+    tensor(loaded, "b4", source)[...] = x
+    loaded.run()
+    product = x[:, ::2].astype(np.float32) * x[:, 1::2].astype(np.float32)
+    np.testing.assert_allclose(tensor(loaded, "b5", result), product, rtol=2.0 ** -10, atol=1e-7)
 
 
 def test_what_does_not_fit_is_refused() -> None:

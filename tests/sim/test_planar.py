@@ -166,7 +166,7 @@ def test_reductions(reduce: Reduce, root: Root, paired: bool, seed: int, shape: 
                    reduce=reduce, function=Binary.SQUARE_SUM, scale=0.5, bias=0.25, final_scale=1 / 16, epsilon=0.125,
                    root=root, subtract=paired)
     x = a.astype(np.float32)
-    x = ((x - b) * (x - b) if paired else x) * np.float32(0.5) + np.float32(0.25)
+    x = ((x - b) * (x - b) if paired else x * x) * np.float32(0.5) + np.float32(0.25)
     total = (x.astype(np.float64).sum(axis=(2, 3, 4)) if reduce is Reduce.SUM else x.max(axis=(2, 3, 4)))
     value = total.astype(np.float64) / 16 + 0.125
     with np.errstate(all="ignore"):

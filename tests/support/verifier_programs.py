@@ -90,7 +90,7 @@ def convolution(shape: tuple[int, ...], result: tuple[int, ...], kernel: int = 1
 def sparse() -> Program:
     """A strided convolution with zero-skipping coefficients."""
     shape, result = (1, 8, 1, 6, 6), (1, 32, 1, 3, 3)
-    packed = pack_sparse(RNG.standard_normal((32, 8, 3, 3)) * RNG.integers(0, 2, (32, 8, 3, 3)), None, 2)
+    packed = pack_sparse(RNG.standard_normal((1, 32, 8, 3, 3)) * RNG.integers(0, 2, (1, 32, 8, 3, 3)), None, 2)
     coefficients = Coefficients(slot=1, streams=tuple(Stream(*s) for s in packed.streams), lanes=2,
                                 packing=Packing.SPARSE)
     operation = Convolution(source=surface(X, shape), result=surface(Y, result), coefficients=coefficients,

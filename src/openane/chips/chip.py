@@ -49,6 +49,7 @@ class Limits:
     cores: int
     task_alignment: int = 16   # offsets of tasks in the text
     burst: int = 64            # a row of a memory access is moved in whole bursts
+    tile_width: int = 16       # elements of the narrowest tile a streamed operand passes through L2 in
     assumed: tuple[str, ...] = ()  # limits above that are carried over from an earlier generation or a field's width
 
 

@@ -15,6 +15,7 @@ from openane.engine import (
     Activation,
     Binary,
     ChannelMaximum,
+    ChannelProduct,
     Coefficients,
     Convolution,
     DType,
@@ -32,7 +33,7 @@ from openane.engine import (
     Root,
     Space,
 )
-from openane.engine.access import Shape
+from openane.engine.access import CHANNELS, WIDTH, Shape
 from openane.errors import ProgramError
 
 
@@ -67,13 +68,9 @@ def _slot(reader: Reader, name: str) -> int:
     return slot
 
 
-def _interleave(reader: Reader, name: str, swapped: bool) -> int:
-    """Channels stored together; with C and W swapped it would be columns, which an access cannot say."""
-    interleave = int(reader.get(f"{name}.Interleave")) or 1
-    if swapped and interleave > 1:
-        raise ProgramError(f"interleave {interleave} with C and W swapped is not described", register=name,
-                           field="Interleave")
-    return interleave
+def _interleave(reader: Reader, name: str) -> int:
+    """Channels stored together; columns where C and W are swapped."""
+    return int(reader.get(f"{name}.Interleave")) or 1
 
 
 def _swap(strides: Shape, swapped: bool, element: int) -> Shape:
@@ -128,7 +125,10 @@ def _first(reader: Reader) -> Access:
     if kind == "keep":
         stored = (shape[0], *(1 if h else e for e, h in zip(shape[1:], hidden, strict=True)))
         copy = _l2(reader, "Source", stored, _swap(resident, swapped, dtype.size), dtype)  # type: ignore[arg-type]
-    interleave = _interleave(reader, "TileDMASrc.Fmt", swapped)
+    interleave = _interleave(reader, "TileDMASrc.Fmt")
+    if swapped and interleave > 1:
+        raise ProgramError(f"interleave {interleave} with C and W swapped is not described for a source",
+                           register="TileDMASrc.Fmt", field="Interleave")
     memory = _memory_strides(reader, "TileDMASrc.", dtype.size * interleave)
     return Access(slot=_slot(reader, "RBase0"), offset=reader.offset("TileDMASrc.BaseAddr"), shape=shape,
                   strides=strided(memory), dtype=dtype, interleave=interleave, copy=copy)
@@ -168,15 +168,17 @@ def _result(reader: Reader, shape: Shape, swapped: bool) -> Access:
     if kind == "resident":
         return _l2(reader, "Result", shape, resident, dtype)
     copy = _l2(reader, "Result", shape, resident, dtype) if kind == "keep" else None
-    interleave = _interleave(reader, "TileDMADst.Fmt", swapped)
-    memory = _memory_strides(reader, "TileDMADst.", dtype.size * interleave)
+    interleave = _interleave(reader, "TileDMADst.Fmt")
+    element = dtype.size * interleave
+    memory = _memory_strides(reader, "TileDMADst.", element)
     return Access(slot=_slot(reader, "WBase"), offset=reader.offset("TileDMADst.BaseAddr"), shape=shape,
-                  strides=_swap(memory, swapped, dtype.size), dtype=dtype, interleave=interleave, copy=copy)
+                  strides=_swap(memory, swapped, element), dtype=dtype, interleave=interleave,
+                  packed=WIDTH if swapped and interleave > 1 else CHANNELS, copy=copy)
 
 
 def _neural(reader: Reader) -> Operation:
     for name in ("NE.MatrixVectorBias.Bias", "NE.AccBias.Shift", "NE.PostScale.Shift",
-                 "Common.GroupConvCfg.ElemMultMode", "NE.MACCfg.MatrixBiasEn", "NE.MACCfg.PostScaleMode"):
+                 "NE.MACCfg.MatrixBiasEn", "NE.MACCfg.PostScaleMode"):
         reader.refuse_unless(name, 0)
     if reader.second_from_memory():
         raise ProgramError("a neural-engine task has one source", register="L2.SourceCfg", field="SecondDMA")
@@ -196,6 +198,12 @@ def _neural(reader: Reader) -> Operation:
     }
     mode = reader.get("NE.MACCfg.OpMode")
     unicast = int(reader.get("Common.GroupConvCfg.UnicastCin")) if reader.get("Common.GroupConvCfg.UnicastEn") else 0
+    reader.refuse_unless("Common.GroupConvCfg.ElemMultMode", int(mode == "product"))
+    if mode == "product":
+        if unicast != 2:
+            raise ProgramError(f"a product of {unicast} channels is not described",
+                               register="Common.GroupConvCfg", field="UnicastCin")
+        return ChannelProduct(**common)
     if mode == "pass_through":
         return PassThrough(**common)
     if mode == "max":

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from openane.chips.chip import TaskFields
 from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, Run, RunHeads
 from openane.errors import ProgramError
-from openane.registers import Bank, Block, Fields, Register, Value
+from openane.registers import Bank, Block, Fields, Register
 
 MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
 MOST_WORDS = 2048
@@ -75,7 +75,7 @@ class StreamFormat:
 
     def encode(self, fields: TaskFields) -> tuple[int, ...]:
         """The words of a task, built from zero: its header, then every run of `records`."""
-        header, head, body = (_Part.of(fields, kind) for kind in ("Header", "Runs", ""))
+        header, head, body = _Part.all_of(fields)
         words = self.header.encode(header.values, header.rest, range(0, 4 * self.header_words, 4))
         out = [words[a] for a in sorted(words)]
         runs = self._stated_runs(fields.records, head)
@@ -94,7 +94,7 @@ class StreamFormat:
 
     def addresses(self, fields: TaskFields) -> tuple[int, ...]:
         """Byte addresses of the registers a task writes, in stream order."""
-        return tuple(a for run in self._stated_runs(fields.records, _Part.of(fields, "Runs")) for a in run.addresses)
+        return tuple(a for run in self._stated_runs(fields.records, _Part.all_of(fields)[1]) for a in run.addresses)
 
     def _runs(self, words: Sequence[int], readings: tuple[bool, ...]) -> tuple[bool, list[tuple[int, Run]]]:
         first: ProgramError | None = None
@@ -193,17 +193,18 @@ class StreamFormat:
 class _Part:
     """Values and rest of one part of a task: its header, the heads of its runs, or its registers."""
 
-    values: Mapping[str, Value]
-    rest: Mapping[str, int]
+    values: Fields
+    rest: dict[str, int]
 
     @staticmethod
-    def of(fields: TaskFields, kind: str) -> _Part:
-        def mine(name: str) -> bool:
-            block = name.partition(".")[0]
-            return ("Runs" if block in ("Runs", "Slots") else "Header" if block == "Header" else "") == kind
-
-        return _Part({k: v for k, v in fields.values.items() if mine(k)},
-                     {k: v for k, v in fields.rest.items() if mine(k)})
+    def all_of(fields: TaskFields) -> tuple[_Part, _Part, _Part]:
+        """Header, heads of runs, registers."""
+        parts = _Part({}, {}), _Part({}, {}), _Part({}, {})
+        for name, value in fields.values.items():
+            parts[_part(name)].values[name] = value
+        for name, bits in fields.rest.items():
+            parts[_part(name)].rest[name] = bits
+        return parts
 
     def registers(self) -> dict[str, Fields]:
         """Fields by register; registers of which only undescribed bits are known have none."""
@@ -212,3 +213,9 @@ class _Part:
             register, _, field_name = name.rpartition(".")
             table.setdefault(register, {})[field_name] = value
         return table
+
+
+@lru_cache(maxsize=1 << 14)
+def _part(name: str) -> int:
+    """Which part a field or register belongs to: 0 header, 1 heads of runs, 2 registers."""
+    return 0 if name.startswith("Header.") else 1 if name.startswith(("Runs.", "Slots.")) else 2

@@ -6,6 +6,7 @@ from openane.engine.operations import (
     Activation,
     Binary,
     ChannelMaximum,
+    ChannelProduct,
     Convolution,
     Elementwise,
     GainOffset,
@@ -24,7 +25,7 @@ from openane.engine.operations import (
     sources,
 )
 
-__all__ = ["AXES", "Access", "Activation", "Binary", "ChannelMaximum", "Coefficients", "Convolution", "DType",
-           "Elementwise", "GainOffset", "MatrixProduct", "NeuralOperation", "Operation", "Packing", "PassThrough",
-           "PlanarOperation", "Pool", "Pooling", "Post", "Reduce", "Reduction", "Root", "Shape", "Space", "Stream",
-           "describe", "sources"]
+__all__ = ["AXES", "Access", "Activation", "Binary", "ChannelMaximum", "ChannelProduct", "Coefficients", "Convolution",
+           "DType", "Elementwise", "GainOffset", "MatrixProduct", "NeuralOperation", "Operation", "Packing",
+           "PassThrough", "PlanarOperation", "Pool", "Pooling", "Post", "Reduce", "Reduction", "Root", "Shape",
+           "Space", "Stream", "describe", "sources"]

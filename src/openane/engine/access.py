@@ -17,6 +17,8 @@ Shape = tuple[int, int, int, int, int]
 """Extents or byte strides in the order N, C, D, H, W."""
 
 AXES = "NCDHW"
+CHANNELS, WIDTH = 1, 4
+"""Positions of C and W in a shape."""
 
 
 class DType(StrEnum):
@@ -42,10 +44,12 @@ class Space(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One strided operand. `offset` and `strides` are bytes; `slot` is the base-address slot of a memory access.
+    """One strided operand. `offset` and `strides` are bytes; `slot` is the base-address slot of a memory
+    access; in L2 it is 0 once an address is known.
 
     `interleave` I > 1: channels are stored in blocks of I, so element (n, c, d, h, w) lies at
-    offset + n*N + (c // I)*C + d*D + h*H + w*W + (c % I)*size, with W normally I*size.
+    offset + n*N + (c // I)*C + d*D + h*H + w*W + (c % I)*size, with W normally I*size. With `packed` 4 it is W that is
+    stored in blocks, C / I and W exchanged in this: how a result with channels and width swapped is interleaved.
     `copy`: an L2 access that receives the same elements on the way (a source kept resident, a result also stored).
     """
 
@@ -56,6 +60,7 @@ class Access:
     strides: Shape = (0, 0, 0, 0, 0)
     dtype: DType = DType.FLOAT16
     interleave: int = 1
+    packed: int = CHANNELS
     copy: Access | None = None
 
     def __post_init__(self) -> None:
@@ -64,11 +69,12 @@ class Access:
                                f"not {self.shape}, {self.strides}")
         if self.interleave < 1:
             raise ProgramError(f"interleave must be at least 1, not {self.interleave}")
+        if self.packed not in (CHANNELS, WIDTH) or (self.packed != CHANNELS and self.interleave == 1):
+            raise ProgramError(f"only C, or W where elements are interleaved, is stored in blocks, not {self.packed}")
         if self.space is Space.CHAIN:
             object.__setattr__(self, "strides", (0, 0, 0, 0, 0))
             return
-        blocks = (self.shape[0], -(-self.shape[1] // self.interleave), *self.shape[2:])
-        strides = tuple(0 if extent == 1 else stride for extent, stride in zip(blocks, self.strides, strict=True))
+        strides = tuple(0 if extent == 1 else stride for extent, stride in zip(self.blocks, self.strides, strict=True))
         object.__setattr__(self, "strides", strides)
 
     @property
@@ -78,20 +84,30 @@ class Access:
         return n * c * d * h * w
 
     @property
+    def blocks(self) -> Shape:
+        """Extents with the interleaved dimension counted in blocks."""
+        counts = list(self.shape)
+        counts[self.packed] = -(-counts[self.packed] // self.interleave)
+        return counts[0], counts[1], counts[2], counts[3], counts[4]
+
+    @property
     def span(self) -> tuple[int, int]:
         """Lowest byte touched and one past the highest, relative to the slot (or to the start of L2)."""
-        blocks = (self.shape[0], -(-self.shape[1] // self.interleave), *self.shape[2:])
-        reach = [(extent - 1) * stride for extent, stride in zip(blocks, self.strides, strict=True)]
-        low = self.offset + sum(min(r, 0) for r in reach)
-        inner = min(self.interleave, self.shape[1]) * self.dtype.size
-        return low, self.offset + sum(max(r, 0) for r in reach) + inner
+        low = high = self.offset
+        for extent, stride in zip(self.shape if self.interleave == 1 else self.blocks, self.strides, strict=True):
+            if stride > 0:
+                high += (extent - 1) * stride
+            else:
+                low += (extent - 1) * stride
+        return low, high + min(self.interleave, self.shape[self.packed]) * self.dtype.size
 
     def __str__(self) -> str:
         dims = "x".join(str(extent) for extent in self.shape)
         if self.space is Space.CHAIN:
             return f"chain[{dims}]"
-        place = f"slot{self.slot}" if self.space is Space.MEMORY else "L2"
+        place = f"slot{self.slot}" if self.space is Space.MEMORY else f"L2 block {self.slot}" if self.slot else "L2"
         text = f"{place}+0x{self.offset:x}[{dims}] strides {'/'.join(format(s, '#x') for s in self.strides)}"
         text += "" if self.dtype is DType.FLOAT16 else f" {self.dtype}"
         text += "" if self.interleave == 1 else f" interleave {self.interleave}"
+        text += "" if self.packed == CHANNELS else " along W"
         return text + ("" if self.copy is None else f" (also {self.copy})")

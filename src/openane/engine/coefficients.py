@@ -2,8 +2,9 @@
 
 The engine has 16 cores, each fed by its own stream of halfwords. Output channels are dealt out in blocks of `lanes`
 channels: block b goes to core b % 16. A block is [one bias per lane] then one row of `lanes` halfwords per weight
-position (input channel slowest, then kernel depth, row, column). Channels left over when fewer than 16 * lanes remain
-form blocks of fewer lanes. A 128-byte table, when present, heads every stream. Streams are padded to 64 bytes.
+position (input channel slowest, then kernel depth, row, column). Channels left over behind a full round of 16 * lanes
+form blocks of fewer lanes; a first round that is not full leaves cores idle (Apple's product of 16 rows with 2 lanes
+uses 8). A 128-byte table, when present, heads every stream. Streams are padded to 64 bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ PAD = 64
 TABLE_BYTES = 128
 SPARSE_LENGTH = 3
 """Bytes that state the length of a zero-skipping body."""
+SPARSE_WIDTH = 4
+"""Lanes a slot of a zero-skipping body has at least. Evidence: the recorded section of a grouped 1x1 convolution of
+one lane has its hash only so."""
 
 
 class Packing(StrEnum):
@@ -134,7 +138,7 @@ def blocks(channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
     """Core, lanes and channels of every block in order."""
     remaining, core = channels, 0
     while remaining > 0:
-        if core == 0 and remaining < CORES * lanes:
+        if core == 0 and remaining < min(channels, CORES * lanes):
             lanes = min(lanes, left_over_lanes(remaining))
         count = min(lanes, remaining)
         yield core, lanes, count

@@ -82,6 +82,11 @@ class ChannelMaximum(NeuralOperation):
     channels: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelProduct(NeuralOperation):
+    """result[n, o] = post(source channel 2o times source channel 2o + 1)."""
+
+
 class Binary(StrEnum):
     """Two-operand functions of the planar engine."""
 
@@ -148,7 +153,8 @@ class Reduce(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction(PlanarOperation):
     """Reduces D, H, W of each (n, c) to one element: r = reduce(scale * f(x, y) + bias),
-    then root(r * final_scale + epsilon). f is `function` when there is a second operand, else the identity."""
+    then root(r * final_scale + epsilon). f is `function` when there is a second operand, else the identity; a square
+    sum of one operand is its square."""
 
     reduce: Reduce = Reduce.SUM
     function: Binary = Binary.ADD
@@ -185,7 +191,7 @@ class Pooling(PlanarOperation):
     relu: bool = False
 
 
-Operation = (Convolution | MatrixProduct | PassThrough | ChannelMaximum
+Operation = (Convolution | MatrixProduct | PassThrough | ChannelMaximum | ChannelProduct
              | Elementwise | GainOffset | Reduction | Pooling)
 
 

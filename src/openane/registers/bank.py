@@ -75,12 +75,23 @@ class Bank:
         for name, bits in (rest or {}).items():
             address = int(name[1:], 16) if name.startswith("@") else self._address(name)
             words[address] = words.get(address, 0) | bits
-        for name, value in fields.items():
-            address, register, field = self.locate(name)
-            where = name.rpartition(".")[0]
-            bits = register.place(field.name, value, (rest or {}).get(where, 0), where)
+        for name, value in fields.items():  # floats are not remembered: 0.0 and -0.0 are equal keys
+            address, where, bits = (self._encoded if isinstance(value, float) else self._encode_field)(name, value)
+            if rest and where in rest:
+                _, register, field = self.locate(name)
+                bits = register.place(field.name, value, rest[where], where)
             words[address] = words.get(address, 0) | bits
         return words
+
+    @cached_property
+    def _encode_field(self) -> Callable[[str, Value], tuple[int, str, int]]:
+        """Address, register and bits of one field. Remembered: the tasks of a program repeat most of their fields."""
+        return lru_cache(maxsize=REMEMBERED, typed=True)(self._encoded)
+
+    def _encoded(self, name: str, value: Value) -> tuple[int, str, int]:
+        address, register, field = self.locate(name)
+        where = name.rpartition(".")[0]
+        return address, where, register.place(field.name, value, 0, where)
 
     def _address(self, name: str) -> int:
         if name not in self.by_name:

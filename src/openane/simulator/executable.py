@@ -117,8 +117,8 @@ class LoadedProgram:
         return operand
 
 
-def load(program: Program, arithmetic: str = "auto") -> LoadedProgram:
-    """Prepares a program. `arithmetic` is `exact`, `fast` or `auto`.
+def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.ndarray] | None = None) -> LoadedProgram:
+    """Prepares a program. `arithmetic` is `exact`, `fast` or `auto`; `stores` is memory to use for buffers, by name.
 
     SimulationError names the task and operand of an access outside its buffer; ProgramError a task whose words have
     no described meaning; UnsupportedError an unknown chip.
@@ -134,6 +134,8 @@ def load(program: Program, arithmetic: str = "auto") -> LoadedProgram:
                 raise ProgramError(str(error), task=index) from error
             raise
     memory = Memory(program.buffers, program.constants, program.text(), chip.limits.l2_size)
+    for name, store in (stores or {}).items():
+        memory.bind(name, store)
     return LoadedProgram(operations, memory, mode)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from openane.engine import Access, DType, Space
+from openane.engine.access import CHANNELS
 from openane.errors import SimulationError
 from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer
 
@@ -34,22 +35,23 @@ class Operand:
     what its own task writes) it is an array of its own that `load` fills and `store` writes back.
     """
 
-    __slots__ = ("_blocks", "array", "copies")
+    __slots__ = ("_blocks", "_packed", "array", "copies")
 
-    def __init__(self, array: np.ndarray, blocks: np.ndarray | None = None) -> None:
-        self.array, self._blocks = array, blocks
+    def __init__(self, array: np.ndarray, blocks: np.ndarray | None = None, packed: int = CHANNELS) -> None:
+        self.array, self._blocks, self._packed = array, blocks, packed
         self.copies: list[Operand] = []
 
     def load(self) -> None:
         """Brings the elements from memory and keeps the copies an access asks for."""
         if self._blocks is not None:
-            np.copyto(self.array, _channels(self._blocks, self.array.shape))
+            rows = self.array.swapaxes(CHANNELS, self._packed)
+            np.copyto(rows, _channels(self._blocks, rows.shape))
         self._spread()
 
     def store(self) -> None:
         """Writes the elements to memory and to the copies."""
         if self._blocks is not None:
-            _scatter(self.array, self._blocks)
+            _scatter(self.array.swapaxes(CHANNELS, self._packed), self._blocks)
         self._spread()
 
     def _spread(self) -> None:
@@ -146,8 +148,8 @@ def overlapping(first: Access, second: Access) -> bool:
         return False
     if first.space is Space.MEMORY and first.slot != second.slot:
         return False
-    same = (first.offset, first.shape, first.strides, first.dtype, first.interleave)
-    if same == (second.offset, second.shape, second.strides, second.dtype, second.interleave):
+    same = (first.offset, first.shape, first.strides, first.dtype, first.interleave, first.packed)
+    if same == (second.offset, second.shape, second.strides, second.dtype, second.interleave, second.packed):
         return False
     (low, high), (other_low, other_high) = first.span, second.span
     return low < other_high and other_low < high
@@ -162,15 +164,18 @@ def _require_shape(access: Access, shape: tuple[int, ...], what: str) -> None:
 def view(access: Access, store: np.ndarray) -> Operand:
     """The elements of an access in `store` (uint8), whose bounds the caller has proved."""
     dtype = ELEMENT[access.dtype]
-    n, c, d, h, w = access.shape
-    lanes = access.interleave
-    sn, sc, sd, sh, sw = access.strides
-    if lanes == 1 or c <= lanes:
-        strides = (sn, sc if lanes == 1 else dtype.itemsize, sd, sh, sw)
-        return Operand(_strided(access.shape, dtype, store, access.offset, strides))
-    blocks = _strided((n, -(-c // lanes), lanes, d, h, w), dtype, store, access.offset,
-                      (sn, sc, dtype.itemsize, sd, sh, sw))
-    return Operand(np.zeros(access.shape, dtype), blocks)
+    lanes, packed = access.interleave, access.packed
+    if lanes == 1 or access.shape[packed] <= lanes:
+        own = list(access.strides)
+        own[packed] = own[packed] if lanes == 1 else dtype.itemsize
+        return Operand(_strided(access.shape, dtype, store, access.offset, tuple(own)))
+    extents, strides = list(access.blocks), list(access.strides)
+    for walked in (extents, strides):
+        walked[CHANNELS], walked[packed] = walked[packed], walked[CHANNELS]
+    n, c, *rest = extents
+    blocks = _strided((n, c, lanes, *rest), dtype, store, access.offset,
+                      (strides[0], strides[1], dtype.itemsize, *strides[2:]))
+    return Operand(np.zeros(access.shape, dtype), blocks, packed)
 
 
 def _strided(shape: tuple[int, ...], dtype: np.dtype[Any], store: np.ndarray, offset: int,

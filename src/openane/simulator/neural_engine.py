@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from openane.engine import ChannelMaximum, Convolution, MatrixProduct, NeuralOperation, PassThrough
+from openane.engine import ChannelMaximum, ChannelProduct, Convolution, MatrixProduct, NeuralOperation, PassThrough
 from openane.engine.coefficients import Packing
 from openane.errors import SimulationError
 from openane.program import CONSTANT_SLOT
@@ -28,8 +28,8 @@ def prepare(operation: NeuralOperation, source: Operand, result: Operand, contex
     stage = _post_stage(operation, context)
     if isinstance(operation, PassThrough) or unweighted:
         return _pass_through(operation, source, result, stage, context)
-    if isinstance(operation, ChannelMaximum):
-        return MaximumTask(operation, source, result, stage, context).run
+    if isinstance(operation, (ChannelMaximum, ChannelProduct)):
+        return ChannelTask(operation, source, result, stage, context).run
     raise SimulationError(f"{context.what}: {type(operation).__name__} is not a neural-engine operation "
                           "openane simulates")
 
@@ -65,17 +65,20 @@ def _pass_through(operation: NeuralOperation, source: Operand, result: Operand, 
     return Stream([source], result, None if plain else compute, context, to_even=False).run
 
 
-class MaximumTask:
-    """The largest of `channels` neighbouring channels."""
+class ChannelTask:
+    """The largest of `channels` neighbouring channels, or the product of two."""
 
-    def __init__(self, operation: ChannelMaximum, source: Operand, result: Operand, stage: PostStage,
+    def __init__(self, operation: ChannelMaximum | ChannelProduct, source: Operand, result: Operand, stage: PostStage,
                  context: Context) -> None:
         self._context, self._stage = context, stage
         self._clamp = operation.input_relu
         n, c, d, h, w = source.array.shape
-        outputs, channels = result.array.shape[1], operation.channels
+        maximum = isinstance(operation, ChannelMaximum)
+        self._fold = np.max if maximum else np.prod
+        outputs, channels = result.array.shape[1], operation.channels if isinstance(operation, ChannelMaximum) else 2
         if channels < 1 or outputs * channels > c or result.array.shape != (n, outputs, d, h, w):
-            raise SimulationError(f"{context.what}: the maximum over {channels} channels of {source.array.shape} does "
+            name = "maximum" if maximum else "product"
+            raise SimulationError(f"{context.what}: the {name} over {channels} channels of {source.array.shape} does "
                                   f"not give {result.array.shape}")
         sn, sc, *rest = source.array.strides
         view = np.lib.stride_tricks.as_strided(source.array, (n, outputs, channels, d, h, w),
@@ -90,7 +93,7 @@ class MaximumTask:
             read(raw, values, self._context.report)
             if self._clamp:
                 np.maximum(values, 0, out=values)
-            write(self._stage.apply(values.max(axis=2)), target, self._context, to_even=False)
+            write(self._stage.apply(self._fold(values, axis=2)), target, self._context, to_even=False)
 
 
 def _convolution(operation: Convolution | MatrixProduct, source: Operand, result: Operand,

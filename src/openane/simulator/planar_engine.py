@@ -89,8 +89,8 @@ def scaled_function(operation: Elementwise | Reduction) -> Function:
         enter(x, y)
         if y is not None:
             combine(x, y, out=x)
-            if operation.function is Binary.SQUARE_SUM:
-                np.multiply(x, x, out=x)
+        if operation.function is Binary.SQUARE_SUM:
+            np.multiply(x, x, out=x)
         return _affine(x, scale, bias)
 
     return compute

@@ -2,8 +2,9 @@
 
 A block of `lanes` channels is [one bias per lane], the length of its body in bytes (24 bits), and the body: per input
 channel the slots of engine.coefficients.sparse_taps, each `lanes` wide, as a mask byte per eight values (bit i: value i
-is not zero) followed by the nonzero halfwords. Evidence: it gives the recorded hash of three sections Apple's compiler
-packed (1x1 with 4 lanes, 3x3 with 4, 3x3 with 8 and biases).
+is not zero) followed by the nonzero halfwords; slots are at least 4 wide. Every group begins at a multiple of 64 bytes.
+Evidence: it gives the recorded hash of four sections Apple's compiler packed (1x1 with 4 lanes, 1x1 of 4 groups with
+one lane, 3x3 with 4, 3x3 with 8 and biases).
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.engine.coefficients import CORES, PAD, SPARSE_LENGTH, TABLE_BYTES, Coefficients, blocks, sparse_taps
+from openane.engine.coefficients import (
+    CORES,
+    PAD,
+    SPARSE_LENGTH,
+    SPARSE_WIDTH,
+    TABLE_BYTES,
+    Coefficients,
+    blocks,
+    sparse_taps,
+)
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Floats, decoded
 
@@ -73,12 +83,13 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool,
     present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
     inputs = rows // len(present)
     length = int.from_bytes(cursor.take(SPARSE_LENGTH), "little")
-    masks = -(-len(taps) * lanes // MASK_LANES)
+    width = max(lanes, SPARSE_WIDTH)
+    masks = -(-len(taps) * width // MASK_LANES)
     values = _unskipped(cursor.take(length), inputs, masks, cursor.what)
-    if values[:, len(taps) * lanes:].any():
+    if values[:, len(taps) * width:].any() or values[:, :len(taps) * width].reshape(-1, width)[:, lanes:].any():
         raise SimulationError(f"{cursor.what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its "
                               "block")
-    grid = values[:, :len(taps) * lanes].reshape(inputs, len(taps), lanes)
+    grid = values[:, :len(taps) * width].reshape(inputs, len(taps), width)[:, :, :lanes]
     absent = [slot for slot, tap in enumerate(taps) if tap is None]
     if grid[:, absent].any():
         raise SimulationError(f"{cursor.what}: a zero-skipping body holds a weight where a {kernel[0]}x{kernel[1]} "

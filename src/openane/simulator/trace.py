@@ -14,6 +14,7 @@ import numpy as np
 from openane.engine import (
     Access,
     ChannelMaximum,
+    ChannelProduct,
     Coefficients,
     Convolution,
     MatrixProduct,
@@ -24,6 +25,7 @@ from openane.engine import (
     Space,
     sources,
 )
+from openane.engine.access import CHANNELS
 from openane.engine.coefficients import TABLE_BYTES
 from openane.errors import SimulationError
 from openane.simulator.coefficients import HALFWORD, Geometry, placement
@@ -87,9 +89,11 @@ def positions(access: Access, selection: Sequence[np.ndarray] | None = None) -> 
         raise SimulationError(f"{access} visits more than the {LARGEST} elements that are followed one by one")
     sn, sc, sd, sh, sw = access.strides
     size = access.dtype.size
-    channel = c // access.interleave * sc + c % access.interleave * size
+    in_blocks = access.packed == CHANNELS
+    channel = c // access.interleave * sc + c % access.interleave * size if in_blocks else c * sc
+    column = w * sw if in_blocks else w // access.interleave * sw + w % access.interleave * size
     where = (n[:, None, None, None, None] * sn + channel[:, None, None, None] + d[:, None, None] * sd
-             + h[:, None] * sh + w * sw + access.offset)
+             + h[:, None] * sh + column + access.offset)
     return where.reshape(-1, 1) + np.arange(size)
 
 
@@ -114,7 +118,7 @@ def _selection(operation: Operation, access: Access) -> list[np.ndarray]:
         taps = np.arange(result[axis])[:, None] * stride - padding + np.arange(kernel)
         chosen[axis] = np.unique(taps[(taps >= 0) & (taps < access.shape[axis])])
     each = operation.unicast if isinstance(operation, Convolution) else (
-        operation.channels if isinstance(operation, ChannelMaximum) else 0)
+        operation.channels if isinstance(operation, ChannelMaximum) else 2 * isinstance(operation, ChannelProduct))
     if each:
         chosen[1] = chosen[1][:each * result[1]]
     return chosen

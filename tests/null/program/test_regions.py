@@ -100,3 +100,13 @@ def test_accesses_with_channels_in_blocks(shape: tuple[int, ...], interleave: in
     assert set().union(*map(bytes_of, found)) == named
     moved = set().union(*(bytes_of(rounded(region, 64)) for region in found))
     assert moved == {64 * (byte // 64) + i for byte in named for i in range(64)}
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from([64, 128, 192, 256, 448])), min_size=2, max_size=3))
+def test_accesses_whose_strides_do_not_nest(nest: list[tuple[int, int]]) -> None:
+    """The bytes exactly, or none where no short dimension stands in the way."""
+    extents, strides = ([1] * (4 - len(nest)) + [loop[part] for loop in nest] + [1] for part in (0, 1))
+    found, _ = access_regions(Access(shape=tuple(extents), strides=tuple(strides)))
+    assert not found or set().union(*map(bytes_of, found)) == set(members(0, nest, 2))
+    if len(nest) == 2:
+        assert found

@@ -7,36 +7,29 @@ follow Apple's compiler where the rule is known and are harmless where it is not
 from __future__ import annotations
 
 from openane.chips.h13.neural import kernel_dma_fields, neural_fields
+from openane.chips.h13.patches import Patch, planar_patch
 from openane.chips.h13.planar import planar_fields
 from openane.chips.h13.scratchpad import TilePlan
-from openane.chips.h13.sides import first_fields, result_fields, second_fields, source_dma_fields
-from openane.engine import NeuralOperation, Operation, PlanarOperation
+from openane.chips.h13.sides import first_fields, form, result_fields, second_fields, source_dma_fields
+from openane.engine import NeuralOperation, Operation
 from openane.registers import Fields
 
 
-def encode_operation(operation: Operation, plan: TilePlan) -> Fields:
-    """Body fields (everything but the header and planar neighbours) of the task for `operation`."""
-    fields: Fields = {}
+def encode_operation(operation: Operation, plan: TilePlan, followed: Patch | None = None, surface: int = 0) -> Fields:
+    """Body fields (everything but what schedule.py states) of the task for `operation`. `followed` is the patch of a
+    neural-engine task that takes a planar one's result patch by patch, `surface` the bytes of the surface in memory the
+    result is one of several parts of."""
     if isinstance(operation, NeuralOperation):
-        fields |= neural_fields(operation)
+        fields = neural_fields(operation) | kernel_dma_fields(operation.coefficients)
+        fields |= plan.patch.fields() if plan.patch is not None else {}
+        first, second = operation.source, None
     else:
-        fields |= planar_fields(operation)
-    fields |= _tiling(operation, plan)
-    fields |= kernel_dma_fields(operation.coefficients if isinstance(operation, NeuralOperation) else None)
-    return fields
-
-
-def _tiling(operation: Operation, plan: TilePlan) -> Fields:
-    """Rule: operands with their rings; planar tiles are powers of two (width 16 to 512, height up to 32)."""
-    planar = isinstance(operation, PlanarOperation)
-    first, second = (operation.first, operation.second) if planar else (operation.source, None)  # type: ignore[union-attr]
-    fields: Fields = {"Common.TileCfg.TileHeight": plan.tile_height}
-    fields |= first_fields(first, planar, plan.rings.get("first"))
+        fields = planar_fields(operation) | planar_patch(operation, followed) | kernel_dma_fields(None)
+        first, second = operation.first, operation.second
+    strides = form(operation)
+    fields |= first_fields(first, strides, plan.rings.get("first"))
     if second is not None:
         fields |= second_fields(second, plan.rings.get("second"))
-    fields |= source_dma_fields(first, second) | result_fields(operation.result, planar, plan.rings.get("result"))
-    if planar:
-        _, _, _, h, w = first.shape
-        fields |= {"Common.PETile.WidthLog2": min(max((w - 1).bit_length(), 4), 9),
-                   "Common.PETile.HeightLog2": min((h - 1).bit_length(), 5)}
-    return fields
+    fields |= source_dma_fields(first, second)
+    fields |= result_fields(operation.result, strides, plan.rings.get("result"), surface)
+    return fields | {"Common.TileCfg.TileHeight": plan.tile_height}

@@ -18,7 +18,7 @@ IDLE: dict[str, Value] = {
     **{f"KernelDMA.AuxDMAConfig[{i}].En": 0 for i in range(4)},
     **{f"KernelDMA.AuxBaseAddr[{i}].Addr": 0 for i in range(4)},
     **{f"Common.{name}": 0 for name in (
-        "GroupConvCfg.ElemMultMode", "Cfg.ContextSwitchIn", "Cfg.ContextSwitchOut", "TaskInfo.TaskID",
+        "Cfg.ContextSwitchIn", "Cfg.ContextSwitchOut", "TaskInfo.TaskID",
         "TaskInfo.TaskQ", "TaskInfo.TaskNID")},
     **{f"Common.{name}": 1 for name in ("ConvCfg.Ox", "ConvCfg.Oy", "ConvCfg3d.Oz")},
     **{f"TileDMASrc.{name}": 0 for name in (
@@ -67,7 +67,7 @@ def _zero(block: Block, *registers: str, but: tuple[str, ...] = ()) -> dict[str,
 
 NEURAL_IDLE: dict[str, Value] = {
     **_zero(PE), **_zero(COMMON, "PETile", "Broadcast"), "L2.SourceCfg.SecondDMA": 0, "L2.L2Cfg.SecondInputReLU": 0,
-    "NE.KernelCfg.NextPlanar": 0, "NE.KernelCfg.PreviousPlanar": 0, "Common.Cfg.Sources": 1,
+    "NE.KernelCfg.PreviousPlanar": 0, "Common.Cfg.Sources": 1,
 }
 """What a neural-engine task says about the planar engine."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from openane.chips.h13.operands import shape_fields, window_fields
+from openane.chips.h13.operands import shape_fields, stored, window_fields
 from openane.engine import (
     Activation,
     ChannelMaximum,
+    ChannelProduct,
     Coefficients,
     Convolution,
     DType,
@@ -31,14 +32,14 @@ def neural_fields(operation: NeuralOperation) -> Fields:
     if source.shape[0] != result.shape[0]:
         raise ProgramError(f"source and result must have the same number of groups, not {source} and {result}")
     coefficients = operation.coefficients
-    channels = min(CORES, result.shape[1])
+    cores = active_cores(operation)
     post = operation.post
     if (post.activation is Activation.TABLE) != (coefficients is not None and coefficients.table):
         raise ProgramError("a table activation needs a table in the coefficients, and only then")
     fields: Fields = {
         **shape_fields(result.shape, "Out"), **window_fields((1, 1, 1), (1, 1, 1), (0, 0, 0)),
-        "Common.TaskInfo.NEEn": 1, "Common.Cfg.Sources": 1, "Common.Cfg.ActiveNE": (channels - 1).bit_length(),
-        "Header.Bases.ENE": (channels - 1).bit_length() + 1,
+        "Common.TaskInfo.NEEn": 1, "Common.Cfg.Sources": 1, "Common.Cfg.ActiveNE": cores,
+        "Header.Bases.ENE": cores + 1,
         "L2.L2Cfg.InputReLU": int(operation.input_relu),
         "NE.KernelCfg.KernelFmt": "fp16" if source.dtype is DType.FLOAT16 else "uint8",
         "NE.KernelCfg.PalettizeBits": PALETTE_BITS_IDLE, "NE.MACCfg.En": 1,
@@ -48,6 +49,18 @@ def neural_fields(operation: NeuralOperation) -> Fields:
     }
     fields |= _coefficient_fields(coefficients) | _mode(operation)
     return fields
+
+
+def active_cores(operation: NeuralOperation) -> int:
+    """Rule: log2 (rounded up) of the cores at work, up to 16: one for every block of lanes of a weighted result; for
+    others one for every channel of the result as it is stored, as it is computed where one is stored."""
+    channels, coefficients = operation.result.shape[1], operation.coefficients
+    if coefficients is not None and coefficients.weights:
+        channels = -(-channels // coefficients.lanes)
+    else:
+        kept = stored(operation.result, "the result", may_swap=True, may_broadcast=True).extents[1]
+        channels = kept if kept > 1 else channels
+    return (min(CORES, channels) - 1).bit_length()
 
 
 def _mode(operation: NeuralOperation) -> Fields:
@@ -69,6 +82,11 @@ def _mode(operation: NeuralOperation) -> Fields:
             raise ProgramError(f"a maximum over {operation.channels} channels needs that many per result channel")
         return {"NE.MACCfg.OpMode": "max", "Common.GroupConvCfg.UnicastEn": 1,
                 "Common.GroupConvCfg.UnicastCin": operation.channels, "L2.L2Cfg.PaddingMode": "minus_infinity"}
+    if isinstance(operation, ChannelProduct):
+        if source.shape[1] != 2 * result.shape[1]:
+            raise ProgramError("a product of channels needs two per result channel")
+        return {"NE.MACCfg.OpMode": "product", "Common.GroupConvCfg.UnicastEn": 1,
+                "Common.GroupConvCfg.UnicastCin": 2, "Common.GroupConvCfg.ElemMultMode": 1, "Common.DPE.Category": 2}
     if not isinstance(operation, PassThrough) or source.shape != result.shape:
         raise ProgramError(f"a pass-through keeps the extents: {source} -> {result}")
     return {"NE.MACCfg.OpMode": "pass_through", "Common.GroupConvCfg.UnicastEn": 1}

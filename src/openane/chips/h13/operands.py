@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openane.engine import Access, DType, Space
-from openane.engine.access import Shape
+from openane.engine.access import AXES, WIDTH, Shape
 from openane.errors import ProgramError
 from openane.registers import Fields
 
@@ -34,12 +34,12 @@ def stored(access: Access, what: str, *, may_swap: bool, may_broadcast: bool) ->
                    if stride == 0 and extent > 1 and access.space is not Space.CHAIN and not _one_block(access, axis))
     if hidden and not may_broadcast:
         raise ProgramError(f"{what} cannot be broadcast along {', '.join(hidden)}: only planar operands can")
-    swapped = access.interleave == 1 and (
-        (w > 1 and sw not in (0, element)) or ((w == 1 or sw == 0) and c > 1 and sc == access.dtype.size))
+    swapped = access.packed == WIDTH or (access.interleave == 1 and (
+        (w > 1 and sw not in (0, element)) or ((w == 1 or sw == 0) and c > 1 and sc == access.dtype.size)))
     if swapped and not may_swap:
         raise ProgramError(f"{what} must be contiguous along W (stride {element}), not {sw}: {access}")
-    if swapped and c > 1 and sc not in (0, access.dtype.size):
-        raise ProgramError(f"{what} with channels and width swapped needs channel stride {access.dtype.size}, not {sc}")
+    if swapped and c > 1 and sc not in (0, element):
+        raise ProgramError(f"{what} with channels and width swapped needs channel stride {element}, not {sc}")
     if not swapped and w > 1 and sw not in (0, element):
         raise ProgramError(f"{what} must be contiguous along W (stride {element}), not {sw}: {access}")
     extents = [1 if axis in hidden else extent for axis, extent in zip("NCDHW", access.shape, strict=True)]
@@ -51,32 +51,82 @@ def stored(access: Access, what: str, *, may_swap: bool, may_broadcast: bool) ->
 
 
 def _one_block(access: Access, axis: str) -> bool:
-    """Interleaved channels that fit one block have no channel stride; that is no broadcast."""
-    return axis == "C" and access.shape[1] <= access.interleave
+    """An interleaved dimension that fits one block has no stride; that is no broadcast."""
+    return axis == AXES[access.packed] and access.shape[access.packed] <= access.interleave
 
 
-def dense_strides(view: Stored, element: int, align: int) -> tuple[int, int, int, int]:
-    """Group, channel, depth and row strides to write: the access's own, or the dense continuation where extent is 1."""
+def memory_strides(access: Access, view: Stored, *, rows_as_channels: bool = False, grouped: bool = False,
+                   surface: int = 0) -> tuple[int, int, int, int]:
+    """Group, plane, depth and row stride in memory: the access's own, and for extents of 1 what
+    Apple's compiler states.
+
+    That is the stride the dimension would have in the dense surface. Where the rows of a matrix are read as channels
+    (`rows_as_channels`: H is 1 and every channel a row) or rows as groups, the row stride is that of the dimension they
+    changed places with: the whole surface, all of it (`surface` bytes) where the access is a part. In the groups of a
+    convolution (`grouped`) the depth stride spans them all.
+    Seen in all recorded products, transposes, reductions of W and grouped convolutions.
+    """
+    element = access.dtype.size * access.interleave
     n, c, d, h, w = view.extents
+    c = -(-c // access.interleave)
     sn, sc, sd, sh, _ = view.strides
-    row = sh if h > 1 else -(-w * element // align) * align
+    row = sh if h > 1 else -(-w * element // 64) * 64
     plane = sc if c > 1 and sc else row * h
-    depth = sd if d > 1 else plane * c
-    group = sn if n > 1 else depth * d
+    by_group = n > 1 and h == 1 and 0 < sn < (plane if c > 1 else n * sn)
+    whole = n * sn if by_group and c == 1 else max(plane * c, row * h)
+    whole = surface if rows_as_channels and surface else whole
+    if by_group and c == 1:
+        plane = whole
+    elif rows_as_channels and c == 1 < h and (view.swapped or w == 1):
+        plane = row
+    if h == 1 and (by_group or (rows_as_channels and access.interleave == 1)):
+        row = whole
+    depth = sd if d > 1 else n * sn if grouped and n > 1 else whole
+    group = sn if n > 1 else max(depth * d, whole)
     return group, plane, depth, row
 
 
-def memory_fields(access: Access, view: Stored, prefix: str) -> Fields:
-    """Base, strides of a tile DMA operand; `prefix` is `TileDMASrc.`, `TileDMASrc.Second` or `TileDMADst.`."""
-    group, plane, depth, row = dense_strides(view, access.dtype.size * access.interleave, 64)
-    return {f"{prefix}BaseAddr.Addr": access.offset, f"{prefix}RowStride.Stride": row,
-            f"{prefix}PlaneStride.Stride": plane, f"{prefix}DepthStride.Stride": depth,
-            f"{prefix}GroupStride.Stride": group}
+def l2_strides(view: Stored, element: int, *, result: bool = False) -> tuple[int, int, int, int]:
+    """Group, channel, depth and row stride of a tensor in L2, where channels lie innermost, then D, then H.
+
+    A single group has group stride 0 (all recorded tasks). Where H has moved into the groups (n > 1, H of 1), the row
+    of a source is one line of the tensor, that of a result all of it (recorded reductions of W). The depth stride is
+    one line, of a swapped result without row pads all of it (recorded products of few rows).
+    """
+    n, c, d, h, w = view.extents
+    sn, sc, sd, sh, _ = view.strides
+    channel = sc if c > 1 and sc else -(-w * element // 16) * 16
+    line = n * sn if n > 1 and c > 1 and 0 < sn < channel else channel * c
+    if c > 1 and h > 1 and 0 < sh < channel:
+        line = h * sh
+    depth = sd if d > 1 else h * sh if result and view.swapped and h > 1 and sh == line else line
+    row = sh if h > 1 else n * (sn or line) if result and n > 1 else depth * d
+    return sn if n > 1 else 0, channel, depth, row
+
+
+def packed_strides(view: Stored, element: int) -> tuple[int, int, int, int]:
+    """Group, plane, depth and row stride of the dense surface in memory with the extents of `view`."""
+    _, c, d, h, w = view.extents
+    row = -(-w * element // 64) * 64
+    return row * h * c * d, row * h, row * h * c, row
+
+
+def memory_fields(access: Access, view: Stored, prefix: str, *, rows_as_channels: bool = False, grouped: bool = False,
+                  surface: int = 0) -> Fields:
+    """Base and strides of a tile DMA operand; `prefix` is `TileDMASrc.`, `TileDMASrc.Second` or `TileDMADst.`."""
+    strides = memory_strides(access, view, rows_as_channels=rows_as_channels, grouped=grouped, surface=surface)
+    return {f"{prefix}BaseAddr.Addr": access.offset} | stride_fields(prefix, *strides)
+
+
+def stride_fields(prefix: str, group: int, plane: int, depth: int, row: int) -> Fields:
+    """The stride registers of one side of tile DMA."""
+    return {f"{prefix}RowStride.Stride": row, f"{prefix}PlaneStride.Stride": plane,
+            f"{prefix}DepthStride.Stride": depth, f"{prefix}GroupStride.Stride": group}
 
 
 def l2_fields(access: Access, view: Stored, prefix: str) -> Fields:
     """Base and strides of an operand that lies in L2; `prefix` is `Source`, `Second` or `Result`."""
-    group, channel, depth, row = dense_strides(view, access.dtype.size, 16)
+    group, channel, depth, row = l2_strides(view, access.dtype.size, result=prefix == "Result")
     return ring_fields(prefix, access.offset, channel, row, depth, group)
 
 

@@ -20,15 +20,18 @@ HEADER = Block("Header", 0x0, (
         flag("LNID", 24, P, "set on every task but the first"),
         flag("EON", 25, P, "last task of the program"))),
     Register("Next", 0x04, (
-        uint("ExeCycles", 15, 0, S, "the compiler's estimate; no effect"),
+        uint("ExeCycles", 15, 0, S, "the compiler's estimate in microseconds; no effect"),
         uint("NextSize", 24, 16, P, "words in the next task less one; 0 on the last"))),
     Register("LogEvents", 0x08, (uint("Events", 23, 0, S, "what the firmware logs; no effect"),)),
     Register("Exceptions", 0x0C, (uint("Events", 23, 0, S),)),
     Register("DebugLogEvents", 0x10, (uint("Events", 23, 0, S),)),
     Register("DebugExceptions", 0x14, (uint("Events", 23, 0, S),)),
     Register("Control", 0x18, (
-        flag("DisallowAbort", 8), flag("TDSkip", 9), flag("KPC", 10), flag("SPL", 11), flag("TSR", 12),
-        flag("SPC", 13), flag("DPC", 14), flag("TSE", 15), uint("NextPriority", 21, 16),
+        flag("DisallowAbort", 8, S, "a later planar task reads a planar result from L2"), flag("TDSkip", 9),
+        flag("KPC", 10), flag("SPL", 11, S, "a part of the program begins"), flag("TSR", 12, S, "a part ends"),
+        flag("SPC", 13, S, "the first operand is in L2, though stated as memory"),
+        flag("DPC", 14, S, "the result stays in L2, though stated as memory"), flag("TSE", 15, S, "a part ends"),
+        uint("NextPriority", 21, 16),
         flag("TDE", 24, S, "the eleventh header word is present"),
         flag("SrcLoc", 28, P, "the source side uses memory DMA"),
         flag("DstLoc", 29, P, "the destination side uses memory DMA"),
@@ -92,7 +95,7 @@ COMMON = Block("Common", 0x0, (
     Register("GroupConvCfg", 0x24, (
         uint("NumGroups", 12, 0, P, "groups of a convolution, or the batch"),
         flag("UnicastEn", 14, P, "output channel o reads only UnicastCin input channels"),
-        flag("ElemMultMode", 15, U), uint("UnicastCin", 31, 16, P))),
+        flag("ElemMultMode", 15, P, "channels are multiplied in pairs"), uint("UnicastCin", 31, 16, P))),
     Register("TileCfg", 0x28, (uint("TileHeight", 15, 0, S, "rows per tile; no effect on the result"),)),
     Register("PETile", 0x2C, (
         uint("WidthLog2", 3, 0, S, "planar tasks only"), uint("HeightLog2", 6, 4, S))),
@@ -102,10 +105,12 @@ COMMON = Block("Common", 0x0, (
         flag("ResultSwap", 10, P, "planar result written with C and W swapped"))),
     Register("Cfg", 0x34, (
         uint("Sources", 1, 0, S, "planar: 3 both operands streamed, 1 or 2 one of them resident"),
-        flag("SmallSourceMode", 2),
+        flag("SmallSourceMode", 2, S, "results of at most 8x8"),
         enum("TaskType", 6, 4, ". pool unary binary gain_offset reduce binary_reduce", P,
               "planar engine mode; unary with a window larger than 1x1 is inferred to pool"),
-        uint("ShPref", 10, 8), uint("ShMin", 14, 12), uint("ShMax", 18, 16), uint("ActiveNE", 21, 19),
+        uint("ShPref", 10, 8, S, "log2 of the rows of a neural-engine patch: preferred"),
+        uint("ShMin", 14, 12, S, "fewest"), uint("ShMax", 18, 16, S, "most"),
+        uint("ActiveNE", 21, 19, S, "log2 of the cores at work"),
         flag("ContextSwitchIn", 22), flag("ContextSwitchOut", 24), flag("AccDoubleBufEn", 26),
         flag("NEResultSwap", 28, P, "neural-engine result written with C and W swapped"))),
     Register("TaskInfo", 0x38, (
@@ -152,12 +157,17 @@ TILE_DMA_SRC = Block("TileDMASrc", 0x13800, (
 
 def _l2_config(name: str, offset: int, types: str) -> Register:
     type_name, mode = ("SourceType", "Dependent") if name == "SourceCfg" else ("ResultType", "L2BfrMode")
+    doc = ("follows the task before patch by patch: 1 a neural-engine task, 2 a planar one" if mode == "Dependent"
+           else "2 for a result that goes out through a ring")
     extra = (flag("SecondDMA", 24, P, "the second operand comes from memory"),) if name == "SourceCfg" else ()
     return Register(name, offset, (
-        enum(type_name, 1, 0, types, P), uint(mode, 3, 2, S),
-        flag("AliasConvSrc", 4), flag("AliasConvRslt", 5), uint("DMAFmt", 7, 6, S, "1 fp16, 0 8-bit"),
+        enum(type_name, 1, 0, types, P), uint(mode, 3, 2, S, doc),
+        flag("AliasConvSrc", 4, S, "waits for bytes an earlier neural-engine task reads"),
+        flag("AliasConvRslt", 5, S, "waits for the result of an earlier neural-engine task"),
+        uint("DMAFmt", 7, 6, S, "1 fp16, 0 8-bit or a source that is in L2"),
         uint("DMAInterleave", 11, 8, S), uint("DMACmpVec", 15, 12), uint("DMAOffsetCh", 18, 16),
-        flag("AliasPlanarSrc", 20), flag("AliasPlanarRslt", 22), *extra), evidence=P)
+        flag("AliasPlanarSrc", 20, S, "waits for bytes an earlier planar task reads"),
+        flag("AliasPlanarRslt", 22, S, "waits for the result of an earlier planar task"), *extra), evidence=P)
 
 
 L2 = Block("L2", 0x4800, (
@@ -198,7 +208,7 @@ NE = Block("NE", 0xC800, (
         flag("PreviousPlanar", 14, S, "planar task after a planar task"),
         flag("RuntimeKernel", 16, P, "coefficients come from a buffer"))),
     Register("MACCfg", 0x04, (
-        enum("OpMode", 2, 0, "multiply_accumulate . . max pass_through", P),
+        enum("OpMode", 2, 0, "multiply_accumulate . product max pass_through", P),
         flag("NoKernel", 3, P, "no coefficients: weights of one"), flag("BiasRow", 4, P, "biases in the streams"),
         flag("MatrixBiasEn", 7, U), uint("BinaryPoint", 12, 9, S, "no effect on fp16"), flag("PostScaleMode", 14, U),
         enum("NonlinearMode", 17, 16, "none relu table", P),

@@ -83,8 +83,8 @@ def idle_fields(fields: TaskFields, link: Link) -> Iterator[Breach]:
 
 
 def one_engine(fields: TaskFields, link: Link) -> Iterator[Breach]:
-    """A task must select one engine and enable as many cores as it has channels for, up to 16 (log2; with channels and
-    width swapped in the result either may count); the fields of the other engine keep their idle values."""
+    """A task must select one engine and enable as many cores as it has channels or blocks of lanes for, up to 16 (log2;
+    with channels and width swapped in the result either may count); the other engine's fields stay idle."""
     values = fields.values
     neural = bool(values.get("Common.TaskInfo.NEEn"))
     if neural == bool(values.get("Common.Cfg.TaskType")):
@@ -93,7 +93,8 @@ def one_engine(fields: TaskFields, link: Link) -> Iterator[Breach]:
     if neural:
         active = _number(values, "Common.Cfg.ActiveNE")
         yield from _differing(values, {"NE.MACCfg.En": 1, "Header.Bases.ENE": active + 1})
-        allowed = {_cores(values, "Common.Cout.C")}
+        allowed = {_cores(values, "Common.Cout.C"), _cores(
+            values, "Common.Cout.C", 2 ** _number(values, "Common.ConvCfg.OCGSize"))}
         if values.get("Common.Cfg.NEResultSwap"):
             allowed.add(_cores(values, "Common.OutDim.W"))
         if active not in allowed:
@@ -187,15 +188,19 @@ def windows(fields: TaskFields, link: Link) -> Iterator[Breach]:
 
 
 def grouping(fields: TaskFields, link: Link) -> Iterator[Breach]:
-    """Channels must be paired one to one by a pass-through; only convolutions and maxima take several inputs each, and
-    weights are shared between groups only where there are groups."""
+    """Channels must be paired one to one by a pass-through; only convolutions, maxima and products take several inputs
+    each, products two; weights are shared between groups only where there are groups."""
     values = fields.values
+    product = values.get("NE.MACCfg.OpMode") == "product"
+    yield from _differing(values, {"Common.GroupConvCfg.ElemMultMode": int(product)})
     if not values.get("Common.TaskInfo.NEEn"):
         return
     unicast = {"Common.GroupConvCfg.UnicastEn": values.get("Common.GroupConvCfg.UnicastEn"),
                "Common.GroupConvCfg.UnicastCin": values.get("Common.GroupConvCfg.UnicastCin")}
     if values.get("NE.MACCfg.OpMode") == "pass_through":
         yield from _differing(unicast, {"Common.GroupConvCfg.UnicastEn": 1, "Common.GroupConvCfg.UnicastCin": 1})
+    elif product:
+        yield from _differing(unicast, {"Common.GroupConvCfg.UnicastEn": 1, "Common.GroupConvCfg.UnicastCin": 2})
     elif not unicast["Common.GroupConvCfg.UnicastEn"]:
         yield from _differing(unicast, {"Common.GroupConvCfg.UnicastCin": 1})
     elif values.get("NE.KernelCfg.RuntimeKernel"):
@@ -205,7 +210,8 @@ def grouping(fields: TaskFields, link: Link) -> Iterator[Breach]:
 
 
 def planar_modes(fields: TaskFields, link: Link) -> Iterator[Breach]:
-    """A planar task must state its sources, and settings of the second operand only where there is one."""
+    """A planar task must state its sources, and settings of the second operand only where there is one; a function of
+    two operands other than the sum only where there are two, but for a reduction's square."""
     values = fields.values
     kind = values.get("Common.Cfg.TaskType")
     if values.get("Common.TaskInfo.NEEn") or kind is None:
@@ -214,7 +220,8 @@ def planar_modes(fields: TaskFields, link: Link) -> Iterator[Breach]:
     memory = values.get("L2.SourceCfg.SourceType") in ("keep", "stream")
     yield from _differing(values, {"Common.Cfg.Sources": int(memory or not streamed) + 2 * int(streamed)})
     if not paired:
-        yield from _differing(values, _UNPAIRED)
+        squares = kind == "reduce" and values.get("PE.Cfg.OpMode") == "square_sum"
+        yield from _differing(values, _UNPAIRED | ({} if squares else {"PE.Cfg.OpMode": "add"}))
     if kind == "gain_offset":
         yield from _differing(values, dict.fromkeys((f"Common.Broadcast.SecondBroadcast{axis}" for axis in "DHW"), 0))
         yield from _differing(values, {"PE.Cfg.OpMode": "add"})
@@ -249,7 +256,7 @@ RULES: tuple[Rule, ...] = (described_bits, all_registers, position, extended_hea
                            padding_value, tiles)
 
 _UNPAIRED: dict[str, object] = {
-    "L2.SourceCfg.SecondDMA": 0, "PE.Cfg.SecondEn": 0, "PE.Cfg.SubtractSecond": 0, "PE.Cfg.OpMode": "add",
+    "L2.SourceCfg.SecondDMA": 0, "PE.Cfg.SecondEn": 0, "PE.Cfg.SubtractSecond": 0,
     "L2.L2Cfg.SecondInputReLU": 0, "Common.Broadcast.SecondSwap": 0,
     **{f"Common.Broadcast.SecondBroadcast{axis}": 0 for axis in "WHDC"}}
 
@@ -270,9 +277,9 @@ def _differing(values: _Values, expected: Mapping[str, object]) -> Iterator[Brea
             yield Breach(name, values[name], wanted)
 
 
-def _cores(values: _Values, name: str) -> int:
-    """log2 of the cores that this many channels take."""
-    return (min(CORES, max(1, _number(values, name))) - 1).bit_length()
+def _cores(values: _Values, name: str, lanes: int = 1) -> int:
+    """log2 of the cores that this many channels take, in blocks of `lanes`."""
+    return (min(CORES, max(1, -(-_number(values, name) // lanes))) - 1).bit_length()
 
 
 def _coefficients(values: _Values) -> bool:

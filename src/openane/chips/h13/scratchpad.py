@@ -1,51 +1,67 @@
 """H13: where streamed operands pass through L2.
 
 What a task streams goes through ring buffers in L2 beside the tensors that live there. Rings have no effect on the
-result; they must not overlap anything resident. Sizes follow Apple's choices (facts: chan stride = 16-byte multiple
-of a tile's width, row = channels * chan + pad, rows per tile up to 32 for planar tasks); tiles shrink until they fit.
+result; they must not overlap anything resident. A row of a ring is channels * channel stride, with a pad that keeps
+neighbouring rows out of each other's banks; tiles shrink until they fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from openane.chips.banks import CELL, row_pad
+from openane.chips.h13.flow import Flow, l2_writes
 from openane.chips.h13.limits import LIMITS
+from openane.chips.h13.operands import stored
+from openane.chips.h13.patches import STAGED_WIDTH, Patch, patch, staged, tile_rows
 from openane.engine import Access, Convolution, NeuralOperation, Operation, Pooling, Space, sources
+from openane.engine.relayout import covers, touches
 from openane.errors import ProgramError
 
 CHAIN_ROWS = 16
+PLANAR_ROWS = 32
 PLANAR_TILE_WIDTH = 512
-NEURAL_TILE_WIDTH = 64
-ROW_PAD = 0x20
+NEURAL_TILE_BYTES = 256
+SECOND_ALIGNMENT = 64
+NARROWEST_TILE = 2
+"""A tile is at least a quarter of the widest."""
+NEURAL_PADS = ((64, 3), (32, 2), (0, 0))
+"""Cells a neural-engine ring row is padded by, from so many cells on."""
+NEURAL_PAD_ROWS = 3
+"""log2 of the rows of a patch from which on there is a pad."""
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """An L2 ring: base and strides in bytes."""
+    """An L2 ring: base and strides in bytes; `staged`: a result's lies there whole rows at a time."""
 
     base: int
     channel: int
     row: int
     depth: int
+    group: int
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """Tile height in result rows, the ring of each streamed operand (`first`, `second`, `result`), and the bytes the
-    rings take."""
+    """Tile height in result rows, the ring of each streamed operand (`first`, `second`, `result`), the bytes the rings
+    take, the neural engine's patch, and the L2 bytes of each operand, resident or ring."""
 
     tile_height: int
     rings: dict[str, Ring]
     taken: tuple[Range, ...] = ()
+    patch: Patch | None = None
+    spans: dict[str, Range] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Resident:
-    """Bytes of L2 from the operation that wrote them to the last one that reads them."""
+    """What an operation wrote to L2, from then to the last one that reads it."""
 
-    span: Range
+    access: Access
     first: int
     last: int
 
@@ -58,73 +74,153 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
     for index, operation in enumerate(operations):
         for read in _l2_reads(operation):
             live[index].append(read.span)
-            for resident in held:
-                if _overlap(read.span, resident.span):
+            for resident in reversed(held):
+                if _overlap(read.span, resident.access.span):
                     resident.last = index
-        for written in _l2_writes(operation):
-            low, high = written.span
-            finished += [r for r in held if low <= r.span[0] and r.span[1] <= high]
-            held = [r for r in held if not (low <= r.span[0] and r.span[1] <= high)]
-            held.append(_Resident(written.span, index, index))
+                    if covers(resident.access, read):
+                        break  # what lies below it was overwritten
+        for written, _ in l2_writes(operation):
+            finished += [r for r in held if _overwritten(r.access, written)]
+            held = [r for r in held if not _overwritten(r.access, written)]
+            held.append(_Resident(written, index, index))
     for resident in (*finished, *held):
         for index in range(resident.first, resident.last + 1):
-            live[index].append(resident.span)
+            live[index].append(_footprint(resident.access))
     return live
 
 
+def _overwritten(old: Access, new: Access) -> bool:
+    """Whether a tensor lies where another one is written, and not in its gaps, as parts of one tensor may."""
+    (first, end), (low, high) = old.span, new.span
+    return low <= first and end <= high and (touches(new, first) or touches(new, end - 1))
+
+
+def _footprint(access: Access) -> Range:
+    """The span with every dimension's whole pitch: rings begin behind the pad of the last row."""
+    low, high = access.span
+    pitches = [extent * stride for extent, stride in zip(access.shape, access.strides, strict=True)]
+    return low, max(high, access.offset + max(pitches))
+
+
 def plan_tiles(index: int, operations: Sequence[Operation], live: Sequence[Sequence[Range]],
-               before: TilePlan | None) -> TilePlan:
+               before: TilePlan | None, flow: Flow | None = None) -> TilePlan:
     """Rings of operation `index`. `before` is the plan of the operation that hands it its source, if one does: both
     run at the same time, so they share the ring between them and nothing else.
 
+    Rule: a task that follows the one before patch by patch does not stream over what that one uses; rings lie above
+    the operands the task has in L2, where that is not possible at the lowest free place.
     ProgramError when not even one row of each streamed operand fits beside what is resident.
     """
     operation = operations[index]
     streamed = _streamed(operation)
-    neural = isinstance(operation, NeuralOperation)
     blocked = list(live[index])
     if any(a.space is Space.CHAIN for a in streamed.values()) and index + 1 < len(operations):
         blocked += live[index + 1]
     if before is not None:
         blocked += [*live[index - 1], *before.taken]
-    height = operation.result.shape[3] if neural else max(a.shape[3] for a in sources(operation))
-    width = NEURAL_TILE_WIDTH if neural else PLANAR_TILE_WIDTH
-    tile = min(height, CHAIN_ROWS if _chained(operation) else height if neural else 32)
-    while True:
-        plan = _place(streamed, operation, tile, width, blocked, before)
-        if plan is not None:
-            return plan
-        if tile > 1:
-            tile = -(-tile // 2)
-        elif width > 16:
-            width //= 2
-        else:
-            raise ProgramError(f"one row of each streamed operand must fit the {LIMITS.l2_size} bytes of L2 beside "
-                               "what is resident there; split the channels or the width", task=index)
+    elif flow is not None and flow.pipelined:
+        blocked += live[index - 1]
+    follows = flow is not None and flow.pipelined and not isinstance(operations[index - 1], NeuralOperation)
+    shape = patch(operation, follows) if isinstance(operation, NeuralOperation) else None
+    held = {name: _footprint(access) for name, access in _held(operation).items()}
+    top = max((high for _, high in held.values()), default=0)
+    for tile, width in _tiles(operation, shape):
+        for floor in dict.fromkeys((top, 0)):
+            plan = _place(streamed, operation, tile, width, shape, [(0, floor), *blocked], before)
+            if plan is not None:
+                return replace(plan, spans=plan.spans | held)
+    raise ProgramError(f"one row of each streamed operand must fit the {LIMITS.l2_size} bytes of L2 beside "
+                       "what is resident there; split the channels or the width", task=index)
 
 
-def _place(streamed: dict[str, Access], operation: Operation, tile: int, width: int, blocked: list[Range],
-           before: TilePlan | None) -> TilePlan | None:
+def _tiles(operation: Operation, shape: Patch | None) -> Iterator[tuple[int, int]]:
+    """Rule: rows and columns of a tile to try: all rows; where they do not fit, 32 rows of a planar task and half as
+    many of any; then narrower ones. 16 rows between tasks that hand over directly."""
+    rows = tile_rows(operation)
+    if shape is None:
+        width = PLANAR_TILE_WIDTH
+    else:
+        narrower = 0 if shape.small else min(shape.fewest, NARROWEST_TILE)
+        width = NEURAL_TILE_BYTES // sources(operation)[0].dtype.size // 2 ** narrower
+    if _chained(operation):
+        rows = min(rows, CHAIN_ROWS)
+    yield rows, width
+    if shape is None and rows > PLANAR_ROWS:
+        rows = PLANAR_ROWS
+        yield rows, width
+    while rows > 1:
+        rows = -(-rows // 2)
+        yield rows, width
+    while width > CELL:
+        width //= 2
+        yield rows, width
+
+
+def _place(streamed: dict[str, Access], operation: Operation, tile: int, width: int, shape: Patch | None,
+           blocked: list[Range], before: TilePlan | None) -> TilePlan | None:
     taken = list(blocked)
     rings: dict[str, Ring] = {}
+    spans: dict[str, Range] = {}
     for name, access in streamed.items():
         if name == "first" and access.space is Space.CHAIN and before is not None:
             rings[name] = before.rings["result"]
             continue
-        _, c, _, h, w = access.shape
-        channel = -(-min(w, width) * access.dtype.size // 16) * 16
-        row = c * channel + (ROW_PAD if c > 1 else 0)
-        rows = min(h, _source_rows(operation, tile) if name != "result" else tile)
-        base = _first_fit(row * rows, taken)
+        ring = _ring(access, operation, width, shape)
+        if name == "result" and staged(operation):
+            ring = _staged_ring(access, shape)
+        rows = min(access.shape[3], tile if name == "result" else _source_rows(operation, tile))
+        base = _first_fit(ring.row * rows, taken, SECOND_ALIGNMENT if name == "second" else CELL)
         if base is None:
             return None
-        rings[name] = Ring(base, channel, row, c * channel)
-        taken.append((base, base + row * rows))
-    return TilePlan(tile, rings, tuple(taken[len(blocked):]))
+        rings[name] = replace(ring, base=base)
+        spans[name] = (base, base + ring.row * rows)
+        taken.append(spans[name])
+    return TilePlan(tile, rings, tuple(spans.values()), shape, spans)
+
+
+def _ring(access: Access, operation: Operation, width: int, shape: Patch | None) -> Ring:
+    """Rule: a channel of a ring is one line of a tile, channels lie innermost, then D, then rows, which are padded."""
+    _, c, d, h, w = access.shape
+    lines = 1 if h > 1 and access.strides[3] == 0 and access.space is Space.MEMORY else c
+    channel = -(-min(w, width) * access.dtype.size // CELL) * CELL
+    line = c * channel
+    return Ring(0, channel, d * lines * channel + _pad(access, operation, channel, shape, lines), line, d * line)
+
+
+def _staged_ring(access: Access, shape: Patch | None) -> Ring:
+    """Rule: a staged result lies in L2 as a tensor does, of the planar engine one patch wide."""
+    view = stored(access, "the result", may_swap=True, may_broadcast=False)
+    _, c, d, h, w = view.extents
+    channel = -(-(w if shape is not None else min(w, STAGED_WIDTH)) * access.dtype.size // CELL) * CELL
+    line = c * channel
+    return Ring(0, channel, d * line + (row_pad(line, h) if h > 1 else 0), line, d * line, staged=True)
+
+
+def _pad(access: Access, operation: Operation, channel: int, shape: Patch | None, lines: int) -> int:
+    """Rule: bytes a ring's row is padded by. Neural engine: from patches of 8 rows on 2 cells for rows of 32, from 64
+    on 3, with a stride 2. Planar engine: none where there is depth or the operand is one row of more than one
+    element, otherwise what spreads the rows (`lines` channels) over the banks."""
+    n, c, d, h, w = access.shape
+    cells = c * channel // CELL
+    if shape is None:
+        return 0 if d > 1 or (n == 1 and h == 1 and w > 1) else row_pad(lines * channel)
+    if shape.most < NEURAL_PAD_ROWS or (h == 1 and not shape.small):
+        return 0
+    pad = next(pad for least, pad in NEURAL_PADS if cells >= least)
+    return CELL * (min(pad, 2) if isinstance(operation, Convolution) and operation.stride[2] > 1 else pad)
+
+
+def _held(operation: Operation) -> dict[str, Access]:
+    """The L2 side of operands that do not pass through a ring."""
+    names = dict(zip(("first", "second"), sources(operation), strict=False)) | {"result": operation.result}
+    held = {name: access if access.space is Space.L2 else access.copy for name, access in names.items()}
+    return {name: access for name, access in held.items() if access is not None}
 
 
 def _source_rows(operation: Operation, tile: int) -> int:
-    """Source rows a tile of result rows needs."""
+    """Source rows a tile of result rows needs; all of them when it holds the whole result."""
+    if tile >= operation.result.shape[3] and isinstance(operation, Convolution | Pooling):
+        return LIMITS.height
     if isinstance(operation, Convolution):
         return (tile - 1) * operation.stride[1] + operation.kernel[1]
     if isinstance(operation, Pooling):
@@ -132,12 +228,12 @@ def _source_rows(operation: Operation, tile: int) -> int:
     return tile
 
 
-def _first_fit(size: int, taken: list[Range]) -> int | None:
+def _first_fit(size: int, taken: list[Range], alignment: int) -> int | None:
     base = 0
     for low, high in sorted(taken):
         if base + size <= low:
             return base
-        base = max(base, -(-high // 16) * 16)
+        base = max(base, -(-high // alignment) * alignment)
     return base if base + size <= LIMITS.l2_size else None
 
 
@@ -148,12 +244,6 @@ def _streamed(operation: Operation) -> dict[str, Access]:
 
 def _chained(operation: Operation) -> bool:
     return any(a.space is Space.CHAIN for a in (*sources(operation), operation.result))
-
-
-def _l2_writes(operation: Operation) -> list[Access]:
-    result = operation.result
-    writes = [a.copy for a in (*sources(operation), result) if a.copy is not None]
-    return writes + ([result] if result.space is Space.L2 else [])
 
 
 def _l2_reads(operation: Operation) -> list[Access]:

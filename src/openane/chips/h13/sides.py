@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from openane.chips.h13.operands import (
     Stored,
     format_fields,
     l2_fields,
+    l2_strides,
     memory_fields,
     ring_fields,
     shape_fields,
     stored,
 )
 from openane.chips.h13.scratchpad import Ring
-from openane.engine import Access, DType, Space
+from openane.engine import (
+    Access,
+    Convolution,
+    DType,
+    MatrixProduct,
+    NeuralOperation,
+    Operation,
+    PassThrough,
+    Reduction,
+    Space,
+    sources,
+)
 from openane.errors import ProgramError
 from openane.registers import Fields
 
@@ -29,8 +43,39 @@ def _kind(access: Access) -> str:
     return SOURCE_TYPES[access.space]
 
 
-def first_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the strides of a task's memory operands depend on: the engine, whether rows of a matrix are read as
+    channels, whether the groups are those of a convolution."""
+
+    planar: bool
+    rows_as_channels: bool = False
+    grouped: bool = False
+
+
+def form(operation: Operation) -> Form:
+    """Rule: products, transposes, reductions of rows, copies from L2 and copies into coefficient packing read rows as
+    channels."""
+    accesses = (*sources(operation), operation.result)
+    packed = any(access.interleave > 1 for access in accesses)
+    if not isinstance(operation, NeuralOperation):
+        return Form(True, packed or (isinstance(operation, Reduction) and _rows_moved(operation.first)))
+    copied = (isinstance(operation, PassThrough) and operation.coefficients is None
+              and operation.source.space is Space.L2 and operation.result.space is Space.MEMORY)
+    swapped = stored(operation.result, "the result", may_swap=True, may_broadcast=True).swapped
+    grouped = isinstance(operation, Convolution) and not operation.shared
+    return Form(False, packed or copied or swapped or isinstance(operation, MatrixProduct), grouped)
+
+
+def _rows_moved(access: Access) -> bool:
+    """One row of several elements a channel, or one element a row: H has changed places with C."""
+    _, c, _, h, w = access.shape
+    return h == 1 < w or c == 1 == w
+
+
+def first_fields(access: Access, form: Form, ring: Ring | None) -> Fields:
     """Rule: the first operand comes from L2, from a chain, or from memory through a ring or a kept copy."""
+    planar = form.planar
     view = stored(access, "the first operand", may_swap=planar, may_broadcast=planar)
     kind = _kind(access)
     fields = shape_fields(access.shape, "In")
@@ -39,7 +84,8 @@ def first_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
     fields |= {f"Common.Broadcast.FirstBroadcast{axis}": 1 for axis in view.broadcast}
     fields |= _in_l2(access, view, "Source", ring)
     if access.space is Space.MEMORY:
-        fields |= memory_fields(access, view, "TileDMASrc.")
+        fields |= memory_fields(access, view, "TileDMASrc.", rows_as_channels=form.rows_as_channels,
+                                grouped=form.grouped)
         fields |= {"Header.Bases.RBase0": access.slot, "Header.Bases.RBase0En": 1}
     return fields
 
@@ -57,20 +103,23 @@ def _kept(access: Access, view: Stored, prefix: str) -> Fields:
         raise ProgramError("an operand and its copy must both be swapped, or neither")
     if view.swapped and not other.swapped:
         other = Stored(other.extents, other.strides, True, other.broadcast)
-    group, channel, depth, row = (other.strides[i] for i in (0, 1, 2, 3))
+    group, channel, depth, row = l2_strides(other, copy.dtype.size, result=prefix == "Result")
+    if copy.shape[0] == 1 and prefix == "Source":
+        group = max(depth, depth * copy.shape[2])
     return ring_fields(prefix, copy.offset, channel, row, depth, group)
 
 
 def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None) -> Fields:
-    """Rule: where an operand lies in L2, where its copy does, or the ring it passes through. A streamed result states
-    its ring's base alone."""
-    fields: Fields = {f"L2.{prefix}Cfg.DMAFmt": int(access.dtype is DType.FLOAT16),
+    """Rule: where an operand lies in L2, where its copy does, or the ring it passes through. A streamed result
+    that is not staged states its ring's base alone."""
+    through_memory = access.space is not Space.L2 or prefix == "Result"
+    fields: Fields = {f"L2.{prefix}Cfg.DMAFmt": int(through_memory and access.dtype is DType.FLOAT16),
                       f"L2.{prefix}Cfg.DMAInterleave": access.interleave}
     if access.space is Space.L2:
         return fields | l2_fields(access, view, prefix)
     if access.copy is not None:
         return fields | _kept(access, view, prefix)
-    if prefix == "Result" and access.space is Space.MEMORY:
+    if prefix == "Result" and access.space is Space.MEMORY and not (ring is not None and ring.staged):
         return fields | ({} if ring is None else {"L2.ResultBase.Addr": ring.base})
     return fields | _through(ring, prefix)
 
@@ -78,7 +127,7 @@ def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None) -> Fiel
 def _through(ring: Ring | None, prefix: str) -> Fields:
     if ring is None:
         return {}
-    return ring_fields(prefix, ring.base, ring.channel, ring.row, ring.depth, ring.depth)
+    return ring_fields(prefix, ring.base, ring.channel, ring.row, ring.depth, ring.group)
 
 
 def second_fields(access: Access, ring: Ring | None) -> Fields:
@@ -109,8 +158,9 @@ def source_dma_fields(first: Access, second: Access | None) -> Fields:
     return fields
 
 
-def result_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
+def result_fields(access: Access, form: Form, ring: Ring | None, surface: int = 0) -> Fields:
     """Rule: the result stays in L2, is chained, or goes to memory, with or without an L2 copy."""
+    planar = form.planar
     view = stored(access, "the result", may_swap=True, may_broadcast=False)
     if access.shape[0] > 1 and access.strides[0] == 0 and access.space is not Space.CHAIN:
         raise ProgramError(f"the result's groups must not lie on each other: {access}")
@@ -123,9 +173,10 @@ def result_fields(access: Access, planar: bool, ring: Ring | None) -> Fields:
     fields |= {"TileDMADst.DMAConfig.CacheHint": RESULT_HINT, "TileDMADst.DMAConfig.En": int(used)}
     fields |= format_fields(access, "TileDMADst.Fmt", idle=not used)
     if used:
-        fields |= memory_fields(access, view, "TileDMADst.")
+        fields |= memory_fields(access, view, "TileDMADst.", rows_as_channels=form.rows_as_channels,
+                                grouped=form.grouped, surface=surface)
         fields |= {"Header.Bases.WBase": access.slot, "Header.Bases.WBaseEn": 1, "TileDMADst.Fmt.ZeroPadFirst": 1,
                    "TileDMADst.Fmt.ZeroPadLast": 1}
-        if kind == "stream":
+        if kind == "stream" and not (ring is not None and ring.staged):
             fields |= {"L2.ResultCfg.L2BfrMode": 2, "TileDMADst.DMAConfig.L2BfrMode": 1}
     return fields

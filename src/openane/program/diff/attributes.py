@@ -65,6 +65,7 @@ def _access(name: str, access: Access) -> Iterator[tuple[str, Plain, str]]:
         yield f"{name} {AXIS_WORDS[axis]} stride", stride, "bytes"
     yield f"{name} element type", str(access.dtype), ""
     yield f"{name} interleave", access.interleave, ""
+    yield f"{name} interleaved dimension", AXES[access.packed], ""
     if access.copy is not None:
         yield from _access(f"{name} copy", access.copy)
 

@@ -16,7 +16,7 @@ from openane.engine import (
     Packing,
     Space,
 )
-from openane.engine.coefficients import CORES, PAD, TABLE_BYTES, blocks
+from openane.engine.coefficients import CORES, PAD, TABLE_BYTES, blocks, left_over_lanes
 from openane.engine.table import Table
 from openane.errors import ProgramError
 from openane.program.model import CONSTANT_SLOT
@@ -151,7 +151,7 @@ def _plane(channels: int, rows: int, lanes: int, bias: bool) -> dict[int, int]:
     rounds, left = divmod(channels, CORES * lanes)
     each = lanes * (rows + bias)
     plane = dict.fromkeys(range(CORES), rounds * each) if rounds else {}
-    for core, width, _ in blocks(left, lanes):
+    for core, width, _ in blocks(left, min(lanes, left_over_lanes(left)) if rounds else lanes):
         plane[core] = plane.get(core, 0) + width * (rows + bias)
     return plane
 

@@ -194,8 +194,8 @@ def _clash(context: Context, view: TaskView, result: Operand, read: Operand) -> 
 
 
 def _same(result: Access, source: Access) -> bool:
-    return ((result.offset, result.shape, result.strides, result.dtype, result.interleave)
-            == (source.offset, source.shape, source.strides, source.dtype, source.interleave))
+    return ((result.offset, result.shape, result.strides, result.dtype, result.interleave, result.packed)
+            == (source.offset, source.shape, source.strides, source.dtype, source.interleave, source.packed))
 
 
 def _pointwise(operation: Operation | None) -> bool:

@@ -95,26 +95,39 @@ def access_regions(access: Access) -> tuple[tuple[Region, ...], bool]:
     """The bytes of a memory or L2 access (copies apart), and whether every element lies on bytes of its own (the
     repeats of a broadcast dimension do not).
 
-    No regions at all when its strides do not nest.
+    Strides that do not nest give a region for every index of a short dimension, or no regions at all where there is
+    none whose leaving out helps.
     """
-    n, c, d, h, w = access.shape
+    packed = access.packed
     if access.interleave == 1:
-        parts = [(access.offset, c, 1)]
+        parts = [(access.offset, access.shape[packed], 1)]
     else:
-        blocks, rest = divmod(c, access.interleave)
+        blocks, rest = divmod(access.shape[packed], access.interleave)
         parts = [(access.offset, blocks, access.interleave)] if blocks else []
         if rest:
-            parts.append((access.offset + blocks * access.strides[1], 1, rest))
-    stored = (n, -(-c // access.interleave), d, h, w)
-    regions, disjoint = [], all(e == 1 or s for e, s in zip(stored, access.strides, strict=True))
-    for offset, channels, lanes in parts:
-        loops = zip((n, channels, d, h, w), access.strides, strict=True)
+            parts.append((access.offset + blocks * access.strides[packed], 1, rest))
+    regions, disjoint = [], all(e == 1 or s for e, s in zip(access.blocks, access.strides, strict=True))
+    for offset, count, lanes in parts:
+        extents = (*access.shape[:packed], count, *access.shape[packed + 1:])
+        loops = tuple(zip(extents, access.strides, strict=True))
         region, once = nested(offset, loops, lanes * access.dtype.size)
-        if region is None:
+        pieces = _apart(offset, loops, lanes * access.dtype.size) if region is None else [region]
+        if not pieces:
             return (), False
-        regions.append(region)
+        regions += pieces
         disjoint = disjoint and once
     return tuple(regions), disjoint and not (len(regions) > 1 and meets(*regions))
+
+
+def _apart(offset: int, loops: Loops, run: int) -> list[Region]:
+    """Loops that do not nest as one region per index of the shortest loop without which they do."""
+    for place in sorted(range(len(loops)), key=lambda place: loops[place][0]):
+        extent, stride = loops[place]
+        if 1 < extent <= FEW_CELLS and stride:
+            rest, _ = nested(offset, (*loops[:place], *loops[place + 1:]), run)
+            if rest is not None:
+                return [replace(rest, offset=rest.offset + index * stride) for index in range(extent)]
+    return []
 
 
 def rounded(region: Region, burst: int) -> Region:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from openane.chips import Breach
 from openane.engine import (
     ChannelMaximum,
+    ChannelProduct,
     Convolution,
     MatrixProduct,
     Operation,
@@ -48,8 +49,9 @@ def agreeing_shapes(context: Context) -> Found:
         expected = _result_shape(operation)
         if expected is not None and operation.result.shape != expected:
             yield view.index, Breach("result shape", _text(operation.result.shape), _text(expected))
-        if isinstance(operation, Convolution | ChannelMaximum):
-            inputs = operation.channels if isinstance(operation, ChannelMaximum) else operation.unicast
+        if isinstance(operation, Convolution | ChannelMaximum | ChannelProduct):
+            inputs = operation.unicast if isinstance(operation, Convolution) else (
+                operation.channels if isinstance(operation, ChannelMaximum) else 2)
             needed = inputs * operation.result.shape[1]
             if (inputs or isinstance(operation, ChannelMaximum)) and operation.source.shape[1] != needed:
                 yield view.index, Breach("source channels", operation.source.shape[1], needed)
@@ -122,7 +124,7 @@ def _result_shape(operation: Operation) -> Shape | None:
     result = operation.result.shape
     if isinstance(operation, PassThrough):
         return operation.source.shape
-    if isinstance(operation, ChannelMaximum | MatrixProduct):
+    if isinstance(operation, ChannelMaximum | ChannelProduct | MatrixProduct):
         n, _, d, h, w = operation.source.shape
         return n, result[1], d, h, w
     if isinstance(operation, Convolution):

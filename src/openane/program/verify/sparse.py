@@ -1,14 +1,15 @@
 """Zero-skipping coefficient streams, walked by their own lengths.
 
 Per block of lanes: [one bias halfword per lane], the body's length in bytes, the body: per input channel the slots of
-`engine.coefficients.sparse_taps`, as wide as the block, eight values to a mask byte that is followed by the halfwords
-it announces. A body must hold exactly its masks and what they announce, and nothing where the kernel has no tap.
+`engine.coefficients.sparse_taps`, as wide as the block and at least 4, eight values to a mask byte that is followed by
+the halfwords it announces. A body must hold exactly its masks and what they announce, and nothing where the kernel has
+no tap.
 """
 
 from __future__ import annotations
 
 from openane.engine import Coefficients, Stream
-from openane.engine.coefficients import PAD, SPARSE_LENGTH, TABLE_BYTES, blocks, sparse_taps
+from openane.engine.coefficients import PAD, SPARSE_LENGTH, SPARSE_WIDTH, TABLE_BYTES, blocks, sparse_taps
 
 MASK_LANES = 8
 HALFWORD = 2
@@ -77,7 +78,8 @@ def _block(walk: _Walk, inputs: int, kernel: tuple[int, int], lanes: int, bias: 
 
 def _empty_lanes(kernel: tuple[int, int], lanes: int) -> list[int]:
     """Per mask byte of one input channel, the bits that must not be set."""
-    used = [tap is not None for tap in sparse_taps(*kernel) for _ in range(lanes)]
+    width = max(lanes, SPARSE_WIDTH)
+    used = [tap is not None and lane < lanes for tap in sparse_taps(*kernel) for lane in range(width)]
     used += [False] * (-len(used) % MASK_LANES)
     return [sum(2 ** bit for bit in range(MASK_LANES) if not used[first + bit])
             for first in range(0, len(used), MASK_LANES)]

@@ -35,7 +35,8 @@ class Written:
         if self.everything:
             return None
         left = [region]
-        for known in self._near(region):
+        # The largest first: what remains of overwritten tensors, in the gaps of the latest, would only cut it up.
+        for known in sorted(self._near(region), key=lambda known: -known.size):
             effort = Effort()
             left = [piece for part in left for piece in subtract(part, known, effort)]
             if not left:
@@ -103,7 +104,7 @@ class Written:
             self._pages[page].pop(region, None)
 
     def _near(self, region: Region) -> Iterable[Region]:
-        """Known regions that may have bytes in common with `region`, the latest first."""
+        """Known regions that may have bytes in common with `region`."""
         found: dict[Region, None] = dict(self._wide)
         if self._is_wide(region):
             for page in self._pages.values():
@@ -111,7 +112,7 @@ class Written:
         else:
             for index in self._page_range(region):
                 found |= self._pages.get(index, {})
-        return [known for known in reversed(found) if known.offset < region.end and region.offset < known.end]
+        return [known for known in found if known.offset < region.end and region.offset < known.end]
 
     def _is_wide(self, region: Region) -> bool:
         return region.end - region.offset > WIDE * PAGE

@@ -1,0 +1,161 @@
+"""H13: header and hazard fields: what the firmware logs, where parts of a program begin and end, which earlier task an
+operand waits for.
+
+Nothing here decides a result when tasks run one after another. Evidence: the recorded programs of Apple's compiler.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from openane.chips.h13.estimate import microseconds
+from openane.chips.h13.flow import Flow
+from openane.chips.h13.operands import Stored, format_fields, packed_strides, stored, stride_fields
+from openane.chips.h13.scratchpad import Range, TilePlan
+from openane.chips.h13.stream import EXTENDED_SLOT
+from openane.engine import Access, Activation, Coefficients, NeuralOperation, Operation, PassThrough, Space, sources
+from openane.registers import Fields
+
+# Firmware log masks by position in the program; they decide nothing.
+LOG_FIRST, LOG_LAST, LOG_ANY = 0x8, 0x22, 0x400
+DEBUG_FIRST, DEBUG_LAST, DEBUG_ANY = 0x68, 0x6A, 0xFFF800
+STATED_DEPENDENCY = 4
+READ_AGAIN, READ_EARLIER = {"CacheHintReuse": 11, "CacheHintNoReuse": 11}, {"CacheHint": 0, "CacheHintReuse": 11}
+FROM_SCRATCH = {"CacheHint": 0, "CacheHintReuse": 9, "DependencyMode": 5}
+TO_SCRATCH = 3
+ENGINES = ("Conv", "Planar")
+DEPENDENT = {"Conv": 1, "Planar": 2}
+
+
+def scratch_writers(operations: Sequence[Operation]) -> list[tuple[int, Range]]:
+    """The tasks whose results lie in scratch, in order, and the bytes of each."""
+    return [(number, operation.result.span) for number, operation in enumerate(operations)
+            if operation.result.space is Space.MEMORY and operation.result.slot == EXTENDED_SLOT]
+
+
+def header_fields(index: int, operations: Sequence[Operation], flow: Flow,
+                  writers: Sequence[tuple[int, Range]]) -> Fields:
+    """Rules: identity by position; memory flags equal the DMA enables; SPL where a part of the program begins, TSR and
+    TSE where it ends; the DTID names the task that wrote coefficients read through slot 3."""
+    operation, last = operations[index], index == len(operations) - 1
+    fields: Fields = {
+        "Header.Next.ExeCycles": microseconds(operation),
+        "Header.Control.SPL": int(flow.begins), "Header.Control.TSE": int(flow.ends),
+        "Header.Control.TSR": int(flow.ends), "Header.Control.DPC": int(flow.result_stated),
+        "Header.Control.SPC": int(flow.source_stated), "Header.Control.DisallowAbort": int(flow.planar_after),
+        "Header.Control.SrcLoc": int(any(a.space is Space.MEMORY for a in sources(operation))),
+        "Header.Control.DstLoc": int(operation.result.space is Space.MEMORY),
+        "Header.LogEvents.Events": LOG_ANY | (LOG_FIRST if index == 0 else 0) | (LOG_LAST if last else 0),
+        "Header.DebugLogEvents.Events": (0 if _plain_copy(operation) else DEBUG_ANY)
+        | (DEBUG_LAST if last else DEBUG_FIRST if index == 0 else 0),
+        "NE.KernelCfg.NextPlanar": int(flow.planar_after), "NE.KernelCfg.PreviousPlanar": int(flow.planar_before),
+    }
+    coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
+    if coefficients is not None and coefficients.slot == EXTENDED_SLOT:
+        fields |= {"Header.Control.TDE": 1, "Header.Dependency.DTID": _writer(index, writers, coefficients)}
+    return fields
+
+
+def _writer(index: int, writers: Sequence[tuple[int, Range]], coefficients: Coefficients) -> int:
+    """The latest earlier task whose result in scratch holds some of the coefficients."""
+    low = min((stream.offset for stream in coefficients.streams), default=0)
+    high = max((stream.offset + stream.size for stream in coefficients.streams), default=1)
+    earlier = bisect_left(writers, index, key=lambda writer: writer[0])
+    return next((number for number, span in reversed(writers[:earlier]) if _touch(span, (low, high))), 0)
+
+
+def _plain_copy(operation: Operation) -> bool:
+    """Neural-engine copies the compiler put in log no event of an operation of the model."""
+    return (isinstance(operation, PassThrough) and operation.coefficients is None
+            and operation.post.activation is Activation.NONE and operation.post.scale == 1.0)
+
+
+def view_fields(flow: Flow) -> Fields:
+    """Rule: L2 strides of extents of 1 follow the view of the task that wrote the tensor or reads all of it."""
+    return {f"L2.{register}.Stride": stride for register, stride in flow.strides.items()}
+
+
+def stated_fields(operation: Operation, flow: Flow) -> Fields:
+    """Rule: an operand in L2 that is stated as memory names the scratch slot, its surface's strides and its format."""
+    fields: Fields = {}
+    if flow.source_stated:
+        source = sources(operation)[0]
+        view = stored(source, "the first operand", may_swap=True, may_broadcast=True)
+        fields |= {"Header.Bases.RBase0": EXTENDED_SLOT, "Header.Bases.RBase0En": 1, "L2.SourceCfg.DMAFmt": 1,
+                   "TileDMASrc.DMAConfig.DependencyMode": STATED_DEPENDENCY}
+        fields |= _surface(source, view, "TileDMASrc.")
+    if flow.result_stated:
+        result = operation.result
+        view = stored(result, "the result", may_swap=True, may_broadcast=False)
+        fields |= {"Header.Bases.WBase": EXTENDED_SLOT, "Header.Bases.WBaseEn": 1,
+                   "TileDMADst.Fmt.ZeroPadFirst": 1, "TileDMADst.Fmt.ZeroPadLast": 1}
+        fields |= _surface(result, view, "TileDMADst.")
+    return fields
+
+
+def _surface(access: Access, view: Stored, prefix: str) -> Fields:
+    return {**stride_fields(prefix, *packed_strides(view, access.dtype.size)),
+            **format_fields(access, f"{prefix}Fmt", idle=False)}
+
+
+def hint_fields(operation: Operation, flow: Flow) -> Fields:
+    """Rule: cache hints of a streamed operand that other tasks read too, of scratch that is read, of scratch that is
+    written."""
+    source, result = sources(operation)[0], operation.result
+    hints: dict[str, int] = {}
+    if source.space is Space.MEMORY:
+        hints = FROM_SCRATCH if source.slot == EXTENDED_SLOT else (
+            READ_AGAIN if flow.read_again else READ_EARLIER if flow.read_earlier else {})
+    fields: Fields = {f"TileDMASrc.DMAConfig.{name}": value for name, value in hints.items()}
+    if result.space is Space.MEMORY and result.slot == EXTENDED_SLOT:
+        fields["TileDMADst.DMAConfig.CacheHintReuse"] = TO_SCRATCH
+    return fields
+
+
+def hazard_fields(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan]) -> Fields:
+    """Rules. The first task waits for all that ran before. A task that follows the one before patch by patch says so
+    (Dependent: 1 a neural-engine task, 2 a planar one). One that reads the result of the task before waits for it, and
+    for that one's neural source where it reads or streams over it. The first task of a later part waits for all
+    of its own engine, and for the other engine's result where it writes over it. A task that reads nothing of the task
+    before waits for it where it uses its bytes and runs on another engine, and for a result of the other engine nobody
+    has waited for (no sample of either: the safe choice)."""
+    if index == 0:
+        return _aliases("Source", *ENGINES) | _aliases("Result", *ENGINES)
+    operation, before = operations[index], operations[index - 1]
+    own, other = _engine(operation), _engine(before)
+    late: Fields = {f"L2.SourceCfg.Alias{'Planar' if own == 'Conv' else 'Conv'}Rslt": 1} if flow.late else {}
+    if flow.pipelined:
+        return {"L2.SourceCfg.Dependent": DEPENDENT[other]}
+    if flow.begins and not flow.source_stated:
+        fields = _aliases("Source", own) | _aliases("Result", own)
+        return fields if other == own else fields | _overlaps(other, plans[index], plans[index - 1], ("Rslt",))
+    direct = [producer for producer in flow.producers if producer is not None and producer.task == index - 1]
+    if direct:
+        plan, earlier = plans[index], plans[index - 1]
+        over = "first" in plan.rings and _touch(plan.spans.get("first"), earlier.spans.get("first"))
+        waits = {"Rslt": any(not producer.kept for producer in direct),
+                 "Src": over or (own != other and any(producer.kept for producer in direct))}
+        return late | {f"L2.SourceCfg.Alias{other}{what}": 1 for what, used in waits.items()
+                       if used and (what == "Rslt" or other == "Conv")}
+    return late if own == other else late | _overlaps(other, plans[index], plans[index - 1], ("Src", "Rslt"))
+
+
+def _engine(operation: Operation) -> str:
+    return "Conv" if isinstance(operation, NeuralOperation) else "Planar"
+
+
+def _aliases(side: str, *engines: str) -> Fields:
+    return {f"L2.{side}Cfg.Alias{engine}{what}": 1 for engine in engines for what in ("Src", "Rslt")}
+
+
+def _overlaps(engine: str, plan: TilePlan, before: TilePlan, what: Sequence[str]) -> Fields:
+    """Alias bits of the sides whose bytes the task before uses."""
+    mine = {"Source": ("first", "second"), "Result": ("result",)}
+    theirs = {"Src": ("first", "second"), "Rslt": ("result",)}
+    return {f"L2.{side}Cfg.Alias{engine}{other}": 1 for side, parts in mine.items() for other in what
+            if any(_touch(plan.spans.get(a), before.spans.get(b)) for a in parts for b in theirs[other])}
+
+
+def _touch(a: Range | None, b: Range | None) -> bool:
+    return a is not None and b is not None and a[0] < b[1] and b[0] < a[1]

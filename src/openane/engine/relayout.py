@@ -1,0 +1,80 @@
+"""What two accesses to one storage have to do with each other, from their loops alone: whether one touches a byte or
+lies within the other, and what it becomes when the tensor is laid out differently."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openane.engine.access import Access
+
+Loops = tuple[tuple[int, int], ...]
+"""(extent, byte stride) of each dimension of a tensor, from outermost to innermost."""
+
+
+def dimensions(access: Access) -> Loops:
+    """The loops of an access that visit more than one element, outermost first."""
+    real = [(extent, stride) for extent, stride in zip(access.shape, access.strides, strict=True) if extent > 1]
+    return tuple(sorted(real, key=lambda loop: -loop[1]))
+
+
+def nested(loops: Loops) -> bool:
+    """Whether every loop steps over the whole of those inside it: then each element has one place in them."""
+    inner = 1
+    for extent, stride in reversed(loops):
+        if stride < inner:
+            return False
+        inner = extent * stride
+    return True
+
+
+def touches(access: Access, place: int) -> bool:
+    """Whether the byte `place` is one of an element the access walks; where its loops overlap, whether it lies between
+    the first and the last."""
+    loops = dimensions(access)
+    low, high = access.span
+    if not nested(loops) or access.interleave > 1:
+        return low <= place < high
+    rest = place - access.offset
+    for extent, stride in loops:
+        rest -= max(0, min(rest // stride, extent - 1)) * stride
+    return 0 <= rest < access.dtype.size
+
+
+def covers(access: Access, part: Access) -> bool:
+    """Whether every element `part` walks is one that `access` walks; False as well where their loops do not tell."""
+    return relaid(part, access, access) is not None
+
+
+def relaid(access: Access, old: Access, new: Access) -> Access | None:
+    """What `access` walks inside the tensor `old`, walked where the same tensor lies as `new`.
+
+    `old` and `new` have one shape. None where a loop of `access` crosses dimensions of `old`, leaves it, or walks bytes
+    that are not its elements, and where one of the three is interleaved.
+    """
+    loops = dimensions(old)
+    if not nested(loops) or max(access.interleave, old.interleave, new.interleave) > 1:
+        return None
+    renamed = {before: after for extent, before, after in zip(old.shape, old.strides, new.strides, strict=True)
+               if extent > 1}
+    room = {stride: extent - 1 for extent, stride in loops}
+    offset, rest = new.offset, access.offset - old.offset
+    if rest < 0:
+        return None
+    for _, stride in loops:
+        position, rest = divmod(rest, stride)
+        room[stride] -= position
+        offset += position * renamed[stride]
+    strides = []
+    for extent, stride in zip(access.shape, access.strides, strict=True):
+        if extent == 1 or stride == 0:
+            strides.append(0)
+            continue
+        base = next((inner for _, inner in loops if stride >= inner), None)
+        if base is None or stride % base:
+            return None
+        room[base] -= (extent - 1) * (stride // base)
+        strides.append(stride // base * renamed[base])
+    if rest or any(left < 0 for left in room.values()):
+        return None
+    return replace(access, space=new.space, slot=new.slot, offset=offset,
+                   strides=(strides[0], strides[1], strides[2], strides[3], strides[4]))
