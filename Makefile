@@ -26,6 +26,7 @@ docs: $(INSTALLED)
 	@mkdir -p docs/registers
 	@set -e; for name in $(GENERATIONS); do \
 		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
+	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 
 $(INSTALLED): pyproject.toml
 	@echo "setting up $(VENV) (once)" >&2

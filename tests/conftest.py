@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,11 @@ def corpus() -> Path:
     if not path.is_dir():
         pytest.fail(f"OPENANE_CORPUS names {folder}, which is not a folder")
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled models are kept in a folder of the session's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

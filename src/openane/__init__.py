@@ -25,11 +25,12 @@ from openane.errors import (
 )
 
 if TYPE_CHECKING:
-    from openane.compiler import Model, compile
+    from openane.compiler import Model, compile, compile_functions
     from openane.devices import open_device, run
     from openane.formats import load_program, save_program
     from openane.graph import Graph
     from openane.importers import load_graph
+    from openane.ops.lut import Lut, lut
     from openane.program import Program
     from openane.program.diff import diff
     from openane.program.patch import edit_task
@@ -39,13 +40,16 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Graph": "openane.graph",
+    "Lut": "openane.ops.lut",
     "Model": "openane.compiler",
     "Program": "openane.program",
     "compile": "openane.compiler",
+    "compile_functions": "openane.compiler",
     "diff": "openane.program.diff",
     "edit_task": "openane.program.patch",
     "load_graph": "openane.importers",
     "load_program": "openane.formats",
+    "lut": "openane.ops.lut",
     "open_device": "openane.devices",
     "run": "openane.devices",
     "save_program": "openane.formats",
@@ -53,9 +57,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Model", "Program", "ProgramError",
-    "SimulationError", "UnsupportedError", "VerifyError", "compile", "diff", "edit_task", "load_graph", "load_program",
-    "open_device", "run", "save_program", "verify",
+    "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Lut", "Model", "Program", "ProgramError",
+    "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_functions", "diff", "edit_task",
+    "load_graph", "load_program", "lut", "open_device", "run", "save_program", "verify",
 ]
 
 

@@ -55,7 +55,7 @@ def test_wrong_inputs_are_explained() -> None:
         for inputs, text in (({}, r"the inputs of 'main' are x fp16 \[1, 4, 3, 32\]; missing 'x'"),
                              ({"x": x, "z": x}, "not an input: 'z'"),
                              ({"x": x[:3]}, r"x has shape \[3, 3, 32\], which cannot be reshaped"),
-                             ({"x": x.astype(int)}, "expected is float16, float32 or float64")):
+                             ({"x": x.astype(complex)}, "expected is float16, float32, float64 or integers")):
             with pytest.raises(DeviceError, match=text):
                 executable.run(inputs)
         with pytest.raises(DeviceError, match="does not take values of shape"):

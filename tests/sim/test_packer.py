@@ -60,9 +60,12 @@ def test_shapes_and_types() -> None:
     assert logical_shape(layout) == (1, 3, 2, 5)
     assert logical_shape(Layout.packed((1, 3, 2, 2, 5))) == (1, 3, 2, 2, 5)
     for wrong, text in ((np.zeros(29, np.float16), r"shape \[29\], which cannot be reshaped to \[1, 3, 1, 2, 5\]"),
-                        (np.zeros(30, np.int32), "dtype int32; expected is float16, float32 or float64")):
+                        (np.zeros(30, np.complex64), "dtype complex64; expected is float16, float32, float64 or integers"),
+                        (np.full(30, 2049), "x holds 2049, which fp16 cannot hold exactly")):
         with pytest.raises(DeviceError, match=text):
             pack(wrong, layout, store, "x")
+    assert pack(np.full(30, -2048), layout, store, "x") == "x: int64 stored as fp16"
+    assert (unpack(layout, store) == -2048).all()
     with pytest.raises(DeviceError, match="expected is int8"):
         pack(np.zeros(30, np.float16), Layout.packed((1, 3, 1, 2, 5), DType.INT8), store, "x")
     for shape in ((7, 5), (-1, 30), (1 << 62, 1 << 62)):

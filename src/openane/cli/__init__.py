@@ -23,7 +23,9 @@ VERBS = {
     "asm": "assemble what dis printed, edited or not",
     "diff": "compare two programs task by task, in words and in bits",
     "verify": "prove that a program stays inside its buffers and keeps the engine's rules",
+    "cache": "list, prune or clear the models compiled before",
     "info": "show what a program or a model contains",
+    "ops": "list operations: where each runs, under which rules, how that is known",
     "chips": "list generations, chips and machines; print registers",
 }
 """Verb to the line `ane --help` shows. A verb lives in `openane.cli.VERB`: `arguments(parser)` and `run(options)`."""

@@ -8,21 +8,25 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openane.cli.arrays import parse_input, read_array
 from openane.cli.files import container, open_file, parse_shape
 from openane.cli.output import as_json, byte_text, plural, shape_text, table
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from openane.compiler import Model
+    from openane.compiler import Entry, Model
+    from openane.graph import Graph
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="the model: .onnx or .mil")
+    parser.add_argument("model", metavar="MODEL", type=Path,
+                        help="the model: .onnx, .mlpackage, .mlmodel, .mlmodelc, .mil, net.plist, espresso or .pt2")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path,
                         help="where to write it (default: MODEL's name with .ane, a bundle, in this folder)")
     parser.add_argument("--layout", choices=("macos26", "compat"), default="macos26",
@@ -32,13 +36,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="CHIP", default="h13", help="engine generation (default: h13, A14 and M1)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
-    parser.add_argument("--dump", metavar="DIR", type=Path, help="also write the model as MIL text and the disassembly")
+    parser.add_argument("--function", metavar="NAME", action="append", default=[],
+                        help="which function of a model that has several (default: its default, or main); repeated, "
+                             "all of them go into one bundle and share states and weights")
+    parser.add_argument("--dump", metavar="DIR", type=Path,
+                        help="also write the graph after each pass, the engine's operations before and after they "
+                             "get their places in L2 and memory, weight layout, tiling and the task list")
+    parser.add_argument("--sample", metavar="NAME=FILE.npy", type=parse_input, action="append", default=[],
+                        help="an input on which to look for numbers that leave fp16 (default: drawn, for small models)")
+    parser.add_argument("--allow-host", action="store_true",
+                        help="let the host compute what the engine cannot take, between engine programs; the report "
+                             "lists it")
+    parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
     parser.add_argument("--json", action="store_true", help="print what became of every operation as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Compiles, writes and reports."""
-    from openane.compiler import compile
     from openane.importers import load_graph
 
     output = options.output or Path(f"{options.model.stem}.ane")
@@ -48,32 +62,60 @@ def run(options: argparse.Namespace) -> int:
         open_file(options.model)  # a damaged program is that first
         raise UnsupportedError(str(options.model), "this is compiled already",
                                remedy=f"run it: ane run {options.model}, or look into it: ane info {options.model}")
-    model = compile(load_graph(options.model, dict(options.shape)), target=options.target)
-    if options.dump is not None:
-        dump(model, options.dump)
+    graphs = [load_graph(options.model, dict(options.shape), name) for name in options.function or [None]]
+    model = _several(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:
         print(as_json(document(model, output)))
     else:
-        print("\n".join(_text(model, output)), file=sys.stderr)
+        for function in model.functions.values():
+            print("\n".join(_text(function, output)), file=sys.stderr)
     return 0
 
 
+def _one(graph: Graph, options: argparse.Namespace) -> Model:
+    """The compiled graph; what happens on the way goes to --dump."""
+    from openane.compiler import compile
+    from openane.compiler.numerics import drawn_samples
+
+    samples = {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
+    if options.dump is None:
+        model = compile(graph, options.target, options.allow_host, samples=samples, cache=not options.no_cache)
+    else:
+        options.dump.mkdir(parents=True, exist_ok=True)
+        model = compile(graph, options.target, options.allow_host, samples=samples,
+                        watch=lambda name, text: _write(options.dump / name, text))
+        dump(model, options.dump)
+    return model
+
+
+def _several(graphs: Sequence[Graph], options: argparse.Namespace) -> Model:
+    """The functions as one model."""
+    from openane.compiler import compile_functions
+
+    if options.dump is not None or options.sample:
+        raise UnsupportedError("--function", "--dump and --sample look at one function", found=len(graphs),
+                               remedy="compile that function alone")
+    return compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache)
+
+
 def dump(model: Model, folder: Path) -> None:
-    """Writes the source graph as MIL text and every program's disassembly into `folder`."""
+    """Writes the weights of the source graph and every program's disassembly into `folder`."""
     from openane.formats import write_hwx
     from openane.formats.listing import disassemble_bytes, save_listing
     from openane.graph.mil import print_mil
 
-    folder.mkdir(parents=True, exist_ok=True)
-    text, weights = print_mil(model.graph)
-    (folder / "model.mil").write_text(text)
+    _, weights = print_mil(model.graph)
     if weights:
         (folder / "weights").mkdir(exist_ok=True)
         (folder / "weights" / "weight.bin").write_bytes(weights)
     for number, program in enumerate(model.programs):
-        name = f"program{number}.ane.s"
+        name = f"40-program{number}.ane.s"
         save_listing(disassemble_bytes(write_hwx(program), name), folder / name)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
 
 
 def document(model: Model, output: Path) -> dict[str, Any]:
@@ -84,22 +126,30 @@ def document(model: Model, output: Path) -> dict[str, Any]:
     return {"file": str(output), "target": model.target, "inputs": ports(model.inputs), "outputs": ports(model.outputs),
             "tasks": sum(len(p.tasks) for p in model.programs),
             "constant_bytes": sum(len(p.constants) for p in model.programs),
-            "host_operations": len(model.host_operations),
+            "programs": len(model.programs), "host_operations": len(model.host_operations),
+            "states": [{"name": s.name, "dtype": s.port.dtype, "shape": list(s.port.shape)} for s in model.states],
+            "concerns": [asdict(concern) for concern in model.concerns],
             "operations": [{"operation": e.operation, "where": str(e.where), "reason": e.reason,
-                            "tasks": list(e.tasks)} for e in model.report]}
+                            "tasks": list(e.tasks), "program": e.program} for e in model.report]}
 
 
 def _text(model: Model, output: Path) -> Iterator[str]:
     tasks = sum(len(p.tasks) for p in model.programs)
     size = sum(len(p.constants) for p in model.programs)
-    yield (f"{output}: {plural(tasks, 'task')} for {model.target}, {byte_text(size)} of constants, "
+    programs = f" in {plural(len(model.programs), 'program')}" if len(model.programs) != 1 else ""
+    yield (f"{output}: {plural(tasks, 'task')}{programs} for {model.target}, {byte_text(size)} of constants, "
            f"{plural(len(model.host_operations), 'host operation')}")
     ports = [("input", port) for port in model.inputs] + [("output", port) for port in model.outputs]
+    ports += [("state", state.port) for state in model.states]
     yield from table([(side, port.name, port.dtype, shape_text(port.shape)) for side, port in ports], indent="  ")
-    yield from table([(e.where, e.operation.removeprefix(f"{e.where} "), _where(e)) for e in model.report], indent="  ")
+    yield from (f"  warning: {concern}" for concern in model.concerns)
+    yield from table([(e.where, e.operation.removeprefix(f"{e.where} "), _where(e, model)) for e in model.report],
+                     indent="  ")
 
 
-def _where(entry: Any) -> str:
+def _where(entry: Entry, model: Model) -> str:
     tasks = f"task {entry.tasks[0]}" if len(entry.tasks) == 1 else f"tasks {entry.tasks[0]}..{entry.tasks[-1]}" \
         if entry.tasks else ""
+    if tasks and len(model.programs) > 1:
+        tasks = f"program {entry.program}, {tasks}"
     return ", ".join(part for part in (tasks, entry.reason) if part)

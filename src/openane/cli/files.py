@@ -21,15 +21,17 @@ def container(path: Path) -> str | None:
     A file that is neither program nor model but named like a program counts as one, so that its reader says why.
     """
     if path.is_dir():
-        return "bundle" if (path / "manifest.json").is_file() and (path / "programs").is_dir() else None
+        return "bundle" if (path / "manifest.json").is_file() else None
     try:
         return detect(path.read_bytes())
     except FormatError:
         return path.suffix[1:] if path.suffix in (".hwx", ".anec") else None
 
 
-def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) -> Program | Model | Graph:
-    """What the file holds. Errors are those of the format's reader; a missing file is an OSError."""
+def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None,
+              function: str | None = None) -> Program | Model | Graph:
+    """What the file holds; `shapes` and `function` are for models (see load_graph). Errors are those of the format's
+    reader; a missing file is an OSError."""
     kind = container(path)
     if kind == "bundle":
         from openane.compiler import Model
@@ -39,7 +41,7 @@ def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) -> P
         return load_program(path)
     from openane.importers import load_graph
 
-    return load_graph(path, shapes)
+    return load_graph(path, shapes, function)
 
 
 def programs(path: Path) -> list[Program]:
@@ -50,7 +52,7 @@ def programs(path: Path) -> list[Program]:
                                remedy=f"a model is compiled first: ane compile {path} -o {path.stem}.hwx")
     if kind != "bundle":
         return [load_program(path)]
-    return [load_program(file) for file in sorted((path / "programs").glob("*.hwx"))]
+    return [load_program(file) for file in _numbered(path)]
 
 
 def program_files(path: Path, single: bool = False) -> list[Path]:
@@ -58,7 +60,7 @@ def program_files(path: Path, single: bool = False) -> list[Path]:
     `single` one is asked for and there are several."""
     if not path.is_dir():
         return [path]
-    files = sorted((path / "programs").glob("*.hwx")) if container(path) == "bundle" else []
+    files = _numbered(path) if container(path) == "bundle" else []
     if not files:
         raise UnsupportedError(str(path), "this folder is no bundle of compiled programs",
                                remedy="name a .hwx, a .anec or a .ane bundle")
@@ -66,6 +68,11 @@ def program_files(path: Path, single: bool = False) -> list[Path]:
         raise UnsupportedError(str(path), "one output file holds one program", limit=1, found=len(files),
                                remedy=f"name one of them, for example {files[0]}")
     return files
+
+
+def _numbered(bundle: Path) -> list[Path]:
+    """The programs of a bundle in order of their numbers."""
+    return sorted((bundle / "programs").glob("*.hwx"), key=lambda file: (len(file.stem), file.stem))
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:

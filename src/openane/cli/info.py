@@ -15,6 +15,7 @@ from openane.errors import ProgramError
 from openane.program import Buffer, Program
 
 if TYPE_CHECKING:
+    from openane.compiler import Model
     from openane.graph import Graph
 
 Document = dict[str, Any]
@@ -43,7 +44,24 @@ def describe_file(path: Path) -> Document:
         graph = open_file(path)
         assert not isinstance(graph, Program)
         return document | describe_graph(graph)  # type: ignore[arg-type]
+    if kind == "bundle":
+        model = open_file(path)
+        assert not isinstance(model, Program)
+        document |= {"functions": [describe_function(name, each) for name, each in model.functions.items()]}  # type: ignore[union-attr]
     return document | {"programs": [describe_program(program) for program in programs(path)]}
+
+
+def describe_function(name: str, model: Model) -> Document:
+    """Steps, ports and states of a function of a bundle, and where its operations run."""
+    counts = Counter(str(entry.where) for entry in model.report)
+    return {
+        "name": name, "steps": len(model.steps), "programs": len(model.programs),
+        "host_operations": [{"operation": e.operation, "reason": e.reason} for e in model.host_operations],
+        "operations": dict(counts.most_common()),
+        **{f"{side}s": [{"name": p.name, "dtype": p.dtype, "shape": list(p.shape)} for p in ports]
+           for side, ports in (("input", model.inputs), ("output", model.outputs),
+                               ("state", [state.port for state in model.states]))},
+    }
 
 
 def describe_program(program: Program) -> Document:
@@ -95,6 +113,8 @@ def _text(document: Document) -> Iterator[str]:
     yield f"{document['file']}: {KINDS.get(document['kind'], document['kind'])}"
     if document["kind"] == "model":
         yield from _model_text(document)
+    for function in document.get("functions", ()):
+        yield from _function_text(function)
     for program in document.get("programs", ()):
         yield from _program_text(program)
 
@@ -105,6 +125,15 @@ def _model_text(document: Document) -> Iterator[str]:
              for role in ("input", "output") for port in document[f"{role}s"]]
     yield from table(ports)
     yield f"operations  {_counts(document['operations'])}"
+
+
+def _function_text(function: Document) -> Iterator[str]:
+    yield (f"function    {function['name']}: {plural(function['steps'], 'step')}, "
+           f"{plural(function['programs'], 'program')}, {plural(len(function['host_operations']), 'host operation')} "
+           f"({_counts(function['operations'])})")
+    yield from table([(role, p["name"], p["dtype"], shape_text(p["shape"])) for role in ("input", "output", "state")
+                      for p in function[f"{role}s"]], indent="  ")
+    yield from (f"  on the host: {e['operation']}: {e['reason']}" for e in function["host_operations"])
 
 
 def _program_text(program: Document) -> Iterator[str]:

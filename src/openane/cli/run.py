@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
+    parser.add_argument("--allow-host", action="store_true",
+                        help="compute on the host what the engine cannot take, instead of refusing the model")
+    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
+    parser.add_argument("--function", metavar="NAME",
+                        help="which function to run (default: a bundle's first, a model's own)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -46,20 +50,15 @@ def run(options: argparse.Namespace) -> int:
     """Runs once and reports."""
     if options.output_dir is not None:
         options.output_dir.mkdir(parents=True, exist_ok=True)
-    subject = open_subject(options.file, dict(options.shape), options.target)
+    subject = open_subject(options.file, dict(options.shape), options)
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed)
     wanted = subject.reference(inputs) if options.check else {}
     name = device_name(options.device, options.arithmetic)
-    with open_device(name) as device, device.load(subject.program) as executable:
-        start = time.perf_counter()
-        found = executable.run(inputs)
-        seconds = time.perf_counter() - start
-        report = executable.report
-    outputs = {port.name: found[port.name].reshape(port.shape).astype(port.dtype, copy=False)
-               for port in subject.outputs}
+    with open_device(name) as device:
+        outputs, seconds, report = subject.run(device, inputs)
     document = {
-        "file": str(options.file), "device": name, "tasks": len(subject.program.tasks),
+        "file": str(options.file), "device": name, "tasks": subject.tasks, "programs": subject.programs,
         "engine_operations": subject.engine_operations, "host_operations": subject.host_operations,
         "wall_time": seconds,
         "inputs": {port.name: {"shape": list(port.shape), "dtype": str(port.dtype),
@@ -107,6 +106,8 @@ def _text(document: Document, subject: Subject) -> Iterator[str]:
     numeric = document["numeric"]
     used = f", {' and '.join(numeric['arithmetic'])} arithmetic" if numeric["arithmetic"] else ""
     tasks, milliseconds = plural(document["tasks"], "task"), document["wall_time"] * 1e3
+    if subject.programs != 1:
+        tasks += f" in {plural(subject.programs, 'program')}"
     yield (f"{tasks} on {document['device']} in {milliseconds:.1f} ms{used}, "
            f"{plural(subject.host_operations, 'host operation')}")
     yield from table([("input", name, shape_text(port["shape"]), port["dtype"], port["file"] or f"seed {port['seed']}")

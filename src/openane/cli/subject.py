@@ -1,7 +1,9 @@
-"""What `ane run` runs: one engine program with named ports, whatever kind of file it came from."""
+"""What `ane run` runs: a program or a model with named ports, whatever kind of file it came from."""
 
 from __future__ import annotations
 
+import time
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,39 +13,66 @@ import numpy as np
 from openane.cli.arrays import Array, Port
 from openane.cli.files import open_file
 from openane.compiler import Model, Where, compile
+from openane.compiler.states import reference
+from openane.devices import Device
 from openane.devices.packer import NUMPY, logical_shape
+from openane.devices.steps import convert
 from openane.errors import UnsupportedError
-from openane.graph import Graph, numpy_type
-from openane.ops.evaluate import evaluate
+from openane.graph import Graph, mil_type, numpy_type
 from openane.program import Buffer, Program
+from openane.simulator import RunReport
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A program, its ports, and the model it was compiled from when that is known."""
+    """A program or a compiled model, and its ports."""
 
-    program: Program
+    content: Program | Model
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    tasks: int
+    programs: int
     engine_operations: int
     host_operations: int = 0
-    graph: Graph | None = None
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """What the model computes in fp32. UnsupportedError for a program that came without its model."""
-        if self.graph is None:
+        if isinstance(self.content, Program):
             raise UnsupportedError("--check", "a compiled program does not hold the model it was made from",
                                    remedy="run the model itself or its bundle (.ane)")
-        return evaluate(self.graph, inputs)
+        return reference(self.content.graph, inputs)
+
+    def run(self, device: Device, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], float, RunReport]:
+        """Outputs in the ports' shapes and types, the seconds of the run, and the device's report."""
+        with device.load(self.content) as executable:
+            start = time.perf_counter()
+            found = executable.run(inputs)
+            seconds = time.perf_counter() - start
+            report = executable.report
+        return {port.name: convert(found[port.name], mil_type(port.dtype), port.name).reshape(port.shape)
+                for port in self.outputs}, seconds, report
 
 
-def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], target: str) -> Subject:
-    """The subject in a file; a model is compiled for `target`, its open input shapes fixed by `shapes`."""
-    content = open_file(path, shapes)
+def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace) -> Subject:
+    """The subject in a file; a model is compiled as the options `target`, `allow_host` and `no_cache` say, its open
+    input shapes fixed by `shapes`. The option `function` chooses one of several."""
+    content = open_file(path, shapes, options.function)
     if isinstance(content, Program):
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
-                       len(content.tasks))
-    return _model_subject(compile(content, target=target) if isinstance(content, Graph) else content)
+                       len(content.tasks), 1, len(content.tasks))
+    if isinstance(content, Graph):
+        return _model_subject(compile(content, target=options.target, allow_host=options.allow_host,
+                                      cache=not options.no_cache))
+    return _model_subject(_function(content, options.function))
+
+
+def _function(model: Model, name: str | None) -> Model:
+    if name is None:
+        return model
+    if name not in model.functions:
+        raise UnsupportedError(f"--function {name}", "the model has no such function", found=name,
+                               limit=", ".join(model.functions))
+    return model.functions[name]
 
 
 def _model_subject(model: Model) -> Subject:
@@ -51,7 +80,8 @@ def _model_subject(model: Model) -> Subject:
         return tuple(Port(p.name, p.shape, numpy_type(p.dtype)) for p in getattr(model, side))
 
     on_engine = sum(entry.where in (Where.ENGINE, Where.FUSED) for entry in model.report)
-    return Subject(model.program, ports("inputs"), ports("outputs"), on_engine, len(model.host_operations), model.graph)
+    return Subject(model, ports("inputs"), ports("outputs"), sum(len(program.tasks) for program in model.programs),
+                   len(model.programs), on_engine, len(model.host_operations))
 
 
 def _buffer_port(buffer: Buffer) -> Port:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import blake2b
 
 import numpy as np
 
-from openane.engine import Space
+from openane.engine import DType, Space
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.program import CONSTANT_SLOT, Layout
 
@@ -26,11 +28,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A virtual buffer: bytes, what it becomes, the port's name when it is one."""
+    """A virtual buffer: bytes, what it becomes, the port's name and surface when it is one."""
 
     size: int
     kind: Kind
     name: str = ""
+    surface: Layout | None = None
 
 
 class Blocks:
@@ -47,20 +50,22 @@ class Blocks:
 
 
 class ConstantPool:
-    """The constant section: pieces at multiples of 64 bytes, equal ones stored once."""
+    """The constant section: pieces at multiples of 64 bytes, equal ones of one owner stored once."""
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self._offsets: dict[bytes, int] = {}
+        self._offsets: dict[tuple[Hashable, bytes], int] = {}
 
-    def add(self, piece: bytes) -> int:
-        """Offset of `piece` in the section."""
-        known = self._offsets.get(piece)
+    def add(self, piece: bytes, owner: Hashable = None) -> int:
+        """Offset of `piece` in the section. Pieces of different owners are kept apart even when they are equal, as
+        Apple's compiler keeps the weights of two operations; tables and vectors have no owner."""
+        key = (owner, blake2b(piece, digest_size=32).digest())
+        known = self._offsets.get(key)
         if known is not None:
             return known
         offset = -(-len(self.data) // ALIGNMENT) * ALIGNMENT
         self.data += bytes(offset - len(self.data)) + piece
-        self._offsets[piece] = offset
+        self._offsets[key] = offset
         return offset
 
     def surface(self, array: np.ndarray) -> Tensor:
@@ -76,8 +81,9 @@ class ConstantPool:
         return Tensor(CONSTANT_SLOT, self.add(rows.tobytes()), values.shape, strides)
 
 
-def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = None) -> tuple[int, tuple[int, ...]]:
-    """Size and strides of a tensor whose rows are padded to `align` bytes.
+def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = None,
+           element: int = ELEMENT) -> tuple[int, tuple[int, ...]]:
+    """Size and strides of a tensor of `element`-byte elements whose rows are padded to `align` bytes.
 
     `order` lists dimensions from outermost to the contiguous one; None is row-major. A contiguous dimension of -1
     (order ends with -1) gives every element a cell of `align` bytes.
@@ -86,8 +92,8 @@ def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = N
     strides = [0] * len(shape)
     if order and order[-1] != -1:
         last = order[-1]
-        strides[last] = ELEMENT
-        step = -(-shape[last] * ELEMENT // align) * align
+        strides[last] = element
+        step = -(-shape[last] * element // align) * align
         outer = order[:-1]
     else:
         step, outer = align, order[:-1]
@@ -97,10 +103,10 @@ def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = N
     return step, tuple(strides)
 
 
-def port_layout(shape: tuple[int, ...]) -> Layout:
+def port_layout(shape: tuple[int, ...], dtype: DType = DType.FLOAT16) -> Layout:
     """The surface of a tensor of rank 0 to 5: dimensions right-aligned as N, C, H, W (N, C, D, H, W for rank 5)."""
     full = surface_shape(shape)
-    return Layout.packed(full)
+    return Layout.packed(full, dtype)
 
 
 def surface_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int, int]:
@@ -116,4 +122,4 @@ def view(layout: Layout, slot: int, shape: tuple[int, ...]) -> Tensor:
     """The tensor of logical `shape` that lies in `slot` as `layout` says (same rank rule as surface_shape)."""
     n, c, d, h, w = layout.strides
     strides = (n, c, d, h, w) if len(shape) == 5 else (n, c, h, w)[4 - len(shape):]
-    return Tensor(slot, 0, shape or (1,), strides or (0,), Space.MEMORY)
+    return Tensor(slot, 0, shape or (1,), strides or (0,), Space.MEMORY, layout.dtype)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openane.compiler.cover import walk
 from openane.compiler.packing import (
     CORE_BYTES,
     STREAMED_PIXELS,
@@ -17,7 +19,8 @@ from openane.compiler.packing import (
     pack_table,
     task_channels,
 )
-from openane.compiler.walk import Role, access, legal, walk
+from openane.compiler.walk import Role, access, legal
+from openane.compiler.windowed import Windowed
 from openane.engine import (
     Activation,
     Coefficients,
@@ -26,7 +29,7 @@ from openane.engine import (
     Post,
     Stream,
 )
-from openane.engine.coefficients import CORES
+from openane.engine.coefficients import CORES, PAD, TABLE_BYTES
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
@@ -37,11 +40,16 @@ if TYPE_CHECKING:
 
 CHUNK = 32
 """Output channels are split at multiples of this, so that rows of a swapped result stay aligned."""
+REPEATED = 1 << 19
+"""Bytes of weights up to which they are stored once per image, so that one operation takes all images."""
+PROVED_SPARSE = 3
+"""Height and width of the kernel whose zero-skipping form Apple's compiler was seen to pack, beside 1x1."""
 
 
 def coefficients(compiler: Compiler, packed: Packed, *, weights: bool, bias: bool, table: bool) -> Coefficients:
     """Stores the streams in the constant section."""
-    base = compiler.constants.add(packed.data)
+    owner = compiler.owner if weights else None
+    base = compiler.constants.add(packed.data, owner)
     streams = tuple(Stream(core, base + offset, size) for core, offset, size in packed.streams)
     return Coefficients(slot=CONSTANT_SLOT, streams=streams, lanes=packed.lanes, weights=weights, bias=bias,
                         table=table, packing=packed.packing)
@@ -71,24 +79,48 @@ def pass_through(compiler: Compiler, source: Tensor, target: Tensor, post: Post 
         compiler.emit(PassThrough(source=read, result=write, post=stage, coefficients=streams))
 
 
-def convolution(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,
-                stride: Sequence[int] = (1, 1), padding: Sequence[int] = (0, 0), groups: int = 1,
-                post: Post | None = None, table: Table | None = None) -> None:
-    """target [N, Cout, Ho, Wo] = convolution of source [N, Cin, H, W]; see ops.lowering.Lowering."""
-    source = source if _plain(source) else compiler.copied(source)
-    final = target
-    if not legal(access(target, (0, 1, None, 2, 3)), Role.RESULT):
-        target = compiler.scratch(target.shape)
-    kernel = (1, int(weights.shape[2]), int(weights.shape[3]))
-    window = {"kernel": kernel, "stride": (1, *stride), "padding": (0, *padding), "post": with_table(post, table)}
-    if groups == 1:
-        _dense(compiler, target, source, weights, bias, table, window)
-    elif groups == source.shape[1] == weights.shape[0]:
-        _depthwise(compiler, target, source, weights, bias, table, window)
+def convolve(compiler: Compiler, problem: Windowed) -> None:
+    """A convolution the engine does as it is, in as few operations as its coefficients take.
+
+    Stride 2 uses zero-skipping weights; kernels up to 3x3 are stored as 3x3 ones, whose form is proved, larger ones
+    follow the same rule (inferred).
+    """
+    if not _plain(problem.source):
+        problem = replace(problem, source=compiler.copied(problem.source))
+    if problem.groups > 1 and problem.source.shape[0] > 1 and _in_one_image(compiler, problem):
+        return
+    if problem.depthwise:
+        _depthwise(compiler, problem)
+    elif problem.groups > 1:
+        _grouped(compiler, problem)
     else:
-        _grouped(compiler, target, source, weights, bias, table, groups, window)
-    if target is not final:
-        compiler.copy(target, final)
+        _dense(compiler, problem)
+
+
+def _in_one_image(compiler: Compiler, problem: Windowed) -> bool:
+    """Images of groups are more groups of one image, with the weights once for each; False where planes do not follow
+    each other, or the weights would be many."""
+    n, channels, high, wide = problem.source.shape
+    outputs = problem.weights.shape[0]
+    source = problem.source.reshape((1, n * channels, high, wide))
+    if source is None or n * problem.weights.size * ELEMENT > REPEATED:
+        return False
+    flat = (1, n * outputs, *problem.results)
+    target = problem.target.reshape(flat)
+    whole = problem.target if target is not None else compiler.scratch(problem.target.shape)
+    made = whole.reshape(flat)
+    assert made is not None, "fresh storage has its planes one behind the other"
+    convolve(compiler, replace(
+        problem, source=source, target=made, groups=n * problem.groups, weights=np.tile(problem.weights, (n, 1, 1, 1)),
+        bias=None if problem.bias is None else np.tile(problem.bias, n)))
+    if target is None:
+        compiler.copy(whole, problem.target)
+    return True
+
+
+def _window(problem: Windowed) -> dict[str, Any]:
+    return {"kernel": (1, *problem.kernel), "stride": (1, *problem.stride), "padding": (0, *problem.padding),
+            "post": with_table(problem.post, problem.table)}
 
 
 def _pieces(extent: int, size: int) -> Iterator[tuple[int, int]]:
@@ -102,54 +134,86 @@ def _plain(source: Tensor) -> bool:
                                                                                source.strides[3] == ELEMENT)
 
 
-def _dense(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
-           table: Table | None, window: dict[str, object]) -> None:
-    channels, rows = weights.shape[0], int(np.prod(weights.shape[1:]))
+def _table_bytes(problem: Windowed) -> bytes | None:
+    return None if problem.table is None else problem.table.to_bytes()
+
+
+def _streams(compiler: Compiler, problem: Windowed, packed: Packed) -> Coefficients:
+    return coefficients(compiler, packed, weights=True, bias=problem.bias is not None, table=problem.table is not None)
+
+
+def _dense(compiler: Compiler, problem: Windowed) -> None:
+    problem, sparse = _sparse_form(problem)
+    source, target, weights, rows = problem.source, problem.target, problem.weights, problem.rows
     streamed = rows == weights.shape[1] and target.shape[2] * target.shape[3] <= STREAMED_PIXELS
-    lanes = choose_lanes(channels, source.shape[2], source.shape[3], rows, streamed)
-    flat = weights.reshape(1, channels, rows)
-    sparse = window["stride"] == (1, 2, 2)
-    read = access(source, (0, 1, None, 2, 3))
-    for start, stop in chunks(compiler, channels, rows, lanes, streamed):
-        vector = None if bias is None else bias[start:stop]
+    lanes = choose_lanes(weights.shape[0], source.shape[2], source.shape[3], rows, streamed)
+    while lanes > 1 and CORES * lanes * (rows + 1) * ELEMENT > compiler.limits.kernel_memory:
+        lanes //= 2
+    flat = weights.reshape(1, weights.shape[0], rows)
+    for start, stop in chunks(compiler, weights.shape[0], rows + 1, lanes, streamed):
+        bias = None if problem.bias is None else problem.bias[start:stop]
         if sparse:
-            packed = pack_sparse(weights[start:stop], vector, lanes, None if table is None else table.to_bytes())
+            packed = pack_sparse(weights[None, start:stop], None if bias is None else bias[None], lanes,
+                                 _table_bytes(problem))
         else:
-            packed = pack_dense(flat[:, start:stop], None if vector is None else vector[None], lanes,
-                                None if table is None else table.to_bytes())
-        streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
-        write = access(target.part(1, start, stop - start), (0, 1, None, 2, 3))
-        compiler.emit(Convolution(source=read, result=write, coefficients=streams, shared=source.shape[0] > 1,
-                                  **window))  # type: ignore[arg-type]
+            packed = pack_dense(flat[:, start:stop], None if bias is None else bias[None], lanes, _table_bytes(problem))
+        streams = _streams(compiler, problem, packed)
+        part = target.part(1, start, stop - start)
+        for first, count in spans(source.shape[0], compiler.limits.groups):
+            compiler.emit(Convolution(source=access(source.part(0, first, count), (0, 1, None, 2, 3)),
+                                      result=access(part.part(0, first, count), (0, 1, None, 2, 3)),
+                                      coefficients=streams, shared=count > 1, **_window(problem)))
 
 
-def _depthwise(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
-               table: Table | None, window: dict[str, object]) -> None:
-    channels = weights.shape[0]
-    packed = pack_dense(weights.reshape(1, channels, -1), None if bias is None else bias[None], 1,
-                        None if table is None else table.to_bytes())
-    streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
-    for image in range(source.shape[0]):
-        compiler.emit(Convolution(source=access(source.part(0, image, 1), (None, 1, None, 2, 3)),
-                                  result=access(target.part(0, image, 1), (None, 1, None, 2, 3)),
-                                  coefficients=streams, unicast=1, **window))  # type: ignore[arg-type]
+def _sparse_form(problem: Windowed) -> tuple[Windowed, bool]:
+    """Whether the weights are zero-skipping, their kernel widened to a proved one."""
+    sparse = problem.stride == (2, 2)
+    if sparse and problem.kernel != (1, 1) and max(problem.kernel) < PROVED_SPARSE:
+        more = [(0, 0), (0, 0), *((0, PROVED_SPARSE - taps) for taps in problem.kernel)]
+        problem = replace(problem, weights=np.pad(problem.weights, more))
+    return problem, sparse
 
 
-def _grouped(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
-             table: Table | None, groups: int, window: dict[str, object]) -> None:
-    channels = weights.shape[0] // groups
-    lanes = choose_lanes(channels, source.shape[2], source.shape[3])
-    flat = weights.reshape(groups, channels, -1)
-    for start, count in spans(groups, compiler.limits.groups):
-        packed = pack_dense(flat[start:start + count],
-                            None if bias is None else bias.reshape(groups, channels)[start:start + count], lanes,
-                            None if table is None else table.to_bytes())
-        streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
+def _depthwise(compiler: Compiler, problem: Windowed) -> None:
+    weights, rows = problem.weights, problem.rows
+    room = min(compiler.limits.kernel_memory // CORES, CORE_BYTES) - TABLE_BYTES
+    most = max(1, min(room // (ELEMENT * (rows + 1)), compiler.limits.channels // CORES))
+    for start, count in _pieces(weights.shape[0], most * CORES):
+        part = slice(start, start + count)
+        packed = pack_dense(weights[part].reshape(1, count, rows),
+                            None if problem.bias is None else problem.bias[None, part], 1, _table_bytes(problem))
+        streams = _streams(compiler, problem, packed)
+        for image in range(problem.source.shape[0]):
+            read, write = (tensor.part(0, image, 1).part(1, start, count)
+                           for tensor in (problem.source, problem.target))
+            compiler.emit(Convolution(source=access(read, (None, 1, None, 2, 3)),
+                                      result=access(write, (None, 1, None, 2, 3)),
+                                      coefficients=streams, unicast=1, **_window(problem)))
+
+
+def _grouped(compiler: Compiler, problem: Windowed) -> None:
+    problem, sparse = _sparse_form(problem)
+    groups, source, target = problem.groups, problem.source, problem.target
+    channels = problem.weights.shape[0] // groups
+    lanes = choose_lanes(channels, source.shape[2], source.shape[3], problem.rows, streamed=False)
+    flat = problem.weights.reshape(groups, channels, -1)
+    biases = None if problem.bias is None else problem.bias.reshape(groups, channels)
+    plane = -(-channels // (CORES * lanes)) * lanes * (problem.rows + 1) * ELEMENT * (1 + sparse) + PAD
+    room = compiler.limits.kernel_memory // CORES - TABLE_BYTES
+    most = max(1, min(compiler.limits.groups, room // plane))
+    for start, count in spans(groups, most):
+        bias = None if biases is None else biases[start:start + count]
+        if sparse:
+            part = problem.weights.reshape(groups, channels, *problem.weights.shape[1:])[start:start + count]
+            packed = pack_sparse(part, bias, lanes, _table_bytes(problem))
+        else:
+            packed = pack_dense(flat[start:start + count], bias, lanes, _table_bytes(problem))
+        streams = _streams(compiler, problem, packed)
         for image in range(source.shape[0]):
             read = _by_group(source.part(0, image, 1), groups).part(0, start, count)
             write = _by_group(target.part(0, image, 1), groups).part(0, start, count)
             compiler.emit(Convolution(source=access(read, (0, 1, None, 2, 3)), result=access(write, (0, 1, None, 2, 3)),
-                                      coefficients=streams, **window))  # type: ignore[arg-type]
+                                      coefficients=streams, **_window(problem)))
 
 
 def _by_group(image: Tensor, groups: int) -> Tensor:
@@ -157,18 +221,20 @@ def _by_group(image: Tensor, groups: int) -> Tensor:
     _, channels, height, width = image.shape
     plane = image.strides[1]
     each = channels // groups
-    return Tensor(image.slot, image.offset, (groups, each, height, width),
-                  (plane * each, plane, image.strides[2], image.strides[3]), image.space)
+    return image.seen(image.offset, (groups, each, height, width),
+                      (plane * each, plane, image.strides[2], image.strides[3]))
 
 
-def chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: bool) -> Iterator[tuple[int, int]]:
-    """Ranges of output channels whose coefficients fit one operation, at multiples of CHUNK."""
+def chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: bool,
+           head: int = 0) -> Iterator[tuple[int, int]]:
+    """Ranges of output channels whose coefficients fit one operation, at multiples of CHUNK; `rows` counts a bias."""
     memory = compiler.limits.kernel_memory // CORES
-    size = task_channels(channels, rows, lanes, memory if streamed else min(memory, CORE_BYTES))
+    size = task_channels(channels, rows, lanes, memory if streamed else min(memory, CORE_BYTES), head)
     size = size if size == channels else -(-size // CHUNK) * CHUNK
-    if min(size, channels) * (rows + 1) * ELEMENT > compiler.limits.kernel_memory:
+    size = min(size, max(CHUNK, compiler.limits.channels // CHUNK * CHUNK))
+    if min(size, channels) * rows * ELEMENT > compiler.limits.kernel_memory:
         raise UnsupportedError(compiler.label, "the weights of 32 output channels must fit one operation",
-                               limit=compiler.limits.kernel_memory, found=size * (rows + 1) * ELEMENT,
+                               limit=compiler.limits.kernel_memory, found=size * rows * ELEMENT,
                                remedy="split the reduction into several operations and add the parts")
     for start in range(0, channels, size):
         yield start, min(channels, start + size)

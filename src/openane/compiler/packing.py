@@ -11,6 +11,7 @@ from openane.engine.coefficients import (
     CORES,
     PAD,
     SPARSE_LENGTH,
+    SPARSE_WIDTH,
     TABLE_BYTES,
     Channel,
     blocks,
@@ -58,13 +59,14 @@ def choose_lanes(channels: int, height: int, width: int, rows: int = 1, streamed
     return lanes
 
 
-def task_channels(channels: int, rows: int, lanes: int, limit: int) -> int:
+def task_channels(channels: int, rows: int, lanes: int, limit: int, head: int = 0) -> int:
     """Output channels of one task when a core may have `limit` bytes of coefficients: all, or whole rounds of blocks.
 
-    Evidence: Apple splits products of more than 128 rows at 64 KiB a core, and 3x3 convolutions of 512 and more
+    `rows` counts the bias; `head` are the bytes before the first block. Evidence: Apple splits products of more than
+    128 rows at 64 KiB a core (a table of 128 bytes makes 3 tasks of 2 full ones), and 3x3 convolutions of 512 and more
     inputs at the largest block below that.
     """
-    rounds = max(1, limit // (2 * (rows + 1) * lanes)) if 2 * rows * lanes < limit else 1
+    rounds = max(1, (limit - head) // (2 * rows * lanes))
     fit = CORES * lanes * rounds
     return channels if channels <= fit else fit
 
@@ -123,36 +125,45 @@ def _fill(placed: list[Channel], weights: np.ndarray, bias: np.ndarray | None, l
 
 
 def pack_sparse(weights: np.ndarray, bias: np.ndarray | None, lanes: int, table: bytes | None = None) -> Packed:
-    """Zero-skipping streams of a stride-2 convolution, weights [channels, Cin, Kh, Kw].
+    """Zero-skipping streams of a stride-2 convolution, weights [groups, channels, Cin, Kh, Kw], biases
+    [groups, channels].
 
     Per block: the biases, the body's length in bytes (24 bits), then per input channel the slots of
-    `sparse_taps`, each as wide as the block, eight values to a mask byte (bit i: value i is not
-    zero) that is followed by its nonzero halfwords. Streams are padded to 64 bytes.
+    `sparse_taps`, each as wide as the block and at least 4, eight values to a mask byte (bit i: value i is not
+    zero) that is followed by its nonzero halfwords. Every group's streams are padded to 64 bytes.
     """
+    streams: dict[int, bytearray] = {}
+    for group in range(weights.shape[0]):
+        _sparse_group(streams, weights[group], None if bias is None else bias[group], lanes, table or b"")
+        for stream in streams.values():
+            stream += bytes(-len(stream) % PAD)
+    data, places = bytearray(), []
+    for core, stream in sorted(streams.items()):
+        places.append((core, len(data), len(stream)))
+        data += stream
+    return Packed(bytes(data), tuple(places), lanes, Packing.SPARSE)
+
+
+def _sparse_group(streams: dict[int, bytearray], weights: np.ndarray, bias: np.ndarray | None, lanes: int,
+                  table: bytes) -> None:
+    """Appends the blocks of one group, weights [channels, Cin, Kh, Kw]; a stream begins with the table."""
     channels, inputs, *kernel = weights.shape
     taps = sparse_taps(kernel[0], kernel[1])
     values = weights.astype("<f2").reshape(channels, inputs, -1)
-    bodies: dict[int, bytearray] = {}
+    present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
     first = 0
     for core, width, count in blocks(channels, lanes):
-        slots = np.zeros((inputs, len(taps), width), "<f2")
-        present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
+        slots = np.zeros((inputs, len(taps), max(width, SPARSE_WIDTH)), "<f2")
         chosen = values[first:first + count][:, :, list(present.values())]
         slots[:, list(present), :count] = chosen.transpose(1, 2, 0)
         body = _skipped(slots.reshape(inputs, -1))
-        stream = bodies.setdefault(core, bytearray(table or b""))
+        stream = streams.setdefault(core, bytearray(table))
         if bias is not None:
             head = np.zeros(width, "<f2")
             head[:count] = bias[first:first + count]
             stream += head.tobytes()
         stream += len(body).to_bytes(SPARSE_LENGTH, "little") + body
         first += count
-    data, streams = bytearray(), []
-    for core, stream in sorted(bodies.items()):
-        size = -(-len(stream) // PAD) * PAD
-        streams.append((core, len(data), size))
-        data += bytes(stream).ljust(size, b"\0")
-    return Packed(bytes(data), tuple(streams), lanes, Packing.SPARSE)
 
 
 def _skipped(slots: np.ndarray) -> bytes:

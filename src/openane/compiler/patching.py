@@ -10,32 +10,42 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from openane.chips import get_chip
 from openane.compiler.model import Model
-from openane.compiler.pipeline import compile
+from openane.compiler.pipeline import planned
 from openane.engine import Convolution, Packing
 from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels
 from openane.errors import GraphError, ProgramError, UnsupportedError
-from openane.graph import Graph, Value, numpy_type
+from openane.graph import Graph, numpy_type
 from openane.graph.graph import Node, Operand
 from openane.program import CONSTANT_SLOT, Program
 from openane.program.diff import ConstantChange, diff
-from openane.program.patch import ByteRange, Patched, changed_ranges, patch_constants
+from openane.program.patch import ByteRange, Patched, patch_constants
 
 HALFWORD = 2
 
 
 @dataclass(frozen=True)
 class PatchedModel:
-    """A model with other weights. `ranges` lists, per program, the bytes of its constants that changed; `changes`
-    which task's coefficients they are, core by core."""
+    """A model with other weights, and the programs it had before. What changed is worked out when it is asked for."""
 
     model: Model
-    ranges: tuple[tuple[ByteRange, ...], ...]
-    changes: tuple[tuple[ConstantChange, ...], ...]
+    before: tuple[Program, ...]
+
+    @cached_property
+    def ranges(self) -> tuple[tuple[ByteRange, ...], ...]:
+        """Per program, the bytes of its constants that changed."""
+        return tuple(_ranges(old.constants, new.constants)
+                     for old, new in zip(self.before, self.model.programs, strict=True))
+
+    @cached_property
+    def changes(self) -> tuple[tuple[ConstantChange, ...], ...]:
+        """Per program, which task's coefficients changed, core by core."""
+        return tuple(diff(old, new).constants for old, new in zip(self.before, self.model.programs, strict=True))
 
 
 def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
@@ -46,17 +56,17 @@ def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
     change their sizes, a factor of one makes an operation disappear): compile the model again then.
     """
     graph = _with_constants(model.graph, arrays)
-    compiled = compile(graph, model.target)
-    programs, ranges, changes = [], [], []
-    if len(compiled.programs) != len(model.programs):
-        raise _elsewhere("the number of programs", len(model.programs), len(compiled.programs))
-    for before, after in zip(model.programs, compiled.programs, strict=True):
-        _check_same(before, after)
-        patched = replace(before, constants=after.constants)
-        programs.append(patched)
-        ranges.append(tuple(changed_ranges(before.constants, after.constants)))
-        changes.append(diff(before, patched).constants)
-    return PatchedModel(replace(model, programs=tuple(programs), graph=graph), tuple(ranges), tuple(changes))
+    _, made = planned(graph, model.target, bool(model.host_operations), before=model.lowered)
+    steps = [type(step) for step in made.steps]
+    if len(made.segments) != len(model.programs) or steps != [type(step) for step in model.steps]:
+        raise _elsewhere("the number of programs", len(model.programs), len(made.segments))
+    programs = []
+    for before, segment in zip(model.programs, made.segments, strict=True):
+        if segment.program.tasks is not before.tasks:
+            _check_same(before, segment.program)
+        programs.append(replace(before, constants=segment.program.constants))
+    patched = replace(model, programs=tuple(programs), steps=tuple(made.steps), source=graph)
+    return PatchedModel(patched, model.programs)
 
 
 def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarray | None = None) -> Patched:
@@ -127,7 +137,7 @@ def _with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
     """The graph with constants replaced by name."""
     known = {value.name: value for node in graph.nodes for value in node.values()
              if value.constant and isinstance(value.data, np.ndarray)}
-    new: dict[int, Value] = {}
+    data: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3)
@@ -138,7 +148,9 @@ def _with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
             raise GraphError(f"constant {name!r} has shape {list(value.shape)}, not {list(array.shape)}")
         with np.errstate(over="ignore"):
             converted = np.ascontiguousarray(array, dtype=numpy_type(value.dtype)).reshape(value.shape)
-        new.update({id(v): replace(v, data=converted) for node in graph.nodes for v in node.values() if v.name == name})
+        data[name] = converted
+    new = {id(value): replace(value, data=data[value.name]) for node in graph.nodes for value in node.values()
+           if value.constant and value.name in data}
 
     def changed(operand: Operand) -> Operand:
         if isinstance(operand, tuple):
@@ -148,6 +160,13 @@ def _with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
     nodes = tuple(Node(n.op, {k: changed(v) for k, v in n.operands.items()}, n.outputs, n.name, n.source)
                   for n in graph.nodes)
     return Graph(graph.inputs, nodes, graph.outputs, graph.name, graph.metadata)
+
+
+def _ranges(before: bytes, after: bytes) -> tuple[ByteRange, ...]:
+    """The runs of bytes that differ, of sections of one size."""
+    differ = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], differ, [False])).view(np.int8)))
+    return tuple(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _check_same(before: Program, after: Program) -> None:

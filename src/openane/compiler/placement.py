@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from openane.compiler.interval import Interval, allocate
+from openane.compiler.l2_order import allocate_l2
 from openane.compiler.memory import FIRST_VIRTUAL_SLOT, Block, Kind
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
 from openane.errors import UnsupportedError
@@ -14,16 +16,6 @@ FIRST_PORT_SLOT = 4
 PAGE = 0x4000
 MEMORY_STEP = 64
 L2_STEP = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A request for `size` bytes from operation `first` to operation `last`, both included."""
-
-    key: int
-    size: int
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +39,7 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: S
     offsets, total = allocate(scratch, MEMORY_STEP)
     places |= {key: (SCRATCH_SLOT, offset) for key, offset in offsets.items()}
     resident = _requests(lives, blocks, Kind.L2, L2_STEP)
-    l2_offsets, peak = allocate(resident, L2_STEP)
+    l2_offsets, peak = allocate_l2(resident, operations, l2_size, L2_STEP)
     if peak > l2_size:
         worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
         raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=l2_size,
@@ -57,42 +49,28 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: S
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
-    """First and last operation that names each virtual slot."""
+    """First and last operation during which each virtual slot is in use: those that name it, and the one that runs at
+    the same time where results are handed over directly."""
     lives: dict[int, tuple[int, int]] = {}
     for index, operation in enumerate(operations):
-        slots = [access.slot for access in (*sources(operation), operation.result)]
+        slots = [access.slot for operand in (*sources(operation), operation.result)
+                 for access in (operand, operand.copy) if access is not None]
         if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
             slots.append(operation.coefficients.slot)
+        handed = operation.result.space is Space.CHAIN
+        taken = sources(operation)[0].space is Space.CHAIN
         for slot in slots:
             if slot >= FIRST_VIRTUAL_SLOT:
-                first, _ = lives.get(slot, (index, index))
-                lives[slot] = first, index
+                first, last = lives.get(slot, (index, index))
+                lives[slot] = min(first, index - taken), max(last, index + handed)
     return lives
-
-
-def allocate(requests: Iterable[Interval], step: int) -> tuple[dict[int, int], int]:
-    """Offsets (multiples of `step`) such that requests alive at the same time do not overlap, and the bytes used.
-
-    Greedy by size: the largest first, each at the lowest free offset.
-    """
-    placed: list[tuple[Interval, int]] = []
-    offsets: dict[int, int] = {}
-    for request in sorted(requests, key=lambda r: (-r.size, r.first, r.key)):
-        taken = sorted((offset, offset + other.size) for other, offset in placed
-                       if other.first <= request.last and request.first <= other.last)
-        offset = 0
-        for low, high in taken:
-            if offset + request.size <= low:
-                break
-            offset = max(offset, -(-high // step) * step)
-        placed.append((request, offset))
-        offsets[request.key] = offset
-    return offsets, max((offset + request.size for request, offset in placed), default=0)
 
 
 def bind(operation: Operation, places: Mapping[int, tuple[int, int]]) -> Operation:
     """The operation with real slots and offsets."""
     def moved(access: Access) -> Access:
+        if access.copy is not None:
+            access = replace(access, copy=moved(access.copy))
         if access.slot < FIRST_VIRTUAL_SLOT:
             return access
         slot, offset = places[access.slot]

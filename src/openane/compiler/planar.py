@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openane.compiler.walk import Role, access, assign, legal, walk
+from openane.compiler import moves
+from openane.compiler.cover import walk
+from openane.compiler.walk import CUT, Role, access, assign
 from openane.engine import (
     Access,
     Activation,
     Binary,
     Elementwise,
     GainOffset,
-    Pool,
-    Pooling,
     Post,
     Space,
 )
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
-from openane.ops.lowering import ELEMENT, Tensor
+from openane.ops.lowering import Tensor
 
 if TYPE_CHECKING:
     from openane.compiler.lowering import Compiler
@@ -36,7 +35,7 @@ def elementwise(compiler: Compiler, target: Tensor, first: Tensor, second: Tenso
     operands = [first.expand(target.shape)] + ([] if second is None else [second.expand(target.shape)])
     operands = [t if t.aligned else compiler.copied(t) for t in operands]
     if not target.aligned:
-        whole = compiler.scratch(target.shape)
+        whole = compiler.scratch(target.shape, None, target.dtype)
         elementwise(compiler, whole, first, second, function, settings)
         compiler.copy(whole, target)
         return
@@ -54,6 +53,8 @@ def _elementwise(compiler: Compiler, target: Tensor, operands: list[Tensor], fun
         axis = _split_axis(compiler, operands)
         if axis is not None:
             half = target.shape[axis] // 2
+            if half > CUT:  # a row is cut where both parts start aligned
+                half = half // CUT * CUT
             for start, count in ((0, half), (half, target.shape[axis] - half)):
                 _elementwise(compiler, target.part(axis, start, count),
                              [t.part(axis, start, count) for t in operands], function, settings)
@@ -76,7 +77,8 @@ def repeat(compiler: Compiler, source: Tensor, target: Tensor, post: Post | None
         small = compiler.scratch(core.shape)
         compiler.copy(core, small, post, table)
         source = small.expand(source.shape)
-    elementwise(compiler, target, source, None, Binary.ADD, {"relu": clamp})
+    if not moves.repeat(compiler, source, target, clamp):
+        elementwise(compiler, target, source, None, Binary.ADD, {"relu": clamp})
 
 
 def repeats(tensor: Tensor) -> bool:
@@ -120,7 +122,7 @@ def _leader(operands: list[Tensor], target: Tensor) -> int | None:
 def _resident_size(tensor: Tensor, lead: int | None) -> int:
     core = _core(tensor)
     last = lead if lead is not None and core.shape[lead] > 1 else None
-    row = 16 if last is None else -(-core.shape[last] * ELEMENT // 16) * 16
+    row = 16 if last is None else -(-core.shape[last] * core.element // 16) * 16
     return row * core.elements // (1 if last is None else core.shape[last])
 
 
@@ -143,11 +145,11 @@ def _prepared(compiler: Compiler, operands: list[Tensor], target: Tensor) -> lis
         if repeats(t):
             core = _core(t)
             last = lead if lead is not None and core.shape[lead] > 1 else None
-            small = compiler.temporary(core.shape, _order(core.shape, last), Space.L2)
+            small = compiler.temporary(core.shape, _order(core.shape, last), Space.L2, t.dtype)
             compiler.copy(core, small)
             ready.append(small.expand(t.shape))
         elif t.contiguous != lead and t.elements > 1:
-            moved = compiler.scratch(t.shape, _order(t.shape, lead))
+            moved = compiler.scratch(t.shape, _order(t.shape, lead), t.dtype)
             compiler.copy(t, moved)
             ready.append(moved)
         else:
@@ -157,7 +159,7 @@ def _prepared(compiler: Compiler, operands: list[Tensor], target: Tensor) -> lis
 
 def _materialised(compiler: Compiler, tensor: Tensor) -> Tensor:
     """A broadcast operand written out in full."""
-    full = compiler.scratch(tensor.shape)
+    full = compiler.scratch(tensor.shape, None, tensor.dtype)
     _elementwise(compiler, full, [tensor], Binary.ADD, {})
     return full
 
@@ -196,20 +198,3 @@ def _two_steps(compiler: Compiler, target: Tensor, source: Tensor, axis: int, of
     if multiplies or not adds:
         elementwise(compiler, target, source, compiler.constant(gain.reshape(shape)), Binary.MULTIPLY,
                     {"relu": relu})
-
-
-def pool(compiler: Compiler, target: Tensor, source: Tensor, kind: Pool, kernel: Sequence[int], stride: Sequence[int],
-         padding: Sequence[int], final_scale: float) -> None:
-    """Windowed pooling of [N, C, H, W] tensors."""
-    dims = (0, 1, None, 2, 3)
-    if not legal(access(source, dims), Role.NEURAL_SOURCE):
-        source = compiler.copied(source)
-    final = target
-    if not legal(access(target, dims), Role.RESULT):
-        target = compiler.scratch(target.shape)
-    compiler.emit(Pooling(first=access(source, dims), result=access(target, dims), pool=kind,
-                          kernel=(kernel[0], kernel[1]), stride=(stride[0], stride[1]),
-                          padding=(padding[0], padding[1]), final_scale=final_scale))
-    if target is not final:
-        compiler.copy(target, final)
-

@@ -2,23 +2,28 @@
 
 Memory and L2 operands need W at element stride and everything else aligned; a result (and a planar operand in L2) may
 instead have C at element stride and W aligned, which is how the engine transposes; a stride of 0 repeats an operand
-along N from anywhere, along the other dimensions only for planar operands in L2. `walk` finds an assignment of
-dimensions that suits all operands of one operation, merging, splitting or unrolling dimensions where none does.
+along N from anywhere, along the other dimensions only for planar operands in L2. `assign` finds dimensions that suit
+all operands of one operation; `cover` cuts those that are too large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import pairwise, permutations
+from math import prod
 
 from openane.chips import Limits
 from openane.engine import Access, Space
-from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 
 Dims = tuple[int | None, int | None, int | None, int | None, int | None]
 """Logical dimension walked by each of N, C, D, H, W."""
+Shape = tuple[int, ...]
+CUT = 64
+"""Elements between places where a row may be cut: one burst of one-byte elements."""
 MAXIMUM_OPERATIONS = 4096
 """Engine operations one model operation may be unrolled into."""
 
@@ -31,13 +36,52 @@ class Role(Enum):
     RESULT = "result"
 
 
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Byte strides of an operand, the bytes of an element, what other strides are multiples of, whether it is in L2."""
+
+    strides: Shape
+    element: int
+    unit: int
+    near: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One operand's dimensions by the loops they may be: N, D or H, and C and W as stored or swapped."""
+
+    group: frozenset[int]
+    outer: frozenset[int]
+    row: frozenset[int]
+    element: frozenset[int]
+    swaps: bool
+
+    @staticmethod
+    def of(shape: Shape, steps: Steps, role: Role) -> _Side:
+        repeats = role is Role.PLANAR_SOURCE and steps.near
+        single = {d for d, extent in enumerate(shape) if extent == 1}
+        zero = {d for d, stride in enumerate(steps.strides) if stride == 0} - single
+        aligned = {d for d, stride in enumerate(steps.strides) if stride % steps.unit == 0} - zero | single
+        element = {d for d, stride in enumerate(steps.strides) if stride == steps.element} | single
+        outer = frozenset(aligned | zero if repeats else aligned)
+        return _Side(frozenset(aligned if role is Role.RESULT else aligned | zero), outer,
+                     frozenset(element | zero if repeats else element), frozenset(element),
+                     repeats or role is Role.RESULT)
+
+    def takes(self, row: int | None, plane: int | None) -> bool:
+        """Whether W can walk `row` and C `plane`: W contiguous, or C where the operand may be swapped."""
+        if (row is None or row in self.row) and (plane is None or plane in self.outer):
+            return True
+        return self.swaps and (plane is None or plane in self.element) and (row is None or row in self.outer)
+
+
 def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
     """The operand that walks `tensor` with dimension dims[i] as N, C, D, H, W; None is an extent of 1."""
     shape = tuple(1 if d is None else tensor.shape[d] for d in dims)
     strides = tuple(0 if d is None else tensor.strides[d] for d in dims)
     slot = tensor.slot
     return Access(space=tensor.space, slot=slot, offset=tensor.offset, shape=shape,  # type: ignore[arg-type]
-                  strides=strides)  # type: ignore[arg-type]
+                  strides=strides, dtype=tensor.dtype)  # type: ignore[arg-type]
 
 
 def legal(operand: Access, role: Role) -> bool:
@@ -54,7 +98,7 @@ def legal(operand: Access, role: Role) -> bool:
 
     def element(axis: str) -> bool:
         extent, stride = loops[axis]
-        return extent == 1 or stride == ELEMENT
+        return extent == 1 or stride == operand.dtype.size
 
     if not (aligned("N", role is not Role.RESULT) and aligned("D", repeatable) and aligned("H", repeatable)):
         return False
@@ -71,32 +115,72 @@ def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,
 
     All tensors have one shape. The choice closest to the natural order wins; `channel` fixes what C walks.
     """
-    shape = tensors[0].shape
+    shape, steps = tensors[0].shape, _steps(tensors)
+    return None if steps is None else _assigned(shape, steps, tuple(roles), limits, channel)
+
+
+def assignments(tensors: Sequence[Tensor], roles: Sequence[Role], channel: int | None = None) -> list[Dims]:
+    """Every choice of dimensions for N, C, D, H, W that suits the strides of every operand, extents apart."""
+    steps = _steps(tensors)
+    return [] if steps is None else list(_assignments(tensors[0].shape, steps, tuple(roles), channel))
+
+
+def streamed_channels(limits: Limits, width: int, operands: int) -> int:
+    """Channels of rows `width` wide that `operands` streamed operands may have, so that one row of the narrowest tile
+    of each fits half of L2; the other half is for what is resident, and for results."""
+    row = -(-min(width, limits.tile_width) * ELEMENT // limits.l2_alignment) * limits.l2_alignment
+    most = limits.l2_size // 2 // (row * operands)
+    return min(limits.channels, most // CUT * CUT)
+
+
+def excess(shape: Shape, dims: Dims, limits: Limits) -> list[tuple[float, int, int]]:
+    """(extent over bound, dimension, bound) of the dimensions that are too large for their loop.
+
+    A line of a tile holds every C of every D, so that `limits.channels`, what fits L2, bounds their product.
+    """
+    planes = 1 if dims[1] is None else min(shape[dims[1]], limits.channels)
+    depth = min(limits.depth, limits.channels // planes)
+    bounds = (limits.groups, limits.channels, depth, limits.height, limits.width)
+    return [(shape[d] / bound, d, bound) for d, bound in zip(dims, bounds, strict=True)
+            if d is not None and shape[d] > bound]
+
+
+def within(shape: Sequence[int], limits: Limits) -> bool:
+    """Whether one operation can walk extents N, C, D, H, W."""
+    return not excess(tuple(shape), (0, 1, 2, 3, 4), limits)
+
+
+def _steps(tensors: Sequence[Tensor]) -> tuple[Steps, ...] | None:
+    """The strides of every operand by what they allow; None where an offset rules everything out."""
+    if any(t.offset % t.alignment for t in tensors):
+        return None
+    return tuple(Steps(t.strides, t.element, t.alignment, t.space is Space.L2) for t in tensors)
+
+
+@lru_cache(maxsize=4096)
+def _assigned(shape: Shape, steps: tuple[Steps, ...], roles: tuple[Role, ...], limits: Limits,
+              channel: int | None) -> Dims | None:
+    return next((dims for dims in _assignments(shape, steps, roles, channel) if not excess(shape, dims, limits)), None)
+
+
+def _assignments(shape: Shape, steps: tuple[Steps, ...], roles: tuple[Role, ...],
+                 channel: int | None) -> Iterator[Dims]:
+    """Choices that suit the strides, the one closest to the natural order first."""
     real = [d for d in range(len(shape)) if shape[d] > 1 or d == channel]
+    sides = [_Side.of(shape, step, role) for step, role in zip(steps, roles, strict=True)]
+    groups = {d for d in real if all(d in side.group for side in sides)}
+    planes = {d for d in real if all(d in side.outer for side in sides)}
     for row in _row_choices(len(shape), real):
         for plane in _channel_choices(len(shape), real, row, channel):
+            rest = [d for d in real if d not in (row, plane)]
+            if len(rest) > 3 or any(d not in planes and d not in groups for d in rest) \
+                    or not all(side.takes(row, plane) for side in sides):
+                continue
             for dims in _completions(real, row, plane):
-                if _within(shape, dims, limits) and all(
-                        legal(access(t, dims), role) for t, role in zip(tensors, roles, strict=True)):
-                    return dims
-    return None
-
-
-def walk(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits, label: str) -> list[list[Access]] | None:
-    """Operands of the operations that together cover the tensors; None when their strides rule it out.
-
-    UnsupportedError when more than MAXIMUM_OPERATIONS would be needed.
-    """
-    found: list[list[Access]] = []
-    for operands in _cover(list(tensors), roles, limits):
-        if operands is None:
-            return None
-        found.append(operands)
-        if len(found) > MAXIMUM_OPERATIONS:
-            raise UnsupportedError(label, "the operation would be unrolled into too many engine operations",
-                                   limit=MAXIMUM_OPERATIONS, found=f"shape {list(tensors[0].shape)}",
-                                   remedy="use a shape whose trailing dimensions are larger")
-    return found
+                batch, _, depth, height, _ = dims
+                if (batch is None or batch in groups) and (depth is None or depth in planes) \
+                        and (height is None or height in planes):
+                    yield dims
 
 
 def merged(tensors: Sequence[Tensor], limit: int) -> list[Tensor]:
@@ -105,53 +189,13 @@ def merged(tensors: Sequence[Tensor], limit: int) -> list[Tensor]:
     keep = [d for d in range(len(shape)) if shape[d] > 1]
     groups: list[list[int]] = [[d] for d in keep[:1]]
     for before, after in pairwise(keep):
-        extent = shape[after]
-        for d in groups[-1]:
-            extent *= shape[d]
+        extent = shape[after] * prod(shape[d] for d in groups[-1])
         if extent <= limit and all(t.strides[before] == t.strides[after] * shape[after] for t in tensors):
             groups[-1].append(after)
         else:
             groups.append([after])
-    out = []
-    for t in tensors:
-        extents = []
-        for group in groups:
-            extent = 1
-            for d in group:
-                extent *= shape[d]
-            extents.append(extent)
-        out.append(Tensor(t.slot, t.offset, tuple(extents), tuple(t.strides[g[-1]] for g in groups), t.space))
-    return out
-
-
-def _cover(tensors: list[Tensor], roles: Sequence[Role], limits: Limits) -> Iterator[list[Access] | None]:
-    dims = assign(tensors, roles, limits)
-    if dims is None:
-        joined = merged(tensors, min(limits.width, limits.height, limits.groups))
-        if joined[0].shape != tensors[0].shape:
-            tensors = joined
-            dims = assign(tensors, roles, limits)
-    if dims is not None:
-        yield [access(t, dims) for t in tensors]
-        return
-    axis, size = _unroll(tensors[0].shape, limits)
-    if axis is None:
-        yield None
-        return
-    for start in range(0, tensors[0].shape[axis], size):
-        count = min(size, tensors[0].shape[axis] - start)
-        yield from _cover([t.part(axis, start, count) for t in tensors], roles, limits)
-
-
-def _unroll(shape: tuple[int, ...], limits: Limits) -> tuple[int | None, int]:
-    """Which dimension to cut into pieces of which size: the one beyond every field, else the smallest outer one."""
-    large = [d for d, extent in enumerate(shape) if extent > limits.width]
-    if large:
-        return large[0], limits.width // 2
-    real = [d for d, extent in enumerate(shape) if extent > 1]
-    if len(real) <= 2:
-        return None, 1
-    return min(real[:-1], key=lambda d: shape[d]), 1
+    extents = tuple(prod(shape[d] for d in group) for group in groups)
+    return [t.seen(t.offset, extents, tuple(t.strides[g[-1]] for g in groups)) for t in tensors]
 
 
 def _row_choices(rank: int, real: list[int]) -> list[int | None]:
@@ -203,8 +247,3 @@ def _complete(real: list[int], row: int | None, plane: int | None) -> Dims | Non
     if sorted(d for d in (batch, depth, height) if d is not None) != sorted(rest):
         return None
     return batch, plane, depth, height, row
-
-
-def _within(shape: tuple[int, ...], dims: Dims, limits: Limits) -> bool:
-    bounds = (limits.groups, limits.channels, limits.depth, limits.height, limits.width)
-    return all(d is None or shape[d] <= bound for d, bound in zip(dims, bounds, strict=True))

@@ -1,60 +1,81 @@
-"""A compiled model on a device: its one engine program, with the shapes and element types the model states.
+"""A compiled model on a device: engine programs and host operations in order, on buffers they share by name.
 
-The device packs inputs by element order; here they must have the model's shapes, and outputs get them back.
+Each function of the model has its programs; a state is one buffer for all of them. Inputs must have the model's shapes,
+outputs get them back with the model's element types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
-from openane.devices.protocol import Arrays, CompiledModel, Executable, Index
+from openane.devices.packer import update
+from openane.devices.protocol import Arrays, CompiledModel, Device, Index
+from openane.devices.steps import Function, Memory
 from openane.errors import DeviceError
-from openane.graph import numpy_type
 from openane.simulator import RunReport
 
 
 class ModelExecutable:
-    """An executable (see `Executable`) that speaks in a model's ports."""
+    """See `LoadedModel`."""
 
-    def __init__(self, executable: Executable, model: CompiledModel) -> None:
-        self._executable = executable
-        self._inputs = {port.name: port for port in model.inputs}
-        self._outputs = tuple(model.outputs)
+    def __init__(self, device: Device, model: CompiledModel) -> None:
+        """Loads every function's programs. DeviceError where two functions mean different tensors by one state."""
+        self.report = RunReport()
+        self._main = model.name
+        self._queue: ThreadPoolExecutor | None = None
+        states: dict[str, Memory] = {}
+        for each in model.functions.values():
+            for state in each.states:
+                known = states.setdefault(state.port.name, Memory.of(device, state.port.layout, state.port))
+                if (known.layout, known.shape) != (state.port.layout, state.port.shape):
+                    raise DeviceError(f"state {state.port.name!r} lies differently in function {each.name!r}")
+        self._functions = {name: Function(device, each, states) for name, each in model.functions.items()}
 
-    @property
-    def report(self) -> RunReport:
-        """About the last run."""
-        return self._executable.report
+    def run(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Arrays:
+        """See `LoadedModel.run`. DeviceError says which input is missing, unknown or of another shape."""
+        chosen = self._function(function)
+        outputs, self.report = chosen.run(inputs)
+        return outputs
 
-    def bind(self, name: str, memory: np.ndarray) -> None:
-        """See `Executable.bind`."""
-        self._executable.bind(name, memory)
+    def submit(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Future[Arrays]:
+        """See `LoadedModel.submit`."""
+        self._function(function).check(inputs)
+        if self._queue is None:
+            self._queue = ThreadPoolExecutor(max_workers=1)
+        return self._queue.submit(self.run, {name: np.array(values) for name, values in inputs.items()}, function)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """See `Executable.run`. DeviceError when an input has not the model's shape; outputs have the model's shapes
-        and element types."""
-        self._check(inputs)
-        return self._shaped(self._executable.run(inputs))
+    def read(self, name: str) -> np.ndarray:
+        """See `LoadedModel.read`."""
+        return self._memory(name).read(name)
 
-    def submit(self, inputs: Mapping[str, np.ndarray]) -> Future[Arrays]:
-        """See `Executable.submit`."""
-        self._check(inputs)
-        done: Future[Arrays] = Future()
-        self._executable.submit(inputs).add_done_callback(lambda running: self._finish(running, done))
-        return done
+    def write(self, name: str, values: np.ndarray, index: Index = ()) -> None:
+        """See `LoadedModel.write`. DeviceError when the values do not fit."""
+        memory = self._memory(name)
+        update(memory.layout, memory.store, values, index, memory.shape, name)
 
     def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
-        """See `Executable.patch`."""
-        self._executable.patch(name, values, index)
+        """See `LoadedModel.patch`."""
+        memory = self._memory(name)
+        update(memory.layout, memory.store, values, index, name=name)
+
+    def bind(self, name: str, memory: np.ndarray) -> None:
+        """See `LoadedModel.bind`. DeviceError when no function has such a buffer."""
+        self._memory(name)
+        for function in self._functions.values():
+            function.bind(name, memory)
 
     def close(self) -> None:
-        """See `Executable.close`."""
-        self._executable.close()
+        """Waits for what was submitted and closes every program."""
+        if self._queue is not None:
+            self._queue.shutdown()
+        for function in self._functions.values():
+            function.close()
+        self._queue, self._functions = None, {}
 
     def __enter__(self) -> Self:
         return self
@@ -63,19 +84,19 @@ class ModelExecutable:
                  trace: TracebackType | None) -> None:
         self.close()
 
-    def _check(self, inputs: Mapping[str, np.ndarray]) -> None:
-        for name, values in inputs.items():
-            port = self._inputs.get(name)  # unknown names are refused by the program's executable
-            if port is not None and np.shape(values) != port.shape:
-                raise DeviceError(f"input {name!r} must have shape {list(port.shape)}, not {list(np.shape(values))}")
+    def _function(self, name: str | None) -> Function:
+        if not self._functions:
+            raise DeviceError("the executable is closed")
+        chosen = self._main if name is None else name
+        if chosen not in self._functions:
+            raise DeviceError(f"the model has no function {chosen!r}; it has {', '.join(self._functions)}")
+        return self._functions[chosen]
 
-    def _shaped(self, found: Arrays) -> Arrays:
-        return {port.name: found[port.name].reshape(port.shape).astype(numpy_type(port.dtype), copy=False)
-                for port in self._outputs}
-
-    def _finish(self, running: Future[Arrays], done: Future[Arrays]) -> None:
-        error = running.exception()
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(self._shaped(running.result()))
+    def _memory(self, name: str) -> Memory:
+        """The memory behind a buffer of the first function that has it."""
+        self._function(None)
+        for function in self._functions.values():
+            if name in function.memory:
+                return function.memory[name]
+        raise DeviceError(f"no buffer is called {name!r}; there are "
+                          f"{', '.join(dict.fromkeys(n for f in self._functions.values() for n in f.memory))}")

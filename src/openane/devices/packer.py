@@ -25,8 +25,9 @@ NUMPY: dict[DType, np.dtype[Any]] = {
 def pack(values: np.ndarray, layout: Layout, store: np.ndarray, name: str = "tensor") -> str | None:
     """Writes `values` into the surface `store` (uint8). Any shape with as many elements as the layout's is taken.
 
-    float16 and the layout's integers are copied; float32 and float64 are rounded to fp16, half to even, and what
-    was done is returned as a sentence. DeviceError names what is expected otherwise.
+    float16 and the layout's integers are copied, bool as 0 and 1; float32 and float64 are rounded to fp16, half to
+    even, integers must be fp16 numbers, and what was done is returned as a sentence. DeviceError names what is expected
+    otherwise.
     """
     array, note = _as_elements(np.asarray(values), layout, name)
     if array.size != np.prod(layout.shape):
@@ -48,6 +49,21 @@ def unpack(layout: Layout, store: np.ndarray, shape: Sequence[int] | None = None
     operand.load()
     values: np.ndarray = np.array(operand.array, order="C").view(NUMPY[layout.dtype])
     return values.reshape(wanted)
+
+
+def update(layout: Layout, store: np.ndarray, values: np.ndarray, index: tuple[int | slice, ...],
+           shape: Sequence[int] | None = None, name: str = "tensor") -> None:
+    """Writes `values` into part of the tensor in the surface `store`; `index` selects it in `shape` (default: the
+    layout's), as in numpy. DeviceError when the values do not fit it."""
+    whole = unpack(layout, store, shape, name)
+    try:
+        whole[index] = values
+    except (IndexError, ValueError) as error:
+        raise DeviceError(f"{name}{list(index)} does not take values of shape {list(np.shape(values))}: "
+                          f"{error}") from None
+    operand = surface(layout, store, name)
+    operand.array[...] = whole.reshape(layout.shape).view(operand.array.dtype)
+    operand.store()
 
 
 def surface(layout: Layout, store: np.ndarray, name: str = "tensor") -> Operand:
@@ -75,5 +91,21 @@ def _as_elements(array: np.ndarray, layout: Layout, name: str) -> tuple[np.ndarr
         lost = int(np.count_nonzero(np.isinf(rounded) & np.isfinite(array)))
         beyond = f", {lost} values became infinite" if lost else ""
         return np.ascontiguousarray(rounded), f"{name}: {array.dtype} rounded to fp16{beyond}"
-    accepted = "float16, float32 or float64" if layout.dtype is DType.FLOAT16 else str(wanted)
+    if array.dtype == np.bool_ and layout.dtype is DType.UINT8:
+        return np.ascontiguousarray(array).view(np.uint8), None
+    if layout.dtype is DType.FLOAT16 and array.dtype.kind in "iub":
+        return _exact_halves(array, name), f"{name}: {array.dtype} stored as fp16"
+    accepted = "float16, float32, float64 or integers" if layout.dtype is DType.FLOAT16 else str(wanted)
     raise DeviceError(f"{name} has dtype {array.dtype}; expected is {accepted}")
+
+
+def _exact_halves(array: np.ndarray, name: str) -> np.ndarray:
+    """Integers as fp16. DeviceError when one is no fp16 number: those are the whole numbers up to 2048 and beyond that
+    ever sparser ones."""
+    with np.errstate(over="ignore"):
+        halves = np.ascontiguousarray(array).astype(np.float16)
+    lost = halves.astype(np.float64) != array
+    if lost.any():
+        raise DeviceError(f"{name} holds {array[lost].reshape(-1)[0]}, which fp16 cannot hold exactly (every whole "
+                          "number up to 2048 it can): scale or split it outside the model")
+    return halves

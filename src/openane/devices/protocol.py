@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, overload, runtime_checkable
 
 import numpy as np
 
-from openane.program import Program
+from openane.program import Layout, Program
 from openane.program.verify import Verified
 from openane.simulator import RunReport
 
@@ -46,22 +46,93 @@ class ModelPort(Protocol):
         ...
 
 
+class ModelState(Protocol):
+    """A tensor that persists between runs."""
+
+    @property
+    def port(self) -> SurfacePort:
+        """The buffer a run reads."""
+        ...
+
+    @property
+    def next(self) -> str | None:
+        """Name of the buffer in which a run leaves the new contents; None when it leaves them alone."""
+        ...
+
+
+class SurfacePort(ModelPort, Protocol):
+    """A port that says how its tensor lies in memory."""
+
+    @property
+    def layout(self) -> Layout:
+        """The surface."""
+        ...
+
+
+@runtime_checkable
+class HostOperation(Protocol):
+    """A step the host computes."""
+
+    @property
+    def operands(self) -> Sequence[ModelPort]:
+        """What it reads."""
+        ...
+
+    @property
+    def results(self) -> Sequence[ModelPort]:
+        """What it computes."""
+        ...
+
+    def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+        """Results by name for operands by name."""
+        ...
+
+
+class EngineStep(Protocol):
+    """A step that executes a program."""
+
+    @property
+    def program(self) -> int:
+        """Its number in the model."""
+        ...
+
+
 class CompiledModel(Protocol):
     """What a device needs of a compiled model (`openane.compiler.Model` is one)."""
 
     @property
-    def program(self) -> Program:
-        """The only engine program."""
+    def name(self) -> str:
+        """Name of the function."""
         ...
 
     @property
-    def inputs(self) -> Sequence[ModelPort]:
+    def programs(self) -> Sequence[Program]:
+        """Engine programs; buffers of one name are one memory."""
+        ...
+
+    @property
+    def steps(self) -> Sequence[EngineStep | HostOperation]:
+        """What to do, in order."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[SurfacePort]:
         """Inputs in the model's order."""
         ...
 
     @property
-    def outputs(self) -> Sequence[ModelPort]:
+    def outputs(self) -> Sequence[SurfacePort]:
         """Outputs in the model's order."""
+        ...
+
+    @property
+    def states(self) -> Sequence[ModelState]:
+        """What persists between runs."""
+        ...
+
+    @property
+    def functions(self) -> Mapping[str, CompiledModel]:
+        """Every function by name, the model itself first."""
         ...
 
 
@@ -85,12 +156,63 @@ class Executable(Protocol):
         """
         ...
 
+    def execute(self) -> None:
+        """Runs once on what the buffers hold."""
+        ...
+
     def submit(self, inputs: Mapping[str, np.ndarray]) -> Future[Arrays]:
         """The same without waiting; submissions run in order."""
         ...
 
     def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
         """Writes `values` into part of a buffer's tensor; `index` selects it in N, C, D, H, W, as in numpy."""
+        ...
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Closes."""
+        ...
+
+
+class LoadedModel(Protocol):
+    """A model on a device: its programs and host operations in order. States keep their contents between runs."""
+
+    @property
+    def report(self) -> RunReport:
+        """About the last run: the tasks of all programs, numbered through."""
+        ...
+
+    def run(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Arrays:
+        """Runs `function` (default: the model's own) once. Inputs must have, and outputs get, the shapes and element
+        types the model states."""
+        ...
+
+    def submit(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Future[Arrays]:
+        """The same without waiting; submissions run in order."""
+        ...
+
+    def read(self, name: str) -> np.ndarray:
+        """A copy of a state, input, output or intermediate."""
+        ...
+
+    def write(self, name: str, values: np.ndarray, index: Index = ()) -> None:
+        """Writes `values` into a state or part of it; `index` selects it in the model's shape, as in numpy."""
+        ...
+
+    def bind(self, name: str, memory: np.ndarray) -> None:
+        """Uses `memory` (from the device's `allocate`) for a buffer."""
+        ...
+
+    def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
+        """As `Executable.patch`: `index` selects in N, C, D, H, W."""
         ...
 
     def close(self) -> None:
@@ -119,9 +241,16 @@ class Device(Protocol):
         """Zeroed device memory of `size` bytes, as a uint8 array."""
         ...
 
-    def load(self, program: Program | Verified | CompiledModel) -> Executable:
-        """Prepares a program, or the program of a model, to run many times. A model's inputs must have, and its
-        outputs get, the shapes and element types the model states.
+    @overload
+    def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...
+
+    @overload
+    def load(self, program: CompiledModel, buffers: Mapping[str, np.ndarray] | None = None) -> LoadedModel: ...
+
+    def load(self, program: Program | Verified | CompiledModel,
+             buffers: Mapping[str, np.ndarray] | None = None) -> Executable | LoadedModel:
+        """Prepares a program or a model to run many times. A model's inputs must have, and its outputs get, the shapes
+        and element types the model states. `buffers` is memory from `allocate` for a program's buffers, by name.
 
         What is not `Verified` yet is verified first; VerifyError lists every rule it breaks.
         """

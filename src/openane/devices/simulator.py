@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Self, overload
 
 import numpy as np
 
 from openane.chips import KNOWN
 from openane.devices.model import ModelExecutable
-from openane.devices.packer import logical_shape, pack, surface, unpack
+from openane.devices.packer import logical_shape, pack, unpack, update
 from openane.devices.protocol import Arrays, CompiledModel, DeviceInfo, Executable, Index
 from openane.errors import DeviceError, VerifyError
 from openane.program import Buffer, Program
@@ -27,10 +27,10 @@ SWITCH = {"on": True, "off": False}
 class SimulatorExecutable:
     """A program in the simulator. `loaded` is the simulator's own handle, `report` tells about the last run."""
 
-    def __init__(self, program: Program, arithmetic: str) -> None:
+    def __init__(self, program: Program, arithmetic: str, buffers: Mapping[str, np.ndarray] | None = None) -> None:
         self.program = program
         self.report = RunReport()
-        self._loaded: LoadedProgram | None = load(program, arithmetic)
+        self._loaded: LoadedProgram | None = load(program, arithmetic, buffers)
         self._queue: ThreadPoolExecutor | None = None
 
     @property
@@ -52,6 +52,10 @@ class SimulatorExecutable:
         self.report = replace(report, conversions=tuple(note for note in notes if note))
         return {buffer.name: self._get(buffer) for buffer in self.program.outputs}
 
+    def execute(self) -> None:
+        """See `Executable.execute`."""
+        self.report = self.loaded.run()
+
     def submit(self, inputs: Mapping[str, np.ndarray]) -> Future[Arrays]:
         """See `Executable.submit`."""
         self._check_names(inputs)
@@ -64,15 +68,7 @@ class SimulatorExecutable:
         buffer = self.program.buffer(name)
         if buffer.layout is None:
             raise DeviceError(f"buffer {name!r} has no described tensor that could be patched")
-        whole = unpack(buffer.layout, self.loaded.buffers[name], name=name)
-        try:
-            whole[index] = values
-        except (IndexError, ValueError) as error:
-            raise DeviceError(f"{name}{list(index)} does not take values of shape {list(np.shape(values))}: "
-                              f"{error}") from None
-        operand = surface(buffer.layout, self.loaded.buffers[name], name)
-        operand.array[...] = whole.view(operand.array.dtype)
-        operand.store()
+        update(buffer.layout, self.loaded.buffers[name], values, index, name=name)
 
     def close(self) -> None:
         """Waits for what was submitted and frees the memory."""
@@ -150,15 +146,22 @@ class SimulatorDevice:
             raise DeviceError(f"the simulator allocates up to {MEMORY_LIMIT} bytes at a time, not {size}")
         return np.zeros(size, np.uint8)
 
-    def load(self, program: Program | Verified | CompiledModel) -> Executable:
+    @overload
+    def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...
+
+    @overload
+    def load(self, program: CompiledModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
+
+    def load(self, program: Program | Verified | CompiledModel,
+             buffers: Mapping[str, np.ndarray] | None = None) -> Executable | ModelExecutable:
         """See `Device.load`. DeviceError for programs of another chip; SimulationError when one cannot be run."""
         if not self._open:
             raise DeviceError("the device is closed")
         if not isinstance(program, Program | Verified):
-            if not hasattr(program, "program"):
+            if not hasattr(program, "programs"):
                 raise DeviceError(f"a device loads a Program or a compiled model, not {type(program).__name__}")
-            return ModelExecutable(self.load(program.program), program)
-        executable = SimulatorExecutable(self._accepted(program), self._arithmetic)
+            return ModelExecutable(self, program)
+        executable = SimulatorExecutable(self._accepted(program), self._arithmetic, buffers)
         self._executables.append(executable)
         return executable
 

@@ -14,18 +14,20 @@ from types import MappingProxyType
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Node
 from openane.ops.operands import Arguments, result_types
-from openane.ops.spec import REQUIRED, Op, Parameter, Rule
+from openane.ops.spec import REQUIRED, Evidence, Op, Parameter, Rule
 
 Registry = MappingProxyType[str, Op]
+CLOSE = 0.7
+"""How alike two names are, of at most 1, that are taken for one misspelt: below it nothing is suggested."""
 
 
 def get_op(name: str) -> Op:
     """The operation MIL calls `name`. UnsupportedError names the nearest known ones."""
     known = all_ops()
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        near = get_close_matches(name, known, n=3, cutoff=CLOSE)
         raise UnsupportedError(name, "this operation is not described",
-                               remedy=f"nearest known: {', '.join(near)}" if near else f"known: {', '.join(known)}")
+                               remedy=f"nearest known: {', '.join(near)}" if near else "`ane ops` lists those that are")
     return known[name]
 
 
@@ -56,5 +58,5 @@ def arguments(node: Node) -> Arguments:
     return Arguments(node.op, get_op(node.op).parameters, node.operands)
 
 
-__all__ = ["REQUIRED", "Arguments", "Op", "Parameter", "Registry", "Rule", "all_ops", "arguments", "get_op", "register",
-           "result_types"]
+__all__ = ["REQUIRED", "Arguments", "Evidence", "Op", "Parameter", "Registry", "Rule", "all_ops", "arguments", "get_op",
+           "register", "result_types"]

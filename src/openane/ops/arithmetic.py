@@ -10,11 +10,13 @@ from openane.engine import Activation, Binary, Post
 from openane.engine.table import Table
 from openane.graph import Node, Value
 from openane.ops import tables
-from openane.ops.activation import half
-from openane.ops.lowering import Lowering, Tensor
+from openane.ops.compositions import Stages
+from openane.ops.halves import fits, half, normal
+from openane.ops.lowering import Lowering, Tensor, plane_axis
+from openane.ops.power import constant_base, constant_exponent, raised
 
-LARGEST = 65504.0
-"""Largest finite fp16."""
+FACTOR = 2.0 ** 12
+"""What a scale is taken apart by: two factors reach from 2^-26 to 2^27."""
 
 
 def lower_binary(node: Node, lowering: Lowering) -> None:
@@ -37,13 +39,13 @@ def lower_binary(node: Node, lowering: Lowering) -> None:
         lowering.elementwise(target, first, second, _FUNCTIONS[node.op], subtract=node.op == "sub", relu=relu,
                              first_relu=clamp_first, second_relu=clamp_second)
     else:
-        (_divide if node.op == "real_div" else _raise)(lowering, target, lowering.read(x), lowering.read(y))
+        (_divide if node.op == "real_div" else raised)(lowering, target, lowering.read(x), lowering.read(y))
 
 
 def scale_stage(node: Node, lowering: Lowering) -> tuple[Post, Table | None] | None:
     """A product with a scalar constant as a post stage."""
     scalar = _scalar(node["y"])
-    if scalar is None or node["x"].shape != node.output.shape or not _fits(scalar):
+    if scalar is None or node["x"].shape != node.output.shape or not fits(scalar):
         return None
     return Post(scale=half(scalar)), None
 
@@ -54,19 +56,46 @@ def _scalar(value: Value) -> float | None:
     return float(value.array().reshape(()))
 
 
-def _fits(value: float) -> bool:
-    return abs(half(value)) <= LARGEST and (value == 0 or half(value) != 0)
-
-
 def _spread(source: Tensor, target: Tensor) -> Tensor:
     return source.expand(target.shape)
 
 
 def _affine(lowering: Lowering, target: Tensor, source: Tensor, scale: float, bias: float, relu: bool) -> bool:
-    """target = scale * source + bias, clamped at 0 with `relu`, when both numbers fit fp16."""
-    if not (_fits(scale) and _fits(bias)):
+    """target = scale * source + bias, clamped at 0 with `relu`, when fp16 holds bias and scale, or its two factors."""
+    before = _first_factor(scale)
+    if not (fits(scale / before) and fits(bias)):
         return False
-    lowering.elementwise(target, source, scale=half(scale), bias=half(bias), relu=relu)
+    lowering.elementwise(target, source, pre_scale=before, scale=half(scale / before), bias=half(bias), relu=relu)
+    return True
+
+
+def scales(node: Node) -> bool:
+    """Whether a node is a product with, or a quotient by, one number that two fp16 factors hold."""
+    if node.op not in ("mul", "real_div"):
+        return False
+    numbers = [_scalar(node[name]) for name in (("x", "y") if node.op == "mul" else ("y",))]
+    number = next((found for found in numbers if found is not None), None)
+    if not number:
+        return False
+    scale = number if node.op == "mul" else 1 / number
+    return fits(scale / _first_factor(scale))
+
+
+def _first_factor(scale: float) -> float:
+    """The power of two that is taken out of a scale fp16 does not hold, or not with all its digits; else 1."""
+    if normal(scale):
+        return 1.0
+    return FACTOR if abs(scale) > 1 else 1 / FACTOR
+
+
+def _divided(lowering: Lowering, target: Tensor, source: Tensor, gain: float, relu: bool) -> bool:
+    """target = gain * source, as Apple's compiler divides by a constant: the reciprocal is a gain vector with one entry
+    per plane, and only without planes the operation's scale."""
+    plane = plane_axis(target.rank)
+    if not normal(gain) or plane is None or target.shape[plane] == 1:
+        return _affine(lowering, target, source, gain, 0.0, relu)
+    count = target.shape[plane]
+    lowering.gain_offset(target, _spread(source, target), plane, np.zeros(count), np.full(count, gain), relu=relu)
     return True
 
 
@@ -76,42 +105,13 @@ def _clipped(lowering: Lowering, target: Tensor, source: Tensor, low: float, hig
     return True
 
 
-def _table(lowering: Lowering, target: Tensor, source: Tensor, table: Table, scale: float = 1.0) -> None:
-    lowering.copy(_spread(source, target), target, Post(scale=half(scale), activation=Activation.TABLE), table)
-
-
-def _power(lowering: Lowering, target: Tensor, source: Tensor, exponent: float) -> bool:
-    """Small whole powers by products, halves by the root tables, others by 2^(exponent * log2 x) (x > 0)."""
-    roots = {0.5: tables.sqrt, -0.5: tables.rsqrt, -1.0: tables.inverse}
-    if exponent in roots:
-        _table(lowering, target, source, roots[exponent]())
-    elif exponent == int(exponent) and 0 <= exponent <= 8:
-        _whole_power(lowering, target, source, int(exponent))
-    else:
-        logarithm = lowering.scratch(target.shape)
-        _table(lowering, logarithm, source, tables.log2())
-        _table(lowering, target, logarithm, tables.exp2(), exponent)
-    return True
-
-
-def _whole_power(lowering: Lowering, target: Tensor, source: Tensor, exponent: int) -> None:
-    """x^n by repeated products: 0 to 8."""
-    if exponent == 0:
-        _table(lowering, target, source, tables.step(1.0, 1.0, 1.0))
-        return
-    result = source
-    for position in range(exponent - 1):
-        last = position == exponent - 2
-        product = target if last else lowering.scratch(target.shape)
-        lowering.elementwise(product, result, source, Binary.MULTIPLY)
-        result = product
-    if exponent == 1:
-        lowering.copy(_spread(source, target), target)
+def _table(lowering: Lowering, target: Tensor, source: Tensor, table: Table) -> None:
+    lowering.copy(_spread(source, target), target, Post(activation=Activation.TABLE), table)
 
 
 def _reciprocal(lowering: Lowering, target: Tensor, source: Tensor, dividend: float) -> bool:
     """dividend / source: the inverse table, then a scale."""
-    if not _fits(dividend):
+    if not fits(dividend):
         return False
     inverse = target if dividend == 1 else lowering.scratch(target.shape)
     _table(lowering, inverse, source, tables.inverse())
@@ -126,10 +126,10 @@ _RIGHT: Mapping[str, Scalar] = {
     "add": lambda lo, t, x, c, relu: _affine(lo, t, x, 1.0, c, relu),
     "sub": lambda lo, t, x, c, relu: _affine(lo, t, x, 1.0, -c, relu),
     "mul": lambda lo, t, x, c, relu: _affine(lo, t, x, c, 0.0, relu),
-    "real_div": lambda lo, t, x, c, relu: c != 0 and _affine(lo, t, x, 1 / c, 0.0, relu),
+    "real_div": lambda lo, t, x, c, relu: c != 0 and _divided(lo, t, x, 1 / c, relu),
     "maximum": lambda lo, t, x, c, _: _clipped(lo, t, x, c, np.inf),
     "minimum": lambda lo, t, x, c, _: _clipped(lo, t, x, -np.inf, c),
-    "pow": lambda lo, t, x, c, _: _power(lo, t, x, c),
+    "pow": lambda lo, t, x, c, _: constant_exponent(Stages(lo, t.shape), t, x, c),
 }
 """x op constant."""
 
@@ -140,29 +140,17 @@ _LEFT: Mapping[str, Scalar] = {
     "real_div": lambda lo, t, y, c, _: _reciprocal(lo, t, y, c),
     "maximum": _RIGHT["maximum"],
     "minimum": _RIGHT["minimum"],
-    "pow": lambda lo, t, y, c, _: _exponential(lo, t, y, c),
+    "pow": lambda lo, t, y, c, _: constant_base(Stages(lo, t.shape), t, y, c),
 }
 """constant op y."""
 
 
-def _exponential(lowering: Lowering, target: Tensor, exponent: Tensor, base: float) -> bool:
-    if base <= 0 or not _fits(float(np.log2(base))):
-        return False
-    _table(lowering, target, exponent, tables.exp2(), float(np.log2(base)))
-    return True
-
-
 def _divide(lowering: Lowering, target: Tensor, x: Tensor, y: Tensor) -> None:
+    """x times the table's inverse: within 0.002 of the quotient, where the inverse is neither subnormal nor infinite
+    (2^-16 < |y| <= 2^14)."""
     inverse = lowering.scratch(y.shape)
     _table(lowering, inverse, y, tables.inverse())
     lowering.elementwise(target, x, inverse, Binary.MULTIPLY)
-
-
-def _raise(lowering: Lowering, target: Tensor, x: Tensor, y: Tensor) -> None:
-    logarithm, product = lowering.scratch(x.shape), lowering.scratch(target.shape)
-    _table(lowering, logarithm, x, tables.log2())
-    lowering.elementwise(product, logarithm, y, Binary.MULTIPLY)
-    _table(lowering, target, product, tables.exp2())
 
 
 _FUNCTIONS: Mapping[str, Binary] = {

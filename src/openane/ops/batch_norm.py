@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
-from openane.ops.conv import as_planes
-from openane.ops.lowering import Lowering, Tensor
+from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
+from openane.ops.shaped import read_as, written_as
 from openane.ops.spec import Op, Parameter
+from openane.ops.tensor import as_planes
 
 PARAMETERS = (
     Parameter("x"), Parameter("mean", const=True), Parameter("variance", const=True),
@@ -56,24 +57,15 @@ def _lower(node: Node, lowering: Lowering) -> None:
     gain, offset = constants(node)
     channels = len(gain)
     value, post, table = lowering.followers(node)
-    source, result = _planes(lowering.read(node["x"]), lowering), lowering.result(value)
-    target = result.reshape(source.shape) or lowering.scratch(source.shape)
-    lowering.convolution(target, source, gain.reshape(channels, 1, 1, 1), offset, groups=channels, post=post,
-                         table=table)
-    if target.slot != result.slot:
-        lowering.reshape(target, result)
-
-
-def _planes(tensor: Tensor, lowering: Lowering) -> Tensor:
-    """[N, C, *spatial] as [N, C, H, W]."""
-    if tensor.rank < 5:
-        return as_planes(tensor)
-    n, c, d, h, w = tensor.shape
-    seen = tensor.reshape((n, c, d * h, w))
-    if seen is None:
-        seen = lowering.scratch((n, c, d * h, w))
-        lowering.reshape(tensor, seen)
-    return seen
+    source, result = lowering.read(node["x"]), lowering.result(value)
+    if source.rank < 5:
+        source = as_planes(source)
+    else:
+        n, c, d, h, w = source.shape
+        source = read_as(lowering, source, (n, c, d * h, w))
+    with written_as(lowering, result, source.shape) as target:
+        lowering.convolution(target, source, gain.reshape(channels, 1, 1, 1), offset, groups=channels, post=post,
+                             table=table)
 
 
 OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)

@@ -10,7 +10,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Graph, Node, Operand, TensorType, Value, mil_type, numpy_type
 from openane.ops import get_op
-from openane.ops.operands import MAXIMUM_ELEMENTS, default_data, element_type, refusal, result_types
+from openane.ops.operands import MAXIMUM_ELEMENTS, PLAIN, default_data, element_type, refusal, result_types
 from openane.ops.spec import REQUIRED, Op, Parameter
 
 Given = Any
@@ -143,8 +143,10 @@ def convert(op: str, parameter: Parameter, given: Given, dtype: str | None) -> n
     array = _plain_array(given)
     if array.dtype.kind not in "fiub":
         raise refusal(op, parameter.name, "must be numbers", f"numpy type {array.dtype}")
+    if parameter.kind == "own":
+        return array
     alone = {"float64": "fp32", "int64": "int32"}.get(array.dtype.name)
-    wanted = parameter.kind if parameter.kind != "tensor" else dtype or alone
+    wanted = PLAIN.get(parameter.kind, parameter.kind) if parameter.kind != "tensor" else dtype or alone
     if wanted == "string":
         raise refusal(op, parameter.name, "must be a string", array.dtype)
     if wanted is None or array.dtype == numpy_type(wanted):

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.chips import Limits
+from openane.engine import DType
 from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
-from openane.ops.rules import ENGINE
+from openane.ops.rules import MOVED
 from openane.ops.spec import Op, Parameter
 
 PARAMETERS = (
@@ -47,18 +47,19 @@ def _reference(*, values: tuple[np.ndarray, ...], axis: np.ndarray, interleave: 
     return (joined,)
 
 
-def plain_order(node: Node, limits: Limits) -> bool:
-    """interleave must be false."""
-    value = node.get("interleave")
-    return value is None or not value.array().any()
-
-
-
 def _lower(node: Node, lowering: Lowering) -> None:
     arguments = Arguments("concat", PARAMETERS, node.operands)
     values = arguments.tensors("values")
-    lowering.join(lowering.result(node.output), [lowering.read(value) for value in values],
-                  arguments.axis("axis", values[0].type.rank))
+    parts = [lowering.native(value) for value in values]
+    dtype = parts[0].dtype
+    if any(part.dtype is not dtype for part in parts):
+        parts, dtype = [lowering.read(value) for value in values], DType.FLOAT16
+    target, axis = lowering.native_result(node.output, dtype), arguments.axis("axis", values[0].type.rank)
+    if arguments.flag("interleave"):
+        every = np.arange(parts[0].shape[axis])
+        lowering.moved(target, axis, [(part, every, every * len(parts) + i) for i, part in enumerate(parts)])
+    else:
+        lowering.join(target, parts, axis)
 
 
-OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=(*ENGINE, plain_order), lower=_lower),)
+OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)

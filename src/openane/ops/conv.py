@@ -5,17 +5,18 @@ x [N, Cin, *spatial], weight [Cout, Cin / groups, *kernel], bias [Cout] -> [N, C
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
 from openane.chips import Limits
+from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType
-from openane.ops.lowering import Lowering, Tensor
+from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
-from openane.ops.pad import widened
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter
 from openane.ops.window import Window, make_window, read_window
 
 PARAMETERS = (
@@ -81,70 +82,44 @@ def _ints(values: np.ndarray | None) -> tuple[int, ...]:
     return () if values is None else tuple(int(value) for value in values)
 
 
-def constant_weight(node: Node, limits: Limits) -> bool:
-    """The weight must be a constant."""
-    return node["weight"].constant
-
-
-def two_spatial_axes(node: Node, limits: Limits) -> bool:
-    """There must be one or two spatial axes."""
-    return node["x"].type.rank <= 4
-
-
-def kernel_fits(node: Node, limits: Limits) -> bool:
-    """The kernel, its dilation included, may be at most {kernel_width} wide and {kernel_height} high."""
-    axes = conv_window(node.operands).axes
-    return axes[-1].reach <= limits.kernel_width and all(axis.reach <= limits.kernel_height for axis in axes[-2:-1])
-
-
-def strides_fit(node: Node, limits: Limits) -> bool:
-    """Strides may be at most {stride} along axes with more than one result."""
-    return max(conv_window(node.operands).steps) <= limits.stride
-
-
-def padding_fits(node: Node, limits: Limits) -> bool:
-    """Padding may be at most {padding} elements before each axis."""
-    return all(before <= limits.padding for before, _ in conv_window(node.operands).padding)
-
-
-def dilated(weight: np.ndarray, dilations: Sequence[int]) -> np.ndarray:
-    """Weights [Cout, Cin, *kernel] with zeros between the taps."""
-    kernel = tuple((extent - 1) * step + 1 for extent, step in zip(weight.shape[2:], dilations, strict=True))
-    spread = np.zeros((*weight.shape[:2], *kernel), weight.dtype)
-    taps = tuple(slice(None, None, step) for step in dilations)
-    spread[(slice(None), slice(None), *taps)] = weight
-    return spread
-
-
-def as_planes(tensor: Tensor) -> Tensor:
-    """[N, C, W] as [N, C, 1, W]; [N, C, H, W] as it is."""
-    if tensor.rank == 4:
-        return tensor
-    (n, c, w), (sn, sc, sw) = tensor.shape, tensor.strides
-    return Tensor(tensor.slot, tensor.offset, (n, c, 1, w), (sn, sc, 0, sw), tensor.space)
-
-
-def planes(numbers: Sequence[int], fill: int = 1) -> tuple[int, int]:
-    """One number per spatial axis as (height, width)."""
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else (fill, numbers[0])
+def known_weight(node: Node, limits: Limits) -> bool:
+    """A weight computed while the program runs must have 1x1 taps, one group, strides of 1 and no padding."""
+    if node["weight"].constant:
+        return True
+    window, groups = conv_window(node.operands), Arguments("conv", PARAMETERS, node.operands).integer("groups", 1)
+    return groups == 1 and all(
+        axis.kernel == 1 == axis.stride and axis.before == axis.after == 0 for axis in window.axes)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """One convolution (more when the weights exceed one operation); dilation becomes zeros in the kernel, and padding
-    that whole windows lie in becomes zeros in the source."""
-    window, arguments = conv_window(node.operands), Arguments("conv", PARAMETERS, node.operands)
-    source, pads = lowering.read(node["x"]), [before for before, _ in window.padding]
-    if not all(axis.real for axis in window.axes):
-        source, pads = widened(lowering, source, ((0, 0), (0, 0), *window.padding)), [0] * len(pads)
-    weight = dilated(node["weight"].array(), window.dilations)
+    """One convolution; more where kernel, stride, dilation or sizes go beyond what one operation does."""
+    arguments = Arguments("conv", PARAMETERS, node.operands)
     bias = arguments.constant("bias")
+    vector = bias if isinstance(bias, np.ndarray) else None
+    if not node["weight"].constant:
+        _lower_runtime(node, lowering, vector)
+        return
+    window = conv_window(node.operands)
     value, post, table = lowering.followers(node)
-    lowering.convolution(
-        as_planes(lowering.result(value)), as_planes(source),
-        weight if weight.ndim == 4 else weight[:, :, None, :], bias if isinstance(bias, np.ndarray) else None,
-        stride=planes(window.steps), padding=planes(pads, 0),
-        groups=arguments.integer("groups", 1), post=post, table=table)
+    lowering.convolution(lowering.result(value), lowering.read(node["x"]), node["weight"].array(), vector,
+                         stride=window.steps, padding=[before for before, _ in window.padding],
+                         dilation=window.dilations, groups=arguments.integer("groups", 1), post=post, table=table)
 
 
-OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower,
-          rules=(*ENGINE, constant_weight, two_spatial_axes, kernel_fits, strides_fit, padding_fits)),)
+def _lower_runtime(node: Node, lowering: Lowering, bias: np.ndarray | None) -> None:
+    """A product per image: weight [Cout, Cin] times pixels [Cin, *spatial] in one row."""
+    x, weight = node["x"], node["weight"]
+    matrix, pixels = lowering.scratch(weight.shape[:2]), lowering.scratch((*x.shape[:2], prod(x.shape[2:])))
+    lowering.reshape(lowering.unshaped(weight), matrix)
+    lowering.reshape(lowering.unshaped(x), pixels)
+    lowering.runtime_product(node.output, matrix.expand((x.shape[0], *matrix.shape)), pixels)
+    if bias is not None:
+        result = lowering.read(node.output)
+        vector = lowering.constant(bias.reshape(-1, *(1,) * (result.rank - 2)))
+        lowering.elementwise(result, result, vector, Binary.ADD)
+
+
+OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=(*ENGINE, known_weight),
+          evidence=Evidence.APPLE,
+          note="Apple-made programs show stride 1, and stride 2 with kernels 1x1 and 3x3 and one group; larger kernels "
+               "at stride 2 follow the same rule (inferred), everything else is composed of these."),)

@@ -12,7 +12,7 @@ from openane.ops.arithmetic import lower_binary, scale_stage
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.operands import FLOATS, NUMBERS, Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 
@@ -32,7 +32,8 @@ def _reference(*, function: Function, x: np.ndarray, y: np.ndarray) -> tuple[np.
 
 def _op(name: str, function: Function, dtypes: Sequence[str] = NUMBERS) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name, dtypes=dtypes), partial(_reference, function=function),
-              rules=ENGINE, lower=lower_binary, post=scale_stage if name == "mul" else None)
+              rules=ENGINE, lower=lower_binary, post=scale_stage if name == "mul" else None,
+              evidence=Evidence.APPLE)
 
 
 OPS = (

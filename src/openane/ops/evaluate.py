@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,12 @@ from openane.graph import Graph, Node, Operand, Value, numpy_type
 from openane.ops import get_op
 from openane.ops.operands import default_data, element_type
 
+Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
+"""Told of a node when its results are known: operands and results by id(value)."""
 
-def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs by name for inputs by name.
+
+def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None = None) -> dict[str, np.ndarray]:
+    """The outputs by name for inputs by name; `seen` is told of every node on the way.
 
     Real numbers are float32 throughout, not rounded to fp16 between operations (only `cast` rounds); integers and
     booleans keep their type. GraphError when an input is missing, unknown, or of another shape or kind.
@@ -27,6 +30,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nda
     for position, node in enumerate(graph.nodes):
         arrays = evaluate_node(node, results)
         results.update({id(value): array for value, array in zip(node.outputs, arrays, strict=True)})
+        if seen is not None:
+            seen(node, results)
         for value in (*node.values(), *node.outputs):
             if last.get(id(value)) == position:
                 results.pop(id(value), None)

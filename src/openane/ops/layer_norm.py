@@ -14,7 +14,7 @@ from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (
     Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"),
@@ -67,4 +67,4 @@ def _lower(node: Node, lowering: Lowering) -> None:
         result = target
 
 
-OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)
+OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)

@@ -11,7 +11,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (Parameter("x"), Parameter("weight", const=True), Parameter("bias", const=True, default=None))
 
@@ -37,4 +37,4 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lower_rows(node, lowering, node["x"], node["weight"].array().T, bias if isinstance(bias, np.ndarray) else None)
 
 
-OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)
+OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_batches, lower_columns, lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (
     Parameter("x"), Parameter("y"),
@@ -58,12 +59,13 @@ def _lower(node: Node, lowering: Lowering) -> None:
     arguments = Arguments("matmul", PARAMETERS, node.operands)
     x, y = node["x"], node["y"]
     left, right = arguments.flag("transpose_x"), arguments.flag("transpose_y")
-    if y.constant and y.type.rank == 2 and not left:
-        lower_rows(node, lowering, x, y.array().T if right else y.array(), None)
+    single = x.type.rank > 1 and prod(x.shape[:-2]) == 1
+    if y.constant and y.type.rank == 2 and (single or not left):
+        lower_rows(node, lowering, x, y.array().T if right else y.array(), None, transposed=left)
     elif x.constant and x.type.rank == 2 and y.type.rank > 1 and not right:
         lower_columns(node, lowering, x.array().T if left else x.array(), y)
     else:
         lower_batches(node, lowering, x, y, left, right)
 
 
-OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)
+OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)

@@ -13,7 +13,12 @@ from openane.ops.spec import REQUIRED, Op, Parameter
 
 FLOATS = ("fp16", "fp32")
 NUMBERS = ("fp16", "fp32", "int32")
-ELEMENTS = ("fp16", "fp32", "int32", "bool")
+ELEMENTS = ("fp16", "fp32", "int32", "bool", "int8", "uint8", "int16", "uint16")
+INDICES = ("int32", "uint32", "int16", "uint16", "int8", "uint8")
+KINDS = {"index": INDICES, "number": (*NUMBERS, "uint16"), "own": tuple(NUMPY_TYPES)}
+"""Element types of operand kinds that stand for several."""
+PLAIN = {"index": "int32", "number": "fp32"}
+"""Element type of Python data for them."""
 MAXIMUM_ELEMENTS = 2 ** 31
 """Largest tensor a graph may hold: shapes are checked against it before anything is allocated."""
 
@@ -172,7 +177,7 @@ def default_data(op: str, parameter: Parameter, dtype: str | None) -> np.ndarray
         raise refusal(op, parameter.name, "is missing")
     if parameter.default is None or isinstance(parameter.default, str):
         return parameter.default
-    wanted = (dtype or "fp32") if parameter.kind == "tensor" else parameter.kind
+    wanted = (dtype or "fp32") if parameter.kind == "tensor" else PLAIN.get(parameter.kind, parameter.kind)
     return np.asarray(parameter.default, numpy_type(wanted))
 
 
@@ -215,10 +220,11 @@ def _check_operand(op: str, parameter: Parameter, operand: Operand) -> None:
             raise refusal(op, parameter.name, "must be a constant, known at compile time", value.type)
         if parameter.kind == "tensor" and value.dtype not in NUMPY_TYPES:
             raise refusal(op, parameter.name, "must be a tensor", value.dtype)
-        if parameter.kind == "tensor" and min(value.shape, default=1) < 1:
+        if parameter.kind in ("tensor", "own") and min(value.shape, default=1) < 1:
             raise refusal(op, parameter.name, "must have at least one element along every dimension", value.type)
-        if parameter.kind != "tensor" and value.dtype != parameter.kind:
-            raise refusal(op, parameter.name, f"must be of type {parameter.kind}", value.type)
+        allowed = KINDS.get(parameter.kind, (parameter.kind,))
+        if parameter.kind != "tensor" and value.dtype not in allowed:
+            raise refusal(op, parameter.name, f"must be of type {', '.join(allowed)}", value.type)
 
 
 def _flat(operand: Any) -> Iterator[Value]:

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from openane.chips import Limits
+from openane.engine import DType
 from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering, Tensor
-from openane.ops.operands import Arguments, refusal
-from openane.ops.rules import ENGINE
+from openane.ops.movement import inner, inside, select
+from openane.ops.operands import ELEMENTS, Arguments, refusal
+from openane.ops.rules import MOVED
 from openane.ops.spec import Op, Parameter
 
+PADDED = tuple(dtype for dtype in ELEMENTS if dtype != "bool")
 NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 PARAMETERS = (
     Parameter("x"),
@@ -25,7 +27,7 @@ PARAMETERS = (
 def padding(operands: Mapping[str, Operand]) -> tuple[tuple[int, int], ...]:
     """(before, after) for every dimension of x. GraphError when `pad` does not fit x or the mode."""
     arguments = Arguments("pad", PARAMETERS, operands)
-    x = arguments.tensor("x", ranks=(1, 8))
+    x = arguments.tensor("x", PADDED, (1, 8))
     counts = arguments.integers("pad", (), minimum=0) or ()
     if len(counts) % 2 or len(counts) > 2 * x.type.rank:
         raise refusal("pad", "pad", f"must hold two counts for each of at most {x.type.rank} dimensions", list(counts))
@@ -48,48 +50,79 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     pairs = padding(operands)
     arguments = Arguments("pad", PARAMETERS, operands)
     arguments.number("constant_val")
-    x = arguments.tensor("x")
+    x = arguments.tensor("x", ELEMENTS)
     return (TensorType(x.dtype, tuple(e + before + after for e, (before, after) in zip(x.shape, pairs, strict=True))),)
 
 
 def _reference(*, x: np.ndarray, pad: np.ndarray, mode: str, constant_val: np.ndarray) -> tuple[np.ndarray, ...]:
     pairs = _pairs(tuple(int(count) for count in pad), x.ndim)
     if mode == "constant":
-        return (np.pad(x, pairs, constant_values=float(constant_val)),)
+        return (np.pad(x, pairs, constant_values=constant_val.astype(x.dtype)),)
     return (np.pad(x, pairs, mode="reflect" if mode == "reflect" else "edge"),)
 
 
-def pads_with_zeros(node: Node, limits: Limits) -> bool:
-    """The mode must be constant and the value 0."""
-    mode, value = node.get("mode"), node.get("constant_val")
-    return (mode is None or mode.data == "constant") and (value is None or not value.array().any())
-
-
 def widened(lowering: Lowering, source: Tensor, pairs: Sequence[tuple[int, int]],
-            final: Tensor | None = None) -> Tensor:
-    """`source` with zeros joined on, (before, after) for each dimension, one axis after the other; in `final` where one
-    is given, else in scratch."""
-    pending = [(axis, pair) for axis, pair in enumerate(pairs) if any(pair)]
-    if not pending and final is not None:
-        lowering.copy(source, final)
-    for axis, (before, after) in pending:
-        def shape(count: int, axis: int = axis, like: Tensor = source) -> tuple[int, ...]:
-            return (*like.shape[:axis], count, *like.shape[axis + 1:])
+            final: Tensor | None = None, value: float = 0.0) -> Tensor:
+    """`source` with `value` joined on, (before, after) for each dimension; in `final` where one is given, else in
+    row-major scratch. The source is copied once, each side of each dimension once, and all of it once more where rows
+    cannot be cut."""
+    if not any(any(pair) for pair in pairs):
+        if final is not None:
+            lowering.copy(source, final)
+        return source if final is None else final
+    shape = tuple(e + before + after for e, (before, after) in zip(source.shape, pairs, strict=True))
+    target = lowering.scratch(shape, None, source.dtype) if final is None else final
+    middle = tuple(range(before, before + e) for e, (before, _) in zip(source.shape, pairs, strict=True))
+    sides = _sides(shape, middle)
+    whole = inside(lowering, target, middle, *sides)
+    lowering.copy(source, inner(whole, middle))
+    for side in sides:
+        place = inner(whole, side)
+        lowering.copy(_filled(lowering, place, value), place)
+    if whole is not target:
+        lowering.copy(whole, target)
+    return target
 
-        parts = [source]
-        if before:
-            parts.insert(0, lowering.constant(np.zeros(shape(before), np.float16)))
-        if after:
-            parts.append(lowering.constant(np.zeros(shape(after), np.float16)))
-        whole = shape(before + source.shape[axis] + after)
-        target = final if final is not None and axis == pending[-1][0] else lowering.scratch(whole)
-        lowering.join(target, parts, axis)
-        source = target
-    return source
+
+def _sides(shape: Sequence[int], middle: Sequence[range]) -> list[tuple[range, ...]]:
+    """Slabs that cover everything outside `middle`, each once: full in the dimensions before its own."""
+    found = []
+    for axis, kept in enumerate(middle):
+        for side in (range(kept.start), range(kept.stop, shape[axis])):
+            if side:
+                found.append((*(range(extent) for extent in shape[:axis]), side, *middle[axis + 1:]))
+    return found
+
+
+def _filled(lowering: Lowering, like: Tensor, value: float) -> Tensor:
+    """A constant of the shape of `like`, stored with the same dimension along rows."""
+    row = like.rank - 1 if like.contiguous is None else like.contiguous
+    order = (*(d for d in range(like.rank) if d != row), row)
+    stored = lowering.constant(np.full([like.shape[d] for d in order], value, np.float16))
+    return stored.transpose([order.index(d) for d in range(like.rank)])
+
+
+def outside(mode: str, extent: int, before: int, after: int) -> np.ndarray:
+    """The position each element of a padded dimension repeats, in reflect or replicate mode."""
+    at = np.arange(-before, extent + after)
+    if mode == "replicate":
+        return at.clip(0, extent - 1)
+    at = np.abs(at)
+    return np.where(at >= extent, 2 * (extent - 1) - at, at)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    widened(lowering, lowering.read(node["x"]), padding(node.operands), lowering.result(node.output))
+    """Constants are copied around x; reflections and repeats are elements of x picked by constant indices."""
+    pairs = padding(node.operands)
+    arguments = Arguments("pad", PARAMETERS, node.operands)
+    mode = arguments.text("mode", tuple(NUMPY_MODES))
+    if mode == "constant":
+        tensor = lowering.read(node["x"])
+        place = lowering.native_result(node.output, DType.FLOAT16)
+        widened(lowering, tensor, pairs, place, arguments.number("constant_val"))
+        return
+    tensor = lowering.native(node["x"])
+    select(lowering, node.output, tensor, {d: outside(mode, tensor.shape[d], *pair) for d, pair in enumerate(pairs)})
 
 
-OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=(*ENGINE, pads_with_zeros), lower=_lower),)
+OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)

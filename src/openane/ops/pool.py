@@ -6,19 +6,18 @@ Both functions separate by axis, so the references fold one axis after the other
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from math import prod
 
 import numpy as np
 
-from openane.chips import Limits
 from openane.engine import Binary, Pool, Reduce
 from openane.graph import Node, Operand, TensorType
-from openane.ops.conv import as_planes, planes
-from openane.ops.lowering import Lowering
+from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter
 from openane.ops.window import Axis, Window, make_window, read_window, require_elements
 
 MAX_PARAMETERS = (
@@ -80,8 +79,9 @@ def divisors(window: Window, exclude_padding: bool) -> np.ndarray:
     return counts
 
 
-def _window(name: str, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
-            pad: np.ndarray | None, ceil_mode: np.ndarray) -> Window:
+def reference_window(name: str, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
+                     pad: np.ndarray | None, ceil_mode: np.ndarray) -> Window:
+    """The window from what a reference is called with."""
     return make_window(name, x.shape[2:], _ints(kernel_sizes), pad_type=pad_type, strides=_ints(strides),
                        pad=_ints(pad), ceiling=bool(ceil_mode))
 
@@ -92,51 +92,52 @@ def _ints(values: np.ndarray | None) -> Sequence[int]:
 
 def _max_pool(*, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
               pad: np.ndarray | None, ceil_mode: np.ndarray) -> tuple[np.ndarray, ...]:
-    window = _window("max_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
+    window = reference_window("max_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
     return (fold(x, window, np.maximum, -np.inf),)
 
 
 def _avg_pool(*, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
               pad: np.ndarray | None, ceil_mode: np.ndarray,
               exclude_padding_from_average: np.ndarray) -> tuple[np.ndarray, ...]:
-    window = _window("avg_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
+    window = reference_window("avg_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
     total = fold(x.astype(np.float64), window, np.add, 0)
     return ((total / divisors(window, bool(exclude_padding_from_average))).astype(np.float32),)
 
 
-def two_spatial_axes(node: Node, limits: Limits) -> bool:
-    """There must be one or two spatial axes."""
-    return node["x"].type.rank <= 4
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """What is left of a window once axes it covers whole have been reduced."""
+
+    source: Tensor
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
 
 
-def kernel_fits(node: Node, limits: Limits) -> bool:
-    """The window may be at most {kernel_width} wide and {kernel_height} high, unless it is all of x."""
-    window = pool_window(node.op, node.operands)
-    axes = window.axes
-    high = all(axis.kernel <= limits.kernel_height for axis in axes[-2:-1])
-    return window.whole or (high and axes[-1].kernel <= limits.kernel_width)
-
-
-def strides_fit(node: Node, limits: Limits) -> bool:
-    """Strides may be at most {stride} along axes with more than one result."""
-    return max(pool_window(node.op, node.operands).steps) <= limits.stride
-
-
-def padding_fits(node: Node, limits: Limits) -> bool:
-    """Padding may be at most {padding} elements before each axis."""
-    return all(before <= limits.padding for before, _ in pool_window(node.op, node.operands).padding)
-
-
-RULES = (*ENGINE, two_spatial_axes, kernel_fits, strides_fit, padding_fits)
+def _reduced(node: Node, lowering: Lowering, window: Window, kind: Reduce) -> _Windows:
+    """Axes whose only window is all of them and more than a kernel holds are reduced: averages of sums, or maxima."""
+    source = lowering.read(node["x"])
+    limit = min(lowering.limits.kernel_width, lowering.limits.kernel_height)
+    long = [d for d, axis in enumerate(window.axes) if axis.whole and axis.kernel > limit]
+    kernel, padding = list(window.kernel), [axis.before for axis in window.axes]
+    if long:
+        small = lowering.scratch(tuple(1 if d - 2 in long else extent for d, extent in enumerate(source.shape)))
+        share = prod(window.kernel[d] for d in long)
+        lowering.reduce(small, source, [2 + d for d in long], kind, final_scale=1 / share if kind is Reduce.SUM else 1)
+        source = small
+        for d in long:
+            kernel[d] = 1
+    return _Windows(source, tuple(kernel), window.steps, tuple(padding))
 
 
 def _lower_max(node: Node, lowering: Lowering) -> None:
+    """Stages of pools that fit the fields, or a reduction where the window is everything."""
     window = pool_window(node.op, node.operands)
     if window.whole:
         _reduce_all(node, lowering, Reduce.MAXIMUM, 1.0)
         return
-    lowering.pool(as_planes(lowering.result(node.output)), as_planes(lowering.read(node["x"])), Pool.MAXIMUM,
-                  planes(window.kernel), planes(window.steps), planes([before for before, _ in window.padding], 0))
+    left = _reduced(node, lowering, window, Reduce.MAXIMUM)
+    lowering.pool(lowering.result(node.output), left.source, Pool.MAXIMUM, left.kernel, left.stride, left.padding)
 
 
 def _reduce_all(node: Node, lowering: Lowering, kind: Reduce, scale: float) -> None:
@@ -152,22 +153,22 @@ def _lower_average(node: Node, lowering: Lowering) -> None:
         _reduce_all(node, lowering, Reduce.SUM, 1 / prod(window.kernel))
         return
     exclude = Arguments(node.op, AVG_PARAMETERS, node.operands).flag("exclude_padding_from_average")
-    counts = divisors(window, exclude)
-    area, channels = float(counts.max()), node["x"].shape[1]
-    weights = np.full((channels, 1, *planes(window.kernel)), 1 / area)
-    source, target = as_planes(lowering.read(node["x"])), as_planes(lowering.result(node.output))
+    counts, channels = divisors(window, exclude), node["x"].shape[1]
+    left, target = _reduced(node, lowering, window, Reduce.SUM), lowering.result(node.output)
+    area = float(counts.max())
+    share = prod(window.kernel) / prod(left.kernel) / area
     uniform = bool((counts == area).all())
     mean = target if uniform else lowering.scratch(target.shape)
-    lowering.convolution(mean, source, weights, None, stride=planes(window.steps),
-                         padding=planes([before for before, _ in window.padding], 0), groups=channels)
+    lowering.convolution(mean, left.source, np.full((channels, 1, *left.kernel), share), None, stride=left.stride,
+                         padding=left.padding, groups=channels)
     if not uniform:
-        share = lowering.constant((area / counts).reshape(target.shape[2:]))
-        lowering.elementwise(target, mean, share, Binary.MULTIPLY)
+        lowering.elementwise(target, mean, lowering.constant(area / counts), Binary.MULTIPLY)
 
 
 OPS = (
-    Op("max_pool", MAX_PARAMETERS, partial(_infer, name="max_pool"), _max_pool, rules=RULES,
-       lower=_lower_max),
-    Op("avg_pool", AVG_PARAMETERS, partial(_infer, name="avg_pool"), _avg_pool, rules=RULES,
+    Op("max_pool", MAX_PARAMETERS, partial(_infer, name="max_pool"), _max_pool, rules=ENGINE, lower=_lower_max,
+       evidence=Evidence.INFERRED,
+       note="The windowed planar operation is known from register maps of later generations only."),
+    Op("avg_pool", AVG_PARAMETERS, partial(_infer, name="avg_pool"), _avg_pool, rules=ENGINE,
        lower=_lower_average),
 )

@@ -12,7 +12,8 @@ from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.shaped import written_as
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (
     Parameter("x"),
@@ -50,20 +51,17 @@ def _lower(node: Node, lowering: Lowering) -> None:
     axes = tuple(range(source.rank)) if axes is None else axes
     result = lowering.result(node.output)
     shape = reduced_shape(source.shape, axes, True)
-    seen = result.reshape(shape)
-    target = lowering.scratch(shape) if seen is None else seen
-    count = source.elements / target.elements
+    count = source.elements / result.elements
     sign = -1.0 if node.op == "reduce_min" else 1.0
     kind = Reduce.SUM if node.op in ("reduce_sum", "reduce_mean") else Reduce.MAXIMUM
-    lowering.reduce(target, source, axes, kind, pre_scale=sign,
-                    final_scale=1 / count if node.op == "reduce_mean" else sign)
-    if seen is None:
-        lowering.reshape(target, result)
+    with written_as(lowering, result, shape) as target:
+        lowering.reduce(target, source, axes, kind, pre_scale=sign,
+                        final_scale=1 / count if node.op == "reduce_mean" else sign)
 
 
 def _op(name: str, function: Function) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=ENGINE,
-              lower=_lower)
+              lower=_lower, evidence=Evidence.COMPOSED if name == "reduce_min" else Evidence.APPLE)
 
 
 OPS = (_op("reduce_sum", np.sum), _op("reduce_mean", np.mean), _op("reduce_max", np.max), _op("reduce_min", np.min))

@@ -12,7 +12,7 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, normalised_axes, refusal
-from openane.ops.rules import engine_floats, engine_rank
+from openane.ops.rules import MOVED
 from openane.ops.spec import Op, Parameter
 
 RESHAPE = (Parameter("x"), Parameter("shape", const=True, kind="int32"))
@@ -100,12 +100,12 @@ def _identity_array(*, x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _lower(node: Node, lowering: Lowering) -> None:
     """No operation where strides can express the new shape; otherwise data moves when it is read."""
-    lowering.bind(node.output, lowering.unshaped(node["x"]), node.output.shape)
+    lowering.alias(node.output, node["x"])
 
 
 def _op(name: str, parameters: tuple[Parameter, ...], shape: Any, reference: Any) -> Op:
     return Op(name, parameters, partial(_infer, name=name, parameters=parameters, shape=shape), reference,
-              rules=(engine_floats, engine_rank), lower=_lower, view=True)
+              rules=MOVED, lower=_lower, view=True)
 
 
 OPS = (

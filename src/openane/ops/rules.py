@@ -14,6 +14,8 @@ from openane.graph import Node, Value
 from openane.ops.operands import describe
 from openane.ops.spec import Op, Rule
 
+MOVABLE = ("fp16", "fp32", "bool", "int8", "uint8", "int16", "uint16", "int32")
+
 
 def sentence(rule: Rule, limits: Limits) -> str:
     """The rule in words, with the numbers of `limits` filled in."""
@@ -35,9 +37,9 @@ def engine_floats(node: Node, limits: Limits) -> bool:
     return all(value.dtype in ("fp16", "fp32") for value in tensors(node))
 
 
-def engine_extents(node: Node, limits: Limits) -> bool:
-    """Every dimension must fit a width of {width} or a channel count of {channels}."""
-    return all(max(value.shape, default=1) <= max(limits.width, limits.channels) for value in tensors(node))
+def engine_elements(node: Node, limits: Limits) -> bool:
+    """Elements must be fp16, fp32, bool, or integers of 8, 16 or 32 bits."""
+    return all(value.dtype in MOVABLE for value in tensors(node))
 
 
 def tensors(node: Node) -> Iterator[Value]:
@@ -46,8 +48,11 @@ def tensors(node: Node) -> Iterator[Value]:
     yield from node.outputs
 
 
-ENGINE = (engine_floats, engine_rank, engine_extents)
+ENGINE = (engine_floats, engine_rank)
 """What every operation the engine computes must obey."""
+
+MOVED = (engine_elements, engine_rank)
+"""What every operation that only moves elements must obey."""
 
 
 def operands_text(node: Node) -> str:

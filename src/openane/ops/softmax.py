@@ -9,11 +9,11 @@ import numpy as np
 from openane.engine import Activation, Binary, Post, Reduce, Root
 from openane.graph import Node, Operand, TensorType
 from openane.ops import tables
-from openane.ops.activation import half
-from openane.ops.lowering import Lowering
+from openane.ops.halves import half
+from openane.ops.lowering import Lowering, Tensor, plane_axis
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (Parameter("x"), Parameter("axis", const=True, default=-1, kind="int32"))
 
@@ -32,27 +32,81 @@ def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """Maximum, difference times log2 e, table of 2^x, reciprocal of the sum, product.
-
-    An axis along planes stays there (maximum over channels, sum by a convolution with the reciprocal as its table);
-    any other lies along rows, which planar reductions fold.
-    """
+    """Maximum, difference times log2 e, table of 2^x, reciprocal of the sum, product."""
     axis = Arguments("softmax", PARAMETERS, node.operands).axis("axis", node["x"].type.rank)
-    source = lowering.compact(lowering.read(node["x"]))
-    planes = source.contiguous != axis and source.shape[axis] > 1 and source.shape[axis] <= lowering.limits.channels
-    source = source if planes else lowering.with_last(source, axis)
-    row = source.contiguous if planes and source.contiguous is not None else -1
-    order = (*(d for d in range(source.rank) if d != source.contiguous), -1 if source.contiguous is None
-             else source.contiguous)
-    shape = tuple(1 if d == axis else extent for d, extent in enumerate(source.shape))
+    source, result = lowering.compact(lowering.read(node["x"])), lowering.result(node.output)
+    lead = max(0, 3 - source.rank)
+    source, result = _with_planes(source, lead), _with_planes(result, lead)
+    if not _over_planes(lowering, result, source, axis + lead):
+        _over_rows(lowering, result, source, axis + lead)
+
+
+def _with_planes(tensor: Tensor, lead: int) -> Tensor:
+    """The tensor with `lead` dimensions of 1 in front, so that it has planes."""
+    return tensor.seen(tensor.offset, (1,) * lead + tensor.shape, (0,) * lead + tensor.strides)
+
+
+def _over_planes(lowering: Lowering, result: Tensor, source: Tensor, axis: int) -> bool:
+    """An axis that rows do not run along: it is walked as channels, so that the maximum is one operation over channels
+    and the sum a convolution with the reciprocal as its table. False, with nothing done, where that cannot be."""
+    row, plane = source.contiguous, plane_axis(source.rank)
+    if row == axis or not 1 < source.shape[axis] <= lowering.limits.channels:
+        return False
+    turn = list(range(source.rank))
+    if plane is not None and plane != row:
+        turn[axis], turn[plane] = plane, axis
+        axis = plane
+    turned = source.transpose(turn)
+    shape = tuple(1 if d == axis else extent for d, extent in enumerate(turned.shape))
+    row = turned.contiguous if turned.contiguous is not None else -1
     largest, total = lowering.near(shape, row), lowering.near(shape, row)
-    lowering.reduce(largest, source, (axis,), Reduce.MAXIMUM)
-    difference, powers = lowering.scratch(source.shape, order), lowering.scratch(source.shape, order)
-    lowering.elementwise(difference, source, largest, subtract=True, scale=half(1 / np.log(2)))
+    if not lowering.max_planes(largest, turned, axis):
+        return False
+    difference, powers = _powers(lowering, turned, axis)
+    lowering.elementwise(difference, turned, largest, subtract=True, scale=half(1 / np.log(2)))
     lowering.copy(difference, powers, Post(activation=Activation.TABLE), tables.exp2())
-    if not (planes and lowering.sum_planes(total, powers, axis, tables.inverse())):
+    if not lowering.sum_planes(total, powers, axis, tables.inverse()):
         lowering.reduce(total, powers, (axis,), root=Root.RECIPROCAL)
-    lowering.elementwise(lowering.result(node.output), powers, total, Binary.MULTIPLY)
+    lowering.elementwise(result, total.transpose(turn), powers.transpose(turn), Binary.MULTIPLY)
+    return True
 
 
-OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)
+def _powers(lowering: Lowering, turned: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Storage of differences and powers. Where `axis` is all there is, differences lie along it and powers a cell each:
+    the table then works on one channel and needs one core's copy of it."""
+    if turned.shape[axis] == turned.elements:
+        return lowering.scratch(turned.shape, _last(turned.rank, axis)), lowering.near(turned.shape)
+    order = _last(turned.rank, turned.contiguous)
+    return lowering.scratch(turned.shape, order), lowering.scratch(turned.shape, order)
+
+
+def _over_rows(lowering: Lowering, result: Tensor, source: Tensor, axis: int) -> None:
+    """An axis along rows, which planar reductions fold; any other is turned first. One dimension that is kept is walked
+    as channels throughout, with statistics side by side; several need other loops for the reductions than for the
+    rest, and statistics in cells."""
+    source = lowering.with_last(source, axis)
+    kept = [d for d in range(source.rank) if d != axis and source.shape[d] > 1]
+    plane = plane_axis(source.rank)
+    turn = list(range(source.rank))
+    if len(kept) == 1 and plane is not None and axis != plane:
+        turn[kept[0]], turn[plane] = plane, kept[0]
+        kept = [plane]
+    turned = source.transpose(turn) if len(kept) < 2 else lowering.staged(source)
+    shape = tuple(1 if d == axis else extent for d, extent in enumerate(turned.shape))
+    place = kept[0] if len(kept) == 1 else -1
+    largest, total = lowering.near(shape, place), lowering.near(shape, place)
+    order = _last(turned.rank, turned.contiguous)
+    difference, powers = lowering.scratch(turned.shape, order), lowering.scratch(turned.shape, order)
+    lowering.reduce(largest, turned, (axis,), Reduce.MAXIMUM)
+    lowering.elementwise(difference, turned, largest, subtract=True, scale=half(1 / np.log(2)))
+    lowering.copy(difference, powers, Post(activation=Activation.TABLE), tables.exp2())
+    lowering.reduce(total, powers, (axis,), root=Root.RECIPROCAL)
+    lowering.elementwise(result, total.transpose(turn), powers.transpose(turn), Binary.MULTIPLY)
+
+
+def _last(rank: int, row: int | None) -> tuple[int, ...]:
+    """Storage order with `row` contiguous, or a cell per element when there is none."""
+    return (*(d for d in range(rank) if d != row), -1 if row is None else row)
+
+
+OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from openane.chips import Limits
 from openane.engine import Post
 from openane.engine.table import Table
-from openane.graph import Node, TensorType
+from openane.graph import Node, TensorType, Value
 
 REQUIRED = object()
 
@@ -27,8 +28,10 @@ Rule = Callable[[Node, Limits], bool]
 """True when the node obeys; the docstring is the sentence a user reads when it does not. `{kernel_width}` and the
 other names of `Limits` in it stand for the chip's number (see rules.sentence)."""
 
-Kind = Literal["tensor", "int32", "bool", "string"]
-"""What an operand holds: "tensor" shares the operation's element type, the others are exactly what they say."""
+Kind = Literal["tensor", "int32", "index", "number", "own", "bool", "string"]
+"""What an operand holds: "tensor" shares the operation's element type, "index" is integers of 8, 16 or 32 bits (int32
+where Python data is given), "number" real or integer (fp32), "own" a tensor of an element type
+of its own, the others are exactly what they say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,23 @@ class Parameter:
     kind: Kind = "tensor"
 
 
+class Evidence(StrEnum):
+    """How the engine's side of an operation is known."""
+
+    APPLE = "apple"        # Apple's compiler emits the same engine operations
+    COMPOSED = "composed"  # built from engine operations that Apple's programs prove
+    INFERRED = "inferred"  # some encoding in it is shown by no Apple-made program at hand
+    FOLDED = "folded"      # never runs: computed when the model is compiled
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """A MIL operation. `infer` gives the result types from the node's operands (outputs ignored) and raises
     GraphError when they do not fit. `lower` emits engine operations (see ops.lowering). `post` says how a function of
     one tensor is the neural engine's post stage: (Post, table or None), or None when it is not. `view`: the result has
-    x's elements in the same order."""
+    x's elements in the same order, always or for the nodes the function accepts. `decompose` builds the operation from
+    others instead of lowering it: given the node and a rewriter (ops.rewriter) it returns the results. `evidence` and
+    `note` say how its engine operations are known and what users should know beside the rules."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -58,4 +72,11 @@ class Op:
     rules: tuple[Rule, ...] = ()
     lower: Callable[[Node, Any], None] | None = None
     post: Callable[[Node, Any], tuple[Post, Table | None] | None] | None = None
-    view: bool = False
+    view: bool | Callable[[Node], bool] = False
+    decompose: Callable[[Node, Any], tuple[Value, ...]] | None = None
+    evidence: Evidence = Evidence.COMPOSED
+    note: str = ""
+
+    def views(self, node: Node) -> bool:
+        """Whether the node's result is its operand x, element by element, as it is stored."""
+        return self.view(node) if callable(self.view) else self.view

@@ -34,12 +34,15 @@ class Fit:
     error: float
 
 
-def fit(function: Function, low: Line, high: Line, *, odd: bool = False) -> Fit:
+def fit(function: Function, low: Line, high: Line, *, odd: bool = False,
+        within: tuple[float, float] = (-INFINITY, INFINITY)) -> Fit:
     """The best table of `function` (vectorised, float64) between the lines it approaches at -inf and +inf.
 
-    `odd` functions are tabulated for x >= 0 and mirrored; `low` is then not used. f(0) stays exact.
+    `odd` functions are tabulated for x >= 0 and mirrored; `low` is then not used. f(0) stays exact. Errors count
+    only `within` these bounds.
     """
     x = finite_halves()
+    x = x[(x >= within[0]) & (x <= within[1])]
     with np.errstate(over="ignore", invalid="ignore"):
         expected = function(x)
     kinds = (Kind.FROM_START,) if odd else (Kind.CENTRED, Kind.TO_END, Kind.FROM_START)
@@ -58,12 +61,12 @@ def fit(function: Function, low: Line, high: Line, *, odd: bool = False) -> Fit:
 def two_slopes(low: Line, at_zero: float, high: Line, *, low_clip: float = -INFINITY, high_clip: float = INFINITY,
                low_value: float | None = None, high_value: float | None = None) -> Table:
     """A function of two lines that meet or jump at 0, constant beyond the clips (by default what the lines give
-    there). Exact up to fp16 rounding."""
-    knots = [0.0] * KNOTS
-    knots[_ORIGIN[Kind.CENTRED]] = at_zero
+    there). Exact up to fp16 rounding. Every knot holds the value at 0 (the only x that meets one), as in the recorded
+    table of a maximum with a constant."""
     below = _line(low, low_clip) if low_value is None else low_value
     above = _line(high, high_clip) if high_value is None else high_value
-    return Table(low_clip, high_clip, below, above, tuple(knots), *low, *high, exponent=STEEP, kind=Kind.CENTRED)
+    knot = below if low_clip >= 0 else above if high_clip <= 0 else at_zero
+    return Table(low_clip, high_clip, below, above, (knot,) * KNOTS, *low, *high, exponent=STEEP, kind=Kind.CENTRED)
 
 
 def clip(low: float, high: float) -> Table:
@@ -82,6 +85,11 @@ def step(below: float, at_zero: float, above: float) -> Table:
     return two_slopes((0.0, below), at_zero, (0.0, above))
 
 
+def sign() -> Table:
+    """-1, 0 or 1: the odd function that is 1 from the first number above 0 on, as in Apple's programs."""
+    return Table(0.0, 1.0, 0.0, 1.0, (0.0,) * KNOTS, high_intercept=1.0, exponent=STEEP, symmetry=Symmetry.ODD)
+
+
 def truncate() -> Table:
     """The integer part, towards zero."""
     return Table(-INFINITY, INFINITY, -INFINITY, INFINITY, (0.0,) * KNOTS, kind=Kind.INTEGER)
@@ -89,18 +97,18 @@ def truncate() -> Table:
 
 def exp2() -> Table:
     """2^x; 0 below -25, infinity from 16."""
-    return Table(-25.0, 16.0, 0.0, INFINITY, _halves(2.0 ** (np.arange(KNOTS) / 32)), exponent=5, kind=Kind.EXP2)
+    return Table(-25.0, 16.0, 0.0, INFINITY, rounded(2.0 ** (np.arange(KNOTS) / 32)), exponent=5, kind=Kind.EXP2)
 
 
 def log2() -> Table:
-    """Base-2 logarithm; -infinity for x <= 0."""
-    return Table(0.0, INFINITY, -INFINITY, INFINITY, _halves(np.log2(0.5 + np.arange(KNOTS) / 64)), exponent=6,
+    """Base-2 logarithm; -infinity for x <= 0, and 0 at infinity, as in Apple's programs."""
+    return Table(0.0, INFINITY, -INFINITY, 0.0, rounded(np.log2(0.5 + np.arange(KNOTS) / 64)), exponent=6,
                  kind=Kind.LOG2, symmetry=Symmetry.POSITIVE)
 
 
 def inverse() -> Table:
     """1/x, infinity at 0."""
-    return Table(0.0, INFINITY, INFINITY, 0.0, _halves(1 / (0.5 + np.arange(KNOTS) / 64)), exponent=6,
+    return Table(0.0, INFINITY, INFINITY, 0.0, rounded(1 / (0.5 + np.arange(KNOTS) / 64)), exponent=6,
                  kind=Kind.INVERSE, symmetry=Symmetry.ODD)
 
 
@@ -108,7 +116,7 @@ def sqrt() -> Table:
     """Square root; 0 for x <= 0."""
     knots = np.sqrt(np.arange(KNOTS) / 16)
     knots[:8] = 0.0
-    return Table(0.0, INFINITY, 0.0, INFINITY, _halves(knots), exponent=4, kind=Kind.SQRT,
+    return Table(0.0, INFINITY, 0.0, INFINITY, rounded(knots), exponent=4, kind=Kind.SQRT,
                  symmetry=Symmetry.POSITIVE)
 
 
@@ -116,7 +124,7 @@ def rsqrt() -> Table:
     """1/sqrt(x); infinity for x <= 0."""
     knots = np.zeros(KNOTS)
     knots[8:] = 1 / np.sqrt(np.arange(8, KNOTS) / 16)
-    return Table(0.0, INFINITY, INFINITY, 0.0, _halves(knots), exponent=4, kind=Kind.RSQRT,
+    return Table(0.0, INFINITY, INFINITY, 0.0, rounded(knots), exponent=4, kind=Kind.RSQRT,
                  symmetry=Symmetry.POSITIVE)
 
 
@@ -146,7 +154,7 @@ def finite_halves() -> np.ndarray:
 
 def _assemble(knots: np.ndarray, low: Line, high: Line, kind: Kind, exponent: int, odd: bool) -> Table:
     low_clip, low_value = (-1.0, 0.0) if odd else (-INFINITY, _line(low, -INFINITY))
-    return Table(low_clip, INFINITY, low_value, _line(high, INFINITY), _halves(knots), *((0.0, 0.0) if odd else low),
+    return Table(low_clip, INFINITY, low_value, _line(high, INFINITY), rounded(knots), *((0.0, 0.0) if odd else low),
                  *high, exponent=exponent, kind=kind, symmetry=Symmetry.ODD if odd else Symmetry.NONE)
 
 
@@ -179,10 +187,11 @@ def _fitted_knots(function: Function, kind: Kind, exponent: int, samples: int = 
     return knots
 
 
-def _halves(values: np.ndarray) -> tuple[float, ...]:
+def rounded(values: np.ndarray) -> tuple[float, ...]:
+    """The values in fp16, the largest finite one where they leave its range."""
     with np.errstate(over="ignore"):
-        rounded = np.asarray(values, np.float64).astype(np.float16)
-    return tuple(float(v) for v in np.clip(rounded, -65504, 65504))
+        halves = np.asarray(values, np.float64).astype(np.float16)
+    return tuple(float(v) for v in np.clip(halves, -65504, 65504))
 
 
 def _line(line: Line, x: float) -> float:

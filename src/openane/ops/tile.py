@@ -9,8 +9,8 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments
-from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.rules import MOVED
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (Parameter("x"), Parameter("reps", const=True, kind="int32"))
 
@@ -29,14 +29,14 @@ def _reference(*, x: np.ndarray, reps: np.ndarray) -> tuple[np.ndarray, ...]:
 def _lower(node: Node, lowering: Lowering) -> None:
     """A dimension of one element repeats by stride 0; others are joined from copies, the last axis first."""
     reps = Arguments("tile", PARAMETERS, node.operands).vector("reps", (1,) * node["x"].type.rank, minimum=1)
-    tensor = lowering.read(node["x"])
+    tensor = lowering.native(node["x"])
     for axis in reversed(range(tensor.rank)):
         if reps[axis] > 1 and tensor.shape[axis] > 1:
             shape = (*tensor.shape[:axis], tensor.shape[axis] * reps[axis], *tensor.shape[axis + 1:])
-            joined = lowering.scratch(shape)
+            joined = lowering.scratch(shape, None, tensor.dtype)
             lowering.join(joined, [tensor] * reps[axis], axis)
             tensor = joined
     lowering.bind(node.output, tensor.expand(node.output.shape))
 
 
-OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)
+OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE),)

@@ -9,8 +9,8 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
-from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.rules import MOVED
+from openane.ops.spec import Evidence, Op, Parameter
 
 PARAMETERS = (Parameter("x"), Parameter("perm", const=True, kind="int32"))
 
@@ -38,7 +38,7 @@ def _reference(*, x: np.ndarray, perm: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _lower(node: Node, lowering: Lowering) -> None:
     """Reordered strides; operations that cannot read them copy first."""
-    lowering.bind(node.output, lowering.read(node["x"]).transpose(permutation(node.operands)))
+    lowering.bind(node.output, lowering.native(node["x"]).transpose(permutation(node.operands)))
 
 
-OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)
+OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE),)

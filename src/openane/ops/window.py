@@ -36,6 +36,11 @@ class Axis:
         return self.before < self.reach and (self.result - 1) * self.stride < self.before + self.extent
 
     @property
+    def whole(self) -> bool:
+        """Whether the only window is the whole axis, unpadded."""
+        return self.result == 1 and self.kernel == self.extent and self.before == self.after == 0
+
+    @property
     def overhang(self) -> int:
         """Elements the last window reads past the padded extent."""
         return max(0, (self.result - 1) * self.stride + self.reach - self.before - self.extent - self.after)
@@ -70,8 +75,7 @@ class Window:
     @property
     def whole(self) -> bool:
         """Whether the only window is the whole input, unpadded."""
-        return all(axis.result == 1 and axis.kernel == axis.extent and axis.before == axis.after == 0
-                   for axis in self.axes)
+        return all(axis.whole for axis in self.axes)
 
     @property
     def dilations(self) -> tuple[int, ...]:

@@ -10,12 +10,17 @@ from openane.graph import Graph, Node, Value
 from openane.ops.batch_norm import constants
 from openane.passes.rewrite import constant, only_user, rebuilt
 
+CONVOLUTIONS = ("conv", "conv_transpose")
 Affine = tuple[np.ndarray, np.ndarray]
 """Gain and offset per output channel, float64."""
 
+OVERFLOW = 65520.0
+"""The smallest number that fp16 rounds to infinity."""
+
 
 def fold_affine(graph: Graph) -> Graph:
-    """The graph with per-channel affine nodes folded into the conv, linear or constant matmul before them."""
+    """The graph with per-channel affine nodes folded into the conv, conv_transpose, linear or constant matmul before
+    them."""
     outputs = {id(value) for value in graph.outputs}
     users = graph.users()
     gone: set[int] = set()
@@ -26,16 +31,17 @@ def fold_affine(graph: Graph) -> Graph:
         folded = node
         while _has_weights(folded) and (user := only_user(users, outputs, folded.output)) is not None:
             affine = _affine(user, folded)
-            if affine is None:
+            together = None if affine is None else _with(folded, user, affine)
+            if together is None:
                 break
             gone.add(id(user))
-            folded = _with(folded, user, affine)
+            folded = together
         nodes.append(folded)
     return rebuilt(graph, nodes)
 
 
 def _has_weights(node: Node) -> bool:
-    if node.op in ("conv", "linear"):
+    if node.op in (*CONVOLUTIONS, "linear"):
         weight, bias = node.get("weight"), node.get("bias")
         return weight is not None and weight.constant and (bias is None or bias.constant)
     if node.op != "matmul":
@@ -47,13 +53,13 @@ def _has_weights(node: Node) -> bool:
 def _affine(node: Node, before: Node) -> Affine | None:
     """What `node` does to each output channel of `before`, or None when it does something else."""
     result = before.output
-    if node.output.type != result.type:
+    if len(node.outputs) != 1 or node.output.type != result.type:
         return None
-    axis = 1 if before.op == "conv" else result.type.rank - 1
+    axis = 1 if before.op in CONVOLUTIONS else result.type.rank - 1
     channels = result.shape[axis]
     if node.op == "batch_norm":
         return constants(node) if axis == 1 else None
-    if node.op not in ("add", "sub", "mul"):
+    if node.op not in ("add", "sub", "mul", "real_div"):
         return None
     x, y = node["x"], node["y"]
     vector = y if x is result else x
@@ -63,6 +69,8 @@ def _affine(node: Node, before: Node) -> Affine | None:
     zeros, ones = np.zeros(channels), np.ones(channels)
     if node.op == "mul":
         return numbers, zeros
+    if node.op == "real_div":
+        return (1 / numbers, zeros) if x is result and numbers.all() else None
     if node.op == "add":
         return ones, numbers
     return (ones, -numbers) if x is result else (-ones, numbers)
@@ -77,8 +85,9 @@ def _per_channel(value: Value, rank: int, axis: int, channels: int) -> np.ndarra
     return np.broadcast_to(value.array().reshape(-1).astype(np.float64), (channels,))
 
 
-def _with(node: Node, user: Node, affine: Affine) -> Node:
-    """The convolution or product with `affine` folded in, making what `user` made."""
+def _with(node: Node, user: Node, affine: Affine) -> Node | None:
+    """The convolution or product with `affine` folded in, making what `user` made; None where fp16 does not hold what
+    would become its weights and bias."""
     gain, offset = affine
     name = user.output.name
     if node.op == "matmul":
@@ -87,11 +96,42 @@ def _with(node: Node, user: Node, affine: Affine) -> Node:
         node = Node("linear", {"x": node["x"], "weight": constant(f"{name}_weight", weight, node["y"])},
                     node.outputs, node.name, node.source)
     weight, bias = node["weight"].array().astype(np.float64), node.get("bias")
-    old = np.zeros(len(gain)) if bias is None else bias.array().astype(np.float64)
-    operands = {**node.operands, "bias": constant(f"{name}_bias", old * gain + offset, node["weight"])}
+    shift = (0 if bias is None else bias.array().astype(np.float64)) * gain + offset
+    scaled = _scaled(node, weight, gain)
+    if not (_held(shift) and _held(scaled) and _resolved(weight, scaled)):
+        return None
+    operands = dict(node.operands)
     if (gain != 1).any():
-        scaled = weight * gain.reshape(-1, *(1,) * (weight.ndim - 1))
         operands["weight"] = constant(f"{name}_weight", scaled, node["weight"])
-    if not (operands["bias"].array().any() or bias is not None):  # type: ignore[union-attr]
-        del operands["bias"]
+    if shift.any() or bias is not None:
+        operands["bias"] = constant(f"{name}_bias", shift, node["weight"])
     return replace(node, operands=operands, outputs=user.outputs)
+
+
+def _held(numbers: np.ndarray) -> bool:
+    """Whether all of them are finite in fp16."""
+    return _largest(numbers) < OVERFLOW
+
+
+def _resolved(weight: np.ndarray, scaled: np.ndarray) -> bool:
+    """Whether the folded weights keep the relative precision the weights had: fp16 rounds what it holds below its
+    normal range by up to 2^-25, as it does the largest weight from 2^-14 on. All channels together, so that one scaled
+    to next to nothing does not keep the others from folding."""
+    largest = _largest(scaled)
+    return largest == 0 or largest >= float(np.finfo(np.float16).smallest_normal) or largest >= _largest(weight)
+
+
+def _largest(numbers: np.ndarray) -> float:
+    """The largest magnitude, NaN when one is NaN; 0 of none."""
+    return float(np.maximum(numbers.max(), -numbers.min())) if numbers.size else 0.0
+
+
+def _scaled(node: Node, weight: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    """The weight with every output channel times its gain: channels come first, or, in a conv_transpose, second and
+    counted within groups."""
+    spatial = (1,) * (weight.ndim - 2)
+    if node.op != "conv_transpose":
+        return np.asarray(weight * gain.reshape(-1, 1, *spatial))
+    each = weight.shape[1]
+    by_group = weight.reshape(len(gain) // each, -1, *weight.shape[1:])
+    return np.asarray(by_group * gain.reshape(-1, 1, each, *spatial)).reshape(weight.shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.passes.rewrite import rebuilt, substituted
@@ -18,11 +20,25 @@ def remove_identities(graph: Graph) -> Graph:
             same[id(node.output)] = node["x"]
         else:
             nodes.append(node)
-    return rebuilt(graph, nodes)
+    return _made_in_place(rebuilt(graph, nodes))
+
+
+def _made_in_place(graph: Graph) -> Graph:
+    """An output that is the same as a computed value takes its place: its producer writes the output."""
+    outputs = {id(value) for value in graph.outputs}
+    producers = graph.producers()
+    taken: dict[int, Value] = {}
+    for node in graph.nodes:
+        if _changes_nothing(node) and id(node["x"]) in producers and not {id(node["x"])} & (outputs | taken.keys()):
+            taken[id(node["x"])] = node.output
+    nodes = [node for node in graph.nodes if taken.get(id(node.get("x"))) not in node.outputs]
+    renamed = [substituted(replace(node, outputs=tuple(taken.get(id(v), v) for v in node.outputs)), taken)
+               for node in nodes]
+    return rebuilt(graph, renamed)
 
 
 def _changes_nothing(node: Node) -> bool:
     if node.op == "transpose":
         perm = node.get("perm")
         return perm is not None and perm.constant and [int(i) for i in perm.array()] == list(range(node["x"].type.rank))
-    return get_op(node.op).view and node["x"].type == node.output.type
+    return get_op(node.op).views(node) and node["x"].type == node.output.type

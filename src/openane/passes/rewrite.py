@@ -39,3 +39,8 @@ def only_user(graph_users: Mapping[int, list[Node]], outputs: set[int], value: V
     """The one node that reads `value`, None when there are others or it is an output of the graph."""
     users = graph_users.get(id(value), [])
     return users[0] if len(users) == 1 and id(value) not in outputs else None
+
+
+def taken_names(graph: Graph) -> set[str]:
+    """Names of the values a graph computes or is given: new ones must differ."""
+    return {value.name for value in graph.inputs} | {value.name for node in graph.nodes for value in node.outputs}

@@ -10,6 +10,7 @@ from openane.ops import get_op
 from openane.ops.elementwise_unary import FUNCTIONS
 from openane.passes.rewrite import only_user, rebuilt
 
+FLOATS = ("fp16", "fp32")
 SCALAR = ("add", "sub", "mul", "real_div", "maximum", "minimum", "pow")
 
 
@@ -20,9 +21,9 @@ def sink_reshapes(graph: Graph) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         view = views.get(id(node["x"])) if _elementwise(node) else None
-        if view is None:
+        if view is None or view["x"].dtype not in FLOATS:
             nodes.append(node)
-            if get_op(node.op).view and only_user(users, outputs, node.output) is not None:
+            if get_op(node.op).views(node) and only_user(users, outputs, node.output) is not None:
                 views[id(node.output)] = node
             continue
         before = view["x"]
@@ -39,7 +40,7 @@ def sink_reshapes(graph: Graph) -> Graph:
 def _elementwise(node: Node) -> bool:
     """One operand x, everything else scalar constants, and a result of x's shape and type."""
     x = node.get("x")
-    if x is None or x.constant or node.output.type != x.type:
+    if x is None or x.constant or len(node.outputs) != 1 or node.output.type != x.type:
         return False
     if node.op in FUNCTIONS:
         return True

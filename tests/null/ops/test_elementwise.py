@@ -28,8 +28,12 @@ def logistic(x: float) -> float:
 
 DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
     ("abs", {}, abs),
+    ("atan", {}, math.atan),
     ("ceil", {}, math.ceil),
+    ("clamped_relu", {"alpha": 0.25, "beta": 3.0}, lambda x: min(x if x >= 0 else 0.25 * x, 3.0)),
     ("clip", {"alpha": -1.5, "beta": 2.0}, lambda x: min(max(x, -1.5), 2.0)),
+    ("cos", {}, math.cos),
+    ("cosh", {}, lambda x: math.cosh(x) if abs(x) < 80 else math.inf),
     ("elu", {"alpha": 0.75}, lambda x: x if x > 0 else 0.75 * math.expm1(x)),
     ("erf", {}, math.erf),
     ("exp2", {}, lambda x: math.pow(2, x) if x < 200 else math.inf),
@@ -40,6 +44,7 @@ DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
     ("gelu", {"mode": "SIGMOID_APPROXIMATION"}, lambda x: x * logistic(1.702 * x)),
     ("inverse", {"epsilon": 0.5}, lambda x: math.inf if x == -0.5 else 1 / (x + 0.5)),
     ("leaky_relu", {"alpha": 0.125}, lambda x: x if x > 0 else 0.125 * x),
+    ("linear_activation", {"alpha": 2.0, "beta": -0.5}, lambda x: 2 * x - 0.5),
     ("relu", {}, lambda x: max(x, 0)),
     ("relu6", {}, lambda x: min(max(x, 0), 6)),
     ("round", {}, round),
@@ -48,11 +53,18 @@ DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
     ("sigmoid_hard", {"alpha": 0.25, "beta": 0.5}, lambda x: min(max(0.25 * x + 0.5, 0), 1)),
     ("sign", {}, lambda x: (x > 0) - (x < 0)),
     ("silu", {}, lambda x: x * logistic(x)),
+    ("sin", {}, math.sin),
+    ("sinh", {}, lambda x: math.sinh(x) if abs(x) < 80 else math.copysign(math.inf, x)),
     ("softplus", {}, lambda x: x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))),
     ("softsign", {}, lambda x: x / (1 + abs(x))),
     ("square", {}, lambda x: x * x),
+    ("tan", {}, math.tan),
     ("tanh", {}, math.tanh),
+    ("threshold", {"alpha": 0.5}, lambda x: max(x, 0.5)),
+    ("thresholded_relu", {"alpha": 0.5}, lambda x: x if x >= 0.5 else 0.0),
 ]
+
+ON_UNIT_INTERVAL = {"acos": math.acos, "asin": math.asin, "atanh": math.atanh}
 
 POSITIVE_DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
     ("log", {"epsilon": 0.25}, lambda x: math.log(x + 0.25)),
@@ -79,19 +91,27 @@ def test_functions_of_positive_numbers(apply: Any, name: str, settings_: dict[st
     np.testing.assert_allclose(apply(name, x=POSITIVE, **settings_), expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ON_UNIT_INTERVAL)
+def test_functions_on_the_unit_interval(apply: Any, name: str) -> None:
+    x = np.linspace(-0.99, 0.99, 199, dtype=np.float32)
+    expected = [ON_UNIT_INTERVAL[name](float(value)) for value in x]
+    np.testing.assert_allclose(apply(name, x=x), expected, rtol=1e-6, atol=1e-7)
+
+
 def test_exp_is_the_exponential(apply: Any) -> None:
     x = np.linspace(-80, 80, 100, dtype=np.float32)
     np.testing.assert_allclose(apply("exp", x=x), [math.exp(value) for value in x], rtol=1e-6)
 
 
 def test_every_function_is_tested() -> None:
-    assert {name for name, *_ in DEFINITIONS + POSITIVE_DEFINITIONS} | {"exp"} == set(FUNCTIONS)
+    assert {name for name, *_ in DEFINITIONS + POSITIVE_DEFINITIONS} | {"exp"} | set(ON_UNIT_INTERVAL) == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"clip"}))
 def test_nan_stays_nan(name: str) -> None:
     settings_ = {"elu": (1,), "gelu": ("EXACT",), "inverse": (0,), "leaky_relu": (0.1,), "log": (0,), "rsqrt": (0,),
-                 "scaled_tanh": (1, 1), "sigmoid_hard": (1, 0)}
+                 "scaled_tanh": (1, 1), "sigmoid_hard": (1, 0), "linear_activation": (1, 0), "clamped_relu": (1, 1),
+                 "threshold": (1,), "thresholded_relu": (1,)}
     with np.errstate(invalid="ignore"):
         assert np.isnan(FUNCTIONS[name](np.array([np.nan]), *settings_.get(name, ()))).all()
 

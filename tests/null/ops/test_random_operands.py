@@ -30,7 +30,7 @@ def constants(draw: st.DrawFn, kind: str) -> Value:
         return Value("c", TensorType("string", ()), draw(st.sampled_from(WORDS)))
     if kind == "bool":
         return of(np.array(draw(st.booleans())))
-    if kind == "int32":
+    if kind in ("int32", "index"):
         vector = draw(st.lists(st.integers(-2, 4) | st.sampled_from([0, 1, -2 ** 31, 2 ** 31 - 1]), max_size=8))
         return of(np.array(vector[0] if len(vector) == 1 and draw(st.booleans()) else vector, np.int32))
     dtype = draw(st.sampled_from(["fp16", "fp16", "fp16", "fp32", "int32", "bool", "fp64"]))

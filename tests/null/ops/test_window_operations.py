@@ -133,3 +133,49 @@ def test_pooling_in_ceiling_mode_counts_the_started_window(apply: Any, extent: i
     np.testing.assert_allclose(average, [np.nansum(part) / len(part) for part in parts], rtol=1e-5, atol=1e-6)
     real = apply("avg_pool", x=x, exclude_padding_from_average=True, **settings_)[0, 0]
     np.testing.assert_allclose(real, [np.nanmean(part) for part in parts], rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.integers(1, 3))
+def test_conv_transpose_is_onnx_conv_transpose(apply: Any, onnx_node: Any, data: st.DataObject, axes: int,
+                                               groups: int, per_group: int, outputs: int) -> None:
+    extents, kernel, strides, dilations = (
+        data.draw(st.lists(st.integers(1, high), min_size=axes, max_size=axes)) for high in (6, 4, 4, 3))
+    full = [(e - 1) * s + (k - 1) * d + 1 for e, k, s, d in zip(extents, kernel, strides, dilations, strict=True)]
+    pads = [data.draw(st.integers(0, (extent - 1) // 2)) for extent in full for _ in range(2)]
+    x, weight = noise(2, groups * per_group, *extents), noise(groups * per_group, outputs, *kernel)
+    bias = noise(groups * outputs)
+    ours = apply("conv_transpose", x=x, weight=weight, bias=bias, strides=strides, dilations=dilations, groups=groups,
+                 pad_type="custom", pad=pads)
+    theirs = onnx_node("ConvTranspose", x, weight, bias, strides=strides, dilations=dilations, group=groups,
+                       pads=pads[::2] + pads[1::2])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (2, 2), (3, 2), (4, 2), (3, 3), (5, 2), (2, 3)])
+def test_conv_transpose_same_gives_stride_times_as_many(apply: Any, kernel: int, stride: int) -> None:
+    """Tap by tap; `same` crops the full result evenly, the odd element behind, and fills up with zeros behind."""
+    x, weight = noise(1, 1, 6), noise(1, 1, kernel)
+    full = np.zeros(6 * stride + kernel)
+    for i, tap in product(range(6), range(kernel)):
+        full[i * stride + tap] += x[0, 0, i] * weight[0, 0, tap]
+    before = max(5 * stride + kernel - 6 * stride, 0) // 2
+    ours = apply("conv_transpose", x=x, weight=weight, strides=[stride], pad_type="same")
+    np.testing.assert_allclose(ours[0, 0], full[before:before + 6 * stride], rtol=1e-5, atol=1e-6)
+
+
+def test_conv_transpose_refuses_what_does_not_fit(apply: Any) -> None:
+    x, weight = noise(1, 4, 5), noise(4, 3, 2)
+    for operands, message in (({"groups": 3}, "'weight'"), ({"pad_type": "custom"}, "'pad' must be given"),
+                              ({"pad_type": "custom", "pad": [5, 5]}, "at least one result"),
+                              ({"output_shape": [1, 2, 9]}, r"must begin with \[1, 3\]"),
+                              ({"bias": noise(2)}, r"'bias' must have shape \[3\]")):
+        with pytest.raises(GraphError, match=message):
+            apply("conv_transpose", x=x, weight=weight, **operands)
+
+
+def test_l2_pool_is_onnx_lp_pool(apply: Any, onnx_node: Any) -> None:
+    x = noise(2, 3, 9, 10)
+    ours = apply("l2_pool", x=x, kernel_sizes=[3, 2], strides=[2, 3], pad_type="custom", pad=[1, 0, 0, 1])
+    theirs = onnx_node("LpPool", x, p=2, kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 0, 1])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+import openane as ane
 from openane.compiler import Model, Port, compile
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
@@ -72,6 +73,33 @@ def execute() -> Callable[..., dict[str, np.ndarray]]:
 def compare() -> Callable[..., Model]:
     """compare(graph, seed=0, low=, high=, absolute=, relative=): compiles, runs, holds results to the references."""
     return _compare
+
+
+def _hold(graph: Graph, inputs: Mapping[str, np.ndarray] | None = None, *, seed: int = 0, low: float = -2.0,
+          high: float = 2.0, absolute: float = 2e-3, relative: float = 2e-3) -> Model:
+    """Compiles, verifies and runs in both arithmetics; every element is within absolute + relative * |reference| and
+    nothing runs on the host. Inputs that are not given are drawn. Returns the model."""
+    model = compile(graph)
+    assert not model.host_operations
+    rng = np.random.default_rng(seed)
+    drawn = {v.name: rng.integers(0, 2, v.shape).astype(bool) if v.dtype == "bool" else
+             rng.uniform(low, high, v.shape).astype(np.float16) for v in graph.inputs}
+    drawn.update(inputs or {})
+    wanted = evaluate(graph, drawn)
+    for mode in ("fast", "exact"):
+        found = ane.run(model, drawn, f"simulator?arithmetic={mode}")
+        for name, expected in wanted.items():
+            wide = expected.astype(np.float64)
+            error = np.abs(found[name].astype(np.float64) - wide)
+            assert (error <= absolute + relative * np.abs(wide)).all(), f"{name} ({mode}): worst {error.max()}"
+    return model
+
+
+@pytest.fixture(scope="session")
+def hold() -> Callable[..., Model]:
+    """hold(graph, inputs=None, seed=0, low=, high=, absolute=, relative=): holds a graph to its reference, verified, in
+    both arithmetics."""
+    return _hold
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,8 @@ HASHED = (
     "env_conv_k1_c64_n64_s16_st1_g1_bias0", "env_conv_k1_c64_n64_s16_st2_g1_bias0",
     "env_conv_k1_c768_n768_s1_st1_g1_bias1", "env_conv_k3_c64_n64_s16_st1_g4_bias0",
     "env_conv_k3_c128_n128_s16_st2_g1_bias1", "env_conv_k3_c64_n64_s16_st2_g1_bias0",
-    "matmul_m1_k1024_n1024_ty1", "matmul_m1_k256_n512_ty1", "unary_exp_c512", "unary_sqrt_c64",
+    "matmul_m1_k1024_n1024_ty1", "matmul_m1_k256_n512_ty1", "unary_exp_c512", "unary_sigmoid_c64",
+    "unary_sqrt_c64", "unary_tanh_c64",
 )
 
 

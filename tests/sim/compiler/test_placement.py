@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.compiler.placement import Interval, allocate
+from openane.compiler.interval import Interval, allocate
 
 REQUESTS = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 30), st.integers(0, 10)), max_size=40)
 
@@ -28,3 +28,12 @@ def test_sequential_requests_share_one_place(sizes):
     offsets, total = allocate(requests, 64)
     assert total == max(sizes)
     assert set(offsets.values()) == {0}
+
+
+@given(REQUESTS, st.integers(1, 10))
+def test_what_lies_above_lies_above_everything_else(raw, above):
+    requests = [Interval(key, size, first, first + length, above=key % above == 0)
+                for key, (size, first, length) in enumerate(raw)]
+    offsets, _ = allocate(requests, 16)
+    top = max((offsets[r.key] + r.size for r in requests if not r.above), default=0)
+    assert all(offsets[r.key] >= top for r in requests if r.above)

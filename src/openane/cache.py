@@ -1,0 +1,175 @@
+"""A folder of results that are expensive to make, found again by a key that says everything they depend on.
+
+An entry is a folder of files. It is written elsewhere, brought to the disk and renamed, so that an entry is complete or
+absent whoever is writing, is killed or runs out of space; its checksums are compared whenever it is read, and what does
+not match is dropped. Entries are never changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from openane.formats.folders import remove_folder, write_folder
+
+VARIABLE = "ANE_CACHE"
+"""Environment variable with the cache's folder."""
+RECORD = "entry.json"
+LARGEST_RECORD = 1 << 20
+SIZE_LIMIT = 8 << 30
+"""Bytes the cache is pruned to when something is added."""
+STALE = 3600.0
+"""Seconds after which what a killed writer left is removed."""
+DIGEST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """An entry: key, what it is, bytes, and when it was last used (seconds since 1970)."""
+
+    key: str
+    label: str
+    size: int
+    used: float
+
+
+def default_folder() -> Path:
+    """$ANE_CACHE, else `openane` in $XDG_CACHE_HOME, else in `~/.cache`. OSError when there is no home."""
+    stated = os.environ.get(VARIABLE)
+    if stated:
+        return Path(stated)
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # the specification: relative paths are ignored
+        try:
+            base = str(Path.home() / ".cache")
+        except RuntimeError as error:
+            raise OSError(f"no folder for the cache: {error}; set {VARIABLE}") from None
+    return Path(base) / "openane"
+
+
+class Cache:
+    """The entries in one folder. Reading and writing never fail: where there is trouble, nothing is found or kept."""
+
+    def __init__(self, folder: Path | None = None, limit: int = SIZE_LIMIT) -> None:
+        """`folder` None is the default. OSError when there is none."""
+        self.folder, self._limit = folder or default_folder(), limit
+
+    def get(self, key: str) -> dict[str, bytes] | None:
+        """The files of an entry, or None. A damaged entry is dropped."""
+        place = self.folder / key
+        try:
+            record = _read_record(place)
+            if record is None or record["key"] != key:
+                raise ValueError
+            files = {str(name): (place / name).read_bytes() for name in record["files"]}
+            if any(stated != [len(files[name]), _digest(files[name])] for name, stated in record["files"].items()):
+                raise ValueError
+        except FileNotFoundError:
+            if place.is_dir():
+                self.drop(key)
+            return None
+        except OSError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self.drop(key)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(place / RECORD)
+        return files
+
+    def put(self, key: str, files: Mapping[str, bytes | memoryview], label: str = "") -> bool:
+        """Keeps an entry. False when it could not be written: the disk is full, the folder is not ours."""
+        record = {"key": key, "label": label, "files": {name: [len(data), _digest(data)]
+                                                        for name, data in files.items()}}
+        text = json.dumps(record).encode()
+        sealed = {**files, RECORD: _digest(text).encode() + b"\n" + text}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_folder(self.folder / key, sealed, durable=True)
+        except FileExistsError:
+            return True  # somebody else was faster
+        except OSError:
+            return False
+        self.prune(self._limit)
+        return True
+
+    def drop(self, key: str) -> None:
+        """Removes an entry, if it is there."""
+        remove_folder(self.folder / key)
+
+    def entries(self) -> list[CacheEntry]:
+        """What is kept, last used first. Nothing is verified."""
+        return sorted(self._found(), key=lambda entry: -entry.used)
+
+    def prune(self, size: int | None = None, age: float | None = None) -> list[CacheEntry]:
+        """Removes entries not used for `age` seconds, then those used longest ago until `size` bytes are left, and
+        what killed writers left. Returns what was removed."""
+        self._sweep(STALE)
+        now, total, removed = time.time(), 0, []
+        for entry in self.entries():
+            total += entry.size
+            if (age is not None and now - entry.used > age) or (size is not None and total > size):
+                removed.append(entry)
+                total -= entry.size
+                self.drop(entry.key)
+        return removed
+
+    def clear(self) -> list[CacheEntry]:
+        """Removes every entry. Returns what was removed."""
+        self._sweep(0)
+        return self.prune(age=-1)
+
+    def _found(self) -> Iterator[CacheEntry]:
+        for place in self._places():
+            if place.name.startswith("."):
+                continue
+            try:
+                record = _read_record(place)
+                used = (place / RECORD).stat().st_mtime
+                size = sum(int(stated[0]) for stated in record["files"].values()) if record else 0
+                label = str(record["label"]) if record else "damaged"
+            except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+                used, size, label = 0.0, 0, "damaged"
+            yield CacheEntry(place.name, label, size, used)
+
+    def _places(self) -> list[Path]:
+        try:
+            return [place for place in self.folder.iterdir() if place.is_dir() and _is_ours(place.name)]
+        except OSError:
+            return []
+
+    def _sweep(self, age: float) -> None:
+        """Removes temporary folders older than `age` seconds."""
+        for place in self._places():
+            with contextlib.suppress(OSError):
+                if place.name.startswith(".") and time.time() - place.stat().st_mtime >= age:
+                    shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a folder is called like an entry, or like one in the making."""
+    key = name.removeprefix(".").partition(".")[0]
+    return len(key) == 2 * DIGEST and all(character in "0123456789abcdef" for character in key)
+
+
+def _read_record(place: Path) -> dict[str, Any] | None:
+    """What an entry's record states; None when it is damaged."""
+    with (place / RECORD).open("rb") as file:
+        data = file.read(LARGEST_RECORD + 1)
+    digest, _, text = data.partition(b"\n")
+    if len(data) > LARGEST_RECORD or digest.decode(errors="replace") != _digest(text):
+        return None
+    record = json.loads(text)
+    return record if isinstance(record, dict) else None
+
+
+def _digest(data: bytes | memoryview) -> str:
+    return blake2b(data, digest_size=DIGEST).hexdigest()

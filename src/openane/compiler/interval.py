@@ -1,0 +1,44 @@
+"""Tensors that live for a while in one memory, and addresses at which those alive together do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A request for `size` bytes from operation `first` to operation `last`, both included.
+
+    `turn` says when it is served, the lowest first. `above`: it lies above everything that is not.
+    """
+
+    key: int
+    size: int
+    first: int
+    last: int
+    turn: tuple[int, ...] = ()
+    above: bool = False
+
+
+def allocate(requests: Iterable[Interval], step: int) -> tuple[dict[int, int], int]:
+    """Offsets (multiples of `step`) such that requests alive at the same time do not overlap, and the bytes used.
+
+    Greedy: by turn, then the largest first, each at the lowest free offset.
+    """
+    placed: list[tuple[Interval, int]] = []
+    offsets: dict[int, int] = {}
+    floor = 0
+    for request in sorted(requests, key=lambda r: (r.above, r.turn, -r.size, r.first, r.key)):
+        taken = sorted((offset, offset + other.size) for other, offset in placed
+                       if other.first <= request.last and request.first <= other.last)
+        offset = floor if request.above else 0
+        for low, high in taken:
+            if offset + request.size <= low:
+                break
+            offset = max(offset, -(-high // step) * step)
+        placed.append((request, offset))
+        offsets[request.key] = offset
+        if not request.above:
+            floor = max(floor, -(-(offset + request.size) // step) * step)
+    return offsets, max((offset + request.size for request, offset in placed), default=0)

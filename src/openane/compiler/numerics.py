@@ -1,0 +1,132 @@
+"""What will go wrong in fp16, said when the model is compiled: by its constants, and by what it computes on samples.
+
+The engine holds fp16 everywhere (65504 at most), its multiply-accumulate becomes infinite from 2^15 on (measured on an
+M1), and functions made of tables are meant for a domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from openane.graph import Graph, Node, Value, numpy_type
+from openane.ops.accuracy import BOUNDS
+from openane.ops.arithmetic import scales
+from openane.ops.evaluate import evaluate
+
+LARGEST = 65504.0
+SMALLEST = 2.0 ** -25
+"""Smaller magnitudes round to zero in fp16."""
+SUM_LIMIT = 2.0 ** 15
+NEAR = 0.5
+SUMMING = ("conv", "conv_transpose", "linear", "matmul", "einsum", "scaled_dot_product_attention")
+QUICK = 2e8
+"""Multiply-adds a model may take to be evaluated on samples nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """A number that fp16 or the engine does not hold: which operation, what, the value found, the limit, what helps."""
+
+    operation: str
+    what: str
+    found: float
+    limit: float
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.what} (found {self.found:.4g}, limit {self.limit:.6g}); {self.remedy}"
+
+
+def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> tuple[Concern, ...]:
+    """Everything found in a graph's constants and, on `samples` (arrays by input name), in what it computes.
+
+    GraphError when samples do not fit the inputs.
+    """
+    found = list(_constants(graph))
+    if samples is not None:
+        def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
+            found.extend(_computed(node, arrays))
+        evaluate(graph, samples, seen)
+    return tuple(found)
+
+
+def drawn_samples(graph: Graph) -> dict[str, np.ndarray] | None:
+    """Seeded inputs for a graph that is quickly evaluated, else None: standard normal numbers; 0 and 1 for integers."""
+    if _work(graph) > QUICK:
+        return None
+    rng = np.random.default_rng(0)
+    kinds = {value.name: numpy_type(value.dtype) for value in graph.inputs}
+    return {value.name: (rng.standard_normal(value.shape) if kinds[value.name].kind == "f" else
+                         rng.integers(0, 2, value.shape)).astype(kinds[value.name]) for value in graph.inputs}
+
+
+def _constants(graph: Graph) -> Iterator[Concern]:
+    for node in graph.nodes:
+        if scales(node):
+            continue
+        for name, operand in node.operands.items():
+            for value in operand if isinstance(operand, tuple) else (operand,):
+                if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
+                    yield from _constant(node, name, value.data)
+
+
+def _constant(node: Node, name: str, data: np.ndarray) -> Iterator[Concern]:
+    infinite = int(np.count_nonzero(np.isinf(data)))
+    if infinite and node.op in SUMMING:
+        yield Concern(node.label, f"{infinite} of {data.size} values of {name} are infinite", float("inf"), LARGEST,
+                      "they left fp16 when the model was made: scale them down and the result up")
+    if data.dtype == np.float16:  # holds what it holds, and weights may be many
+        return
+    size = np.abs(data.astype(np.float64))
+    finite = size[np.isfinite(size)]
+    beyond = int(np.count_nonzero(finite >= LARGEST + 16))
+    if beyond:
+        yield Concern(node.label, f"{beyond} of {data.size} values of {name} become infinite in fp16",
+                      float(finite.max()), LARGEST, "scale them down and the result up, or use a smaller constant")
+    lost = int(np.count_nonzero((finite > 0) & (finite <= SMALLEST)))
+    if lost and 2 * lost > np.count_nonzero(finite):
+        yield Concern(node.label, f"{lost} of {data.size} values of {name} become zero in fp16",
+                      float(finite[finite > 0].min()), SMALLEST, "scale them up and the result down")
+
+
+def _computed(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
+    """What one node computed, and what it read, on the samples; infinities that came in are not its own."""
+    for value in node.outputs:
+        largest = _largest(arrays.get(id(value)))
+        if node.op in SUMMING and largest >= NEAR * SUM_LIMIT:
+            verb = "become infinite" if largest >= SUM_LIMIT else "come near the end of the accumulator"
+            yield Concern(node.label, f"sums {verb}", largest, SUM_LIMIT, "scale the weights or the input down")
+        elif largest > LARGEST >= max((_largest(arrays.get(id(operand))) for operand in node.values()), default=0.0):
+            yield Concern(node.label, "results become infinite in fp16", largest, LARGEST, "scale the input down")
+    bound, x = BOUNDS.get(node.op), node.get("x")
+    if bound is not None and isinstance(x, Value) and id(x) in arrays and arrays[id(x)].dtype.kind == "f":
+        low, high = float(np.min(arrays[id(x)])), float(np.max(arrays[id(x)]))
+        if high > bound.high:
+            yield Concern(node.label, "the input leaves the domain of the function's table", high, bound.high,
+                          "scale or clip it before")
+        if low < bound.low:
+            yield Concern(node.label, "the input leaves the domain of the function's table", low, bound.low,
+                          "scale or clip it before")
+
+
+def _largest(array: np.ndarray | None) -> float:
+    if array is None or array.dtype.kind != "f" or not array.size:
+        return 0.0
+    size = np.abs(array)
+    return float(np.max(size, initial=0.0, where=np.isfinite(size))) if not np.isposinf(size).any() else float("inf")
+
+
+def _work(graph: Graph) -> float:
+    """Multiply-adds of a graph, roughly: results times the constants that go into each."""
+    total = 0.0
+    for node in graph.nodes:
+        results = sum(value.type.elements for value in node.outputs)
+        weights = node.get("weight") or node.get("y")
+        inner = 1
+        if isinstance(weights, Value) and node.op in SUMMING and weights.shape:
+            inner = max(1, weights.type.elements // max(weights.shape[0], 1))
+        total += float(results) * inner
+    return total

@@ -1,0 +1,222 @@
+"""Matrix products of two tensors computed by the program: the rows of the left one are the coefficients.
+
+One row per core can be read as it lies; for L rows per core a copy first writes the rows interleaved by L, which is
+the coefficient packing of L lanes. One copy does all matrices of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product as combinations
+from math import prod
+from typing import TYPE_CHECKING
+
+from openane.compiler.cover import ranges
+from openane.compiler.memory import Block, Kind
+from openane.compiler.neural import spans
+from openane.compiler.partial import reduction_parts, summed
+from openane.compiler.products import Pixels, feeds_product, pixel_rows
+from openane.compiler.walk import Role, access, legal
+from openane.engine import Access, Coefficients, Elementwise, MatrixProduct, PassThrough, Post, Space, Stream
+from openane.engine.access import CHANNELS, WIDTH
+from openane.engine.coefficients import CORES
+from openane.graph import Value
+from openane.ops.lowering import ELEMENT, Tensor
+from openane.ops.shaped import written_as
+
+if TYPE_CHECKING:
+    from openane.compiler.lowering import Compiler
+
+LANE_CHOICES = (8, 4, 2)
+"""Lanes of coefficients computed at run time: what the copy that writes them can state, up to the most seen."""
+MANY_PARTS = 128
+TURN_PAYS = 16
+"""A product of more parts than MANY_PARTS is turned when it has this many times more rows than columns."""
+ROWS, COLUMNS = (None, 0, None, None, 1), (None, 1, None, None, 0)
+"""How the neural engine walks a matrix whose rows, or columns, are channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Coefficients of all matrices of a batch: the place of matrix b, row m (in blocks of `lanes`) in `slot`."""
+
+    slot: int
+    offset: int
+    batch_strides: tuple[int, ...]
+    step: int
+    size: int
+    lanes: int
+
+    def part(self, index: tuple[int, ...], start: int, count: int) -> Coefficients:
+        """Coefficients of rows start .. start + count of one matrix."""
+        base = self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
+        base += start // self.lanes * self.step
+        streams = tuple(Stream(core, base + core * self.step, self.size) for core in range(count // self.lanes))
+        return Coefficients(slot=self.slot, streams=streams, lanes=self.lanes, runtime=True)
+
+
+def product_of(compiler: Compiler, value: Value, left: Tensor, right: Tensor, post: Post | None) -> None:
+    """value = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
+
+    Where a product with constant weights alone reads the result it is made transposed, so that rows are pixels already
+    (in Apple's transformer blocks the context takes width / 128 products, the rows being those of v).
+    """
+    shape = (*left.shape[:-1], right.shape[-1])
+    if prod(shape[:-2]) == 1 and feeds_product(compiler, value):
+        made = compiler.scratch(shape[-2:], (1, 0))
+        single = (0,) * (len(shape) - 2)
+        runtime_product(compiler, _turned(made), _turned(_at(right, single)), _turned(_at(left, single)), post)
+        compiler.bind(value, made, value.shape)
+        return
+    with written_as(compiler, compiler.result(value), shape) as target:
+        runtime_product(compiler, target, left, right, post)
+
+
+def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None = None) -> None:
+    """target [..., M, N] = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
+
+    Last matrix first and last rows first, as in every one of Apple's programs. Where that would be hundreds of
+    operations and few with the columns of `right` as coefficients, the result is made transposed.
+    """
+    lanes = runtime_lanes(left.shape[-2])
+    parts = list(row_parts(left.shape[-2], lanes))
+    if len(parts) > MANY_PARTS and right.shape[-1] * TURN_PAYS <= left.shape[-2]:
+        runtime_product(compiler, _turned(target), _turned(right), _turned(left), post)
+        return
+    pieces = reduction_parts(compiler, left.shape[-1], right.shape[-1])
+    if pieces[0][1] > compiler.limits.width:  # the copy that packs coefficients walks the reduction as W
+        pieces = list(ranges(left.shape[-1], compiler.limits.width))
+    if len(pieces) > 1:
+        summed(compiler, target, [
+            partial(runtime_product, compiler, left=_range(compiler, left, left.rank - 1, start, count),
+                    right=_range(compiler, right, right.rank - 2, start, count)) for start, count in pieces], post)
+        return
+    rows = _coefficients(compiler, left, lanes, len(parts))
+    batch = target.shape[:-2]
+    seen: dict[int, Pixels] = {}
+    for index in reversed(list(combinations(*(range(extent) for extent in batch)))):
+        matrix = _at(right, index)
+        if matrix.offset not in seen:
+            seen = {matrix.offset: pixel_rows(compiler, matrix.transpose((1, 0)))}
+        _multiply(compiler, _at(target, index), seen[matrix.offset], post or Post(),
+                  [(start, count, rows.part(index, start, count)) for start, count in parts])
+
+
+def runtime_lanes(rows: int) -> int:
+    """Rows per core of a product's coefficients.
+
+    1 for up to 16 rows or an odd number; else the even divisor up to 8 for which parts times lanes is smallest, the
+    largest of equals. Seen: 16 and 375 rows take 1, 32, 48 and 96 take 2, 64 and 192 take 4, 128 and 256 take 8.
+    """
+    fitting = [lanes for lanes in LANE_CHOICES if rows % lanes == 0]
+    if rows <= CORES or not fitting:
+        return 1
+    return min(fitting, key=lambda lanes: len(list(row_parts(rows, lanes))) * lanes)
+
+
+def row_parts(rows: int, lanes: int) -> Iterator[tuple[int, int]]:
+    """(start, count) of the products that together make `rows` rows, last part first: each takes 16 cores, what is left
+    over powers of two of them (375 rows: 1, 2, 4, then 23 times 16)."""
+    parts, start = [], 0
+    while start < rows:
+        cores = min(CORES, 2 ** (((rows - start) // lanes).bit_length() - 1))
+        parts.append((start, cores * lanes))
+        start += cores * lanes
+    yield from reversed(parts)
+
+
+def _multiply(compiler: Compiler, target: Tensor, right: Pixels, post: Post,
+              parts: list[tuple[int, int, Coefficients]]) -> None:
+    """target [M, N] = coefficients @ right (K channels of N pixels), part after part."""
+    final, columns = target, target.shape[1]
+    if not all(legal(access(target.part(0, start, count), ROWS), Role.RESULT) for start, count, _ in parts):
+        target = compiler.scratch(target.shape)
+    for first, width in spans(columns, compiler.limits.width):
+        result = target.part(1, first, width)
+        for start, count, coefficients in parts:
+            compiler.emit(MatrixProduct(source=right.read(first, width), coefficients=coefficients, post=post,
+                                        result=access(result.part(0, start, count), ROWS)))
+    if target is not final:
+        compiler.copy(target, final)
+
+
+def _coefficients(compiler: Compiler, left: Tensor, lanes: int, parts: int) -> _Rows:
+    """The rows of `left` where they can be read as coefficients."""
+    real = tuple(1 if stride == 0 else extent for extent, stride in zip(left.shape, left.strides, strict=True))
+    core = left.seen(left.offset, (*real[:-2], *left.shape[-2:]), left.strides)
+    if core.space is not Space.MEMORY or not core.aligned or not _readable(core, lanes) or \
+            compiler.ports.is_output(core.slot):
+        core = compiler.copied(core)  # coefficients are not read from what the program hands out
+    *batch, count, reduction = core.shape
+    size = -(-reduction * lanes * ELEMENT // 64) * 64
+    if lanes == 1:
+        return _Rows(core.slot, core.offset, core.strides[:-2], core.strides[-2], size, 1)
+    whole = count // lanes * size
+    slot = compiler.blocks.add(Block(prod(batch) * whole, Kind.SCRATCH))
+    strides = tuple(0 if extent == 1 else prod(batch[d + 1:]) * whole for d, extent in enumerate(batch))
+    _interleave(compiler, core, slot, strides, size, lanes, parts)
+    return _Rows(slot, 0, strides, size, size, lanes)
+
+
+def _interleave(compiler: Compiler, rows: Tensor, slot: int, strides: tuple[int, ...], size: int, lanes: int,
+                parts: int) -> None:
+    """Copies matrices [..., M, K] to `slot`, blocks of `lanes` rows at distances of `size`.
+
+    By the planar engine before a single product, by the neural engine before several (seen so with 2, 4 and 8 lanes).
+    """
+    *batch, count, reduction = rows.shape
+    together = rows.reshape((prod(batch), count, reduction)) if 1 < prod(batch) <= compiler.limits.groups else None
+    most = compiler.limits.channels // lanes * lanes
+    for index in [()] if together is not None else combinations(*(range(extent) for extent in batch)):
+        matrix = _at(rows, index or (0,) * len(batch))
+        base = sum(i * stride for i, stride in zip(index, strides, strict=False))
+        groups, read_step, write_step = (1, 0, 0) if together is None else (prod(batch), together.strides[0],
+                                                                            count // lanes * size)
+        for start in range(0, count, most):
+            some = matrix.part(0, start, min(most, count - start))
+            read, write = _packing(some, slot, base + start // lanes * size, size, lanes)
+            read = replace(read, shape=(groups, *read.shape[1:]), strides=(read_step, *read.strides[1:]))
+            write = replace(write, shape=read.shape, strides=(write_step, *write.strides[1:]))
+            compiler.emit(Elementwise(first=read, result=write) if parts == 1 and write.packed == CHANNELS
+                          else PassThrough(source=read, result=write))
+
+
+def _packing(rows: Tensor, slot: int, offset: int, size: int, lanes: int) -> tuple[Access, Access]:
+    """The operands of the copy that packs a matrix [M, K] stored by rows, or by columns (which it turns)."""
+    count, reduction = rows.shape
+    if _by_rows(rows):
+        return access(rows, ROWS), Access(slot=slot, offset=offset, shape=(1, count, 1, 1, reduction),
+                                          strides=(0, size, 0, 0, lanes * ELEMENT), interleave=lanes)
+    return access(rows, COLUMNS), Access(slot=slot, offset=offset, shape=(1, reduction, 1, 1, count),
+                                         strides=(0, lanes * ELEMENT, 0, 0, size), interleave=lanes, packed=WIDTH)
+
+
+def _by_rows(matrix: Tensor) -> bool:
+    return legal(access(matrix, ROWS), Role.NEURAL_SOURCE)
+
+
+def _readable(matrices: Tensor, lanes: int) -> bool:
+    """Whether matrices can be read as coefficients, or by the copy that packs them."""
+    first = _at(matrices, (0,) * (matrices.rank - 2))
+    return _by_rows(first) or (lanes > 1 and legal(access(first, COLUMNS), Role.NEURAL_SOURCE))
+
+
+def _turned(matrices: Tensor) -> Tensor:
+    """Rows and columns exchanged."""
+    order = list(range(matrices.rank))
+    order[-2:] = order[-1], order[-2]
+    return matrices.transpose(order)
+
+
+def _range(compiler: Compiler, matrices: Tensor, axis: int, start: int, count: int) -> Tensor:
+    """Rows or columns start .. start + count."""
+    seen = matrices.part(axis, start, count)
+    return seen if seen.aligned else compiler.copied(seen)
+
+
+def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:
+    """The matrix at a batch index."""
+    offset = tensor.offset + sum(i * stride for i, stride in zip(index, tensor.strides, strict=False))
+    return tensor.seen(offset, tensor.shape[-2:], tensor.strides[-2:])

@@ -1,0 +1,152 @@
+"""One function of a model on a device: its buffers, its programs, and what happens in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from openane.devices.packer import logical_shape, pack, unpack
+from openane.devices.protocol import Arrays, CompiledModel, Device, HostOperation, ModelPort
+from openane.errors import DeviceError
+from openane.graph import numpy_type
+from openane.program import Layout, Role
+from openane.simulator import RunReport, TaskReport
+
+
+@dataclass(slots=True)
+class Memory:
+    """A buffer: its bytes, how the tensor lies in them, and the tensor's shape and MIL dtype."""
+
+    store: np.ndarray
+    layout: Layout
+    shape: tuple[int, ...]
+    dtype: str | None
+
+    @staticmethod
+    def of(device: Device, layout: Layout, port: ModelPort | None) -> Memory:
+        """Fresh zeroed memory; without a port the shape is the surface's."""
+        shape, dtype = (logical_shape(layout), None) if port is None else (port.shape, port.dtype)
+        return Memory(device.allocate(layout.size), layout, shape, dtype)
+
+    def read(self, name: str, dtype: str | None = None) -> np.ndarray:
+        """A copy of the tensor, in its own or another element type."""
+        values = unpack(self.layout, self.store, self.shape, name)
+        wanted = dtype or self.dtype
+        return values if wanted is None else convert(values, wanted, name)
+
+
+class Function:
+    """The programs of one function. `memory` has every buffer that is named in the model, by name."""
+
+    def __init__(self, device: Device, model: CompiledModel, states: Mapping[str, Memory]) -> None:
+        self._model = model
+        self._inputs = {port.name: port for port in model.inputs}
+        self._typed: dict[str, ModelPort] = {port.name: port for port in (*model.inputs, *model.outputs)}
+        for step in model.steps:
+            if isinstance(step, HostOperation):
+                self._typed |= {p.name: p for p in (*step.operands, *step.results) if p.name not in self._typed}
+        self.memory = {state.port.name: states[state.port.name] for state in model.states}
+        self._programs = []
+        for program in model.programs:
+            ports = [buffer for buffer in program.buffers if buffer.role is not Role.SCRATCH]
+            for buffer in ports:
+                if buffer.layout is None:
+                    raise DeviceError(f"buffer {buffer.name!r} of program {program.name!r} has no described tensor")
+                known = self.memory.get(buffer.name)
+                if known is None:
+                    known = Memory.of(device, buffer.layout, self._typed.get(buffer.name))
+                    self.memory[buffer.name] = known
+                if known.layout != buffer.layout:
+                    raise DeviceError(f"programs of the model disagree about how {buffer.name!r} lies in memory")
+            stores = {buffer.name: self.memory[buffer.name].store for buffer in ports}
+            self._programs.append(device.load(program, stores))
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, RunReport]:
+        """Every step once, then the states take their next contents."""
+        self.check(inputs)
+        known: Arrays = {}
+        notes = [self._put(name, np.asarray(values), known) for name, values in inputs.items()]
+        tasks: list[TaskReport] = []
+        seconds = 0.0
+        for step in self._model.steps:
+            if isinstance(step, HostOperation):
+                found = step.run({port.name: self._get(port.name, port.dtype, known) for port in step.operands})
+                for name, values in found.items():
+                    self._put(name, values, known)
+                continue
+            executable = self._programs[step.program]
+            executable.execute()
+            tasks += [replace(task, index=len(tasks) + i) for i, task in enumerate(executable.report.tasks)]
+            seconds += executable.report.seconds
+        outputs = {port.name: self._get(port.name, port.dtype, known).reshape(port.shape)
+                   for port in self._model.outputs}
+        self._advance(known)
+        return outputs, RunReport(tuple(tasks), seconds, tuple(note for note in notes if note))
+
+    def check(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """DeviceError unless the inputs are those of the model, in the model's shapes."""
+        missing = [name for name in self._inputs if name not in inputs]
+        unknown = [name for name in inputs if name not in self._inputs]
+        if missing or unknown:
+            expected = ", ".join(f"{p.name} {p.dtype} {list(p.shape)}" for p in self._inputs.values()) or "none"
+            problems = [f"{word} {', '.join(map(repr, names))}" for word, names in
+                        (("missing", missing), ("not an input:", unknown)) if names]
+            raise DeviceError(f"the inputs of {self._model.name!r} are {expected}; {' and '.join(problems)}")
+        for name, values in inputs.items():
+            if np.shape(values) != self._inputs[name].shape:
+                raise DeviceError(f"input {name!r} must have shape {list(self._inputs[name].shape)}, "
+                                  f"not {list(np.shape(values))}")
+
+    def bind(self, name: str, store: np.ndarray) -> None:
+        """Other memory behind a buffer, where the function has it."""
+        if name not in self.memory:
+            return
+        self.memory[name].store = store
+        for program, executable in zip(self._model.programs, self._programs, strict=True):
+            if any(buffer.name == name for buffer in program.buffers if buffer.role is not Role.SCRATCH):
+                executable.bind(name, store)
+
+    def close(self) -> None:
+        """Closes the programs."""
+        for executable in self._programs:
+            executable.close()
+
+    def _put(self, name: str, values: np.ndarray, known: Arrays) -> str | None:
+        """Keeps an array for the host, and packs it where a program reads it."""
+        known[name] = values
+        memory = self.memory.get(name)
+        return None if memory is None else pack(values, memory.layout, memory.store, name)
+
+    def _get(self, name: str, dtype: str, known: Arrays) -> np.ndarray:
+        """A tensor the host has, or one a program left in memory."""
+        if name not in known:
+            return self.memory[name].read(name, dtype)
+        wanted = numpy_type(dtype)
+        if known[name].dtype.kind in "fc" and wanted.kind in "iub":
+            raise DeviceError(f"{name!r} is {dtype}; it was given as {known[name].dtype}")
+        with np.errstate(all="ignore"):
+            return known[name].astype(wanted, copy=False)
+
+    def _advance(self, known: Arrays) -> None:
+        """What the run left for the states becomes their contents."""
+        for state in self._model.states:
+            target = self.memory[state.port.name]
+            if state.next is not None and state.next in known:
+                pack(known[state.next], target.layout, target.store, state.port.name)
+            elif state.next is not None:
+                target.store[:target.layout.size] = self.memory[state.next].store[:target.layout.size]
+
+
+def convert(array: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any, Any]:
+    """A surface's elements in a port's element type. DeviceError when an infinite or NaN fp16 was made for an integer
+    one."""
+    wanted = numpy_type(dtype)
+    if wanted.kind in "iu" and array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise DeviceError(f"output {name!r} is {dtype}, but the engine computes it in fp16 and it left its range")
+        limits = np.iinfo(dtype)
+        array = np.clip(np.rint(array.astype(np.float64)), limits.min, limits.max)
+    return array.astype(wanted, copy=False)

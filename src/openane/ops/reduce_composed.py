@@ -1,0 +1,118 @@
+"""Reductions built from others: reduce_sum_square, reduce_l1_norm, reduce_l2_norm, reduce_log_sum,
+reduce_log_sum_exp; and reduce_prod, which the engine has no way to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from openane.chips import Limits
+from openane.engine import Activation, Post, Root
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops import tables
+from openane.ops.lowering import Lowering
+from openane.ops.operands import NUMBERS, Arguments
+from openane.ops.reduce import PARAMETERS, reduced_shape
+from openane.ops.rewriter import Rewriter
+from openane.ops.rules import ENGINE
+from openane.ops.shaped import written_as
+from openane.ops.spec import Op, Rule
+
+LONGEST = 1 << 15
+"""Elements one sum of exponentials may have: it is an fp16 number between 1 and their count."""
+
+Function = Callable[..., np.ndarray]
+
+
+def _infer(operands: Mapping[str, Operand], *, name: str) -> tuple[TensorType, ...]:
+    arguments = Arguments(name, PARAMETERS, operands)
+    x = arguments.tensor("x", NUMBERS, (1, 8))
+    return (TensorType(x.dtype, reduced_shape(x.shape, _axes(arguments, x), arguments.flag("keep_dims"))),)
+
+
+def _axes(arguments: Arguments, x: Value) -> tuple[int, ...]:
+    axes = arguments.axes("axes", x.type.rank)
+    return tuple(range(x.type.rank)) if axes is None else axes
+
+
+def _reference(*, function: Function, x: np.ndarray, axes: np.ndarray | None,
+               keep_dims: np.ndarray) -> tuple[np.ndarray, ...]:
+    over = tuple(range(x.ndim)) if axes is None else tuple(int(axis) for axis in axes)
+    return (np.asarray(function(x.astype(np.float64), axis=over, keepdims=bool(keep_dims))).astype(x.dtype),)
+
+
+def _log_sum_exp(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    largest = x.max(axis=axis, keepdims=True)
+    total: np.ndarray = np.log(np.exp(x - largest).sum(axis=axis, keepdims=True)) + largest
+    return total if keepdims else total.squeeze(axis)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "reduce_l1_norm": lambda x, **settings: np.abs(x).sum(**settings),
+    "reduce_l2_norm": lambda x, **settings: np.sqrt(np.square(x).sum(**settings)),
+    "reduce_log_sum": lambda x, **settings: np.log(x.sum(**settings)),
+    "reduce_log_sum_exp": _log_sum_exp,
+    "reduce_prod": np.prod,
+    "reduce_sum_square": lambda x, **settings: np.square(x).sum(**settings),
+}
+
+
+def _lower_squares(node: Node, lowering: Lowering) -> None:
+    """One reduction of squares. The norm's is closed by a reciprocal root, so that the sum itself is never an fp16
+    number, and a table takes the reciprocal back: 0 gives infinity and then 0."""
+    source, result = lowering.read(node["x"]), lowering.result(node.output)
+    axes = _axes(Arguments(node.op, PARAMETERS, node.operands), node["x"])
+    shape = reduced_shape(source.shape, axes, True)
+    norm = node.op == "reduce_l2_norm"
+    with written_as(lowering, result, shape) as final:
+        target = lowering.scratch(shape) if norm else final
+        lowering.reduce(target, source, axes, square=True, root=Root.RSQRT if norm else Root.NONE)
+        if norm:
+            lowering.copy(target, final, Post(activation=Activation.TABLE), tables.inverse())
+
+
+def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """|x| or the logarithm around a sum; exponentials are of what lies below the maximum, so none overflows."""
+    arguments = Arguments(node.op, PARAMETERS, node.operands)
+    x, keep = node["x"], arguments.flag("keep_dims")
+    axes = list(_axes(arguments, x))
+    if node.op == "reduce_l1_norm":
+        return (rewriter.single("reduce_sum", x=rewriter.single("abs", x=x), axes=axes, keep_dims=keep),)
+    if node.op == "reduce_log_sum":
+        return (rewriter.single("log", x=rewriter.single("reduce_sum", x=x, axes=axes, keep_dims=keep)),)
+    return (_exponentials(rewriter, x, axes, keep),)
+
+
+def _exponentials(rewriter: Rewriter, x: Value, axes: Sequence[int], keep: bool) -> Value:
+    """max + log(sum of exp(x - max)) over `axes`, which stay with `keep`."""
+    largest = rewriter.single("reduce_max", x=x, axes=list(axes), keep_dims=True)
+    below = rewriter.single("sub", x=x, y=largest)
+    total = rewriter.single("reduce_sum", x=rewriter.single("exp", x=below), axes=list(axes), keep_dims=True)
+    result = rewriter.single("add", x=rewriter.single("log", x=total), y=largest)
+    return result if keep else rewriter.single("reshape", x=result, shape=list(reduced_shape(x.shape, axes, False)))
+
+
+def has_a_route(node: Node, limits: Limits) -> bool:
+    """The engine has no reduction that multiplies, and sums of logarithms lose signs, zeros and precision: where all
+    numbers are positive and close to 1, write exp(reduce_sum(log(x)))."""
+    return False
+
+
+def short_sums(node: Node, limits: Limits) -> bool:
+    """At most 32768 elements may be folded into one: their exponentials are summed in fp16's range."""
+    arguments = Arguments(node.op, PARAMETERS, node.operands)
+    return prod(node["x"].shape[axis] for axis in _axes(arguments, node["x"])) <= LONGEST
+
+
+def _op(name: str, function: Function) -> Op:
+    more: Mapping[str, tuple[Rule, ...]] = {"reduce_prod": (has_a_route,), "reduce_log_sum_exp": (short_sums,)}
+    squares = name in ("reduce_sum_square", "reduce_l2_norm")
+    return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function),
+              rules=(*ENGINE, *more.get(name, ())), lower=_lower_squares if squares else None,
+              decompose=None if squares or name == "reduce_prod" else _decompose)
+
+
+OPS = tuple(_op(name, function) for name, function in FUNCTIONS.items())

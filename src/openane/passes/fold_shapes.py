@@ -1,0 +1,20 @@
+"""What depends on nothing but shapes, which are all known, becomes constant."""
+
+from __future__ import annotations
+
+from openane.graph import Graph, Node, Value
+from openane.ops.fill import SHAPE_ONLY, without_data
+from openane.passes.rewrite import rebuilt, substituted
+
+
+def fold_shapes(graph: Graph) -> Graph:
+    """The graph with constants in place of nodes that only read shapes. Outputs stay results of nodes."""
+    outputs = {id(value) for value in graph.outputs}
+    known: dict[int, Value] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op in SHAPE_ONLY and id(node.output) not in outputs:
+            known[id(node.output)] = Value(node.output.name, node.output.type, without_data(node)[0])
+        else:
+            nodes.append(substituted(node, known))
+    return rebuilt(graph, nodes)

@@ -1,0 +1,64 @@
+"""A product with one number moves through reshapes and transposes to the convolution or product before them, whose
+weights take it up: the scale of attention costs nothing, and no score is computed larger than it will be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openane.graph import Graph, Node, TensorType, Value
+from openane.ops import get_op
+from openane.passes.rewrite import only_user, rebuilt, taken_names
+
+PRODUCTS = ("conv", "linear", "matmul")
+
+
+def hoist_scales(graph: Graph) -> Graph:
+    """The graph with scalar products directly behind the products they can be folded into."""
+    users, outputs, producers = graph.users(), {id(value) for value in graph.outputs}, graph.producers()
+    names = taken_names(graph)
+    replaced: dict[int, tuple[Node, ...]] = {}
+    for node in graph.nodes:
+        value, chain = node.get("x"), list[Node]()
+        if not _scales(node) or value is None:
+            continue
+        while (before := producers.get(id(value))) is not None and only_user(users, outputs, value) is not None \
+                and _moves(before) and id(before) not in replaced:
+            chain.append(before)
+            value = before["x"]
+        if chain and before is not None and before.op in PRODUCTS and only_user(users, outputs, value) is not None:
+            replaced.update({id(other): () for other in chain})
+            replaced[id(node)] = tuple(_hoisted(node, value, chain[::-1], names))
+    return rebuilt(graph, [part for node in graph.nodes for part in replaced.get(id(node), (node,))])
+
+
+def _scales(node: Node) -> bool:
+    """A product of x with one constant number."""
+    if node.op != "mul" or node["x"].constant or not node["y"].constant:
+        return False
+    return node["y"].type.elements == 1 and node.output.type == node["x"].type
+
+
+def _moves(node: Node) -> bool:
+    """Whether the node's result has the elements of x in some order, in the same type."""
+    view = node.op == "transpose" or get_op(node.op).views(node)
+    return view and not node["x"].constant and node["x"].dtype == node.output.dtype
+
+
+def _hoisted(scale: Node, value: Value, chain: list[Node], names: set[str]) -> list[Node]:
+    """The scale of `value`, then what `chain` did to it, up to the result the scale had."""
+    made = _named(f"{value.name}_scaled", value.type, names)
+    number = replace(scale["y"], type=TensorType(scale["y"].dtype, ()), data=scale["y"].array().reshape(()))
+    nodes = [replace(scale, operands={"x": value, "y": number}, outputs=(made,))]
+    for position, node in enumerate(chain):
+        last = position == len(chain) - 1
+        result = scale.output if last else _named(f"{node.output.name}_scaled", node.output.type, names)
+        nodes.append(replace(node, operands={**node.operands, "x": made}, outputs=(result,)))
+        made = result
+    return nodes
+
+
+def _named(name: str, type_: TensorType, names: set[str]) -> Value:
+    while name in names:
+        name += "_"
+    names.add(name)
+    return Value(name, type_)

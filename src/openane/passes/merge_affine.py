@@ -1,0 +1,57 @@
+"""A gain and an offset per channel one after the other become one batch_norm node: one operation, and what follows it
+can be fused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from openane.graph import Graph, Node, Value
+from openane.ops.rewriter import Rewriter
+from openane.passes.rewrite import only_user, rebuilt, taken_names
+
+
+def merge_affine(graph: Graph) -> Graph:
+    """The graph with mul and add of constants per channel (dimension 1 of 3 to 5) merged where they are neighbours."""
+    users, outputs = graph.users(), {id(value) for value in graph.outputs}
+    names = taken_names(graph)
+    gone: set[int] = set()
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if id(node) in gone:
+            continue
+        gain = _vector(node, "mul")
+        user = only_user(users, outputs, node.output) if gain is not None else None
+        offset = None if user is None else _vector(user, "add")
+        if gain is None or offset is None or user is None:
+            nodes.append(node)
+            continue
+        gone.add(id(user))
+        nodes += _merged(replace(node, outputs=user.outputs), gain, offset, names)
+    return rebuilt(graph, nodes)
+
+
+def _vector(node: Node, op: str) -> np.ndarray | None:
+    """The constant per channel that `node` multiplies or adds; None when it does something else."""
+    if node.op != op or node.output.type.rank not in (3, 4, 5):
+        return None
+    for constant, other in ((node["x"], node["y"]), (node["y"], node["x"])):
+        if constant.constant and not other.constant and other.type == node.output.type:
+            return _per_channel(constant, other)
+    return None
+
+
+def _per_channel(constant: Value, x: Value) -> np.ndarray | None:
+    shape = (1,) * (x.type.rank - constant.type.rank) + constant.shape
+    if x.shape[1] == 1 or shape != tuple(extent if d == 1 else 1 for d, extent in enumerate(x.shape)):
+        return None
+    return constant.array().reshape(-1)
+
+
+def _merged(node: Node, gain: np.ndarray, offset: np.ndarray, names: set[str]) -> tuple[Node, ...]:
+    x = node["y"] if node["x"].constant else node["x"]
+    rewriter = Rewriter(node, names, node.source)
+    return rewriter.instead([rewriter.single(
+        "batch_norm", node.name, x=x, mean=np.zeros(len(gain)), variance=np.ones(len(gain)), gamma=gain, beta=offset,
+        epsilon=0.0)])
