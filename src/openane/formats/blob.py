@@ -10,6 +10,7 @@ count for several blobs, entries not aligned, size and offset left zero); the re
 from __future__ import annotations
 
 import struct
+from hashlib import blake2b
 from typing import NamedTuple
 
 from openane.errors import FormatError
@@ -47,7 +48,7 @@ _LAX_BITS = {8: "int8", 16: "fp16"}
 def read_blob(data: bytes | memoryview, offset: int) -> tuple[str, memoryview]:
     """The blob whose metadata entry is at `offset` of the weight file `data`: (MIL dtype name, its bytes, not copied).
 
-    An entry with data offset zero (lax form) owns everything behind itself up to the end of the file.
+    An entry with data offset zero (lax form) owns everything behind itself up to the next entry or the end of the file.
     FormatError for a file or entry that breaks the format or reaches outside the file.
     """
     view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
@@ -94,16 +95,19 @@ def _lax(view: memoryview, offset: int) -> tuple[str, memoryview]:
                           expected="a data offset, or 8 or 16 bits per element in byte 10 of the entry",
                           found=view[offset + 10])
     data = view[offset + ALIGNMENT:]
+    end = bytes(data).find(SENTINEL.to_bytes(4, "little"))
+    data = data[:end] if end >= 0 else data
     return name, data[:len(data) // 2 * 2] if name == "fp16" else data
 
 
 class BlobWriter:
-    """Collects blobs and lays them out as one weight file."""
+    """Collects blobs and lays them out as one weight file. With `once`, equal blobs share one entry."""
 
-    def __init__(self) -> None:
+    def __init__(self, once: bool = False) -> None:
         self._parts: list[bytes | memoryview] = []
         self._length = ALIGNMENT
         self._count = 0
+        self._known: dict[tuple[str, int, bytes], int] | None = {} if once else None
 
     def __len__(self) -> int:
         """Number of blobs."""
@@ -126,12 +130,17 @@ class BlobWriter:
         if not 0 <= padding < 8 or (kind.bits >= 8 and padding):
             raise FormatError(f"{count} elements of {dtype} do not fill the data",
                               expected=f"{-(-count * kind.bits // 8)} bytes", found=view.nbytes)
+        key = (dtype, count, blake2b(view).digest()) if self._known is not None else None
+        if self._known is not None and key in self._known:
+            return self._known[key]
         gap = -self._length % ALIGNMENT
         offset = self._length + gap
         entry = _ENTRY.pack(SENTINEL, kind.code, view.nbytes, offset + ALIGNMENT, padding).ljust(ALIGNMENT, b"\0")
         self._parts += [bytes(gap), entry, view]
         self._length = offset + ALIGNMENT + view.nbytes
         self._count += 1
+        if self._known is not None and key is not None:
+            self._known[key] = offset
         return offset
 
     def finish(self) -> bytes:

@@ -76,7 +76,7 @@ def write_atomically(target: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o666 & ~umask())
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -84,7 +84,8 @@ def write_atomically(target: Path, data: bytes) -> None:
         raise
 
 
-def _umask() -> int:
+def umask() -> int:
+    """The file mode bits new files do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

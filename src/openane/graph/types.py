@@ -13,7 +13,16 @@ NUMPY_TYPES: dict[str, np.dtype[np.generic]] = {
     "int8": np.dtype(np.int8), "int16": np.dtype(np.int16), "int32": np.dtype(np.int32), "int64": np.dtype(np.int64),
     "uint8": np.dtype(np.uint8), "uint16": np.dtype(np.uint16), "uint32": np.dtype(np.uint32),
     "uint64": np.dtype(np.uint64), "bool": np.dtype(np.bool_),
+    "int4": np.dtype(np.int8), "uint1": np.dtype(np.uint8), "uint2": np.dtype(np.uint8), "uint3": np.dtype(np.uint8),
+    "uint4": np.dtype(np.uint8), "uint6": np.dtype(np.uint8),
 }
+"""Types of fewer than 8 bits, which only compressed weights have, are held one element per byte."""
+
+PACKED_BITS = {"int4": 4, "uint1": 1, "uint2": 2, "uint3": 3, "uint4": 4, "uint6": 6}
+"""Bits per element of the types that files pack into bytes."""
+
+DTYPES = frozenset(["string", "bf16", "fp8e4m3fn", "fp8e5m2", *NUMPY_TYPES])
+"""Every element type MIL has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,12 @@ def numpy_type(dtype: str) -> np.dtype[np.generic]:
     if dtype not in NUMPY_TYPES:
         raise GraphError(f"dtype {dtype!r} is not one of {', '.join(NUMPY_TYPES)}")
     return NUMPY_TYPES[dtype]
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """Lowest and highest number of the integer type `dtype`."""
+    bits = PACKED_BITS.get(dtype, numpy_type(dtype).itemsize * 8)
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-2**(bits - 1), 2**(bits - 1) - 1)
 
 
 def mil_type(dtype: np.dtype[np.generic]) -> str:

@@ -1,63 +1,159 @@
-"""Other people's model files to graphs, told apart by content: ONNX models and MIL programs."""
+"""Other people's model files to graphs, told apart by content."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
+from openane.importers.coreml import load_coreml
+from openane.importers.coreml.write import write_mlpackage
+from openane.importers.espresso import FOLDER_NETWORK, load_espresso
 from openane.importers.mil import load_mil
+from openane.importers.netplist import load_netplist, write_netplist
 from openane.importers.onnx import load_onnx
+from openane.importers.torch import is_exported, load_torch
 
-READABLE = "ONNX models (.onnx) and MIL programs (.mil)"
+Shapes = Mapping[str, Sequence[int]]
+Reader = Callable[[Path, Shapes, str | None], Graph]
+ExportedProgram = Any
+"""A torch.export.ExportedProgram; PyTorch states no types without being installed."""
+
+READABLE = ("ONNX models (.onnx), Core ML models (.mlpackage, .mlmodel, .mlmodelc with a model.mil or a "
+            "model.espresso.net), espresso networks (.espresso.net), net.plist files (.plist), programs of "
+            "torch.export (.pt2) and MIL programs (.mil)")
 _SNIFF = 4096
+_DESCRIPTION = (b"\x0a", b"\x52", b"\x6a", b"\xa2")
+"""First bytes of a Core ML model's description: inputs, outputs, states, functions."""
+_EXPORTED = ("archive_format", "serialized_exported_program.json")
+"""What is in the archives that torch.export writes."""
 
 
-def load_graph(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
-    """The graph of a model file. `shapes` fixes the shapes of inputs the file leaves symbolic, by input name.
+def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None, function: str | None = None) -> Graph:
+    """The graph of a model file, or of a program of `torch.export`. `shapes` fixes the shapes of inputs the file leaves
+    symbolic, by input name; `function` chooses among the functions of a Core ML model or MIL program that has several
+    (its default, or main).
 
     FormatError for files that cannot be read or break their format, UnsupportedError for other kinds of file and for
     models outside what is supported, GraphError for inconsistent ones.
     """
+    if is_exported(path):
+        return _torch(path, shapes or {}, function)
     file = Path(path)
     try:
         kind = _kind(file)
     except OSError as error:
         raise FormatError(f"{file} cannot be read: {error.strerror or error}") from None
-    if kind in ("onnx", "mil"):
-        try:
-            return load_onnx(file, shapes) if kind == "onnx" else _with_shapes(load_mil(file), shapes or {})
-        except AneError as error:
-            raise error.within(file) from None
-    raise UnsupportedError(f"{file}", "this kind of model file is not readable", found=kind,
-                           remedy=f"readable are {READABLE}; export the model to ONNX")
+    reader = READERS.get(kind)
+    if reader is None:
+        raise UnsupportedError(f"{file}", "this kind of model file is not readable", found=kind,
+                               remedy=f"readable are {READABLE}; export the model to ONNX")
+    try:
+        return reader(file, shapes or {}, function)
+    except AneError as error:
+        raise error.within(file) from None
+
+
+def _onnx(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    if function not in (None, "main"):
+        raise GraphError(f"the model has no function {function!r}: ONNX models have one, main")
+    return load_onnx(file, shapes)
+
+
+def _mil(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    return load_mil(file, function=function or "main", shapes=shapes)
+
+
+def _netplist(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    graph = load_netplist(file)
+    known = {value.name: value.shape for value in graph.inputs}
+    for name, shape in shapes.items():
+        if known.get(name) != tuple(shape):
+            raise GraphError(f"shape {list(shape)} for input {name!r}: the net.plist states "
+                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
+    return _only_main(graph, function, "net.plist files")
+
+
+def _espresso(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    return _only_main(load_espresso(file, shapes), function, "espresso models")
+
+
+def _torch(source: Path | ExportedProgram, shapes: Shapes, function: str | None) -> Graph:
+    return _only_main(load_torch(source, shapes), function, "PyTorch programs")
+
+
+def _only_main(graph: Graph, function: str | None, kind: str) -> Graph:
+    if function not in (None, "main"):
+        raise GraphError(f"the model has no function {function!r}: {kind} have one, main")
+    return graph
+
+
+READERS: Mapping[str, Reader] = {"onnx": _onnx, "mil": _mil, "coreml": load_coreml, "netplist": _netplist,
+                                 "espresso": _espresso, "torch": _torch}
+"""How each kind of file is read."""
 
 
 def _kind(file: Path) -> str:
-    """onnx, mil, or a description of something else."""
+    """A key of READERS, or a description of something else."""
     if file.is_dir():
-        return "a folder"
+        return _folder(file)
     with file.open("rb") as stream:
         head = stream.read(_SNIFF)
     if head.lstrip().startswith((b"program(", b"program (", b"//")):
         return "mil"
-    if file.suffix in (".onnx", ".mil"):
-        return file.suffix[1:]
-    # An ONNX file opens with field 1 (ir_version, a small number), then another of ModelProto's fields.
-    if len(head) > 2 and head[0] == 0x08 and head[1] < 0x40 and head[2] in (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42):
-        return "onnx"
+    if head.startswith((b"bplist0", b"pbze", b"<?xml", b"<!DOCTYPE plist", b"<plist")):
+        return "espresso" if head.startswith(b"pbze") else "netplist"
+    if head.lstrip().startswith(b"{"):
+        return _json(file, head)
+    if head.startswith(b"PK"):
+        return _archive(file)
+    named = {".onnx": "onnx", ".mil": "mil", ".mlmodel": "coreml", ".plist": "netplist"}.get(file.suffix)
+    if named is not None:
+        return named
+    # Both kinds of protobuf file open with field 1, a small number, then another of their message's fields. Behind it a
+    # Core ML model has a message, whose first byte is a field key, where an ONNX model has text.
+    if len(head) > 8 and head[0] == 0x08 and head[1] < 0x40:
+        inside = head[next((at + 1 for at in range(3, 8) if head[at] < 0x80), 4):]
+        if head[2] == 0x12 and inside[:1] in _DESCRIPTION:
+            return "coreml"
+        if head[2] in (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42):
+            return "onnx"
     return f"suffix {file.suffix!r}" if file.suffix else "no known beginning"
 
 
-def _with_shapes(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
-    """The graph itself when `shapes` agrees with it: MIL programs state their shapes."""
-    known = {value.name: value.shape for value in graph.inputs}
-    for name, shape in shapes.items():
-        if known.get(name) != tuple(shape):
-            raise GraphError(f"shape {list(shape)} for input {name!r}: the program states "
-                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
-    return graph
+def _json(file: Path, head: bytes) -> str:
+    """What a file in JSON holds, by its suffix or its keys."""
+    for kind, suffix, key in (("netplist", ".plist", b'"Networks"'), ("espresso", ".net", b'"layers"')):
+        if file.suffix == suffix or key in head:
+            return kind
+    return "JSON of another kind"
 
 
-__all__ = ["READABLE", "load_graph", "load_mil", "load_onnx"]
+def _archive(file: Path) -> str:
+    """What a zip archive holds, by its suffix or its entries."""
+    if file.suffix == ".pt2":
+        return "torch"
+    try:
+        with ZipFile(file) as archive:
+            names = {Path(name).name for name in archive.namelist()}
+    except (BadZipFile, NotImplementedError, ValueError):
+        return "a broken zip archive"
+    return "torch" if names.intersection(_EXPORTED) else "a zip archive of another kind"
+
+
+def _folder(folder: Path) -> str:
+    if (folder / "Manifest.json").is_file() or (folder / "model.mil").is_file():
+        return "coreml"
+    if (folder / FOLDER_NETWORK).is_file():
+        return "espresso"
+    if folder.suffix in (".mlpackage", ".mlmodelc"):
+        return f"a {folder.suffix} folder without " + (
+            "a Manifest.json" if folder.suffix == ".mlpackage" else f"a model.mil or {FOLDER_NETWORK}")
+    return "a folder"
+
+
+__all__ = ["READABLE", "READERS", "load_coreml", "load_espresso", "load_graph", "load_mil", "load_netplist",
+           "load_onnx", "load_torch", "write_mlpackage", "write_netplist"]

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+
+import numpy as np
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.formats.blob import read_blob
-from openane.graph import Graph, Node
+from openane.graph import Data, Graph, Node, TensorType, Value, numpy_type
 from openane.graph.mil import Blobs, parse_mil
+from openane.importers.files import read_file
 from openane.ops import get_op
+from openane.ops.evaluate import evaluate_node
 from openane.ops.operands import result_types
 
 MODEL_PATH = "@model_path/"
 """How MIL text names the folder the program lies in."""
 
+SMALL = 1 << 12
+"""Most elements of results that are computed while a program with open dimensions is read."""
 
-def load_mil(source: str | Path, weights: str | Path | None = None, function: str = "main") -> Graph:
+
+def load_mil(source: str | Path, weights: str | Path | None = None, function: str = "main",
+             shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     """The graph of a MIL program: `source` is a file, or the text itself (a str with a line break or a bracket).
+    `shapes` fixes inputs whose dimensions are open, by name.
 
     Weight files are looked for in folder `weights` (by default the one the program lies in), first under the path the
     text gives, then under its last component. Every node whose operation is known is checked: its operands must fit
@@ -28,7 +37,7 @@ def load_mil(source: str | Path, weights: str | Path | None = None, function: st
     else:
         text = _read_text(Path(source))
         folder = Path(weights) if weights is not None else Path(source).parent
-    graph = parse_mil(text, None if folder is None else weight_files(folder), function)
+    graph = parse_mil(text, None if folder is None else weight_files(folder), function, shapes, infer_types)
     check_types(graph.nodes)
     return graph
 
@@ -55,16 +64,14 @@ def _read_weights(folder: Path, path: str) -> bytes:
         chosen = next((candidate for candidate in candidates if candidate.is_file()), None)
         if chosen is None:
             raise FormatError(f"weight file {path!r} is missing", expected=str(candidates[0]), found="nothing")
-        return chosen.read_bytes()
     except OSError as error:
         raise FormatError(f"weight file {path!r} cannot be read: {error.strerror or error}") from None
+    return read_file(chosen, "weight file")
 
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+        return read_file(path, "program").decode()
     except UnicodeDecodeError as error:
         raise FormatError("MIL text is not UTF-8", offset=error.start, expected="UTF-8", found=error.reason) from None
 
@@ -72,18 +79,51 @@ def _read_text(path: Path) -> str:
 def check_types(nodes: Iterable[Node]) -> None:
     """GraphError for the first node of a known operation whose operands do not fit, or that declares other result
     types than they give. Operations nobody here describes are left to the compiler to refuse."""
+    known: dict[int, Value] = {}  # results of constexpr_* operations, which compilation computes, as constants
     for node in nodes:
         try:
             op = get_op(node.op)
         except UnsupportedError:
             continue
+        operands = {key: tuple(known.get(id(value), value) for value in operand) if isinstance(operand, tuple)
+                    else known.get(id(operand), operand) for key, operand in node.operands.items()}
         try:
-            found = result_types(op, node.operands)
+            found = result_types(op, operands)
         except GraphError as error:
             raise GraphError(f"{node.label}: {str(error).removeprefix(f'{node.op}: ')}") from None
         declared = tuple(value.type for value in node.outputs)
         if found != declared:
             raise GraphError(f"{node.label}: declares {_list(declared)}, its operands give {_list(found)}")
+        if node.op.startswith("constexpr_"):
+            known.update((id(value), _standing_for(value)) for value in node.outputs)
+
+
+def _standing_for(value: Value) -> Value:
+    """A constant of the same type that takes no memory."""
+    return Value(value.name, value.type, np.broadcast_to(np.zeros((), numpy_type(value.dtype)), value.shape))
+
+
+def infer_types(node: Node) -> list[tuple[TensorType, Data]]:
+    """Types of a node's results, with their data where that is small and known: shapes, and what is computed from them.
+    UnsupportedError for an operation without a description, GraphError when its operands do not fit."""
+    op = get_op(node.op)
+    try:
+        types = result_types(op, node.operands)
+    except GraphError as error:
+        raise GraphError(f"{node.label}: {str(error).removeprefix(f'{node.op}: ')}") from None
+    x = node.get("x")
+    if node.op == "shape" and x is not None:
+        return [(types[0], np.array(x.shape, numpy_type(types[0].dtype)))]
+    known = all(value.constant and (isinstance(value.data, str) or value.type.elements <= SMALL)
+                for value in node.values())
+    if not known or any(each.elements > SMALL for each in types):
+        return [(each, None) for each in types]
+    try:
+        arrays = evaluate_node(node, {})
+    except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as error:
+        raise GraphError(f"{node.label}: cannot be computed: {error}") from error
+    return [(each, np.asarray(array, numpy_type(each.dtype)).reshape(each.shape))
+            for each, array in zip(types, arrays, strict=True)]
 
 
 def _list(types: Iterable[object]) -> str:

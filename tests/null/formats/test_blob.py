@@ -56,6 +56,18 @@ def test_hand_written_entries_are_read():
         assert read_blob(bytes(header) + bytes(lax) + payload, 64) == (name, payload)
 
 
+def test_hand_written_entries_may_follow_each_other():
+    chunks = [(8, b"abcdef"), (16, bytes(range(6))), (8, b"xyz")]
+    file, offsets = bytearray(struct.pack("<II", 1, 2).ljust(64, b"\0")), []
+    for bits, payload in chunks:
+        offsets.append(len(file))
+        entry = bytearray(64)
+        entry[:5], entry[10] = b"\xef\xbe\xad\xde\x01", bits
+        file += entry + payload
+    for offset, (bits, payload) in zip(offsets, chunks, strict=True):
+        assert read_blob(bytes(file), offset) == ("int8" if bits == 8 else "fp16", payload)
+
+
 @pytest.mark.parametrize(("place", "value", "what"), [
     (4, 1, "version"), (64, 0, "no blob entry"), (68, 99, "dtype"), (72, 4000, "outside"), (72, 3, "multiple"),
     (80, 32, "outside"), (80, 9000, "outside"), (80, 0, "data offset"), (76, 1, "outside"),

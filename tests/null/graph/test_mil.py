@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.coreml import same
+from support.mil_graphs import every_operation, graphs
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.formats.blob import read_blob
-from openane.graph import NUMPY_TYPES, Graph, Node, TensorType, Value
+from openane.graph import Graph, TensorType, Value
 from openane.graph.mil import parse_mil, parse_mil_functions, print_mil
+from openane.importers import load_mil
 
 DIALECTS = ("ios15", "ios16", "ios17", "ios18", "ios26")
 OLD = """program(1.0)
@@ -41,87 +44,22 @@ def program(body: str, inputs: str = "tensor<fp16, [2]> x", outputs: str = "x") 
     return f"program(1.3) {{ func main<ios18>({inputs}) {{ {body} }} -> ({outputs}); }}"
 
 
-def same(first: Graph, second: Graph) -> None:
-    """Asserts that two graphs are equal: structure, types, constants bit for bit."""
-    pairs: dict[int, Value] = {}
-
-    def match(one: Value, other: Value) -> None:
-        assert (one.type, one.constant) == (other.type, other.constant)
-        assert one.constant or pairs.setdefault(id(one), other) is other
-        if isinstance(one.data, np.ndarray):
-            assert isinstance(other.data, np.ndarray)
-            assert (one.data.dtype, one.data.tobytes()) == (other.data.dtype, other.data.tobytes())
-        else:
-            assert one.data == other.data
-
-    def match_all(ones: tuple[Value, ...], others: tuple[Value, ...]) -> None:
-        for one, other in zip(ones, others, strict=True):
-            match(one, other)
-
-    match_all(first.inputs, second.inputs)
-    assert [value.name for value in first.inputs] == [value.name for value in second.inputs]
-    for node, twin in zip(first.nodes, second.nodes, strict=True):
-        assert (node.op, set(node.operands)) == (twin.op, set(twin.operands))
-        for key, operand in node.operands.items():
-            other = twin.operands[key]
-            assert isinstance(operand, tuple) == isinstance(other, tuple)
-            match_all(operand if isinstance(operand, tuple) else (operand,),
-                      other if isinstance(other, tuple) else (other,))
-        match_all(node.outputs, twin.outputs)
-    match_all(first.outputs, second.outputs)
-    assert [value.name for value in first.outputs] == [value.name for value in second.outputs]
-    hidden = ("opset", "coremlc")
-    assert all(second.metadata[key] == text for key, text in first.metadata.items() if not key.startswith(hidden))
-
-
 def reread(graph: Graph, dialect: str) -> Graph:
     """The graph printed and parsed."""
     text, file = print_mil(graph, dialect)
     return parse_mil(text, lambda path, offset: read_blob(file, offset), graph.name)
 
 
-@st.composite
-def constants(draw, name):
-    if draw(st.integers(0, 5)) == 0:
-        return Value(name, TensorType("string", ()), draw(st.text(max_size=8)))
-    dtype = draw(st.sampled_from(sorted(NUMPY_TYPES)))
-    shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
-    size = int(np.prod(shape, dtype=int)) * NUMPY_TYPES[dtype].itemsize
-    data = np.frombuffer(draw(st.binary(min_size=size, max_size=size)), np.uint8)
-    array = (data & 1).astype(bool) if dtype == "bool" else data.view(NUMPY_TYPES[dtype])
-    return Value(name, TensorType(dtype, shape), array.reshape(shape))
-
-
-NAMES = st.one_of(st.sampled_from(["x", "tensor", "fp16", "", "9", "/layer/Conv", "a b", "state"]), st.text(max_size=5))
-TYPES = st.builds(TensorType, st.sampled_from(["fp16", "int32", "bool", "bf16", "int4"]),
-                  st.lists(st.integers(0, 2**31 - 1), max_size=5).map(tuple))
-
-
-@st.composite
-def graphs(draw):
-    names = draw(st.lists(NAMES, min_size=9, max_size=9, unique=True))
-    inputs = tuple(Value(names.pop(), draw(TYPES)) for _ in range(draw(st.integers(0, 2))))
-    known: list[Value] = list(inputs)
-    nodes = []
-    for number in range(draw(st.integers(0, 3))):
-        known += [draw(constants(draw(NAMES))) for _ in range(draw(st.integers(0, 3)))]
-        operands = {}
-        for key in draw(st.lists(st.sampled_from(["x", "y", "name", "values"]), unique=True)) if known else []:
-            one = st.sampled_from(known)
-            operands[key] = draw(st.one_of(one, st.lists(one, max_size=3).map(tuple)))
-        operands.pop("name", None)
-        results = tuple(Value(names.pop(), draw(TYPES)) for _ in range(draw(st.integers(0, 2))))
-        nodes.append(Node(draw(st.sampled_from(["add", "const_like", "constexpr_cast"])), operands, results,
-                          draw(NAMES), f"node {number}"))
-        known += results
-    outputs = tuple(draw(st.lists(st.sampled_from(known), max_size=3))) if known else ()
-    metadata = {f"dtype:{value.name}": "fp32" for value in inputs}
-    return Graph(inputs, tuple(nodes), outputs, draw(st.sampled_from(["main", "prefill"])), metadata)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(graphs(), st.sampled_from(DIALECTS))
 def test_printed_graphs_parse_to_themselves(graph, dialect):
+    same(graph, reread(graph, dialect))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_operation_prints_and_parses(dialect):
+    graph = every_operation()
+    assert len(graph.nodes) > 140
     same(graph, reread(graph, dialect))
 
 
@@ -193,8 +131,10 @@ def test_literals(literal, expected):
     ("tensor<fp17, [2]> v = relu(x = x);", FormatError, "a type"),
     ('string v = const()[val = string("a];', FormatError, "unterminated"),
     ("tensor<fp16, [?]> v = relu(x = x);", UnsupportedError, "static"),
+    ("tensor<fp16, *?> v = relu(x = x);", FormatError, "expected"),
     ("list<fp16> v = relu(x = x);", UnsupportedError, "list"),
-    ("int4 v = const()[val = int4(1)];", UnsupportedError, "int4"),
+    ("int4 v = const()[val = int4(8)];", FormatError, "outside -8..7"),
+    ("bf16 v = const()[val = bf16(1)];", UnsupportedError, "bf16"),
     ("tensor<fp16, [2]> v = cond(x = x) block(a) {} -> (x);", UnsupportedError, "control flow"),
     ("fp16 v = const()[val = fp16(BLOBFILE(path = string(\"w\"), offset = uint64(64)))];", FormatError, "no file"),
     (f"fp16 v = const()[val = fp16({'1' * 5000})];", FormatError, "too long"),
@@ -202,6 +142,41 @@ def test_literals(literal, expected):
 def test_errors_teach(body, error, message):
     with pytest.raises(error, match=message):
         parse_mil(program(body))
+
+
+FLEXIBLE = """program(1.3) { func main<ios18>(tensor<fp16, [?, 4, 6]> x)
+    [FlexibleShapeInformation = tuple<tuple<string, dict<string, tensor<int32, [?]>>>>((("DefaultShapes",
+        {{"x", [2, 4, 6]}}), ("RangeDims", {{"x", [[1, 8], [4, 4], [6, 6]]}})))] {
+    tensor<int32, [3]> s = shape(x = x)[name = string("s")];
+    tensor<int32, [1]> n = slice_by_index(x = s, begin = tensor<int32, [1]>([0]), end = tensor<int32, [1]>([1]))[
+        name = string("n")];
+    tensor<int32, [2]> t = concat(values = (n, tensor<int32, [1]>([-1])), axis = int32(0), interleave = bool(false))[
+        name = string("t")];
+    tensor<fp16, [?, ?]> y = reshape(x = x, shape = t)[name = string("y")]; } -> (y); }"""
+
+
+def test_open_dimensions_take_the_shapes_given():
+    for shapes, expected in (({}, (2, 24)), ({"x": (5, 4, 6)}, (5, 24))):
+        graph = load_mil(FLEXIBLE, shapes=shapes)
+        assert [node.op for node in graph.nodes] == ["reshape"], "what shapes decide is known"
+        assert graph.outputs[0].shape == expected
+        same(graph, reread(graph, "ios18"))
+    with pytest.raises(GraphError, match=r"x' \[\?, 4, 6\]: the given shape \[5, 4, 7\]"):
+        load_mil(FLEXIBLE, shapes={"x": (5, 4, 7)})
+    with pytest.raises(UnsupportedError, match=r"--shape x=1x4x6"):
+        load_mil(FLEXIBLE.replace("DefaultShapes", "Others"))
+
+
+def test_elements_of_fewer_than_eight_bits_are_packed():
+    for dtype, values in (("int4", [-8, 7, -1, 0, 3, 1, 2, 5, 4, -3, 6]), ("uint3", [7, 0, 5, 2, 1, 3, 6, 4, 7, 7, 1]),
+                          ("uint1", [1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 1])):
+        array = np.array(values, np.int8 if dtype == "int4" else np.uint8)
+        value = Value("w", TensorType(dtype, (11,)), array)
+        graph = Graph((), (), (value,))
+        text, file = print_mil(graph)
+        assert len(read_blob(file, 64)[1]) == -(-11 * (4 if dtype == "int4" else int(dtype[-1])) // 8)
+        assert np.array_equal(parse_mil(text, lambda path, offset, file=file: read_blob(file, offset))
+                              .outputs[0].array(), array)
 
 
 def test_blobs_are_checked_before_use():

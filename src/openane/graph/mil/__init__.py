@@ -14,30 +14,40 @@ and shapes are checked before anything is allocated; nesting has a stated limit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from openane.errors import GraphError
 from openane.graph.graph import Graph
-from openane.graph.mil.build import Blobs, build_graph
+from openane.graph.mil.build import Blobs, Infer, build_graph
 from openane.graph.mil.printer import print_mil
+from openane.graph.mil.program import Function, Program
 from openane.graph.mil.syntax import parse_syntax
 
-__all__ = ["Blobs", "parse_mil", "parse_mil_functions", "print_mil"]
+__all__ = ["Blobs", "Infer", "choose_function", "parse_mil", "parse_mil_functions", "print_mil"]
 
 
-def parse_mil(text: str, blobs: Blobs | None = None, function: str = "main") -> Graph:
+def parse_mil(text: str, blobs: Blobs | None = None, function: str = "main",
+              shapes: Mapping[str, Sequence[int]] | None = None, infer: Infer | None = None) -> Graph:
     """The graph of `function` (or of the only function, whatever it is called) in MIL `text`.
 
-    `blobs(path, offset)` gives the bytes of a constant kept in a weight file. Metadata of the graph: `opset`, every
+    `blobs(path, offset)` gives the bytes of a constant kept in a weight file. `shapes` fixes inputs that leave
+    dimensions open, by name, and `infer` gives result types then (see build). Metadata of the graph: `opset`, every
     entry of `buildInfo`, `attribute:NAME` for attributes of the function, `state:NAME` for inputs that are states.
     FormatError with line and column, GraphError, UnsupportedError.
     """
     program = parse_syntax(text)
-    chosen = [each for each in program.functions if each.name == function]
-    if not chosen and len(program.functions) == 1:
+    return build_graph(program, choose_function(program, function), blobs, shapes, infer)
+
+
+def choose_function(program: Program, name: str) -> Function:
+    """The function called `name`, or the only one. GraphError listing what there is."""
+    chosen = [each for each in program.functions if each.name == name]
+    if not chosen and len(program.functions) == 1 and name == "main":
         chosen = program.functions
     if len(chosen) != 1:
-        raise GraphError(f"the program has {len(chosen)} functions {function!r}; "
+        raise GraphError(f"the program has {len(chosen)} functions {name!r}; "
                          f"it has {', '.join(each.name for each in program.functions) or 'none'}")
-    return build_graph(program, chosen[0], blobs)
+    return chosen[0]
 
 
 def parse_mil_functions(text: str, blobs: Blobs | None = None) -> list[Graph]:

@@ -1,28 +1,44 @@
-"""Names resolved: syntax of one MIL function to a Graph.
+"""Names resolved: one function of a MIL program to a Graph.
 
 `const` statements and immediate arguments become constant values, everything else a node with the result types the
-text declares. Attributes other than `name` are operands too: before iOS 18 the `constexpr_*` operations keep their
-data there.
+program declares. Attributes other than `name` are operands too: before iOS 18 the `constexpr_*` operations keep their
+data there. Where the program leaves dimensions open, the shapes of its inputs are filled in and what follows is
+inferred; results that then are known (shapes of tensors, and what is computed from them) become constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph.graph import Data, Graph, Node, Operand, Value
-from openane.graph.mil.lexer import Cursor
+from openane.graph.mil.lexer import Places
 from openane.graph.mil.literals import Literal
-from openane.graph.mil.syntax import BlobFile, Declared, Expression, Function, Program, Reference, Statement
+from openane.graph.mil.packed import byte_count, from_bytes
+from openane.graph.mil.program import (
+    OPEN,
+    BlobFile,
+    Declared,
+    Expression,
+    Function,
+    Immediate,
+    Program,
+    Reference,
+    Single,
+    Statement,
+)
 from openane.graph.types import NUMPY_TYPES, TensorType
 
 Buffer = bytes | memoryview
 Blobs = Callable[[str, int], Buffer | tuple[str, Buffer]]
-"""Finds a blob by path and metadata offset as the text has them; gives its bytes, or (dtype name, bytes) as
+"""Finds a blob by path and metadata offset as the program has them; gives its bytes, or (dtype name, bytes) as
 `formats.blob.read_blob` does, in which case the dtype is checked too. Raises FormatError when there is none."""
+
+Infer = Callable[[Node], Sequence[tuple[TensorType, Data]]]
+"""Types of a node's results (those it states are to be ignored), each with its data when that is known."""
 
 PORT_KEY = "port:"
 """buildInfo key of a port whose own name is no MIL identifier: `port:IDENTIFIER` holds the name."""
@@ -30,29 +46,35 @@ PORT_KEY = "port:"
 
 @dataclass(slots=True)
 class _Scope:
-    """What is known while one function is built."""
+    """What is known while one function is built. `infer` is set when the function leaves dimensions open."""
 
-    cursor: Cursor
+    places: Places
     blobs: Blobs | None
+    infer: Infer | None
     values: dict[str, Value] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     nodes: list[Node] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
 
 
-def build_graph(program: Program, function: Function, blobs: Blobs | None) -> Graph:
-    """The Graph of one function of `program`. GraphError for names unknown or given twice, FormatError for constants
-    that do not fit their type."""
-    scope = _Scope(program.cursor, blobs)
+def build_graph(program: Program, function: Function, blobs: Blobs | None = None,
+                shapes: Mapping[str, Sequence[int]] | None = None, infer: Infer | None = None) -> Graph:
+    """The Graph of one function of `program`. `shapes` fixes inputs whose dimensions are open, by name; `infer` is
+    needed for those. GraphError for names unknown or given twice and shapes that do not fit, FormatError for constants
+    that do not fit their type, UnsupportedError for dimensions that stay open."""
+    dynamic = any(declared.open for declared, _ in function.inputs)
+    scope = _Scope(program.places, blobs, infer if dynamic else None)
     scope.renamed = {key.removeprefix(PORT_KEY): name for key, name in program.information.items()
                      if key.startswith(PORT_KEY)}
     scope.taken = {name for statement in function.statements for _, name in statement.results}
     metadata = _metadata(program, function)
     inputs = []
     for declared, name in function.inputs:
-        inputs.append(_define(scope, declared, name, function.position))
+        fixed = _fixed(declared, name, scope.renamed.get(name, name), function, shapes or {})
+        inputs.append(_define(scope, fixed, name, function.position))
         if declared.state:
             metadata[f"state:{inputs[-1].name}"] = "true"
+    _check_shapes(inputs, shapes or {})
     for statement in function.statements:
         _statement(scope, statement)
     outputs = tuple(_resolve(scope, reference, "output") for reference in function.outputs)
@@ -67,50 +89,100 @@ def _metadata(program: Program, function: Function) -> dict[str, str]:
     return table | {f"attribute:{key}": text for key, text in function.attributes.items()}
 
 
+def _fixed(declared: Declared, name: str, port: str, function: Function,
+           shapes: Mapping[str, Sequence[int]]) -> TensorType:
+    """The static type of an input: what is declared, with the given or default shape in place of open dimensions."""
+    if not declared.open:
+        return declared.type
+    stated = declared.type.shape
+    shape = tuple(shapes.get(port, function.defaults.get(name, ())))
+    fits = len(shape) == len(stated) and all(
+        wanted in (OPEN, extent) and extent > 0 for wanted, extent in zip(stated, shape, strict=True))
+    if fits:
+        return TensorType(declared.type.dtype, shape)
+    text = f"input {port!r} [{', '.join('?' if extent == OPEN else str(extent) for extent in stated)}]"
+    if port in shapes:
+        raise GraphError(f"{text}: the given shape {list(shape)} does not fit")
+    example = ["1" if extent == OPEN else str(extent) for extent in stated]
+    raise UnsupportedError(text, "shapes are static and this input leaves dimensions open",
+                           remedy=f"give its shape, for example --shape {port}={'x'.join(example)}, in Python "
+                                  f'shapes={{"{port}": [{", ".join(example)}]}}')
+
+
+def _check_shapes(inputs: Sequence[Value], shapes: Mapping[str, Sequence[int]]) -> None:
+    known = {value.name: value.shape for value in inputs}
+    for name, shape in shapes.items():
+        if known.get(name) != tuple(shape):
+            raise GraphError(f"shape {list(shape)} for input {name!r}: the program states "
+                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
+
+
 def _statement(scope: _Scope, statement: Statement) -> None:
     operands = dict(statement.arguments)
     name = statement.attributes.get("name")
     for key, expression in statement.attributes.items():
         if key != "name":
             operands.setdefault(key, expression)
-    label = name.text(scope.cursor) if isinstance(name, Literal) else ""
     if statement.op == "const":
         _constant_statement(scope, statement, operands)
         return
-    label = label or (statement.results[0][1] if statement.results else "")
+    label = "" if name is None or isinstance(name, Reference | tuple) else _data(scope, name)
+    label = label if isinstance(label, str) and label else statement.results[0][1] if statement.results else ""
     stem = statement.results[0][1] if statement.results else statement.op
     resolved = {key: _operand(scope, expression, f"{stem}_{key}") for key, expression in operands.items()}
-    outputs = tuple(_define(scope, declared, result, statement.position) for declared, result in statement.results)
-    line, _ = scope.cursor.where(statement.position)
-    scope.nodes.append(Node(statement.op, resolved, outputs, label, f"MIL line {line}"))
+    source = scope.places.source(statement.position)
+    if scope.infer is not None:
+        _inferred(scope, statement, Node(statement.op, resolved, (), label, source), scope.infer)
+        return
+    outputs = tuple(_define(scope, _static(scope, declared, statement), result, statement.position)
+                    for declared, result in statement.results)
+    scope.nodes.append(Node(statement.op, resolved, outputs, label, source))
+
+
+def _static(scope: _Scope, declared: Declared, statement: Statement) -> TensorType:
+    if declared.open:
+        raise UnsupportedError(f"{statement.op} ({scope.places.place(statement.position)})",
+                               "shapes are static, and this result has a dimension that depends on data",
+                               remedy="export the model with fixed shapes")
+    return declared.type
+
+
+def _inferred(scope: _Scope, statement: Statement, node: Node, infer: Infer) -> None:
+    """Defines the results of a statement by inference; no node is needed where all of them are known."""
+    found = infer(node)
+    if len(found) != len(statement.results):
+        scope.places.fail(f"{node.op} has {len(found)} results", expected=len(found), found=len(statement.results),
+                          position=statement.position)
+    outputs = []
+    for (type_, data), (declared, name) in zip(found, statement.results, strict=True):
+        fits = type_.dtype == declared.type.dtype and len(type_.shape) == len(declared.type.shape) and all(
+            wanted in (OPEN, extent) for wanted, extent in zip(declared.type.shape, type_.shape, strict=True))
+        if not fits:
+            raise GraphError(f"{node.label}: declares {declared.type}, its operands give {type_}")
+        outputs.append(_define(scope, type_, name, statement.position, data))
+    if not outputs or not all(value.constant for value in outputs):
+        scope.nodes.append(Node(node.op, node.operands, tuple(outputs), node.name, node.source))
 
 
 def _constant_statement(scope: _Scope, statement: Statement, operands: dict[str, Expression]) -> None:
     expression = operands.get("val")
-    if len(statement.results) != 1 or not isinstance(expression, Literal | BlobFile):
-        scope.cursor.fail("const has one result and one immediate value", expected="T name = const()[val = VALUE]",
+    if len(statement.results) != 1 or not isinstance(expression, Literal | BlobFile | Immediate):
+        scope.places.fail("const has one result and one immediate value", expected="T name = const()[val = VALUE]",
                           found=sorted(operands), position=statement.position)
     declared, name = statement.results[0]
     if declared.type != expression.type:
-        scope.cursor.fail(f"const {name!r}: value and declaration differ", expected=declared.type,
+        scope.places.fail(f"const {name!r}: value and declaration differ", expected=declared.type,
                           found=expression.type, position=statement.position)
-    if name in scope.values:
-        _taken(scope, name, statement.position)
-    scope.values[name] = Value(scope.renamed.get(name, name), expression.type, _data(scope, expression))
+    _define(scope, expression.type, name, statement.position, _data(scope, expression))
 
 
-def _define(scope: _Scope, declared: Declared, name: str, position: int) -> Value:
+def _define(scope: _Scope, type_: TensorType, name: str, position: int, data: Data = None) -> Value:
     if name in scope.values:
-        _taken(scope, name, position)
-    value = Value(scope.renamed.get(name, name), declared.type)
+        raise GraphError(f"{scope.places.place(position)}: the name {name!r} is already taken")
+    value = Value(scope.renamed.get(name, name), type_, data)
     scope.values[name] = value
     scope.taken.add(name)
     return value
-
-
-def _taken(scope: _Scope, name: str, position: int) -> None:
-    line, column = scope.cursor.where(position)
-    raise GraphError(f"line {line}, column {column}: the name {name!r} is already taken")
 
 
 def _operand(scope: _Scope, expression: Expression, name: str) -> Operand:
@@ -119,7 +191,7 @@ def _operand(scope: _Scope, expression: Expression, name: str) -> Operand:
     return _value(scope, expression, name)
 
 
-def _value(scope: _Scope, expression: Reference | Literal | BlobFile, name: str) -> Value:
+def _value(scope: _Scope, expression: Single, name: str) -> Value:
     if isinstance(expression, Reference):
         return _resolve(scope, expression, "value")
     unique = name
@@ -132,43 +204,37 @@ def _value(scope: _Scope, expression: Reference | Literal | BlobFile, name: str)
 def _resolve(scope: _Scope, reference: Reference, what: str) -> Value:
     value = scope.values.get(reference.name)
     if value is None:
-        line, column = scope.cursor.where(reference.position)
-        raise GraphError(f"line {line}, column {column}: no {what} {reference.name!r} has been made at this point")
+        place = scope.places.place(reference.position)
+        raise GraphError(f"{place}: no {what} {reference.name!r} has been made at this point")
     return value
 
 
-def _data(scope: _Scope, expression: Literal | BlobFile) -> Data:
+def _data(scope: _Scope, expression: Literal | BlobFile | Immediate) -> np.ndarray | str:
     if isinstance(expression, BlobFile):
         return _blob(scope, expression)
+    if isinstance(expression, Immediate):
+        return expression.data
     if expression.type.dtype == "string":
-        return expression.text(scope.cursor)
-    return expression.array(scope.cursor)
+        return expression.text(scope.places)
+    return expression.array(scope.places)
 
 
 def _blob(scope: _Scope, blob: BlobFile) -> np.ndarray:
-    dtype = NUMPY_TYPES.get(blob.type.dtype)
-    line, _ = scope.cursor.where(blob.position)
-    if dtype is None:
-        raise UnsupportedError(f"constant {blob.type} (line {line})", "there is no array of this element type",
+    if blob.type.dtype not in NUMPY_TYPES:
+        raise UnsupportedError(f"constant {blob.type} ({scope.places.place(blob.position)})",
+                               "there is no array of this element type",
                                found=blob.type.dtype, remedy="store the weights as fp16, int8 or uint8")
     if scope.blobs is None:
-        scope.cursor.fail("the program keeps weights in a file, and no file was given", found=blob.path,
+        scope.places.fail("the program keeps weights in a file, and no file was given", found=blob.path,
                           position=blob.position)
     found = scope.blobs(blob.path, blob.offset)
     stored, data = found if isinstance(found, tuple) else (blob.type.dtype, found)
-    if stored != blob.type.dtype:
-        scope.cursor.fail(f"blob of {blob.path} at offset {blob.offset} has another dtype", expected=blob.type.dtype,
+    size = byte_count(blob.type.dtype, blob.type.elements)
+    lax = stored == "fp16" and blob.type.dtype in ("int8", "uint8") and len(data) == size
+    if stored != blob.type.dtype and not lax:  # hand-written files call every blob fp16
+        scope.places.fail(f"blob of {blob.path} at offset {blob.offset} has another dtype", expected=blob.type.dtype,
                           found=stored, position=blob.position)
-    if len(data) != blob.type.elements * dtype.itemsize:
-        scope.cursor.fail(f"blob of {blob.path} at offset {blob.offset} does not fill {blob.type}",
-                          expected=f"{blob.type.elements * dtype.itemsize} bytes", found=len(data),
-                          position=blob.position)
-    return _array(data, blob.type, dtype)
-
-
-def _array(data: Buffer, declared: TensorType, dtype: np.dtype[np.generic]) -> np.ndarray:
-    array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(declared.shape)
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
+    if len(data) != size:
+        scope.places.fail(f"blob of {blob.path} at offset {blob.offset} does not fill {blob.type}",
+                          expected=f"{size} bytes", found=len(data), position=blob.position)
+    return from_bytes(data, blob.type.dtype, blob.type.shape)

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Protocol
 
 from openane.errors import FormatError
 
@@ -32,7 +32,20 @@ _TOKEN = re.compile(r"""
 
 _RUN = re.compile(r"\[([-+0-9a-fA-FxXpPnNiI.,\s]+)\]", re.ASCII)
 
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+_INVERSE = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
+
 _BLANK = re.compile(r"(?:\s+|//[^\n]*)*")
+
+
+def quote(text: str) -> str:
+    """`text` as a MIL string literal."""
+    return '"' + "".join(_INVERSE.get(character, character) for character in text) + '"'
+
+
+def unquote(literal: str) -> str:
+    """The text of a MIL string literal."""
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), literal[1:-1], flags=re.DOTALL)
 
 
 class Token(NamedTuple):
@@ -41,6 +54,20 @@ class Token(NamedTuple):
     kind: str
     text: str
     position: int
+
+
+class Places(Protocol):
+    """Finds a position of a program for messages."""
+
+    def place(self, position: int) -> str:
+        """Where it is: "line 3, column 9"."""
+
+    def source(self, position: int) -> str:
+        """What a node made from it is said to come from: "MIL line 3"."""
+
+    def fail(self, message: str, *, expected: object = None, found: object = None,
+             position: int | None = None) -> NoReturn:
+        """Raises FormatError at `position`."""
 
 
 class Cursor:
@@ -118,6 +145,15 @@ class Cursor:
             self._lines = [-1, *(match.start() for match in re.finditer("\n", self.text))]
         line = bisect_left(self._lines, place)
         return line, place - self._lines[line - 1]
+
+    def place(self, position: int | None = None) -> str:
+        """Line and column in words."""
+        line, column = self.where(position)
+        return f"line {line}, column {column}"
+
+    def source(self, position: int) -> str:
+        """What a node made from the text at `position` comes from."""
+        return f"MIL line {self.where(position)[0]}"
 
     def fail(self, message: str, *, expected: object = None, found: object = None,
              position: int | None = None) -> NoReturn:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from openane.errors import UnsupportedError
-from openane.graph.mil.lexer import Cursor
-from openane.graph.types import NUMPY_TYPES, TensorType
+from openane.graph.mil.lexer import Cursor, Places
+from openane.graph.types import NUMPY_TYPES, TensorType, limits
 
 _WORDS = ("true", "false", "inf", "nan")
 
@@ -26,36 +26,37 @@ class Literal:
     nesting: tuple[int, ...]
     position: int
 
-    def text(self, cursor: Cursor) -> str:
+    def text(self, places: Places) -> str:
         """The value of a string literal. FormatError for anything else."""
         if self.type.dtype != "string" or self.nesting or len(self.elements) != 1:
-            cursor.fail("not a string", expected='string("...")', found=self.type, position=self.position)
+            places.fail("not a string", expected='string("...")', found=self.type, position=self.position)
         return self.elements[0]
 
-    def array(self, cursor: Cursor) -> np.ndarray:
+    def array(self, places: Places) -> np.ndarray:
         """The value as a read-only array of exactly the declared type. FormatError when count, nesting or an element
         does not fit; UnsupportedError for element types no array holds."""
         dtype = NUMPY_TYPES.get(self.type.dtype)
         if dtype is None:
-            line, _ = cursor.where(self.position)
-            raise UnsupportedError(f"constant {self.type} (line {line})", "there is no array of this element type",
-                                   found=self.type.dtype, remedy="store it as fp16, int8 or uint8")
+            raise UnsupportedError(f"constant {self.type} ({places.place(self.position)})",
+                                   "there is no array of this element type", found=self.type.dtype,
+                                   remedy="store it as fp16, int8 or uint8")
         shape = self.type.shape
         bare = not self.nesting and self.type.elements == 1  # `tensor<int32, [1]>(-1)` is written too
         visible = shape[:shape.index(0) + 1] if 0 in shape else shape  # an empty list shows nothing within
         if self.nesting != visible and not bare:
-            cursor.fail(f"literal does not have the shape of {self.type}", expected=list(shape),
+            places.fail(f"literal does not have the shape of {self.type}", expected=list(shape),
                         found=list(self.nesting), position=self.position)
-        array = self._convert(dtype, cursor).reshape(shape)
+        array = self._convert(dtype, places).reshape(shape)
         array.flags.writeable = False
         return array
 
-    def _convert(self, dtype: np.dtype[np.generic], cursor: Cursor) -> np.ndarray:
-        convert = {"f": _floats, "b": _booleans}.get(dtype.kind, _integers)
+    def _convert(self, dtype: np.dtype[np.generic], places: Places) -> np.ndarray:
         try:
-            return convert(self.elements, dtype)
+            if dtype.kind in "fb":
+                return (_floats if dtype.kind == "f" else _booleans)(self.elements, dtype)
+            return _integers(self.elements, dtype, *limits(self.type.dtype))
         except (ValueError, OverflowError) as error:
-            cursor.fail(f"an element is no {self.type.dtype}: {error}", position=self.position)
+            places.fail(f"an element is no {self.type.dtype}: {error}", position=self.position)
 
 
 def parse_literal(cursor: Cursor, declared: TensorType, position: int) -> Literal:
@@ -112,7 +113,8 @@ def _floats(texts: list[str], dtype: np.dtype[np.generic]) -> np.ndarray:
         raise ValueError(f"{texts[int(np.argmax(overflow))].strip()} is beyond its largest finite value")
     if patterns:
         bits = f"u{dtype.itemsize}"
-        result.view(bits)[patterns] = _integers([texts[index] for index in patterns], np.dtype(bits))
+        result.view(bits)[patterns] = _integers([texts[index] for index in patterns], np.dtype(bits),
+                                                0, int(np.iinfo(bits).max))
     return result
 
 
@@ -123,11 +125,10 @@ def _float(text: str) -> float:
     return value
 
 
-def _integers(texts: list[str], dtype: np.dtype[np.generic]) -> np.ndarray:
+def _integers(texts: list[str], dtype: np.dtype[np.generic], low: int, high: int) -> np.ndarray:
     values = [int(text, 16) if "x" in text.lower() else int(text) for text in texts]
-    limits = np.iinfo(dtype.str)
-    if values and not (limits.min <= min(values) and max(values) <= limits.max):
-        raise ValueError(f"{min(values)}..{max(values)} is outside {limits.min}..{limits.max}")
+    if values and not (low <= min(values) and max(values) <= high):
+        raise ValueError(f"{min(values)}..{max(values)} is outside {low}..{high}")
     return np.array(values, dtype)
 
 

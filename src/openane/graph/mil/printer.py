@@ -1,186 +1,133 @@
-"""Graph to MIL text and the weight file beside it.
-
-Constants become named `const` statements in front of the first operation that uses them, as Apple's tools write them:
-floats in hexadecimal, larger tensors as entries of the weight file. Names that are no MIL identifiers are replaced; for
-ports the own name is kept in `buildInfo`, beside the graph's metadata, and `parse_mil` restores it.
-"""
+"""Graph to MIL text and the weight file beside it: floats in hexadecimal, larger tensors as entries of the file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from openane.errors import GraphError
 from openane.formats.blob import BlobWriter
-from openane.graph.graph import Graph, Node, Operand, Value
-from openane.graph.mil.build import PORT_KEY
-from openane.graph.mil.syntax import DTYPES, quote
+from openane.graph.graph import Graph
+from openane.graph.mil.lexer import quote
+from openane.graph.mil.packed import to_bytes
+from openane.graph.mil.program import (
+    OPSETS,
+    Declared,
+    Expression,
+    Function,
+    Immediate,
+    Program,
+    Reference,
+    Statement,
+)
+from openane.graph.mil.unbuild import to_program
+from openane.graph.types import PACKED_BITS, TensorType
 
-OPSETS = {"ios15": "1.0", "ios16": "1.0", "ios17": "1.0", "ios18": "1.3", "ios26": "1.3"}
-"""Opset to program version. From 1.3 on scalars and strings are written without `tensor<..., []>`."""
-
-COMPILER = {"coremlc-component-MIL": "3520.4.1", "coremlc-version": "3520.5.1"}
-"""buildInfo entries some of Apple's readers insist on."""
-
+WEIGHT_PATH = "@model_path/weights/weight.bin"
+"""Where Core ML keeps a program's weights."""
 BLOB_MINIMUM = 10
 """Fewest elements worth an entry of the weight file (the limit coremltools uses)."""
 
-_BLOB_DTYPES = frozenset(["fp16", "fp32", "int8", "uint8"])
+_BLOB_DTYPES = frozenset(["fp16", "fp32", "int8", "uint8", *PACKED_BITS])
 _BLOB_DTYPES_NEW = _BLOB_DTYPES | {"int16", "uint16", "int32", "uint32"}
-_WORDS = DTYPES | {"tensor", "state", "list", "tuple", "dict", "const", "func", "program", "BLOBFILE", "true", "false",
-                   "inf", "nan"}
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*", re.ASCII)
-_HIDDEN = ("opset", "attribute:", "state:", PORT_KEY)
+
+
+def blob_dtypes(opset: str) -> frozenset[str]:
+    """Element types of tensors that programs of `opset` keep in the weight file."""
+    return _BLOB_DTYPES if OPSETS[opset] == "1.0" else _BLOB_DTYPES_NEW
 
 
 @dataclass(slots=True)
 class _Text:
-    """The text being written and what has been said so far."""
+    """The text being written. `scalars`: types of rank 0 are written without `tensor<..., []>`."""
 
     scalars: bool
     path: str
     large: frozenset[str]
     lines: list[str] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=lambda: set(_WORDS))
-    written: set[int] = field(default_factory=set)
     blobs: BlobWriter = field(default_factory=BlobWriter)
 
 
 def print_mil(graph: Graph, dialect: str = "ios18",
-              path: str = "@model_path/weights/weight.bin") -> tuple[str, bytes]:
+              path: str = WEIGHT_PATH) -> tuple[str, bytes]:
     """MIL text of `graph` for opset `dialect` and the weight file it refers to as `path` (empty when it needs none).
 
     `parse_mil` gives the same graph back: structure, types, port names, metadata, constants bit for bit.
     GraphError for an unknown dialect and for names of functions and operands MIL cannot write.
     """
-    if dialect not in OPSETS:
-        raise GraphError(f"dialect {dialect!r} is not one of {', '.join(OPSETS)}")
-    scalars = OPSETS[dialect] != "1.0"
-    text = _Text(scalars, path, _BLOB_DTYPES_NEW if scalars else _BLOB_DTYPES)
-    for value in _ports(graph):
-        _name(text, value)
-    text.lines += [f"program({OPSETS[dialect]})", _information(text, graph), "{"]
-    head = f"func {_word(graph.name, 'function')}<{dialect}>"
-    text.lines.append(f"  {head}({_inputs(text, graph)}){_attributes(graph)} {{")
-    for node in graph.nodes:
-        _node(text, node)
-    for value in graph.outputs:
-        _constant(text, value)
-    outputs = ", ".join(_name(text, value) for value in graph.outputs)
-    text.lines += [f"  }} -> ({outputs});", "}", ""]
+    return print_program(to_program(graph, dialect), path)
+
+
+def print_program(program: Program, path: str = WEIGHT_PATH, once: bool = False) -> tuple[str, bytes]:
+    """The text of a program made by `to_program`, and its weight file; `once` stores equal constants once."""
+    opset = program.functions[0].opset
+    text = _Text(program.version != "1.0", path, blob_dtypes(opset), blobs=BlobWriter(once))
+    text.lines += [f"program({program.version})", _information(text, program), "{"]
+    for function in program.functions:
+        _function(text, function)
+    text.lines += ["}", ""]
     return "\n".join(text.lines), text.blobs.finish() if len(text.blobs) else b""
 
 
-def _ports(graph: Graph) -> Iterator[Value]:
-    yield from graph.inputs
-    yield from graph.outputs
+def _information(text: _Text, program: Program) -> str:
+    kind = "string" if text.scalars else "tensor<string, []>"
+    pairs = ", ".join(f"{{{quote(key)}, {quote(content)}}}" for key, content in program.information.items())
+    return f"[buildInfo = dict<{kind}, {kind}>({{{pairs}}})]"
 
 
-def _word(text: str, what: str) -> str:
-    if not _IDENTIFIER.fullmatch(text):
-        raise GraphError(f"{what} name {text!r} is no MIL identifier: letters, digits, _ and @, no digit first")
-    return text
+def _function(text: _Text, function: Function) -> None:
+    inputs = ", ".join(f"{_declared(declared)} {name}" for declared, name in function.inputs)
+    pairs = [f"{key} = {content}" for key, content in function.attributes.items()]
+    attributes = f" [{', '.join(pairs)}]" if pairs else ""
+    text.lines.append(f"  func {function.name}<{function.opset}>({inputs}){attributes} {{")
+    for statement in function.statements:
+        _statement(text, statement)
+    text.lines.append(f"  }} -> ({', '.join(reference.name for reference in function.outputs)});")
 
 
-def _name(text: _Text, value: Value) -> str:
-    """The identifier of `value`: its own name where MIL allows it and nobody has it, else one made from it."""
-    known = text.names.get(id(value))
-    if known is not None:
-        return known
-    stem = re.sub(r"[^A-Za-z0-9_@]", "_", value.name)
-    if not _IDENTIFIER.fullmatch(stem):
-        stem = f"_{stem}"
-    name, number = stem, 0
-    while name in text.taken:
-        number += 1
-        name = f"{stem}_{number}"
-    text.taken.add(name)
-    text.names[id(value)] = name
-    return name
+def _declared(declared: Declared) -> str:
+    """The type of an input: a tensor, also at rank 0."""
+    kind = f"tensor<{declared.type.dtype}, {list(declared.type.shape)}>"
+    return f"state<{kind}>" if declared.state else kind
 
 
-def _information(text: _Text, graph: Graph) -> str:
-    table = COMPILER | {key: value for key, value in graph.metadata.items() if not key.startswith(_HIDDEN)}
-    table |= {PORT_KEY + name: value.name for value in _ports(graph) if (name := _name(text, value)) != value.name}
-    string = "string" if text.scalars else "tensor<string, []>"
-    pairs = ", ".join(f"{{{quote(key)}, {quote(value)}}}" for key, value in table.items())
-    return f"[buildInfo = dict<{string}, {string}>({{{pairs}}})]"
+def _type(text: _Text, type_: TensorType) -> str:
+    return type_.dtype if text.scalars and not type_.shape else f"tensor<{type_.dtype}, {list(type_.shape)}>"
 
 
-def _attributes(graph: Graph) -> str:
-    pairs = [f"{key.removeprefix('attribute:')} = {value}" for key, value in graph.metadata.items()
-             if key.startswith("attribute:")]
-    return f" [{', '.join(pairs)}]" if pairs else ""
-
-
-def _inputs(text: _Text, graph: Graph) -> str:
-    parts = []
-    for value in graph.inputs:
-        kind = f"tensor<{value.dtype}, {list(value.shape)}>"
-        state = f"state:{value.name}" in graph.metadata
-        parts.append(f"{f'state<{kind}>' if state else kind} {_name(text, value)}")
-    return ", ".join(parts)
-
-
-def _type(text: _Text, value: Value) -> str:
-    return value.dtype if text.scalars and not value.shape else f"tensor<{value.dtype}, {list(value.shape)}>"
-
-
-def _string(text: _Text, content: str) -> str:
-    return f"{'string' if text.scalars else 'tensor<string, []>'}({quote(content)})"
-
-
-def _node(text: _Text, node: Node) -> None:
-    held = not text.scalars and node.op.startswith("constexpr_") and all(
-        isinstance(operand, Value) and operand.constant for operand in node.operands.values())
-    if not held:
-        for value in node.values():
-            _constant(text, value)
-    results = ", ".join(f"{_type(text, value)} {_name(text, value)}" for value in node.outputs)
-    label = _string(text, node.name or (_name(text, node.outputs[0]) if node.outputs else node.op))
-    keys = [_word(key, "operand") for key in sorted(node.operands)]
-    if held:
-        pairs = [f"{key} = {_value(text, node[key])}" for key in keys]
-        arguments, attributes = "", ", ".join([*pairs, f"name = {label}"])
-    else:
-        arguments = ", ".join(f"{key} = {_operand(text, node.operands[key])}" for key in keys)
-        attributes = f"name = {label}"
-    call = f"{_word(node.op, 'operation')}({arguments})[{attributes}]"
+def _statement(text: _Text, statement: Statement) -> None:
+    results = ", ".join(f"{_type(text, declared.type)} {name}" for declared, name in statement.results)
+    arguments, attributes = (", ".join(f"{key} = {_expression(text, expression)}" for key, expression in table.items())
+                             for table in (statement.arguments, statement.attributes))
+    call = f"{statement.op}({arguments})[{attributes}]"
     text.lines.append(f"    {results} = {call};" if results else f"    {call};")
 
 
-def _operand(text: _Text, operand: Operand) -> str:
-    if isinstance(operand, tuple):
-        return f"({', '.join(_name(text, value) for value in operand)})"
-    return _name(text, operand)
+def _expression(text: _Text, expression: Expression) -> str:
+    if isinstance(expression, tuple):
+        return f"({', '.join(_expression(text, item) for item in expression)})"
+    if isinstance(expression, Reference):
+        return expression.name
+    if isinstance(expression, Immediate):
+        return _value(text, expression)
+    raise GraphError(f"{expression.type} has no data to print")
 
 
-def _constant(text: _Text, value: Value) -> None:
-    if not value.constant or id(value) in text.written:
-        return
-    text.written.add(id(value))
-    name = _name(text, value)
-    text.lines.append(f"    {_type(text, value)} {name} = const()[name = {_string(text, name)}, "
-                      f"val = {_value(text, value)}];")
-
-
-def _value(text: _Text, value: Value) -> str:
+def _value(text: _Text, constant: Immediate) -> str:
     """A constant as a typed immediate, or a reference to the weight file."""
-    if isinstance(value.data, str):
-        return _string(text, value.data)
-    array = value.array()
-    if array.size >= BLOB_MINIMUM and value.dtype in text.large:
-        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        offset = text.blobs.add(value.dtype, little.reshape(-1).view(np.uint8).data)
-        number = "uint64" if text.scalars else "tensor<uint64, []>"
-        content = f"BLOBFILE(path = {_string(text, text.path)}, offset = {number}({offset}))"
+    kind = _type(text, constant.type)
+    if isinstance(constant.data, str):
+        return f"{kind}({quote(constant.data)})"
+    dtype, array = constant.type.dtype, constant.data
+    if array.size >= BLOB_MINIMUM and dtype in text.large:
+        offset = text.blobs.add(dtype, to_bytes(array, dtype), array.size)
+        path, number = _type(text, TensorType("string", ())), _type(text, TensorType("uint64", ()))
+        content = f"BLOBFILE(path = {path}({quote(text.path)}), offset = {number}({offset}))"
     else:
         content = _nested(array)
-    return f"{_type(text, value)}({content})"
+    return f"{kind}({content})"
 
 
 def _nested(array: np.ndarray) -> str:

@@ -1,107 +1,37 @@
-"""Syntax of MIL text: types, values, statements, functions, as plain records without names resolved.
+"""Syntax of MIL text: types, values, statements, functions, read into the records of `program`.
 
 Both spellings are read: the older one wraps scalars in rank-0 tensors (`tensor<string, []>("x")`), the newer one does
-not (`string("x")`), and writers mix them. A rank-0 tensor type and its scalar type are the same type here.
+not (`string("x")`), and writers mix them.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-
 from openane.errors import UnsupportedError
-from openane.graph.mil.lexer import Cursor, Token
+from openane.graph.mil.attributes import default_shapes, raw_attributes, string_pairs
+from openane.graph.mil.lexer import Cursor, unquote
 from openane.graph.mil.literals import Literal, parse_literal
-from openane.graph.types import TensorType
-
-DTYPES = frozenset(
-    ["string", "bool", "bf16", "fp8e4m3fn", "fp8e5m2"] + [f"fp{bits}" for bits in (16, 32, 64)]
-    + [f"int{bits}" for bits in (4, 8, 16, 32, 64)] + [f"uint{bits}" for bits in (1, 2, 3, 4, 6, 8, 16, 32, 64)])
+from openane.graph.mil.program import (
+    OPEN,
+    OPSET_NAMES,
+    BlobFile,
+    Declared,
+    Expression,
+    Function,
+    Program,
+    Reference,
+    Statement,
+)
+from openane.graph.types import DTYPES, TensorType
 
 _CONTAINERS = frozenset(["list", "tuple", "dict"])
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-_INVERSE = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 
 MAXIMUM_RANK = 32
 MAXIMUM_EXTENT = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A declared type: a tensor or scalar, or a state holding one."""
-
-    type: TensorType
-    state: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A use of a name."""
-
-    name: str
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class BlobFile:
-    """A constant kept in a weight file: path as written, offset of its metadata entry."""
-
-    type: TensorType
-    path: str
-    offset: int
-    position: int
-
-
-Expression = Reference | Literal | BlobFile | tuple["Reference | Literal | BlobFile", ...]
-
-
-@dataclass(slots=True)
-class Statement:
-    """`results = op(arguments)[attributes];`, at most one result for most operations."""
-
-    results: list[tuple[Declared, str]]
-    op: str
-    arguments: dict[str, Expression]
-    attributes: dict[str, Expression]
-    position: int
-
-
-@dataclass(slots=True)
-class Function:
-    """One function. `attributes` are kept as text."""
-
-    name: str
-    opset: str
-    inputs: list[tuple[Declared, str]]
-    attributes: dict[str, str]
-    statements: list[Statement]
-    outputs: list[Reference]
-    position: int
-
-
-@dataclass(slots=True)
-class Program:
-    """A whole text: version, key-value pairs of `buildInfo`, functions; `cursor` finds lines for messages."""
-
-    cursor: Cursor
-    version: str
-    information: dict[str, str] = field(default_factory=dict)
-    functions: list[Function] = field(default_factory=list)
-
-
-def quote(text: str) -> str:
-    """`text` as a MIL string literal."""
-    return '"' + "".join(_INVERSE.get(character, character) for character in text) + '"'
-
-
-def unquote(literal: str) -> str:
-    """The text of a MIL string literal."""
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), literal[1:-1], flags=re.DOTALL)
-
-
 def parse_syntax(text: str) -> Program:
     """Reads a program's text. FormatError with line and column where it breaks the grammar; UnsupportedError for
-    what the grammar has and this reader does not (dynamic shapes, nested blocks)."""
+    what the grammar has and this reader does not (ranks left open, nested blocks)."""
     cursor = Cursor(text)
     cursor.expect("program")
     cursor.expect("(")
@@ -110,8 +40,8 @@ def parse_syntax(text: str) -> Program:
     program = Program(cursor, cursor.advance().text)
     cursor.expect(")")
     if cursor.at("["):
-        attributes = _raw_attributes(cursor)
-        program.information = _pairs(attributes.get("buildInfo", ""))
+        attributes = raw_attributes(cursor)
+        program.information = string_pairs(attributes.get("buildInfo", ""))
     cursor.expect("{")
     while not cursor.accept("}"):
         program.functions.append(_function(cursor))
@@ -125,10 +55,11 @@ def _function(cursor: Cursor) -> Function:
     name = cursor.name("a function name")
     cursor.expect("<")
     opset = cursor.name("an opset such as ios18")
+    opset = OPSET_NAMES.get(opset, opset)
     cursor.expect(">")
     cursor.expect("(")
     inputs = [_binding(cursor) for _ in cursor.separated(")")]
-    attributes = _raw_attributes(cursor) if cursor.at("[") else {}
+    attributes = raw_attributes(cursor) if cursor.at("[") else {}
     cursor.expect("{")
     statements = []
     while not cursor.accept("}"):
@@ -137,7 +68,8 @@ def _function(cursor: Cursor) -> Function:
     cursor.expect("(")
     outputs = [_reference(cursor) for _ in cursor.separated(")")]
     cursor.expect(";")
-    return Function(name, opset, inputs, attributes, statements, outputs, position)
+    defaults = default_shapes(attributes.get("FlexibleShapeInformation", ""))
+    return Function(name, opset, inputs, attributes, statements, outputs, position, defaults)
 
 
 def _statement(cursor: Cursor) -> Statement:
@@ -256,50 +188,12 @@ def _dtype(cursor: Cursor) -> str:
 
 def _extent(cursor: Cursor) -> int:
     token = cursor.token
-    if token.text in ("?", "*"):
+    if cursor.accept("?"):
+        return OPEN
+    if token.text == "*":
         line, _ = cursor.where()
-        raise UnsupportedError(f"type with dimension {token.text!r} (line {line})", "shapes are static",
+        raise UnsupportedError(f"type of unknown rank (line {line})", "shapes are static",
                                remedy="export the model with fixed input shapes")
     if not token.text.isdecimal() or len(token.text) > 10 or int(token.text) > MAXIMUM_EXTENT:
         cursor.fail("not an extent", expected=f"an integer in 0..{MAXIMUM_EXTENT}", found=token.text[:40])
     return int(cursor.advance().text)
-
-
-def _raw_attributes(cursor: Cursor) -> dict[str, str]:
-    """`[key = anything, ...]`, each value as its text."""
-    cursor.expect("[")
-    table: dict[str, str] = {}
-    for _ in cursor.separated("]"):
-        key = cursor.name("an attribute")
-        cursor.expect("=")
-        table[key] = _balanced(cursor)
-    return table
-
-
-def _balanced(cursor: Cursor) -> str:
-    """Text up to the next comma or closing bracket outside all brackets."""
-    start = end = cursor.token.position
-    depth = 0
-    while depth or cursor.token.text not in (",", "]"):
-        if cursor.token.kind == "end":
-            cursor.fail("attribute without an end", position=start)
-        token: Token = cursor.advance()
-        if token.kind == "mark":
-            depth += (token.text in "([{<") - (token.text in ")]}>")
-        end = token.position + len(token.text)
-        if depth < 0:
-            cursor.fail("closing bracket without an opening one", found=repr(token.text), position=token.position)
-    return cursor.text[start:end]
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """Keys and values of a dictionary of strings: `dict<string, string>({{"k", "v"}, ...})` in either spelling."""
-    cursor = Cursor(text)
-    strings = []
-    while cursor.token.kind != "end":
-        token = cursor.advance()
-        if token.kind == "string":
-            strings.append(unquote(token.text))
-    if len(strings) % 2:
-        cursor.fail("buildInfo holds a key without a value")
-    return dict(zip(strings[::2], strings[1::2], strict=True))

@@ -8,5 +8,6 @@ arithmetic exporters write around Reshape disappears.
 from __future__ import annotations
 
 from openane.importers.onnx.load import OPERATORS, load_onnx
+from openane.importers.onnx.step import RunTimeOperandError
 
-__all__ = ["OPERATORS", "load_onnx"]
+__all__ = ["OPERATORS", "RunTimeOperandError", "load_onnx"]

@@ -24,6 +24,9 @@ class Constants:
         """The constant value of `array`, called `name` unless an output has that name."""
         known = self._values.get(id(array))
         if known is None:
+            if not array.size:
+                raise UnsupportedError(f"tensor {name!r}", "tensors without elements cannot be computed",
+                                       found=f"shape {list(array.shape)}", remedy="leave its operators out")
             converted = self.converted(array, name)
             label = f"{name}.constant" if name in self._reserved else name
             known = self._values[id(array)] = array, self._builder.constant(converted, label)

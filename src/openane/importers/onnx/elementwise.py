@@ -1,4 +1,4 @@
-"""ONNX operators that work element by element."""
+"""ONNX operators that work element by element: arithmetic, comparisons, logic, casts."""
 
 from __future__ import annotations
 
@@ -11,75 +11,110 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.constants import LARGEST_HALF
 from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, Operand, Result, Step
+
+LARGEST_POWER = 16
+"""Integer powers are products; larger exponents leave what fp16 holds exactly for every base above 1."""
 
 
-def _unary(op: str, **operands: Any) -> Handler:
+def unary(op: str, **operands: Any) -> Handler:
     """An operator that is one MIL operation with fixed settings."""
     def handler(step: Step) -> Operand:
-        return step.add(op, x=step.value(0), **operands)
+        return step.compute(op, x=step.number(0), **operands)
     return handler
 
 
-def _scaled(op: str, **attributes: tuple[str, float]) -> Handler:
-    """An operator that is one MIL operation; `operand=(attribute, default)`."""
-    def handler(step: Step) -> Operand:
-        settings: dict[str, Any] = {key: step.number(name, default) for key, (name, default) in attributes.items()}
-        return step.add(op, x=step.value(0), **settings)
-    return handler
+def _no_old_broadcast(step: Step) -> None:
+    if step.version < 7 and step.integer("broadcast", 0):
+        raise step.refuse("broadcast", 1, "opset 7 or later: onnx.version_converter.convert_version(model, 13)")
 
 
 def _binary(op: str) -> Handler:
     def handler(step: Step) -> Operand:
-        if step.version < 7 and step.integer("broadcast", 0):
-            raise step.refuse("broadcast", 1, "opset 7 or later: onnx.version_converter.convert_version(model, 13)")
-        x, y = step.value(0), step.value(1)
-        if op == "real_div" and x.dtype == "int32":
-            raise UnsupportedError(step.label, "integers cannot be divided", found=f"{x.type}",
-                                   remedy="cast both to float, divide, and cast back")
-        return step.add(op, x=x, y=y)
+        _no_old_broadcast(step)
+        return step.compute(op, x=step.number(0), y=step.number(1))
     return handler
+
+
+def _divide(step: Step) -> Operand:
+    """Integers are divided towards zero: by magnitudes, the signs apart."""
+    _no_old_broadcast(step)
+    x, y = step.number(0), step.number(1)
+    if x.dtype == "fp16":
+        return step.add("real_div", x=x, y=y)
+    sizes = [step.compute("abs", part=name, x=value) for name, value in (("x", x), ("y", y))]
+    signs = [step.compute("sign", part=f"{name}_sign", x=value) for name, value in (("x", x), ("y", y))]
+    size = step.add("floor_div", part="size", x=sizes[0], y=sizes[1])
+    sign = step.compute("mul", part="sign", x=signs[0], y=signs[1])
+    return step.compute("mul", x=size, y=sign)
+
+
+def _modulo(step: Step) -> Operand:
+    """The remainder has the sign of the divisor, with `fmod` that of the dividend."""
+    x, y = step.number(0), step.number(1)
+    fmod = step.integer("fmod", 0)
+    if not fmod:
+        return step.add("mod", x=x, y=y)
+    rest = step.add("mod", part="rest", x=step.compute("abs", part="x", x=x), y=step.compute("abs", part="y", x=y))
+    return step.compute("mul", x=rest, y=step.compute("sign", part="sign", x=x))
 
 
 def _variadic(op: str) -> Handler:
     def handler(step: Step) -> Operand:
-        result = step.value(0)
+        result = step.number(0)
         for index in range(1, len(step.inputs)):
             last = index == len(step.inputs) - 1
-            result = step.add(op, part="" if last else str(index), x=result, y=step.value(index))
+            result = step.compute(op, part="" if last else str(index), x=result, y=step.number(index))
         return result
     return handler
 
 
+def _mean(step: Step) -> Operand:
+    total = _variadic("add")(step)
+    assert isinstance(total, Value)
+    return step.add("mul", x=total, y=1 / len(step.inputs))
+
+
 def _power(step: Step) -> Operand:
-    x, exponent = step.value(0), step.operand(1)
+    x, exponent = step.number(0), step.operand(1)
+    if x.dtype == "int32":
+        return _integer_power(step, x)
     if isinstance(exponent, Value):
-        return step.add("pow", x=x, y=exponent)
+        return step.add("pow", x=x, y=step.real(1))
     if exponent.size == 1 and exponent.ndim <= x.type.rank:
         simple = {1.0: None, 2.0: "square", 0.5: "sqrt"}
         number = float(exponent.reshape(()))
-        if number in simple and x.dtype == "fp16":
+        if number in simple:
             op = simple[number]
             return x if op is None else step.add(op, x=x)
-    return step.add("pow", x=x, y=step.half(exponent, 1) if x.dtype == "fp16" else exponent)
+    return step.add("pow", x=x, y=step.half(exponent, 1))
+
+
+def _integer_power(step: Step, x: Value) -> Operand:
+    """Exact products, each element taking part in as many as its exponent says."""
+    exponents = step.array(1, "the exponent of an integer")
+    if exponents.size and (exponents.min() < 0 or exponents.max() > LARGEST_POWER):
+        raise UnsupportedError(step.label, "exponents of integers must be small", limit=f"0..{LARGEST_POWER}",
+                               found=f"{exponents.min()}..{exponents.max()}", remedy="cast the base to float")
+    shape = np.broadcast_shapes(x.shape, exponents.shape)
+    base = step.cast(x, "fp16")
+    result = step.add("add", part="start", x=step.add("mul", part="none", x=base, y=np.zeros(shape, np.float16)), y=1.0)
+    for count in range(int(exponents.max(initial=0))):
+        factor = step.add("select", part=f"factor{count}", cond=np.broadcast_to(exponents > count, shape), a=base,
+                          b=np.float16(1))
+        result = step.add("mul", part=f"power{count}", x=result, y=factor)
+    return step.cast(result, "int32")
 
 
 def _negate(step: Step) -> Operand:
-    return step.add("mul", x=step.value(0), y=-1)
-
-
-def _parametric_relu(step: Step) -> Operand:
-    x, slope = step.value(0), step.array(1, "slope")
-    if slope.size and (slope == slope.reshape(-1)[0]).all():
-        return step.add("leaky_relu", x=x, alpha=float(step.half(slope, 1).reshape(-1)[0]))
-    below = step.add("minimum", part="below", x=x, y=0.0)
-    scaled = step.add("mul", part="scaled", x=below, y=step.half(slope, 1))
-    above = step.add("relu", part="above", x=x)
-    return step.add("add", x=above, y=scaled)
+    return step.compute("mul", x=step.number(0), y=-1)
 
 
 def _clip(step: Step) -> Operand:
-    x = step.value(0)
+    x = step.number(0)
+    bounds = [step.inputs[index] if index < len(step.inputs) else None for index in (1, 2)]
+    if any(isinstance(bound, Value) for bound in bounds) or x.dtype != "fp16":
+        return _clip_by_values(step, x)
     low, high = _bound(step, 1, "min", -np.inf), _bound(step, 2, "max", np.inf)
     if low > high:
         return step.add("minimum", x=step.add("maximum", part="low", x=x, y=low), y=high)
@@ -94,33 +129,68 @@ def _clip(step: Step) -> Operand:
     return step.add("clip", x=x, alpha=low, beta=high)
 
 
+def _clip_by_values(step: Step, x: Value) -> Operand:
+    for index, op in ((1, "maximum"), (2, "minimum")):
+        if step.has(index) and (isinstance(step.operand(index), Value) or x.dtype == "fp16"
+                                or abs(step.number_in(index, "bound")) <= LARGEST_HALF):
+            x = step.compute(op, part="clipped", x=x, y=step.number(index))
+    return x
+
+
 def _bound(step: Step, index: int, name: str, missing: float) -> float:
     """A bound of Clip; bounds fp16 cannot reach bound nothing."""
     if step.version < 11:
-        bound = step.number(name, missing)
+        bound = step.real_attribute(name, missing)
     else:
         bound = step.number_in(index, name) if step.has(index) else missing
     return bound if abs(bound) <= LARGEST_HALF or np.sign(bound) != np.sign(missing) else missing
 
 
-def _gelu(step: Step) -> Operand:
-    modes = {"none": "EXACT", "tanh": "TANH_APPROXIMATION"}
-    approximate = step.text("approximate", "none")
-    if approximate not in modes:
-        raise step.refuse("approximate", approximate, f"one of {', '.join(modes)}")
-    return step.add("gelu", x=step.value(0), mode=modes[approximate])
-
-
-def _hard_swish(step: Step) -> Operand:
-    x = step.value(0)
-    gate = step.add("sigmoid_hard", part="gate", x=x, alpha=1 / 6, beta=0.5)
-    return step.add("mul", x=x, y=gate)
+def _cast_to(step: Step, x: Value, code: int) -> Operand:
+    name = dtype_name(code, step.label)
+    wanted = ENGINE_NAMES[name]
+    if name.startswith("uint") and name not in ("uint8", "uint16") and x.dtype == "fp16":
+        x = step.add("maximum", part="positive", x=x, y=0.0)  # what lies below is undefined in ONNX
+    return step.cast(x, wanted)
 
 
 def _cast(step: Step) -> Operand:
+    return _cast_to(step, step.value(0), step.integer("to", 0))
+
+
+def _cast_like(step: Step) -> Operand:
+    """Element types the graph does not tell apart (fp32 and fp16, int64 and int32) need no cast."""
+    target = step.operand(1)
+    name = step.constants.converted(target, step.input_names[1]).dtype if isinstance(target, np.ndarray) else None
+    dtype = target.dtype if isinstance(target, Value) else {"f": "fp16", "b": "bool"}.get(str(name and name.kind),
+                                                                                         "int32")
+    return step.cast(step.value(0), dtype)
+
+
+def _comparison(op: str) -> Handler:
+    def handler(step: Step) -> Operand:
+        _no_old_broadcast(step)
+        x, y = step.number(0), step.number(1)
+        if x.dtype == "bool":
+            x, y = step.cast(x, "int32"), step.cast(y, "int32")
+        return step.add(op, x=x, y=y)
+    return handler
+
+
+def _where(step: Step) -> Operand:
+    return step.add("select", cond=step.value(0), a=step.number(1), b=step.number(2))
+
+
+def _is_infinite(step: Step) -> Operand:
     x = step.value(0)
-    wanted = ENGINE_NAMES[dtype_name(step.integer("to", 0), step.label)]
-    return x if x.dtype == wanted else step.add("cast", x=x, dtype=wanted)
+    negative, positive = step.integer("detect_negative", 1), step.integer("detect_positive", 1)
+    if not (negative or positive):
+        return np.zeros(x.shape, np.bool_)
+    if negative and positive:
+        x = step.add("abs", part="size", x=x)
+    elif negative:
+        x = step.add("mul", part="turned", x=x, y=-1.0)
+    return step.add("greater", x=x, y=np.float16(LARGEST_HALF))
 
 
 def _identity(step: Step) -> Operand:
@@ -129,22 +199,24 @@ def _identity(step: Step) -> Operand:
     return step.operand(0)
 
 
-def _dropout(step: Step) -> Operand:
-    step.only_output("mask")
-    if step.version >= 12 and step.has(2) and step.array(2, "training_mode").any():
+def _dropout(step: Step) -> Result:
+    """The identity, unless the model trains with a ratio: that draws random numbers."""
+    x = step.operand(0)
+    training = step.version >= 12 and step.has(2) and bool(step.array(2, "training_mode").any())
+    ratio = step.number_in(1, "ratio") if training and step.has(1) else 0.5
+    if training and ratio:
         raise step.refuse("training_mode", True, "export the model for inference (model.eval())")
-    return step.operand(0)
+    return (x, np.ones(x.shape, np.bool_)) if step.uses(1) else x
 
 
 OPERATORS: Mapping[str, Handler] = {
-    "Abs": _unary("abs"), "Add": _binary("add"), "Cast": _cast, "Ceil": _unary("ceil"), "Clip": _clip,
-    "Div": _binary("real_div"), "Dropout": _dropout, "Elu": _scaled("elu", alpha=("alpha", 1.0)), "Erf": _unary("erf"),
-    "Exp": _unary("exp"), "Floor": _unary("floor"), "Gelu": _gelu,
-    "HardSigmoid": _scaled("sigmoid_hard", alpha=("alpha", 0.2), beta=("beta", 0.5)), "HardSwish": _hard_swish,
-    "Identity": _identity, "LeakyRelu": _scaled("leaky_relu", alpha=("alpha", 0.01)), "Log": _unary("log", epsilon=0.0),
-    "Max": _variadic("maximum"), "Min": _variadic("minimum"), "Mul": _binary("mul"), "Neg": _negate, "Pow": _power,
-    "PRelu": _parametric_relu, "Reciprocal": _unary("inverse", epsilon=0.0), "Relu": _unary("relu"),
-    "Round": _unary("round"), "Sigmoid": _unary("sigmoid"), "Sign": _unary("sign"), "Softplus": _unary("softplus"),
-    "Softsign": _unary("softsign"), "Sqrt": _unary("sqrt"), "Sub": _binary("sub"), "Sum": _variadic("add"),
-    "Tanh": _unary("tanh"),
+    "Abs": unary("abs"), "Add": _binary("add"), "And": _binary("logical_and"), "Cast": _cast, "CastLike": _cast_like,
+    "Ceil": unary("ceil"), "Clip": _clip, "Div": _divide, "Dropout": _dropout, "Equal": _comparison("equal"),
+    "Exp": unary("exp"), "Floor": unary("floor"), "Greater": _comparison("greater"),
+    "GreaterOrEqual": _comparison("greater_equal"), "Identity": _identity, "IsInf": _is_infinite,
+    "Less": _comparison("less"), "LessOrEqual": _comparison("less_equal"), "Log": unary("log", epsilon=0.0),
+    "Max": _variadic("maximum"), "Mean": _mean, "Min": _variadic("minimum"), "Mod": _modulo, "Mul": _binary("mul"),
+    "Neg": _negate, "Not": unary("logical_not"), "Or": _binary("logical_or"), "Pow": _power,
+    "Reciprocal": unary("inverse", epsilon=0.0), "Round": unary("round"), "Sign": unary("sign"), "Sqrt": unary("sqrt"),
+    "Sub": _binary("sub"), "Sum": _variadic("add"), "Where": _where, "Xor": _binary("logical_xor"),
 }

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Value
+from openane.graph import Value, numpy_type
 from openane.importers.onnx.dtypes import numpy_dtype
 from openane.importers.onnx.step import Step, axes_of, axis_of
 
@@ -63,6 +64,13 @@ def _cast(step: Step) -> np.ndarray:
     return step.array(0, "input").astype(numpy_dtype(step.integer("to", 0), step.label))
 
 
+def _cast_like(step: Step) -> np.ndarray:
+    """Of the element type of input 1, which need not be known itself."""
+    like = step.operand(1)
+    dtype = like.dtype if isinstance(like, np.ndarray) else numpy_type("fp32" if like.dtype == "fp16" else like.dtype)
+    return step.array(0, "input").astype(dtype)
+
+
 def _concat(step: Step) -> np.ndarray:
     return np.concatenate(_inputs(step), step.integer("axis", 0))
 
@@ -74,8 +82,8 @@ def _gather(step: Step) -> np.ndarray:
     return np.asarray(np.take(data, indices, axis))
 
 
-def _slice(step: Step) -> np.ndarray:
-    data = step.array(0, "data")
+def slices(step: Step, shape: Sequence[int]) -> tuple[slice, ...]:
+    """What a Slice node keeps of each dimension of `shape`."""
     if step.version < 10:
         starts, ends = step.integers("starts"), step.integers("ends")
         axes, steps = step.integers("axes", range(len(starts))), (1,) * len(starts)
@@ -83,11 +91,19 @@ def _slice(step: Step) -> np.ndarray:
         starts, ends = step.integers_in(1, "starts"), step.integers_in(2, "ends")
         axes = step.integers_in(3, "axes") if step.has(3) else tuple(range(len(starts)))
         steps = step.integers_in(4, "steps") if step.has(4) else (1,) * len(starts)
-    index = [slice(None)] * data.ndim
+    kept = [slice(None)] * len(shape)
     for start, end, axis, stride in zip(starts, ends, axes, steps, strict=True):
-        stop = None if stride < 0 and end < -data.shape[axis] else end
-        index[axis_of(step, axis, data.ndim)] = slice(start, stop, stride)
-    return data[tuple(index)]
+        place = axis_of(step, axis, len(shape))
+        stop = None if stride < 0 and end < -shape[place] else end
+        if stride < 0:
+            start = max(start, -shape[place])  # what begins before the first element begins at it
+        kept[place] = slice(start, stop, stride)
+    return tuple(kept)
+
+
+def _slice(step: Step) -> np.ndarray:
+    data = step.array(0, "data")
+    return data[slices(step, data.shape)]
 
 
 def _range(step: Step) -> np.ndarray:
@@ -177,10 +193,33 @@ def _constant(step: Step) -> np.ndarray:
     raise GraphError(f"{step.label}: attribute 'value' is missing; it has {', '.join(step.attributes) or 'none'}")
 
 
-SHAPE_ONLY: Mapping[str, Fold] = {"Shape": _shape, "Size": _size, "Constant": _constant}
+def _identity_like(step: Step) -> np.ndarray:
+    rows, columns = bounded(step, step.operand(0).shape)
+    dtype = step.integer("dtype", 0)
+    kinds: dict[str, Any] = {"fp16": np.float32, "bool": np.bool_}
+    given = step.operand(0)
+    like = given.dtype if isinstance(given, np.ndarray) else kinds.get(given.dtype, np.int64)
+    return np.eye(rows, columns, step.integer("k", 0), numpy_dtype(dtype, step.label) if dtype else like)
+
+
+def _window(*weights: float) -> Fold:
+    """A window function as a sum of cosines."""
+    def fold(step: Step) -> np.ndarray:
+        size = int(step.number_in(0, "size"))
+        bounded(step, (size,))
+        period = max(size if step.integer("periodic", 1) else size - 1, 1)
+        angle = 2 * np.pi * np.arange(size) / period
+        total = sum(weight * np.cos(number * angle) for number, weight in enumerate(weights))
+        return np.asarray(total).astype(numpy_dtype(step.integer("output_datatype", 1), step.label))
+    return fold
+
+
+SHAPE_ONLY: Mapping[str, Fold] = {"Constant": _constant, "EyeLike": _identity_like, "Shape": _shape, "Size": _size}
 """Operators whose result is known even when their input is not."""
 
 FOLDS: Mapping[str, Fold] = {
+    "BlackmanWindow": _window(0.42, -0.5, 0.08), "HammingWindow": _window(25 / 46, -21 / 46),
+    "HannWindow": _window(0.5, -0.5),
     "Abs": _elementwise(np.abs), "Add": _elementwise(np.add), "And": _elementwise(np.logical_and), "Cast": _cast,
     "Ceil": _elementwise(np.ceil), "Concat": _concat, "ConstantOfShape": _constant_of_shape,
     "Div": _elementwise(_divide), "Equal": _elementwise(np.equal), "Exp": _elementwise(np.exp), "Expand": _expand,
@@ -195,11 +234,46 @@ FOLDS: Mapping[str, Fold] = {
 }
 
 
-def try_fold(step: Step) -> np.ndarray | None:
-    """The node's result when it is known now, else None."""
+SHAPING = frozenset(["BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "NonZero", "Range"])
+"""Operators whose inputs decide the shape of their result and nothing else."""
+BROADCAST_FOLDS = frozenset([
+    "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "GreaterOrEqual", "LessOrEqual", "Xor"])
+REFERENCE_FOLDS = BROADCAST_FOLDS | {
+    "Acos", "ArgMax", "ArgMin", "Asin", "Atan", "BitwiseNot", "Cos", "CumSum", "Erf", "GatherElements", "IsInf",
+    "IsNaN", "NonZero", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "ScatterElements",
+    "ScatterND", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Split", "Tan", "Tanh", "Trilu"}
+"""Operators known for constants alone, or also for them."""
+
+
+def try_fold(step: Step) -> np.ndarray | tuple[np.ndarray, ...] | None:
+    """The node's results when they are known now, else None."""
     if step.op in SHAPE_ONLY:
         return SHAPE_ONLY[step.op](step)
-    if step.op not in FOLDS or any(isinstance(operand, Value) for operand in step.inputs):
+    if step.op == "CastLike" and isinstance(step.operand(0), np.ndarray):
+        return _cast_like(step)
+    if any(isinstance(operand, Value) for operand in step.inputs):
         return None
     with np.errstate(all="ignore"):
-        return FOLDS[step.op](step)
+        if step.op in FOLDS:
+            return FOLDS[step.op](step)
+        return _by_reference(step) if step.op in REFERENCE_FOLDS and step.has(0) else None
+
+
+def _by_reference(step: Step) -> tuple[np.ndarray, ...]:
+    """The results as ONNX's own reference computes it, for operators whose results are about as large as their
+    inputs."""
+    bounded(step, np.broadcast_shapes(*(array.shape for array in _inputs(step)))
+            if step.op in BROADCAST_FOLDS else ())
+    import onnx.helper
+    import onnx.reference
+    feeds: dict[str, Any] = {name: array for name, array in zip(step.input_names, step.inputs, strict=True) if name}
+    try:
+        code = onnx.helper.np_dtype_to_tensor_dtype
+        ports = [onnx.helper.make_tensor_value_info(name, code(array.dtype), array.shape)
+                 for name, array in feeds.items()]
+        results = [onnx.helper.make_empty_tensor_value_info(name) for name in step.proto.output]
+        graph = onnx.helper.make_graph([step.proto], "node", ports, results)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", step.version)])
+        return tuple(map(np.asarray, onnx.reference.ReferenceEvaluator(model).run(None, feeds)))
+    except Exception as error:  # whatever the reference does with malformed nodes
+        raise GraphError(f"{step.label}: cannot be computed: {str(error)[:200]}") from None

@@ -1,12 +1,18 @@
-"""ONNX operators that rearrange elements."""
+"""ONNX operators that rearrange, repeat and surround elements."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
-from openane.importers.onnx.fold import reshaped
-from openane.importers.onnx.step import Handler, Operand, Step, axes_of, axis_of
+import numpy as np
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Value
+from openane.importers.onnx.fold import bounded, reshaped
+from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of, axis_of
+
+PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "wrap"}
 
 
 def _reshape(step: Step) -> Operand:
@@ -35,32 +41,108 @@ def _transpose(step: Step) -> Operand:
 
 
 def _concat(step: Step) -> Operand:
-    values = tuple(step.value(index) for index in range(len(step.inputs)))
-    if len(values) == 1:
-        return values[0]
-    return step.add("concat", values=values, axis=step.integer("axis", 1))
+    """Parts without elements vanish."""
+    values = tuple(step.number(index) for index in range(len(step.inputs))
+                   if 0 not in step.operand(index).shape)
+    if not values:
+        raise UnsupportedError(step.label, "tensors without elements cannot be computed", remedy="leave the node out")
+    return values[0] if len(values) == 1 else step.add("concat", values=values, axis=step.integer("axis", 1))
+
+
+def _split(step: Step) -> Result:
+    x = step.value(0)
+    axis = axis_of(step, step.integer("axis", 0), x.type.rank)
+    extent, count = x.shape[axis], len(step.outputs)
+    if step.version >= 13 and step.has(1):
+        sizes = step.integers_in(1, "split")
+    elif step.version < 13 and "split" in step.attributes:
+        sizes = step.integers("split")
+    else:
+        count = step.integer("num_outputs", count)
+        part = -(-extent // count) if count > 0 else 0
+        sizes = tuple(min(part, extent - part * index) for index in range(count))
+    if len(sizes) != len(step.outputs):
+        raise GraphError(f"{step.label}: {len(sizes)} parts for {len(step.outputs)} outputs")
+    if min(sizes) < 0 or sum(sizes) != extent:
+        raise GraphError(f"{step.label}: parts {list(sizes)} do not make the {extent} elements of axis {axis}")
+    full = [size for size in sizes if size]
+    made = iter(step.add_all("split", x=x, split_sizes=full, axis=axis) if len(full) > 1 else (x,))
+    empty = np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1:]), np.float32)
+    return tuple(next(made) if size else empty for size in sizes)
+
+
+def _tile(step: Step) -> Operand:
+    x = step.number(0)
+    return repeated(step, x, step.integers_in(1, "repeats"))
+
+
+def repeated(step: Step, x: Value, counts: Sequence[int]) -> Value:
+    """x repeated along its dimensions, one count for each."""
+    if len(counts) != x.type.rank:
+        raise GraphError(f"{step.label}: {len(counts)} repeats for {x.type.rank} dimensions")
+    return step.add("tile", x=x, reps=counts) if any(count != 1 for count in counts) else x
+
+
+def _expand(step: Step) -> Operand:
+    x = step.number(0)
+    return expanded(step, x, np.broadcast_shapes(x.shape, bounded(step, step.integers_in(1, "shape"))))
+
+
+def expanded(step: Step, x: Value, shape: Sequence[int]) -> Value:
+    """x broadcast to `shape`."""
+    missing = len(shape) - x.type.rank
+    if missing:
+        x = step.add("reshape", part="raised", x=x, shape=(*(1,) * missing, *x.shape))
+    return repeated(step, x, [extent // old for extent, old in zip(shape, x.shape, strict=True)])
 
 
 def _pad(step: Step) -> Operand:
-    x = step.value(0)
+    x = step.number(0)
     mode = step.text("mode", "constant")
-    if mode != "constant":
-        raise step.refuse("mode", mode, "constant padding with zeros")
-    fill = _fill(step)
-    if fill:
-        raise step.refuse("constant_value", fill, "constant padding with zeros")
+    if mode not in PAD_MODES:
+        raise step.refuse("mode", mode, f"one of {', '.join(PAD_MODES)}")
     pairs = _pad_pairs(step, x.type.rank)
-    if min(min(pair) for pair in pairs) < 0:
-        raise step.refuse("pads", [list(pair) for pair in pairs], "pads of 0 or more; crop with Slice instead")
+    x = _cropped(step, x, pairs)
+    pairs = [(max(before, 0), max(after, 0)) for before, after in pairs]
     if not any(map(any, pairs)):
         return x
-    return step.add("pad", x=x, pad=[count for pair in pairs for count in pair], mode="constant", constant_val=0.0)
+    if mode == "wrap":
+        return _wrapped(step, x, pairs)
+    pad = [count for pair in pairs for count in pair]
+    if mode != "constant":
+        return step.add("pad", x=x, pad=pad, mode=PAD_MODES[mode])
+    fill = step.operand(2) if step.version >= 11 and step.has(2) else np.array(step.real_attribute("value", 0.0))
+    if isinstance(fill, Value):
+        return _filled(step, x, pairs, step.number(2))
+    return step.add("pad", x=x, pad=pad, mode="constant", constant_val=float(fill.reshape(())))
 
 
-def _fill(step: Step) -> float:
-    if step.version < 11:
-        return step.number("value", 0.0)
-    return step.number_in(2, "constant_value") if step.has(2) else 0.0
+def _cropped(step: Step, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+    """x without what negative pads take away."""
+    if min(min(pair) for pair in pairs) >= 0:
+        return x
+    begin = [max(-before, 0) for before, _ in pairs]
+    end = [extent + min(after, 0) for extent, (_, after) in zip(x.shape, pairs, strict=True)]
+    return step.add("slice_by_index", part="cropped", x=x, begin=begin, end=end)
+
+
+def _filled(step: Step, x: Value, pairs: Sequence[tuple[int, int]], fill: Value) -> Operand:
+    """Padding with a number computed at run time: picked by a constant mask."""
+    pad = [count for pair in pairs for count in pair]
+    wide = step.add("pad", part="wide", x=x, pad=pad, mode="constant", constant_val=0)
+    inside = np.pad(np.ones(bounded(step, x.shape), np.bool_), pairs)
+    scalar = step.add("reshape", part="fill", x=fill, shape=(1,) * x.type.rank)
+    return step.add("select", cond=inside, a=wide, b=scalar)
+
+
+def _wrapped(step: Step, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+    """x surrounded by itself, dimension by dimension."""
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            extent = x.shape[axis]
+            places = np.arange(-before, extent + after, dtype=np.int32) % extent
+            x = step.add("gather", part=f"axis{axis}", x=x, indices=places, axis=axis)
+    return x
 
 
 def _pad_pairs(step: Step, rank: int) -> list[tuple[int, int]]:
@@ -73,7 +155,34 @@ def _pad_pairs(step: Step, rank: int) -> list[tuple[int, int]]:
     return pairs
 
 
+def _space_to_depth(step: Step) -> Operand:
+    x, block, mode = step.number(0), step.integer("blocksize", 0), step.text("mode", "DCR")
+    if mode == "DCR":
+        return step.add("space_to_depth", x=x, block_size=block)
+    if mode == "CRD":
+        return step.add("pixel_unshuffle", x=x, downscale_factor=block)
+    raise step.refuse("mode", mode, "one of DCR, CRD")
+
+
+def _depth_to_space(step: Step) -> Operand:
+    x, block, mode = step.number(0), step.integer("blocksize", 0), step.text("mode", "DCR")
+    if mode == "DCR":
+        return step.add("depth_to_space", x=x, block_size=block)
+    if mode == "CRD":
+        return step.add("pixel_shuffle", x=x, upscale_factor=block)
+    raise step.refuse("mode", mode, "one of DCR, CRD")
+
+
+def _triangle(step: Step) -> Operand:
+    x = step.number(0)
+    offset = int(step.number_in(1, "k")) if step.has(1) else 0
+    ones = np.ones(bounded(step, x.shape[-2:]), np.bool_)
+    kept = np.triu(ones, offset) if step.integer("upper", 1) else np.tril(ones, offset)
+    return step.add("select", cond=kept, a=x, b=np.zeros((), np.float16 if x.dtype == "fp16" else np.int32))
+
+
 OPERATORS: Mapping[str, Handler] = {
-    "Concat": _concat, "Flatten": _flatten, "Pad": _pad, "Reshape": _reshape, "Squeeze": _squeeze,
-    "Transpose": _transpose, "Unsqueeze": _unsqueeze,
+    "Concat": _concat, "DepthToSpace": _depth_to_space, "Expand": _expand, "Flatten": _flatten, "Pad": _pad,
+    "Reshape": _reshape, "SpaceToDepth": _space_to_depth, "Split": _split, "Squeeze": _squeeze, "Tile": _tile,
+    "Transpose": _transpose, "Trilu": _triangle, "Unsqueeze": _unsqueeze,
 }

@@ -21,7 +21,7 @@ def _matmul(step: Step) -> Operand:
 def _gemm(step: Step) -> Operand:
     """alpha * A' * B' + beta * C, ' being an optional transpose."""
     x, right = step.value(0), step.operand(1)
-    alpha, beta = step.number("alpha", 1.0), step.number("beta", 1.0)
+    alpha, beta = step.real_attribute("alpha", 1.0), step.real_attribute("beta", 1.0)
     left, turned = bool(step.integer("transA", 0)), bool(step.integer("transB", 0))
     if x.type.rank != 2 or len(right.shape) != 2:
         raise GraphError(f"{step.label}: A and B must be matrices, found {list(x.shape)} and {list(right.shape)}")

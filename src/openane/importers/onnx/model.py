@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,16 +51,23 @@ def _parse(onnx: Any, data: bytes) -> Proto:
 
 def _check_names(model: Proto) -> None:
     """FormatError for names that are not UTF-8: the protobuf runtime hands those out as bytes."""
-    graph = model.graph
-    names = [entry.domain for entry in model.opset_import] + [tensor.name for tensor in graph.initializer]
-    for port in (*graph.input, *graph.output):
-        names += [port.name, *(dim.dim_param for dim in port.type.tensor_type.shape.dim)]
-    for node in graph.node:
-        names += [node.op_type, node.name, node.domain, *node.input, *node.output,
-                  *(attribute.name for attribute in node.attribute)]
-    for name in names:
+    for name in (*(entry.domain for entry in model.opset_import), *_names(model.graph)):
         if not isinstance(name, str):
             raise FormatError("a name in the model is not UTF-8", expected="text", found=repr(name[:40]))
+
+
+def _names(graph: Proto) -> Iterator[str | bytes]:
+    """Every name in a graph and the graphs inside."""
+    yield from (tensor.name for tensor in graph.initializer)
+    for port in (*graph.input, *graph.output):
+        yield port.name
+        yield from (dim.dim_param for dim in port.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.op_type, node.name, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _names(attribute.g)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -91,12 +99,20 @@ def tensor_array(tensor: Proto, label: str) -> np.ndarray:
         raise FormatError(f"{label}: malformed tensor: {error}") from None
     if array.shape != shape:
         raise FormatError(f"{label}: malformed tensor", expected=f"shape {list(shape)}", found=list(array.shape))
-    if array.dtype.kind not in "fiub":
-        if tensor.data_type == onnx.TensorProto.BFLOAT16:
-            return array.astype(np.float32)
-        raise UnsupportedError(label, "tensor elements must be numbers numpy has", found=f"type {tensor.data_type}",
-                               remedy="dequantise the model, or cast the tensor to fp32")
-    return array
+    return plain(array, label)
+
+
+def plain(array: np.ndarray, label: str) -> np.ndarray:
+    """An array in a type numpy itself has: small integers in 8 bits, bf16 and fp8 as float32."""
+    if array.dtype.kind in "fiub":
+        return array
+    name = array.dtype.name
+    if name in ("int4", "int2", "uint4", "uint2"):
+        return array.astype(np.int8 if name.startswith("int") else np.uint8)
+    if name.startswith(("bfloat", "float")):
+        return array.astype(np.float32)
+    raise UnsupportedError(label, "tensor elements must be numbers numpy has", found=f"type {name}",
+                           remedy="dequantise the model, or cast the tensor to fp32")
 
 
 def attribute_values(node: Proto, label: str) -> dict[str, Any]:
@@ -113,10 +129,8 @@ def attribute_values(node: Proto, label: str) -> dict[str, Any]:
             table[attribute.name] = tuple(getattr(attribute, lists[attribute.type]))
         elif attribute.type == kinds.TENSOR:
             table[attribute.name] = tensor_array(attribute.t, f"{label}, attribute {attribute.name!r}")
-        elif attribute.type in (kinds.GRAPH, kinds.GRAPHS):
-            raise UnsupportedError(label, "nested graphs are not supported: the engine has no control flow",
-                                   found=f"attribute {attribute.name!r}",
-                                   remedy="export without If and Loop, or fold them with a model simplifier")
+        elif attribute.type == kinds.GRAPH:
+            table[attribute.name] = attribute.g
         else:
             raise GraphError(f"{label}: attribute {attribute.name!r} has no readable type ({attribute.type})")
     return table

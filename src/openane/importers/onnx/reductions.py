@@ -1,4 +1,4 @@
-"""ONNX reductions, softmax and normalisations."""
+"""ONNX reductions, orders and running sums."""
 
 from __future__ import annotations
 
@@ -7,68 +7,178 @@ from math import prod
 
 import numpy as np
 
-from openane.errors import GraphError
-from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Step, axes_of, axis_of
+from openane.errors import UnsupportedError
+from openane.graph import Value
+from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of, axis_of
 
-SMALLEST_EPSILON = 2.0 ** -24
-"""Smallest positive fp16: an epsilon below it would become 0 and protect from nothing."""
+MOST_STEPS = 256
+"""Largest extent of an axis whose elements are taken one after the other."""
 
 
-def _reduce(op: str, since: int) -> Handler:
+def _over(step: Step, rank: int, since: int) -> tuple[int, ...] | None:
+    """The axes a reduction folds; None when it does nothing."""
+    axes = axes_of(step, 1, since)
+    if not axes and step.integer("noop_with_empty_axes", 0):
+        return None
+    return tuple(axis_of(step, axis, rank) for axis in axes) if axes else tuple(range(rank))
+
+
+def _reduce(op: str, since: int = 18) -> Handler:
     def handler(step: Step) -> Operand:
-        x, axes = step.value(0), axes_of(step, 1, since)
-        if not axes and step.integer("noop_with_empty_axes", 0):
-            return x
-        return step.add(op, x=x, axes=axes or range(x.type.rank), keep_dims=bool(step.integer("keepdims", 1)))
+        x = step.number(0)
+        axes = _over(step, x.type.rank, since)
+        if axes is None:
+            return _of_one(step, op, x)
+        if not axes:
+            return _of_one(step, op, x)
+        result = step.add(op, x=step.cast(x, "fp16"), axes=axes, keep_dims=bool(step.integer("keepdims", 1)))
+        return step.cast(result, x.dtype)
     return handler
 
 
+def _of_one(step: Step, op: str, x: Value) -> Operand:
+    """A reduction over no axis: each element is a set of its own."""
+    alone = {"reduce_l1_norm": ("abs",), "reduce_l2_norm": ("abs",), "reduce_log_sum": ("log",),
+             "reduce_sum_square": ("square",)}.get(op, ())
+    for function in alone:
+        x = step.add("log", x=x, epsilon=0.0) if function == "log" else step.compute(function, x=x)
+    return x
+
+
+def _product(step: Step) -> Operand:
+    """Halves multiplied by each other until one element is left: the engine has no reduction that multiplies."""
+    x = step.number(0)
+    axes = _over(step, x.type.rank, 18)
+    if not axes:
+        return x
+    kept = [axis for axis in range(x.type.rank) if axis not in axes]
+    shape = [x.shape[axis] for axis in kept]
+    final = [1 if axis in axes else x.shape[axis] for axis in range(x.type.rank)] if step.integer("keepdims", 1) \
+        else shape
+    turned = step.add("transpose", part="turned", x=x, perm=(*axes, *kept)) if x.type.rank > 1 else x
+    rows = step.add("reshape", part="rows", x=turned, shape=(prod(x.shape[axis] for axis in axes), prod(shape)))
+    while (count := rows.shape[0]) > 1:
+        half = count // 2
+        first, second = (_rows(step, rows, start, start + half) for start in (0, half))
+        product = step.compute("mul", part="product", x=first, y=second)
+        rest = (_rows(step, rows, count - 1, count),) if count % 2 else ()
+        rows = step.add("concat", part="joined", values=(product, *rest), axis=0) if rest else product
+    return step.add("reshape", x=rows, shape=final)
+
+
+def _rows(step: Step, rows: Value, start: int, end: int) -> Value:
+    return step.add("slice_by_index", part="half", x=rows, begin=(start, 0), end=(end, rows.shape[1]))
+
+
+def _extreme_position(op: str) -> Handler:
+    def handler(step: Step) -> Operand:
+        x = step.cast(step.number(0), "fp16")
+        axis, keep = axis_of(step, step.integer("axis", 0), x.type.rank), bool(step.integer("keepdims", 1))
+        if not step.integer("select_last_index", 0):
+            return step.add(op, x=x, axis=axis, keep_dims=keep)
+        turned = step.add("reverse", part="turned", x=x, axes=[axis])
+        place = step.add(op, part="place", x=turned, axis=axis, keep_dims=keep)
+        return step.compute("sub", x=step.builder.constant(np.float16(x.shape[axis] - 1)), y=place)
+    return handler
+
+
+def _hard_max(step: Step) -> Operand:
+    """One where the first largest element is. Before opset 13 all dimensions from `axis` on are one."""
+    x = step.value(0)
+    axis = axis_of(step, step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
+    rows = x
+    if step.version < 13:
+        rows = step.add("reshape", part="rows", x=x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
+        axis = 1
+    extent = rows.shape[axis]
+    place = step.add("reduce_argmax", part="place", x=rows, axis=axis, keep_dims=True)
+    numbers = np.arange(extent, dtype=np.int32).reshape([extent if d == axis else 1 for d in range(rows.type.rank)])
+    chosen = step.cast(step.add("equal", part="chosen", x=place, y=numbers), "fp16")
+    return chosen if rows is x else step.add("reshape", x=chosen, shape=x.shape)
+
+
 def _softmax(step: Step) -> Operand:
+    return _coerced(step, "softmax")
+
+
+def _log_softmax(step: Step) -> Operand:
+    return _coerced(step, "log")
+
+
+def _coerced(step: Step, op: str) -> Operand:
     """Before opset 13 softmax runs over all dimensions from `axis` on as if they were one."""
     x = step.value(0)
     axis = axis_of(step, step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
     tail = x.shape[axis:]
     if step.version >= 13 or prod(tail) == x.shape[axis]:
-        return step.add("softmax", x=x, axis=axis)
+        return _normalised(step, op, x, axis)
     if sum(extent > 1 for extent in tail) == 1:
-        return step.add("softmax", x=x, axis=axis + max(range(len(tail)), key=lambda place: tail[place]))
+        return _normalised(step, op, x, axis + max(range(len(tail)), key=lambda place: tail[place]))
     rows = step.add("reshape", part="rows", x=x, shape=(prod(x.shape[:axis]), prod(tail)))
-    return step.add("reshape", x=step.add("softmax", part="softmax", x=rows, axis=1), shape=x.shape)
+    return step.add("reshape", x=_normalised(step, op, rows, 1), shape=x.shape)
 
 
-def _batch_normalization(step: Step) -> Operand:
-    """The variance is divided out in double precision: fp16 could not hold a small one."""
-    step.only_output("running statistics")
-    if step.integer("training_mode", 0):
-        raise step.refuse("training_mode", 1, "export the model for inference (model.eval())")
-    x = step.value(0)
-    scale, offset, mean, variance = (step.array(index + 1, what).astype(np.float64).reshape(-1)
-                                     for index, what in enumerate(("scale", "B", "mean", "var")))
-    root = np.sqrt(variance + step.number("epsilon", 1e-5))
-    if not (root > 0).all():
-        raise GraphError(f"{step.label}: var + epsilon must be positive, found {variance.min():g}")
-    gain = scale / root
-    if x.type.rank < 3:
-        shifted = step.add("mul", part="gain", x=x, y=step.half(gain, 1))
-        return step.add("add", x=shifted, y=step.half(offset - mean * gain, 2))
-    return step.add("batch_norm", x=x, mean=step.half(mean, 3), variance=np.ones(variance.shape, np.float16),
-                    gamma=step.half(gain, 1), beta=step.half(offset, 2), epsilon=0.0)
+def _normalised(step: Step, op: str, x: Value, axis: int) -> Value:
+    """Softmax, or its logarithm: x - max - log(sum(exp(x - max)))."""
+    if op == "softmax":
+        return step.add("softmax", x=x, axis=axis)
+    below = step.add("sub", part="below", x=x, y=step.add("reduce_max", part="max", x=x, axes=[axis], keep_dims=True))
+    total = step.add("reduce_sum", part="sum", x=step.add("exp", part="exp", x=below), axes=[axis], keep_dims=True)
+    return step.add("sub", x=below, y=step.add("log", part="log", x=total, epsilon=0.0))
 
 
-def _layer_normalization(step: Step) -> Operand:
-    step.only_output("mean and deviation")
-    x = step.value(0)
+def _top_k(step: Step) -> Result:
+    x = step.number(0)
     axis = axis_of(step, step.integer("axis", -1), x.type.rank)
-    shape = bounded(step, x.shape[axis:])
-    gamma = step.half(np.broadcast_to(step.array(1, "scale"), shape), 1)
-    beta = step.half(np.broadcast_to(step.array(2, "B"), shape), 2) if step.has(2) else None
-    epsilon = max(step.number("epsilon", 1e-5), SMALLEST_EPSILON)
-    return step.add("layer_norm", x=x, axes=range(axis, x.type.rank), gamma=gamma, beta=beta, epsilon=epsilon)
+    count = step.integer("k", 1) if step.version < 10 else int(step.number_in(1, "k"))
+    found = step.add_all("topk", x=step.cast(x, "fp16"), k=count, axis=axis,
+                         ascending=not step.integer("largest", 1))
+    return (step.cast(found[0], x.dtype), found[1])
+
+
+def _running(step: Step) -> tuple[Value, int]:
+    x = step.number(0)
+    return x, axis_of(step, int(step.number_in(1, "axis")), x.type.rank)
+
+
+def _cumulative_sum(step: Step) -> Operand:
+    x, axis = _running(step)
+    result = step.add("cumsum", x=step.cast(x, "fp16"), axis=axis, exclusive=bool(step.integer("exclusive", 0)),
+                      reverse=bool(step.integer("reverse", 0)))
+    return step.cast(result, x.dtype)
+
+
+def _cumulative_product(step: Step) -> Operand:
+    """Element after element."""
+    x, axis = _running(step)
+    count = x.shape[axis]
+    if count > MOST_STEPS:
+        raise UnsupportedError(step.label, "the axis is multiplied one element after the other", limit=MOST_STEPS,
+                               found=count, remedy="shorten the axis")
+    parts = [_at(step, x, axis, place) for place in range(count)]
+    if step.integer("reverse", 0):
+        parts.reverse()
+    ones = step.compute("add", part="ones", x=step.compute("mul", part="none", x=parts[0], y=0), y=1)
+    found = [ones if step.integer("exclusive", 0) else parts[0]]
+    for part in parts[:-1] if step.integer("exclusive", 0) else parts[1:]:
+        found.append(step.compute("mul", part="product", x=found[-1], y=part))
+    if step.integer("reverse", 0):
+        found.reverse()
+    return found[0] if count == 1 else step.add("concat", values=tuple(found), axis=axis)
+
+
+def _at(step: Step, x: Value, axis: int, place: int) -> Value:
+    begin, end = [0] * x.type.rank, list(x.shape)
+    begin[axis], end[axis] = place, place + 1
+    return step.add("slice_by_index", part="at", x=x, begin=begin, end=end)
 
 
 OPERATORS: Mapping[str, Handler] = {
-    "BatchNormalization": _batch_normalization, "LayerNormalization": _layer_normalization,
-    "ReduceMax": _reduce("reduce_max", 18), "ReduceMean": _reduce("reduce_mean", 18),
-    "ReduceMin": _reduce("reduce_min", 18), "ReduceSum": _reduce("reduce_sum", 13), "Softmax": _softmax,
+    "ArgMax": _extreme_position("reduce_argmax"), "ArgMin": _extreme_position("reduce_argmin"),
+    "CumProd": _cumulative_product, "CumSum": _cumulative_sum, "Hardmax": _hard_max, "LogSoftmax": _log_softmax,
+    "ReduceL1": _reduce("reduce_l1_norm"), "ReduceL2": _reduce("reduce_l2_norm"),
+    "ReduceLogSum": _reduce("reduce_log_sum"), "ReduceLogSumExp": _reduce("reduce_log_sum_exp"),
+    "ReduceMax": _reduce("reduce_max"), "ReduceMean": _reduce("reduce_mean"), "ReduceMin": _reduce("reduce_min"),
+    "ReduceProd": _product, "ReduceSum": _reduce("reduce_sum", 13), "ReduceSumSquare": _reduce("reduce_sum_square"),
+    "Softmax": _softmax, "TopK": _top_k,
 }

@@ -11,6 +11,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.constants import Constants
+from openane.importers.onnx.dtypes import SMALL_INTEGERS
 from openane.ops.build import GraphBuilder
 
 Operand = Value | np.ndarray
@@ -18,6 +19,16 @@ Operand = Value | np.ndarray
 
 Result = Operand | tuple[Operand, ...]
 Handler = Callable[["Step"], Result]
+
+
+class RunTimeOperandError(UnsupportedError):
+    """A node needs an operand when the model is compiled that is computed while it runs: the tensor `operand`, which
+    depends on the model's `inputs` (filled in by the walk)."""
+
+    def __init__(self, label: str, what: str, operand: str, remedy: str) -> None:
+        super().__init__(label, f"{what} must be a constant", found=f"{operand!r}, computed", remedy=remedy)
+        self.operand = operand
+        self.inputs: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -29,12 +40,15 @@ class Step:
     label: str
     name: str
     version: int
+    proto: Any
     attributes: Mapping[str, Any]
     inputs: Sequence[Operand | None]
     input_names: Sequence[str]
     outputs: Sequence[str]
     builder: GraphBuilder
     constants: Constants
+    body: Callable[[Any, Mapping[str, Operand]], tuple[Operand, ...]]
+    """Imports a nested graph with these inputs, by name: its outputs."""
 
     # Inputs
 
@@ -58,9 +72,26 @@ class Step:
         """Input `index` as an array. UnsupportedError when it is computed at run time."""
         operand = self.operand(index)
         if isinstance(operand, Value):
-            raise UnsupportedError(self.label, f"{what} must be a constant", found=f"{operand.name!r}, computed",
-                                   remedy="export with constant folding, or simplify the model first (onnxsim)")
+            raise RunTimeOperandError(self.label, what, self.input_names[index],
+                                      "give the input it comes from as a constant of the run "
+                                      "(load_onnx(..., values={name: array})), or simplify the model first (onnxsim)")
         return operand
+
+    def number(self, index: int) -> Value:
+        """Input `index` as a value to compute with: integers of 8 and 16 bits as int32."""
+        return self.widened(self.value(index))
+
+    def real(self, index: int) -> Value:
+        """Input `index` in fp16."""
+        return self.cast(self.value(index), "fp16")
+
+    def widened(self, value: Value) -> Value:
+        """`value`, integers of 8 and 16 bits as int32."""
+        return self.cast(value, "int32") if value.dtype in SMALL_INTEGERS else value
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """`value` in another element type of the graph."""
+        return value if value.dtype == dtype else self.add("cast", part="cast", x=value, dtype=dtype)
 
     def integers_in(self, index: int, what: str) -> tuple[int, ...]:
         """Input `index`, a constant vector of integers."""
@@ -87,7 +118,7 @@ class Step:
         """An integer attribute."""
         return int(self._attribute(name, default, int, "an integer"))
 
-    def number(self, name: str, default: float) -> float:
+    def real_attribute(self, name: str, default: float) -> float:
         """A floating-point attribute."""
         return float(self._attribute(name, default, (int, float), "a number"))
 
@@ -121,6 +152,25 @@ class Step:
         if not isinstance(result, Value):
             raise GraphError(f"{self.label}: {op} has {len(result)} results")
         return result
+
+    def compute(self, op: str, *, part: str = "", **operands: Any) -> Value:
+        """As `add`, for operations the engine has for real numbers alone: integers are computed as the fp16 numbers
+        they are there, exactly up to 2048, and stay integers."""
+        whole = any(isinstance(each, Value) and each.dtype == "int32" for each in operands.values())
+        if not whole:
+            return self.add(op, part=part, **operands)
+        real = {name: self.cast(each, "fp16") if isinstance(each, Value) and each.dtype == "int32" else each
+                for name, each in operands.items()}
+        return self.cast(self.add(op, part=part or "real", **real), "int32")
+
+    def add_all(self, op: str, *, part: str = "", **operands: Any) -> tuple[Value, ...]:
+        """As `add`, for operations with any number of results."""
+        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
+        return (result,) if isinstance(result, Value) else result
+
+    def uses(self, index: int) -> bool:
+        """Whether output `index` has a name."""
+        return index < len(self.outputs) and bool(self.outputs[index])
 
     def only_output(self, what: str) -> None:
         """UnsupportedError when more than the first output is used."""

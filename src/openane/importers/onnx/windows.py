@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
+from openane.importers.onnx.computed import computed_conv, computed_conv_transpose, dilated_pool
 from openane.importers.onnx.step import Handler, Operand, Step
 
 _AUTO_PADS = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
@@ -35,34 +40,81 @@ def _spatial(step: Step, x: Value) -> int:
 
 
 def _conv(step: Step) -> Operand:
-    x, weight = step.value(0), step.value(1)
+    x = step.real(0)
+    weight = step.operand(1)
     spatial = _spatial(step, x)
     ones = (1,) * spatial
     kernel = step.integers("kernel_shape", weight.shape[2:])
     if kernel != weight.shape[2:]:
         raise GraphError(f"{step.label}: kernel_shape {list(kernel)} is not that of the weight {list(weight.shape)}")
-    return step.add("conv", x=x, weight=weight, bias=step.value(2) if step.has(2) else None,
-                    strides=step.integers("strides", ones, spatial),
-                    dilations=step.integers("dilations", ones, spatial),
-                    groups=step.integer("group", 1), **_padding(step, spatial))
+    strides, dilations = (step.integers(name, ones, spatial) for name in ("strides", "dilations"))
+    groups, padding = step.integer("group", 1), _padding(step, spatial)
+    if isinstance(weight, Value) or (step.has(2) and isinstance(step.operand(2), Value)):
+        return computed_conv(step, x, strides=strides, dilations=dilations, groups=groups, padding=padding)
+    return step.add("conv", x=x, weight=step.real(1), bias=step.real(2) if step.has(2) else None, groups=groups,
+                    strides=strides, dilations=dilations, **padding)
+
+
+def _conv_transpose(step: Step) -> Operand:
+    """`pads` and `output_padding` are what MIL crops and the shape it states."""
+    x, weight = step.real(0), step.operand(1)
+    spatial = _spatial(step, x)
+    ones = (1,) * spatial
+    kernel = step.integers("kernel_shape", weight.shape[2:], spatial)
+    strides, dilations = (step.integers(name, ones, spatial) for name in ("strides", "dilations"))
+    reach = [(k - 1) * dilation + 1 for k, dilation in zip(kernel, dilations, strict=True)]
+    extra = step.integers("output_padding", (0,) * spatial, spatial)
+    full = [(extent - 1) * stride + length for extent, stride, length in zip(x.shape[2:], strides, reach, strict=True)]
+    begin, result = _cropping(step, x.shape[2:], full, strides, extra)
+    if min(begin) < 0:
+        raise step.refuse("pads", begin, "pads of 0 or more")
+    groups = step.integer("group", 1)
+    if isinstance(weight, Value) or (step.has(2) and isinstance(step.operand(2), Value)):
+        return computed_conv_transpose(step, x, begin, result, strides=strides, dilations=dilations, groups=groups)
+    channels = weight.shape[1] * groups
+    return step.add("conv_transpose", x=x, weight=step.real(1), bias=step.real(2) if step.has(2) else None,
+                    pad_type="custom", pad=[side for pair in zip(begin, [0] * spatial, strict=True) for side in pair],
+                    output_shape=(x.shape[0], channels, *result), strides=strides, dilations=dilations, groups=groups)
+
+
+def _cropping(step: Step, extents: Sequence[int], full: Sequence[int], strides: Sequence[int],
+              extra: Sequence[int]) -> tuple[list[int], list[int]]:
+    """What is cropped in front of a transposed convolution's full result, and how much is kept."""
+    auto, spatial = step.text("auto_pad", "NOTSET"), len(full)
+    if auto not in ("NOTSET", *_AUTO_PADS):
+        raise step.refuse("auto_pad", auto, f"NOTSET with explicit pads, or one of {', '.join(_AUTO_PADS)}")
+    if auto in ("NOTSET", "VALID") and "output_shape" not in step.attributes:
+        pads = step.integers("pads", (0,) * (2 * spatial), 2 * spatial)
+        begin = list(pads[:spatial]) if auto == "NOTSET" else [0] * spatial
+        end = pads[spatial:] if auto == "NOTSET" else [0] * spatial
+        return begin, [whole + more - before - after
+                       for whole, more, before, after in zip(full, extra, begin, end, strict=True)]
+    stated = [extent * stride for extent, stride in zip(extents, strides, strict=True)]
+    if "output_shape" in step.attributes:
+        stated = list(step.integers("output_shape"))[-spatial:]
+    total = [max(whole + more - kept, 0) for whole, more, kept in zip(full, extra, stated, strict=True)]
+    return [cut // 2 if auto != "SAME_LOWER" else cut - cut // 2 for cut in total], stated
 
 
 def _pool(step: Step, op: str, **extra: Any) -> Operand:
-    x = step.value(0)
+    source = step.number(0)
+    x = step.cast(source, "fp16")
     spatial = _spatial(step, x)
     ones = (1,) * spatial
-    dilations = step.integers("dilations", ones, spatial)
-    if dilations != ones:
-        raise step.refuse("dilations", list(dilations), "dilations of 1: no engine pools with gaps")
     kernel, strides = step.integers("kernel_shape", None, spatial), step.integers("strides", ones, spatial)
-    padding = _padding(step, spatial)
+    dilations, padding = step.integers("dilations", ones, spatial), _padding(step, spatial)
     ceiling = bool(step.integer("ceil_mode", 0)) and not padding["pad_type"].startswith("same")
+    if dilations != ones:
+        result = dilated_pool(step, x, op, kernel, strides, dilations, padding, ceiling,
+                              not extra.get("exclude_padding_from_average", True))
+        return step.cast(result, source.dtype)
     pad = padding.get("pad", (0, 0) * spatial)
     worthless = extra.get("exclude_padding_from_average", True) or not any(pad)
     if ceiling and worthless and min(*kernel, *strides) > 0:
         padding, ceiling = _widened(x.shape[2:], kernel, strides, pad), False
         extra = dict.fromkeys(extra, True)
-    return step.add(op, x=x, kernel_sizes=kernel, strides=strides, ceil_mode=ceiling, **padding, **extra)
+    result = step.add(op, x=x, kernel_sizes=kernel, strides=strides, ceil_mode=ceiling, **padding, **extra)
+    return step.cast(result, source.dtype)
 
 
 def _widened(extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
@@ -88,6 +140,39 @@ def _average_pool(step: Step) -> Operand:
     return _pool(step, "avg_pool", exclude_padding_from_average=not step.integer("count_include_pad", 0))
 
 
+def _lp_pool(step: Step) -> Operand:
+    """The root of the sum of powers: sums are averages over the whole window, padding counted, times its size."""
+    x, power = step.real(0), step.integer("p", 2)
+    if power < 1:
+        raise step.refuse("p", power, "1 or more")
+    kernel = step.integers("kernel_shape", None, _spatial(step, x))
+    powers = _raised(step, x, power)
+    mean = _pool(replace(step, inputs=(powers,)), "avg_pool", exclude_padding_from_average=False)
+    assert isinstance(mean, Value)
+    return _root(step, step.add("mul", part="sums", x=mean, y=float(prod(kernel))), power)
+
+
+def _raised(step: Step, x: Value, power: int) -> Value:
+    size = step.add("abs", part="size", x=x)
+    result = size
+    for _ in range(power - 1):
+        result = step.add("mul", part="power", x=result, y=size)
+    return result
+
+
+def _root(step: Step, x: Value, power: int) -> Value:
+    if power == 1:
+        return x
+    return step.add("sqrt", x=x) if power == 2 else step.add("pow", x=x, y=np.float16(1 / power))
+
+
+def _global_lp_pool(step: Step) -> Operand:
+    x, power = step.real(0), step.integer("p", 2)
+    sums = step.add("reduce_sum", part="sums", x=_raised(step, x, power), axes=range(2, 2 + _spatial(step, x)),
+                    keep_dims=True)
+    return _root(step, sums, power)
+
+
 def _global(op: str) -> Handler:
     def handler(step: Step) -> Operand:
         x = step.value(0)
@@ -96,6 +181,7 @@ def _global(op: str) -> Handler:
 
 
 OPERATORS: Mapping[str, Handler] = {
-    "AveragePool": _average_pool, "Conv": _conv, "GlobalAveragePool": _global("reduce_mean"),
-    "GlobalMaxPool": _global("reduce_max"), "MaxPool": _max_pool,
+    "AveragePool": _average_pool, "Conv": _conv, "ConvTranspose": _conv_transpose,
+    "GlobalAveragePool": _global("reduce_mean"), "GlobalLpPool": _global_lp_pool,
+    "GlobalMaxPool": _global("reduce_max"), "LpPool": _lp_pool, "MaxPool": _max_pool,
 }

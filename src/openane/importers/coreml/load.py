@@ -1,0 +1,80 @@
+"""Core ML models to graphs: packages, single files, compiled folders, and models that coremltools has in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from openane.errors import FormatError, GraphError, UnsupportedError
+from openane.formats.protobuf import Message, read_message
+from openane.graph import Graph
+from openane.graph.mil import choose_function
+from openane.graph.mil.build import build_graph
+from openane.importers.coreml import apple
+from openane.importers.coreml.features import check_flexibility
+from openane.importers.coreml.network import read_network
+from openane.importers.coreml.package import specification
+from openane.importers.coreml.program import read_program
+from openane.importers.coreml.schema import SCHEMA
+from openane.importers.files import read_file
+from openane.importers.mil import check_types, infer_types, load_mil, weight_files
+
+READERS = ("own", "coremltools")
+NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+
+
+def load_coreml(source: str | Path | Any, shapes: Mapping[str, Sequence[int]] | None = None,
+                function: str | None = None, reader: str = "own") -> Graph:
+    """The graph of a Core ML model: `.mlpackage`, `.mlmodel`, `.mlmodelc` with a model.mil, or an MLModel of
+    coremltools.
+
+    `function` chooses among several (the model's default otherwise), `shapes` fixes inputs with flexible shapes (their
+    default otherwise). mlProgram models keep the program's own types. Neural networks become fp16, with the types they
+    declare in `metadata["dtype:PORT"]`. Image inputs are 8-bit pixels [1, channels, H, W], `metadata["image:PORT"]` is
+    their colour space. `reader`: "own" needs no package; "coremltools" has that package parse the file. Both give the
+    same graph. FormatError, GraphError, UnsupportedError.
+    """
+    if reader not in READERS:
+        raise GraphError(f"reader {reader!r} is not one of {', '.join(READERS)}")
+    if not isinstance(source, str | Path):
+        return _model(apple.adopt(source.get_spec()), Path(source.weights_dir or "."), shapes, function)
+    path = Path(source)
+    if path.is_dir() and (path / "model.mil").is_file():
+        return load_mil(path / "model.mil", function=function or "main", shapes=shapes)
+    file = specification(path)
+    if reader == "coremltools":
+        model = apple.load_specification(path)
+    else:
+        model = read_message(SCHEMA, "Model", read_file(file, "specification"))
+    return _model(model, file.parent, shapes, function)
+
+
+def _model(model: Message, folder: Path, shapes: Mapping[str, Sequence[int]] | None, name: str | None) -> Graph:
+    shapes = shapes or {}
+    kind = model.which("mlProgram", *NETWORKS)
+    if kind is None:
+        stored = ", ".join(model.fields) or "nothing"
+        if not model.specificationVersion:
+            raise FormatError("not a Core ML model", expected="a Model with a specificationVersion", found=stored)
+        raise UnsupportedError("Core ML model", "models are ML programs or neural networks",
+                               found="another kind (a pipeline, a tree ensemble, ...)",
+                               remedy="load the networks of a pipeline one by one; nothing else runs on the engine")
+    if kind != "mlProgram":
+        if name not in (None, "main"):
+            raise GraphError(f"the model has no function {name!r}: neural networks have one, main")
+        _check_shapes(model.description.input, shapes)
+        return read_network(model, getattr(model, kind), shapes)
+    program = read_program(model)
+    chosen = choose_function(program, name or model.description.defaultFunctionName or "main")
+    described = {each.name: each.input for each in model.description.functions}
+    _check_shapes(described.get(chosen.name, model.description.input), shapes)
+    graph = build_graph(program, chosen, weight_files(folder), shapes, infer_types)
+    check_types(graph.nodes)
+    return graph
+
+
+def _check_shapes(features: Sequence[Message], shapes: Mapping[str, Sequence[int]]) -> None:
+    for feature in features:
+        if feature.name in shapes:
+            check_flexibility(feature, shapes[feature.name])

@@ -1,0 +1,130 @@
+"""ONNX activations and functions of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from openane.graph import Value
+from openane.importers.onnx.elementwise import unary
+from openane.importers.onnx.step import Handler, Operand, Step
+
+SELU = (1.67326319217681884765625, 1.05070102214813232421875)
+"""alpha and gamma of Selu, as ONNX states them."""
+
+
+def _scaled(op: str, **attributes: tuple[str, float]) -> Handler:
+    """An operator that is one MIL operation; `operand=(attribute, default)`."""
+    def handler(step: Step) -> Operand:
+        settings: dict[str, Any] = {key: step.real_attribute(name, default)
+                                    for key, (name, default) in attributes.items()}
+        return step.add(op, x=step.value(0), **settings)
+    return handler
+
+
+def _gelu(step: Step) -> Operand:
+    modes = {"none": "EXACT", "tanh": "TANH_APPROXIMATION"}
+    approximate = step.text("approximate", "none")
+    if approximate not in modes:
+        raise step.refuse("approximate", approximate, f"one of {', '.join(modes)}")
+    return step.add("gelu", x=step.value(0), mode=modes[approximate])
+
+
+def _hard_swish(step: Step) -> Operand:
+    x = step.value(0)
+    gate = step.add("sigmoid_hard", part="gate", x=x, alpha=1 / 6, beta=0.5)
+    return step.add("mul", x=x, y=gate)
+
+
+def _swish(step: Step) -> Operand:
+    x, alpha = step.value(0), step.real_attribute("alpha", 1.0)
+    if alpha == 1:
+        return step.add("silu", x=x)
+    gate = step.add("sigmoid", part="gate", x=step.add("mul", part="scaled", x=x, y=alpha))
+    return step.add("mul", x=x, y=gate)
+
+
+def _mish(step: Step) -> Operand:
+    x = step.value(0)
+    gate = step.add("tanh", part="gate", x=step.add("softplus", part="plus", x=x))
+    return step.add("mul", x=x, y=gate)
+
+
+def _celu(step: Step) -> Operand:
+    """alpha * elu(x / alpha)."""
+    x, alpha = step.value(0), step.real_attribute("alpha", 1.0)
+    if alpha == 1:
+        return step.add("elu", x=x, alpha=1.0)
+    inner = step.add("elu", part="inner", x=step.add("mul", part="scaled", x=x, y=1 / alpha), alpha=1.0)
+    return step.add("mul", x=inner, y=alpha)
+
+
+def _selu(step: Step) -> Operand:
+    alpha, gamma = step.real_attribute("alpha", SELU[0]), step.real_attribute("gamma", SELU[1])
+    return step.add("mul", x=step.add("elu", part="inner", x=step.value(0), alpha=alpha), y=gamma)
+
+
+def _thresholded_relu(step: Step) -> Operand:
+    """x where it is above alpha: MIL's own operation includes alpha."""
+    x, alpha = step.value(0), step.real_attribute("alpha", 1.0)
+    above = step.add("greater", part="above", x=x, y=alpha)
+    return step.add("select", cond=above, a=x, b=np.float16(0))
+
+
+def _shrink(step: Step) -> Operand:
+    """x + bias below -lambd, x - bias above lambd, 0 between."""
+    x = step.number(0)
+    bias, bound = (step.real_attribute(name, default) for name, default in (("bias", 0.0), ("lambd", 0.5)))
+    real = step.cast(x, "fp16")
+    below, above = (step.add(op, part=op, x=real, y=limit) for op, limit in (("less", -bound), ("greater", bound)))
+    raised = step.add("select", part="raised", cond=below, a=step.add("add", part="up", x=real, y=bias),
+                      b=np.float16(0))
+    result = step.add("select", cond=above, a=step.add("add", part="down", x=real, y=-bias), b=raised)
+    return step.cast(result, x.dtype)
+
+
+def _parametric_relu(step: Step) -> Operand:
+    x, slope = step.number(0), step.operand(1)
+    real = step.cast(x, "fp16")
+    if isinstance(slope, np.ndarray) and slope.size and (slope == slope.reshape(-1)[0]).all():
+        result = step.add("leaky_relu", x=real, alpha=float(step.half(slope, 1).reshape(-1)[0]))
+    else:
+        below = step.add("minimum", part="below", x=real, y=0.0)
+        scaled = step.add("mul", part="scaled", x=below, y=step.real(1))
+        result = step.add("add", x=step.add("relu", part="above", x=real), y=scaled)
+    return step.cast(result, x.dtype)
+
+
+def _inverse_hyperbolic_sine(step: Step) -> Operand:
+    """sign(x) * log(|x| + sqrt(x^2 + 1)): for magnitudes no difference cancels."""
+    x = step.value(0)
+    size = step.add("abs", part="size", x=x)
+    return step.add("mul", x=_log_of_root(step, size, 1.0), y=step.add("sign", part="sign", x=x))
+
+
+def _inverse_hyperbolic_cosine(step: Step) -> Operand:
+    return _log_of_root(step, step.value(0), -1.0)
+
+
+def _log_of_root(step: Step, x: Value, offset: float) -> Value:
+    """log(x + sqrt(x^2 + offset)); above 200 the root is x, whose square would leave fp16."""
+    near = step.add("minimum", part="near", x=x, y=200.0)
+    root = step.add("sqrt", part="root", x=step.add("add", part="shifted", x=step.add("square", part="square", x=near),
+                                                    y=offset))
+    longest = step.add("maximum", part="longest", x=x, y=root)
+    return step.add("log", part="log", x=step.add("add", part="sum", x=x, y=longest if offset > 0 else root),
+                    epsilon=0.0)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "Acos": unary("acos"), "Acosh": _inverse_hyperbolic_cosine, "Asin": unary("asin"),
+    "Asinh": _inverse_hyperbolic_sine, "Atan": unary("atan"), "Atanh": unary("atanh"), "Celu": _celu,
+    "Cos": unary("cos"), "Cosh": unary("cosh"), "Elu": _scaled("elu", alpha=("alpha", 1.0)), "Erf": unary("erf"),
+    "Gelu": _gelu, "HardSigmoid": _scaled("sigmoid_hard", alpha=("alpha", 0.2), beta=("beta", 0.5)),
+    "HardSwish": _hard_swish, "LeakyRelu": _scaled("leaky_relu", alpha=("alpha", 0.01)), "Mish": _mish,
+    "PRelu": _parametric_relu, "Relu": unary("relu"), "Selu": _selu, "Shrink": _shrink, "Sigmoid": unary("sigmoid"),
+    "Sin": unary("sin"), "Sinh": unary("sinh"), "Softplus": unary("softplus"), "Softsign": unary("softsign"),
+    "Swish": _swish, "Tan": unary("tan"), "Tanh": unary("tanh"), "ThresholdedRelu": _thresholded_relu,
+}

@@ -1,0 +1,170 @@
+"""ONNX operators on quantised numbers. Integers are fp16 on the engine: exact from -2048 to 2048."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Value
+from openane.importers.onnx import windows
+from openane.importers.onnx.dtypes import ENGINE_NAMES, NAMES
+from openane.importers.onnx.fold import bounded
+from openane.importers.onnx.step import Handler, Operand, Step, axis_of
+
+RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
+LARGEST_SUM = 2.0 ** 14
+"""Half of what the neural engine's accumulator holds."""
+
+
+def _spread(step: Step, operand: Operand, index: int, shape: tuple[int, ...]) -> Operand:
+    """A scale or zero point of a tensor of `shape`: one number, one for each place along `axis`, or one for each block
+    of it."""
+    rank = len(shape)
+    if operand.shape in ((), (1,)):
+        return _reshaped(step, operand, (1,) * rank)
+    axis = axis_of(step, step.integer("axis", 1), rank)
+    block = step.integer("block_size", 0)
+    if not block:
+        return _reshaped(step, operand, tuple(-1 if place == axis else 1 for place in range(rank)))
+    if len(operand.shape) != rank or operand.shape[axis] * block < shape[axis]:
+        raise GraphError(f"{step.label}: {list(operand.shape)} blocks of {block} do not fit {list(shape)}")
+    places = np.arange(shape[axis], dtype=np.int32) // block
+    if isinstance(operand, np.ndarray):
+        return operand.take(places, axis)
+    return step.add("gather", part="blocks", x=operand, indices=places, axis=axis)
+
+
+def _reshaped(step: Step, operand: Operand, shape: tuple[int, ...]) -> Operand:
+    if isinstance(operand, np.ndarray):
+        return operand.reshape(shape)
+    return step.add("reshape", part="shaped", x=operand, shape=shape)
+
+
+def _real(step: Step, operand: Operand, index: int) -> Value:
+    """An operand in fp16."""
+    if isinstance(operand, np.ndarray):
+        return step.constants.value(step.half(operand, index), f"{step.name}_{index}")
+    return step.cast(operand, "fp16")
+
+
+def _dequantized(step: Step, index: int) -> Operand:
+    """(x - zero point) * scale for the three inputs from `index` on; constants at once, in their precision."""
+    x = step.operand(index)
+    scale = _spread(step, step.operand(index + 1), index + 1, x.shape)
+    zero = _spread(step, step.operand(index + 2), index + 2, x.shape) if step.has(index + 2) else None
+    if not any(isinstance(operand, Value) for operand in (x, scale, zero)):
+        assert isinstance(x, np.ndarray)
+        assert isinstance(scale, np.ndarray)
+        bounded(step, np.broadcast_shapes(x.shape, scale.shape))
+        centred = x.astype(np.float32) - (zero.astype(np.float32) if isinstance(zero, np.ndarray) else np.float32(0))
+        return np.asarray(centred * scale.astype(np.float32), np.float32)
+    value = _real(step, x, index)
+    if zero is not None and (isinstance(zero, Value) or zero.any()):
+        value = step.add("sub", part="centred", x=value, y=_real(step, zero, index + 2))
+    return step.add("mul", x=value, y=_real(step, scale, index + 1))
+
+
+def _dequantize(step: Step) -> Operand:
+    return _dequantized(step, 0)
+
+
+def _target(step: Step, index: int) -> str:
+    """The element type a quantisation makes: that of its zero point, of `output_dtype`, or uint8."""
+    code = step.integer("output_dtype", 0)
+    if code:
+        name = NAMES.get(code, f"type {code}")
+    elif step.has(index):
+        zero = step.operand(index)
+        name = zero.dtype.name if isinstance(zero, np.ndarray) else zero.dtype
+    else:
+        name = "uint8"
+    if name not in RANGES:
+        raise UnsupportedError(step.label, "unsupported element type of the result", limit=", ".join(RANGES),
+                               found=name, remedy="quantise to int8 or uint8: fp16 holds those exactly")
+    return name
+
+
+def _quantized(step: Step, value: Value, index: int) -> Value:
+    """round(value / scale) + zero point, within the type, for scale and zero point from input `index` on."""
+    name = _target(step, index + 1)
+    scale = _spread(step, step.array(index, "the scale of a quantisation"), index, value.shape)
+    assert isinstance(scale, np.ndarray)
+    inverse = step.half(1 / scale.astype(np.float64), index)
+    return _held(step, step.add("mul", part="units", x=value, y=inverse), index + 1, name)
+
+
+def _held(step: Step, units: Value, index: int, name: str) -> Value:
+    """Whole units plus the zero point of input `index`, within the type `name`."""
+    rounded = step.add("round", part="rounded", x=units)
+    if step.has(index):
+        zero = _spread(step, step.operand(index), index, units.shape)
+        rounded = step.add("add", part="moved", x=rounded, y=_real(step, zero, index))
+    low, high = RANGES[name]
+    return step.cast(step.add("clip", part="held", x=rounded, alpha=float(low), beta=float(high)), ENGINE_NAMES[name])
+
+
+def _quantize(step: Step) -> Operand:
+    return _quantized(step, step.real(0), 1)
+
+
+def _centred(step: Step, index: int, zero: int, axis: int | None) -> Value:
+    """Integers minus their zero point, in fp16; a vector of zero points lies along `axis`."""
+    value = step.real(index)
+    if not step.has(zero):
+        return value
+    point = step.real(zero)
+    if axis is not None and point.type.elements > 1 and point.type.rank == 1:
+        shape = [-1 if place == axis else 1 for place in range(value.type.rank)]
+        point = step.add("reshape", part="points", x=point, shape=shape)
+    elif point.type.elements == 1:
+        point = step.add("reshape", part="point", x=point, shape=(1,) * value.type.rank)
+    return step.add("sub", part="centred", x=value, y=point)
+
+
+def _matmul_integer(step: Step) -> Operand:
+    rank = len(step.operand(0).shape)
+    x, y = _centred(step, 0, 2, rank - 2), _centred(step, 1, 3, len(step.operand(1).shape) - 1)
+    return step.cast(step.add("matmul", part="product", x=x, y=y), "int32")
+
+
+def _conv_integer(step: Step) -> Operand:
+    x, weight = _centred(step, 0, 2, None), _centred(step, 1, 3, 0)
+    product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight), input_names=step.input_names[:2]))
+    assert isinstance(product, Value)
+    return step.cast(product, "int32")
+
+
+def _quantized_matmul(step: Step) -> Operand:
+    """Integers multiplied, and the product of the scales once behind: integers are exact, real numbers round. Halves of
+    the right side keep sums below what the engine adds up."""
+    rank = len(step.operand(0).shape)
+    x, y = _centred(step, 0, 2, rank - 2), _centred(step, 3, 5, len(step.operand(3).shape) - 1)
+    count = max(int(np.ceil(np.log2(255 * 255 * x.shape[-1] / LARGEST_SUM))), 0)
+    halved = step.add("mul", part="halved", x=y, y=2.0 ** -count) if count else y
+    scales = [step.array(index, "the scale of a quantisation").astype(np.float64) for index in (1, 4, 6)]
+    left = scales[0].reshape(-1, 1) if scales[0].size > 1 else scales[0].reshape(())
+    right = scales[1].reshape(-1) if scales[1].size > 1 else scales[1].reshape(())
+    factor = step.half(left * right / scales[2].reshape(()) * 2.0 ** count, 1)
+    units = step.add("mul", part="units", x=step.add("matmul", part="product", x=x, y=halved), y=factor)
+    return _held(step, units, 7, _target(step, 7))
+
+
+def _quantized_conv(step: Step) -> Operand:
+    x = _real(step, _dequantized(step, 0), 0)
+    weight = _real(step, _dequantized(replace(step, attributes={"axis": 0}), 3), 3)
+    if step.has(8):
+        raise UnsupportedError(step.label, "a bias of int32 leaves what fp16 holds exactly", found="input 8",
+                               remedy="add the bias after dequantising")
+    product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight), input_names=step.input_names[:2]))
+    assert isinstance(product, Value)
+    return _quantized(step, product, 6)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "ConvInteger": _conv_integer, "DequantizeLinear": _dequantize,
+    "MatMulInteger": _matmul_integer, "QLinearConv": _quantized_conv, "QLinearMatMul": _quantized_matmul,
+    "QuantizeLinear": _quantize,
+}

@@ -1,0 +1,201 @@
+"""PyTorch operators that work element by element: arithmetic, comparisons, logic, activations, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from openane.graph import Value
+from openane.importers.torch.step import Handler, Result, Step
+
+_UNARY = {
+    "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
+    "cosh": "cosh", "erf": "erf", "exp": "exp", "exp2": "exp2", "floor": "floor", "relu": "relu", "round": "round",
+    "sigmoid": "sigmoid", "sign": "sign", "silu": "silu", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
+    "square": "square", "tan": "tan", "tanh": "tanh",
+}
+_COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+                "ge": "greater_equal"}
+_LOGIC = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+          "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
+
+
+def _unary(op: str, **operands: Any) -> Handler:
+    def handler(step: Step) -> Result:
+        return step.add(op, x=step.number("self"), **operands)
+    return handler
+
+
+def _binary(op: str) -> Handler:
+    """self and other, of which one may be a number; `alpha` scales other."""
+    def handler(step: Step) -> Result:
+        first, second = step.other("self", step.kind), step.other("other", step.kind)
+        alpha = step.argument("alpha", 1)
+        if alpha != 1:
+            second = step.add("mul", part="scaled", x=second, y=alpha) if isinstance(second, Value) else second * alpha
+        return step.add(op, x=first, y=second)
+    return handler
+
+
+def _reversed_subtraction(step: Step) -> Result:
+    scaled, alpha = step.number("self"), step.argument("alpha", 1)
+    if alpha != 1:
+        scaled = step.add("mul", part="scaled", x=scaled, y=alpha)
+    return step.add("sub", x=step.other("other", step.kind), y=scaled)
+
+
+def _divide(step: Step) -> Result:
+    mode = step.argument("rounding_mode")
+    if mode == "floor":
+        return step.add("floor_div", x=step.other("self", step.kind), y=step.other("other", step.kind))
+    if mode is not None:
+        raise step.refuse("rounding_mode", mode, "floor, or none")
+    return step.add("real_div", x=step.other("self", step.kind), y=step.other("other", step.kind))
+
+
+def _power(step: Step) -> Result:
+    exponent = step.argument("exponent")
+    if exponent in (1, 2, 0.5) and step.kind == "float":
+        x = step.number("self")
+        return x if exponent == 1 else step.add("square" if exponent == 2 else "sqrt", x=x)
+    return step.add("pow", x=step.other("self", step.kind), y=step.other("exponent", step.kind))
+
+
+def _comparison(op: str) -> Handler:
+    def handler(step: Step) -> Result:
+        kinds = [_kind(step.argument(name)) for name in ("self", "other")]
+        kind = "float" if "float" in kinds else "int"
+        return step.add(op, x=step.other("self", kind), y=step.other("other", kind))
+    return handler
+
+
+def _kind(found: Any) -> str:
+    """The kind of a value, a tensor or a number."""
+    if isinstance(found, Value):
+        return {"fp16": "float", "bool": "bool"}.get(found.dtype, "int")
+    if isinstance(found, bool | int | float):
+        return type(found).__name__
+    return "float" if found.is_floating_point() else "int"
+
+
+def _logic(op: str) -> Handler:
+    def handler(step: Step) -> Result:
+        if step.kind != "bool":
+            raise step.refuse("self", step.kind, "operands of bool")
+        return step.add(op, x=step.other("self", "bool"), y=step.other("other", "bool"))
+    return handler
+
+
+def _not(step: Step) -> Result:
+    if step.kind != "bool":
+        raise step.refuse("self", step.kind, "an operand of bool")
+    return step.add("logical_not", x=step.number("self"))
+
+
+def _where(step: Step) -> Result:
+    """Branches may hold numbers beyond fp16: masks are filled with the lowest number of the type."""
+    branches = [step.matched(step.as_value(step.argument(name), name, clamped=True), step.kind)
+                for name in ("self", "other")]
+    return step.add("select", cond=step.value("condition"), a=branches[0], b=branches[1])
+
+
+def _clamp(step: Step) -> Result:
+    x = step.number("self")
+    low, high = step.argument("min"), step.argument("max")
+    if step.kind == "float" and isinstance(low, int | float) and isinstance(high, int | float) and low <= high:
+        return step.add("clip", x=x, alpha=float(low), beta=float(high))
+    for name, op in (("min", "maximum"), ("max", "minimum")):
+        if step.given(name):
+            x = step.add(op, part=name, x=x, y=step.other(name, step.kind))
+    return x
+
+
+def _gelu(step: Step) -> Result:
+    mode = {"none": "EXACT", "tanh": "TANH_APPROXIMATION"}[step.argument("approximate", "none")]
+    return step.add("gelu", x=step.number("self"), mode=mode)
+
+
+def _elu(step: Step) -> Result:
+    scale, slope = float(step.argument("scale", 1)), float(step.argument("input_scale", 1))
+    if slope != 1:
+        raise step.refuse("input_scale", slope, "1")
+    result = step.add("elu", part="" if scale == 1 else "unit", x=step.number("self"),
+                      alpha=float(step.argument("alpha", 1)))
+    return result if scale == 1 else step.add("mul", x=result, y=scale)
+
+
+def _leaky(step: Step) -> Result:
+    return step.add("leaky_relu", x=step.number("self"), alpha=float(step.argument("negative_slope", 0.01)))
+
+
+def _prelu(step: Step) -> Result:
+    x, slope = step.number("self"), step.half("weight")
+    assert slope is not None
+    if slope.size == 1:
+        return step.add("leaky_relu", x=x, alpha=float(slope.reshape(())))
+    return step.add("prelu", x=x, alpha=slope.reshape(-1))
+
+
+def _hard_sigmoid(step: Step) -> Result:
+    return step.add("sigmoid_hard", x=step.number("self"), alpha=1 / 6, beta=0.5)
+
+
+def _hard_swish(step: Step) -> Result:
+    x = step.number("self")
+    return step.add("mul", x=x, y=step.add("sigmoid_hard", part="gate", x=x, alpha=1 / 6, beta=0.5))
+
+
+def _hard_tanh(step: Step) -> Result:
+    low, high = float(step.argument("min_val", -1)), float(step.argument("max_val", 1))
+    return step.add("clip", x=step.number("self"), alpha=low, beta=high)
+
+
+def _softplus(step: Step) -> Result:
+    beta = step.argument("beta", 1)
+    if beta != 1:
+        raise step.refuse("beta", beta, "1")
+    return step.add("softplus", x=step.number("self"))
+
+
+def _log1p(step: Step) -> Result:
+    return step.add("log", x=step.add("add", part="one", x=step.number("self"), y=1.0), epsilon=0.0)
+
+
+def _expm1(step: Step) -> Result:
+    return step.add("sub", x=step.add("exp", part="one", x=step.number("self")), y=1.0)
+
+
+def _nothing(step: Step) -> Result:
+    """What PyTorch checked when it exported the program."""
+    return None
+
+
+def _negate(step: Step) -> Result:
+    return step.add("mul", x=step.number("self"), y=-1)
+
+
+def _same(step: Step) -> Result:
+    """The operand in the type of the result."""
+    return step.number("self")
+
+
+def _copy(step: Step) -> Result:
+    """self takes the elements of src."""
+    return step.matched(step.value("src"), step.kind)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    **{name: _unary(op) for name, op in _UNARY.items()},
+    **{name: _comparison(op) for name, op in _COMPARISONS.items()},
+    **{name: _logic(op) for name, op in _LOGIC.items()},
+    **dict.fromkeys(("_to_copy", "alias", "clone", "contiguous", "detach", "lift_fresh_copy", "to"), _same),
+    **dict.fromkeys(("clamp", "clamp_max", "clamp_min"), _clamp),
+    **dict.fromkeys(("bitwise_not", "logical_not"), _not),
+    "_assert_tensor_metadata": _nothing, "add": _binary("add"), "copy": _copy, "div": _divide, "elu": _elu,
+    "expm1": _expm1, "gelu": _gelu, "hardsigmoid": _hard_sigmoid, "hardswish": _hard_swish, "hardtanh": _hard_tanh,
+    "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum"),
+    "minimum": _binary("minimum"), "mul": _binary("mul"), "neg": _negate, "pow": _power, "prelu": _prelu,
+    "reciprocal": _unary("inverse", epsilon=0.0), "relu6": _unary("relu6"), "remainder": _binary("mod"),
+    "rsqrt": _unary("rsqrt", epsilon=0.0), "rsub": _reversed_subtraction, "softplus": _softplus,
+    "sub": _binary("sub"), "where": _where,
+}

@@ -1,0 +1,219 @@
+"""PyTorch operators that rearrange elements: shapes, axes, slices, joining, padding, lookups, enlarging."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.errors import UnsupportedError
+from openane.graph import Value
+from openane.importers.torch.step import Handler, Result, Step
+
+
+def _reshape(step: Step) -> Result:
+    return step.reshaped(step.value("self"), step.shape)
+
+
+def _permute(step: Step) -> Result:
+    x = step.value("self")
+    return step.add("transpose", x=x, perm=[axis % x.type.rank for axis in step.integers("dims")])
+
+
+def _transpose(step: Step) -> Result:
+    x = step.value("self")
+    order = list(range(x.type.rank))
+    first, second = step.axis("dim0", x.type.rank), step.axis("dim1", x.type.rank)
+    order[first], order[second] = second, first
+    return step.add("transpose", x=x, perm=order)
+
+
+def _matrix_transpose(step: Step) -> Result:
+    x = step.value("self")
+    return x if x.type.rank < 2 else step.add("transpose", x=x, perm=[1, 0])
+
+
+def _expand(step: Step) -> Result:
+    return _tiled(step, step.value("self"), step.shape)
+
+
+def _repeat(step: Step) -> Result:
+    return _tiled(step, step.value("self"), step.shape)
+
+
+def _tiled(step: Step, x: Value, shape: tuple[int, ...]) -> Value:
+    """x repeated up to `shape`, dimensions added in front."""
+    ranked = step.reshaped(x, (1,) * (len(shape) - x.type.rank) + x.shape, "ranked")
+    counts = [whole // extent for whole, extent in zip(shape, ranked.shape, strict=True)]
+    return ranked if set(counts) <= {1} else step.add("tile", x=ranked, reps=counts)
+
+
+def _cat(step: Step) -> Result:
+    values = _several(step)
+    rank = len(step.shape)
+    kept = tuple(value for value in values if value.type.rank == rank)  # PyTorch skips empty vectors
+    return kept[0] if len(kept) == 1 else step.add("concat", values=kept, axis=step.axis("dim", rank))
+
+
+def _stack(step: Step) -> Result:
+    return step.add("stack", values=_several(step), axis=step.axis("dim", len(step.shape)))
+
+
+def _several(step: Step) -> tuple[Value, ...]:
+    return tuple(step.matched(step.as_value(found, "tensors"), step.kind) for found in step.argument("tensors"))
+
+
+def _split(step: Step) -> Result:
+    x = step.value("self")
+    axis = step.axis("dim", x.type.rank)
+    sizes = list(step.integers("split_sizes" if step.given("split_sizes") else "split_size"))
+    if len(sizes) == 1:
+        whole, rest = divmod(x.shape[axis], sizes[0])
+        sizes = sizes * whole + ([rest] if rest else [])
+    return (x,) if len(sizes) == 1 else step.add_all("split", x=x, split_sizes=sizes, axis=axis)
+
+
+def _unbind(step: Step) -> Result:
+    x = step.value("self")
+    axis = step.axis("dim", x.type.rank)
+    return tuple(_selected(step, x, axis, index) for index in range(x.shape[axis]))
+
+
+def _select(step: Step) -> Result:
+    x = step.value("self")
+    axis = step.axis("dim", x.type.rank)
+    return _selected(step, x, axis, int(step.argument("index")) % x.shape[axis])
+
+
+def _selected(step: Step, x: Value, axis: int, index: int) -> Value:
+    """One element of an axis, which goes."""
+    begin = [index if d == axis else 0 for d in range(x.type.rank)]
+    end = [index + 1 if d == axis else extent for d, extent in enumerate(x.shape)]
+    return step.add("slice_by_index", x=x, begin=begin, end=end, squeeze_mask=[d == axis for d in range(x.type.rank)])
+
+
+def _slice(step: Step) -> Result:
+    x = step.value("self")
+    axis, stride = step.axis("dim", x.type.rank), int(step.argument("step", 1))
+    first, last, _ = slice(step.argument("start"), step.argument("end"), stride).indices(x.shape[axis])
+    if (first, last, stride) == (0, x.shape[axis], 1):
+        return x
+    rank = range(x.type.rank)
+    return step.add("slice_by_index", x=x, begin=[first if d == axis else 0 for d in rank],
+                    end=[last if d == axis else x.shape[d] for d in rank],
+                    stride=[stride if d == axis else 1 for d in rank])
+
+
+def _pad(mode: str) -> Handler:
+    """Pairs of counts, the last axis first."""
+    def handler(step: Step) -> Result:
+        x = step.value("self")
+        given = step.integers("pad" if step.given("pad") else "padding")
+        if min(given, default=0) < 0:
+            raise step.refuse("pad", list(given), "counts of 0 or more; crop by slicing")
+        pairs = [given[i:i + 2] for i in range(0, len(given), 2)][::-1]
+        counts = [0] * (2 * (x.type.rank - len(pairs))) + [count for pair in pairs for count in pair]
+        return step.add("pad", x=x, pad=counts, mode=mode, constant_val=float(step.argument("value", 0)))
+    return handler
+
+
+def _flip(step: Step) -> Result:
+    x = step.value("self")
+    return step.add("reverse", x=x, axes=[axis % x.type.rank for axis in step.integers("dims")])
+
+
+def _roll(step: Step) -> Result:
+    """The last elements of each axis put in front."""
+    x, axes = step.value("self"), step.integers("dims")
+    if not axes:
+        raise step.refuse("dims", "none", "dims that are stated")
+    for axis, shift in zip(axes, step.integers("shifts"), strict=True):
+        extent = x.shape[axis]
+        count = shift % extent
+        if count:
+            axis %= x.type.rank
+            ends = step.add_all("split", part="ends", x=x, split_sizes=[extent - count, count], axis=axis)
+            x = step.add("concat", part="rolled", values=ends[::-1], axis=axis)
+    return x
+
+
+def _look_up(step: Step) -> Result:
+    """Rows of a table: embedding(weight, indices)."""
+    return step.add("gather", x=step.value("weight"), indices=step.value("indices"), axis=0)
+
+
+def _index_select(step: Step) -> Result:
+    x = step.value("self")
+    return step.add("gather", x=x, indices=step.value("index"), axis=step.axis("dim", x.type.rank))
+
+
+def _index(step: Step) -> Result:
+    """x[..., indices, ...] with one list of indices."""
+    x, lists = step.value("self"), step.argument("indices")
+    used = [axis for axis, found in enumerate(lists) if found is not None]
+    if len(used) != 1:
+        raise step.refuse("indices", f"{len(used)} lists", "one list of indices; index axis by axis")
+    indices = step.as_value(lists[used[0]], "indices")
+    if indices.dtype == "bool":
+        raise step.refuse("indices", "a mask", "numbers, or torch.where: the count would depend on the data")
+    return step.add("gather", x=x, indices=indices, axis=used[0])
+
+
+def _gather(step: Step) -> Result:
+    x, index = step.value("self"), step.value("index")
+    axis = step.axis("dim", x.type.rank)
+    if any(d != axis and index.shape[d] != extent for d, extent in enumerate(x.shape)):
+        raise step.refuse("index", list(index.shape), f"the shape of self {list(x.shape)}, axis {axis} apart")
+    return step.add("gather_along_axis", x=x, indices=index, axis=axis)
+
+
+def _pixel_shuffle(step: Step) -> Result:
+    return step.add("pixel_shuffle", x=step.value("self"), upscale_factor=int(step.argument("upscale_factor")))
+
+
+def _pixel_unshuffle(step: Step) -> Result:
+    return step.add("pixel_unshuffle", x=step.value("self"), downscale_factor=int(step.argument("downscale_factor")))
+
+
+def _nearest(step: Step) -> Result:
+    x = step.value("input" if step.given("input") else "self")
+    factors = [whole / extent for whole, extent in zip(step.shape[2:], x.shape[2:], strict=True)]
+    if any(factor != int(factor) for factor in factors):
+        raise UnsupportedError(step.label, "nearest neighbours are enlarged by whole factors", found=factors,
+                               remedy="interpolate by 2, 3, ...")
+    return step.add("upsample_nearest_neighbor", x=x, scale_factor_height=factors[0], scale_factor_width=factors[1])
+
+
+def _bilinear(step: Step) -> Result:
+    """Corners aligned, or half a pixel outside them."""
+    mode = "STRICT_ALIGN_CORNERS" if step.argument("align_corners") else "UNALIGN_CORNERS"
+    return step.add("resize_bilinear", x=step.value("input" if step.given("input") else "self"),
+                    target_size_height=step.shape[2], target_size_width=step.shape[3], sampling_mode=mode)
+
+
+def _filled(number: float) -> Handler:
+    """A constant in the shape of the result, whatever self holds."""
+    def handler(step: Step) -> Result:
+        dtype = {"float": np.float16, "int": np.int32, "bool": np.bool_}[step.kind]
+        return step.builder.constant(np.full(step.shape, step.argument("fill_value", number), dtype))
+    return handler
+
+
+def _scalar(step: Step) -> Result:
+    raise UnsupportedError(step.label, "a number computed at run time cannot decide anything in Python",
+                           remedy="keep it a tensor")
+
+
+OPERATORS: Mapping[str, Handler] = {
+    **dict.fromkeys(("_unsafe_view", "flatten", "reshape", "squeeze", "unflatten", "unsqueeze", "view", "view_copy"),
+                    _reshape),
+    **dict.fromkeys(("reflection_pad1d", "reflection_pad2d"), _pad("reflect")),
+    **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad("replicate")),
+    "_local_scalar_dense": _scalar, "cat": _cat, "constant_pad_nd": _pad("constant"), "embedding": _look_up,
+    "expand": _expand, "flip": _flip, "full_like": _filled(0), "gather": _gather, "index": _index,
+    "index_select": _index_select, "item": _scalar, "ones_like": _filled(1), "permute": _permute,
+    "pixel_shuffle": _pixel_shuffle, "pixel_unshuffle": _pixel_unshuffle, "repeat": _repeat, "roll": _roll,
+    "select": _select, "slice": _slice, "split": _split, "split_with_sizes": _split, "stack": _stack,
+    "t": _matrix_transpose, "transpose": _transpose, "unbind": _unbind, "upsample_bilinear2d": _bilinear,
+    "upsample_nearest2d": _nearest, "zeros_like": _filled(0),
+}

@@ -1,0 +1,261 @@
+"""An exported PyTorch program walked in order: constants computed, every other operator handed to its function."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import prod
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+from openane.errors import AneError, FormatError, GraphError, UnsupportedError
+from openane.graph import Graph, Value
+from openane.importers.torch import elementwise, layout, matrices, reductions, windows
+from openane.importers.torch.step import Constants, Handler, Step
+from openane.ops.build import GraphBuilder
+from openane.ops.operands import MAXIMUM_ELEMENTS
+
+OPERATORS: Mapping[str, Handler] = {**elementwise.OPERATORS, **layout.OPERATORS, **matrices.OPERATORS,
+                                    **reductions.OPERATORS, **windows.OPERATORS}
+"""Operators of PyTorch's library `aten` that become operations of the graph, by name."""
+
+KEPT = ("einsum", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "leaky_relu", "linear",
+        "log1p", "matmul", "max_pool2d", "pixel_shuffle", "pixel_unshuffle", "prelu", "reflection_pad1d",
+        "reflection_pad2d", "relu6", "replication_pad1d", "replication_pad2d", "roll", "rsub",
+        "scaled_dot_product_attention", "silu", "softplus", "stack")
+"""Operators PyTorch would take apart though the graph has counterparts."""
+
+_TYPES = {"float16": "fp16", "bfloat16": "fp16", "float32": "fp32", "float64": "fp64", "int8": "int8", "int16": "int16",
+          "int32": "int32", "int64": "int64", "uint8": "uint8", "bool": "bool"}
+Program = Any
+"""A torch.export.ExportedProgram."""
+
+
+def is_exported(source: object) -> bool:
+    """Whether an object is a program of `torch.export`, told without importing PyTorch."""
+    return any(kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
+               for kind in type(source).__mro__)
+
+
+def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """The graph of a program of `torch.export`: the ExportedProgram, or a file `torch.export.save` wrote.
+
+    `shapes` may repeat the shapes of inputs, by name; the program states them. FormatError for files PyTorch cannot
+    read, GraphError for weights that overflow fp16, UnsupportedError naming operator, argument, value and what would
+    pass for the rest, and where PyTorch is not installed.
+    """
+    torch = _package()
+    program = _read(torch, Path(source)) if isinstance(source, str | Path) else source
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
+        program = program.run_decompositions(_decompositions(torch))
+        walk = _Walk(torch, program)
+        for node in program.graph_module.graph.nodes:
+            walk.node(node)
+        return _agreeing(walk.finish(), shapes or {})
+
+
+def _package() -> Any:
+    try:
+        import torch
+        import torch.export
+    except ImportError:
+        raise UnsupportedError("PyTorch import", "needs the torch package",
+                               remedy='pip install "openane[torch]"') from None
+    return torch
+
+
+def _read(torch: Any, path: Path) -> Program:
+    """The program of a file. The archive is checked here: PyTorch's reader talks when it finds it broken."""
+    try:
+        with ZipFile(path) as archive:
+            broken = archive.testzip()
+        if broken is not None:
+            raise BadZipFile(f"{broken!r} does not have its checksum")
+        return torch.export.load(path)
+    except Exception as error:  # whatever PyTorch's reader meets
+        raise FormatError(f"not a program of torch.export: {type(error).__name__}: {str(error)[:200]}") from None
+
+
+def _decompositions(torch: Any) -> Any:
+    """PyTorch's table without the operators kept."""
+    table = torch.export.default_decompositions()
+    for name in KEPT:
+        packet = getattr(torch.ops.aten, name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            table.pop(getattr(packet, overload), None)
+    return table
+
+
+def _agreeing(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    known = {value.name: value.shape for value in graph.inputs}
+    for name, shape in shapes.items():
+        if known.get(name) != tuple(shape):
+            raise GraphError(f"shape {list(shape)} for input {name!r}: the program states "
+                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
+    return graph
+
+
+@dataclass(slots=True)
+class _Walk:
+    """State of one import: `known` maps nodes to what they are."""
+
+    torch: Any
+    program: Program
+    known: dict[str, Any] = field(default_factory=dict)
+    builder: GraphBuilder = field(init=False)
+    constants: Constants = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.builder = GraphBuilder("main")
+        self.constants = Constants(self.builder)
+
+    def node(self, node: Any) -> None:
+        """Imports one node of the program."""
+        if node.op == "placeholder":
+            self.known[node.name] = self._placeholder(node)
+        elif node.op == "call_function":
+            self.known[node.name] = self._call(node)
+        elif node.op != "output":
+            raise UnsupportedError(f"PyTorch {node.op} {node.name!r}", "modules and control flow are not imported",
+                                   found=node.target, remedy="write it with torch.where, or unroll it")
+
+    def _placeholder(self, node: Any) -> Any:
+        spec = next(spec for spec in self.program.graph_signature.input_specs
+                    if getattr(spec.arg, "name", None) == node.name)
+        kind = spec.kind.name
+        if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+            state, constants = self.program.state_dict, self.program.constants
+            return state[spec.target] if spec.target in state else constants[spec.target]
+        if kind != "USER_INPUT":
+            raise UnsupportedError(f"PyTorch input {node.name!r}", "inputs are tensors", found=kind.lower())
+        fake = node.meta.get("val")
+        if not hasattr(fake, "shape"):
+            return getattr(spec.arg, "value", None)
+        label = f"PyTorch input {node.name!r}"
+        name = _type_name(fake, label)
+        self.builder.metadata[f"dtype:{node.name}"] = name
+        stored = {"fp32": "fp16", "fp64": "fp16", "int64": "int32"}.get(name, name)
+        return self.builder.input(node.name, stored, _shape(fake, label))
+
+    def _call(self, node: Any) -> Any:
+        if node.target is operator.getitem:
+            return self._item(node)
+        label = f"PyTorch {node.target} {node.name!r}"
+        if not hasattr(node.target, "_schema"):
+            raise UnsupportedError(label, "this operator is not supported", found=node.target,
+                                   remedy="export with fixed shapes, without control flow")
+        arguments = self._arguments(node)
+        op = node.target._schema.name.removeprefix("aten::")
+        fake = node.meta["val"][0] if isinstance(node.meta.get("val"), tuple | list) else node.meta.get("val")
+        shape = _shape(fake, label) if hasattr(fake, "shape") else ()
+        if not _computed(arguments.values()):
+            return self._folded(node, label, shape)
+        handler = OPERATORS.get(op)
+        if handler is None:
+            near = get_close_matches(op, OPERATORS, n=3, cutoff=0.6)
+            raise UnsupportedError(label, "this operator is not supported", found=op,
+                                   remedy=f"nearest supported: {', '.join(near)}" if near else "write it with others")
+        step = Step(op, label, node.name, arguments, shape, _kind(fake), self.builder, self.constants)
+        return _checked(step, _handled(handler, step))
+
+    def _arguments(self, node: Any) -> dict[str, Any]:
+        """Arguments by the names of the operator's schema, defaults filled in, nodes resolved."""
+        declared = node.target._schema.arguments
+        given = dict(zip((argument.name for argument in declared), node.args, strict=False)) | dict(node.kwargs)
+        return {argument.name: self._resolved(given[argument.name]) if argument.name in given
+                else argument.default_value for argument in declared}
+
+    def _resolved(self, argument: Any) -> Any:
+        if isinstance(argument, list | tuple):
+            return [self._resolved(each) for each in argument]
+        return self.known[argument.name] if hasattr(argument, "meta") else argument
+
+    def _item(self, node: Any) -> Any:
+        found = self.known[node.args[0].name][node.args[1]]
+        if found is None and node.users:
+            raise UnsupportedError(f"PyTorch {node.name!r}", f"result {node.args[1]} cannot be computed",
+                                   found=node.args[0].target, remedy="leave the result unused")
+        return found
+
+    def _folded(self, node: Any, label: str, shape: tuple[int, ...]) -> Any:
+        """The result of an operator whose arguments are all known, computed by PyTorch."""
+        if self.torch.Tag.nondeterministic_seeded in node.target.tags:
+            raise UnsupportedError(label, "random numbers cannot be drawn", found=node.target,
+                                   remedy="export the model for inference (model.eval()), or pass them as an input")
+        if prod(shape) > MAXIMUM_ELEMENTS:
+            raise UnsupportedError(label, "a constant holds too many elements", limit=MAXIMUM_ELEMENTS,
+                                   found=prod(shape))
+        try:
+            return node.target(*self._resolved(node.args), **{k: self._resolved(v) for k, v in node.kwargs.items()})
+        except Exception as error:  # whatever the operator meets
+            raise GraphError(f"{label}: cannot be computed: {error}") from None
+
+    def finish(self) -> Graph:
+        """The graph, its outputs called as the program calls them, numbered where it returns an input or the same
+        twice."""
+        nodes = {node.name: node for node in self.program.graph_module.graph.nodes}
+        results: dict[str, Value] = {}
+        for number, spec in enumerate(self.program.graph_signature.output_specs):
+            if spec.kind.name != "USER_OUTPUT":
+                raise UnsupportedError(f"PyTorch output {number}", "a program may not change its inputs or buffers",
+                                       found=f"{spec.kind.name.lower()} of {spec.target!r}",
+                                       remedy="return the new value, and pass it in again")
+            name = str(getattr(spec.arg, "name", ""))
+            found, label = self.known.get(name), f"PyTorch output {number}"
+            if found is None:
+                continue
+            value = found if isinstance(found, Value) else self.constants.value(found, label, False)
+            key = name if name not in results and nodes[name].op != "placeholder" else f"{name}_output{number}"
+            self.builder.metadata[f"dtype:{key}"] = _type_name(nodes[name].meta.get("val"), label)
+            results[key] = value
+        return self.builder.finish(results)
+
+
+def _computed(arguments: Any) -> bool:
+    """Whether any argument is a value of the graph."""
+    return any(isinstance(each, Value) or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
+
+
+def _handled(handler: Handler, step: Step) -> Any:
+    try:
+        return handler(step)
+    except AneError:
+        raise
+    except (ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as error:
+        raise GraphError(f"{step.label}: its arguments are not understood: {error}") from error
+
+
+def _checked(step: Step, result: Any) -> Any:
+    """The result, whose first part must have the shape PyTorch states."""
+    first = result[0] if isinstance(result, tuple) else result
+    if isinstance(first, Value) and first.shape != step.shape:
+        raise UnsupportedError(step.label, "its result takes another shape here", found=list(first.shape),
+                               limit=list(step.shape))
+    return result
+
+
+def _shape(fake: Any, label: str) -> tuple[int, ...]:
+    if any(not isinstance(extent, int) for extent in fake.shape):
+        raise UnsupportedError(label, "shapes are static and this one has symbolic dimensions",
+                               found=[str(extent) for extent in fake.shape],
+                               remedy="torch.export.export without dynamic_shapes, for each shape that is needed")
+    return tuple(fake.shape)
+
+
+def _type_name(fake: Any, label: str) -> str:
+    name = str(getattr(fake, "dtype", None)).removeprefix("torch.")
+    if name not in _TYPES:
+        raise UnsupportedError(label, "this element type is not supported", found=name,
+                               remedy=f"one of {', '.join(_TYPES)}")
+    return _TYPES[name]
+
+
+def _kind(fake: Any) -> str:
+    """float, int or bool."""
+    name = str(getattr(fake, "dtype", None)).removeprefix("torch.")
+    return "float" if "float" in name else "bool" if name == "bool" else "int"

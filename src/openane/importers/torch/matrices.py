@@ -1,0 +1,92 @@
+"""PyTorch matrix products and attention. A constant right-hand matrix makes a product a `linear` layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from openane.errors import GraphError
+from openane.graph import Value
+from openane.importers.torch.step import Handler, Result, Step, to_array
+
+
+def _product(step: Step) -> Result:
+    return _multiplied(step, step.argument("self"), step.argument("other" if step.given("other") else "mat2"))
+
+
+def _multiplied(step: Step, first: Any, second: Any, part: str = "") -> Value:
+    """first @ second, vectors as PyTorch reads them."""
+    x = step.as_value(first, "self")
+    if not isinstance(second, Value) and second.dim() == 2:
+        return step.add("linear", part=part, x=x, weight=np.ascontiguousarray(to_array(second, step.label).T))
+    y = step.as_value(second, "other")
+    if x.type.rank > 1 and y.type.rank > 1:
+        return step.add("matmul", part=part, x=x, y=y)
+    row = step.reshaped(x, (1, *x.shape) if x.type.rank == 1 else x.shape, "row")
+    column = step.reshaped(y, (*y.shape, 1) if y.type.rank == 1 else y.shape, "column")
+    return step.reshaped(step.add("matmul", part="product", x=row, y=column), step.shape)
+
+
+def _linear(step: Step) -> Result:
+    x, weight, bias = step.argument("input"), step.argument("weight"), step.argument("bias")
+    if isinstance(weight, Value) or isinstance(bias, Value):
+        rows = step.value("weight")
+        product = step.add("matmul", part="product", x=step.as_value(x, "input"), y=rows, transpose_y=True)
+        return product if bias is None else step.add("add", x=product, y=step.value("bias"))
+    return step.add("linear", x=step.as_value(x, "input"), weight=step.half("weight"), bias=step.half("bias"))
+
+
+def _added_product(first: str, second: str) -> Handler:
+    """beta * self + alpha * first @ second."""
+    def handler(step: Step) -> Result:
+        beta, alpha = step.argument("beta", 1), step.argument("alpha", 1)
+        right, bias = step.argument(second), step.argument("self")
+        known = not isinstance(right, Value) and right.dim() == 2 and not isinstance(bias, Value)
+        if known and bias.shape == right.shape[1:]:
+            rows, offset = to_array(right * alpha, step.label), to_array(bias * beta, step.label)
+            return step.add("linear", x=step.value(first), weight=np.ascontiguousarray(rows.T), bias=offset)
+        product = _multiplied(step, step.argument(first), right, "product")
+        scaled = product if alpha == 1 else step.add("mul", part="scaled", x=product, y=float(alpha))
+        if not beta:
+            return scaled
+        bias = step.value("self")
+        if beta != 1:
+            bias = step.add("mul", part="offset", x=bias, y=float(beta))
+        return step.add("add", x=scaled, y=bias)
+    return handler
+
+
+def _einsum(step: Step) -> Result:
+    values = tuple(step.as_value(found, "tensors") for found in step.argument("tensors"))
+    return step.add("einsum", values=values, equation=str(step.argument("equation")))
+
+
+def _attention(step: Step) -> Result:
+    """softmax(query @ key^T * scale + mask) @ value; MIL's scale is that of the width."""
+    if step.argument("enable_gqa", False):
+        raise step.refuse("enable_gqa", True, "keys and values repeated for every group (repeat_interleave)")
+    if step.argument("dropout_p", 0.0):
+        raise step.refuse("dropout_p", step.argument("dropout_p"), "0: export the model for inference (model.eval())")
+    query, key = step.value("query"), step.value("key")
+    width = query.shape[-1]
+    scale = float(step.argument("scale", 1 / sqrt(width))) * sqrt(width)
+    if abs(scale - 1) > 1e-6:
+        query = step.add("mul", part="scaled", x=query, y=scale)
+    mask: Value | None = None
+    if step.argument("is_causal", False):
+        if step.given("attn_mask"):
+            raise GraphError(f"{step.label}: is_causal and attn_mask exclude each other")
+        mask = step.builder.constant(np.tril(np.ones((query.shape[-2], key.shape[-2]), np.bool_)))
+    elif step.given("attn_mask"):
+        mask = step.value("attn_mask", clamped=True)
+    return step.add("scaled_dot_product_attention", query=query, key=key, value=step.value("value"), attn_mask=mask)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "addmm": _added_product("mat1", "mat2"), "baddbmm": _added_product("batch1", "batch2"), "bmm": _product,
+    "einsum": _einsum, "linear": _linear, "matmul": _product, "mm": _product,
+    "scaled_dot_product_attention": _attention,
+}

@@ -1,0 +1,125 @@
+"""PyTorch operators over whole axes: sums, extremes, positions, softmax, sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from openane.graph import Value
+from openane.importers.torch.step import Handler, Result, Step
+
+
+def _axes(step: Step, x: Value) -> list[int]:
+    """The axes an operator works over; all of them where it states none."""
+    return [axis % x.type.rank for axis in step.integers("dim")] or list(range(x.type.rank))
+
+
+def _reduced(step: Step, op: str, x: Value, axes: list[int], part: str = "") -> Value:
+    keep = bool(step.argument("keepdim", False))
+    if keep or len(axes) < x.type.rank:
+        return step.add(op, part=part, x=x, axes=axes, keep_dims=keep)
+    kept = step.add(op, part="kept", x=x, axes=axes, keep_dims=True)  # to a scalar, in the rank the engine knows
+    return step.reshaped(kept, (), part)
+
+
+def _reduction(op: str) -> Handler:
+    def handler(step: Step) -> Result:
+        x = step.matched(step.value("self"), step.kind)
+        return _reduced(step, op, x, _axes(step, x))
+    return handler
+
+
+def _extreme(op: str, position: str) -> Handler:
+    """Values and positions along one axis."""
+    def handler(step: Step) -> Result:
+        x = step.value("self")
+        if not step.given("dim"):
+            return _reduced(step, op, x, list(range(x.type.rank)))
+        axis, keep = step.axis("dim", x.type.rank), bool(step.argument("keepdim", False))
+        return (step.add(op, x=x, axes=[axis], keep_dims=keep),
+                step.add(position, part="index", x=x, axis=axis, keep_dims=keep))
+    return handler
+
+
+def _position(op: str) -> Handler:
+    def handler(step: Step) -> Result:
+        x = step.value("self")
+        if not step.given("dim"):
+            flat = step.reshaped(x, (prod(x.shape),), "flat")
+            return step.reshaped(step.add(op, part="kept", x=flat, axis=0, keep_dims=True), step.shape)
+        return step.add(op, x=x, axis=step.axis("dim", x.type.rank), keep_dims=bool(step.argument("keepdim", False)))
+    return handler
+
+
+def _variance(step: Step) -> Result:
+    """Mean of the squared deviations, over the elements less `correction`; `var_mean` gives the mean as well."""
+    x = step.number("self")
+    axes = _axes(step, x)
+    mean = step.add("reduce_mean", part="mean", x=x, axes=axes, keep_dims=True)
+    squares = step.add("square", part="squares", x=step.add("sub", part="deviation", x=x, y=mean))
+    count = prod(x.shape[axis] for axis in axes)
+    correction = step.argument("correction", 1)
+    if count <= correction:
+        raise step.refuse("correction", correction, f"less than the {count} elements")
+    result = _reduced(step, "reduce_mean", squares, axes, "variance")
+    if correction:
+        result = step.add("mul", part="corrected", x=result, y=count / (count - correction))
+    return (result, step.reshaped(mean, result.shape, "flat_mean")) if step.op == "var_mean" else result
+
+
+def _norm(step: Step) -> Result:
+    order = step.argument("ord", 2)
+    if order not in (1, 2):
+        raise step.refuse("ord", order, "1 or 2")
+    x = step.number("self")
+    return _reduced(step, f"reduce_l{int(order)}_norm", x, _axes(step, x))
+
+
+def _softmax(step: Step) -> Result:
+    x = step.number("self")
+    return step.add("softmax", x=x, axis=step.axis("dim", x.type.rank))
+
+
+def _log_softmax(step: Step) -> Result:
+    x = step.number("self")
+    axis = step.axis("dim", x.type.rank)
+    total = step.add("reduce_log_sum_exp", part="total", x=x, axes=[axis], keep_dims=True)
+    return step.add("sub", x=x, y=total)
+
+
+def _cumulative(step: Step) -> Result:
+    x = step.number("self")
+    return step.add("cumsum", x=x, axis=step.axis("dim", x.type.rank))
+
+
+def _top(step: Step) -> Result:
+    x = step.value("self")
+    return step.add_all("topk", x=x, k=int(step.argument("k")), axis=step.axis("dim", x.type.rank, -1),
+                        ascending=not step.argument("largest", True))
+
+
+def _sort(step: Step) -> Result:
+    """Values and positions; of the two, what is left unused goes."""
+    x = step.value("self")
+    if not x.type.rank:
+        raise step.refuse("self", "a number", "at least one axis")
+    axis, ascending = step.axis("dim", x.type.rank, -1), not step.argument("descending", False)
+    values = step.add_all("topk", part="values", x=x, k=x.shape[axis], axis=axis, ascending=ascending)
+    return values[0], step.add("argsort", x=x, axis=axis, ascending=ascending)
+
+
+def _sort_positions(step: Step) -> Result:
+    x = step.value("self")
+    return step.add("argsort", x=x, axis=step.axis("dim", x.type.rank, -1),
+                    ascending=not step.argument("descending", False))
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "_log_softmax": _log_softmax, "_softmax": _softmax, "amax": _reduction("reduce_max"),
+    "amin": _reduction("reduce_min"), "argmax": _position("reduce_argmax"), "argmin": _position("reduce_argmin"),
+    "argsort": _sort_positions, "cumsum": _cumulative, "linalg_vector_norm": _norm, "log_softmax": _log_softmax,
+    "logsumexp": _reduction("reduce_log_sum_exp"), "max": _extreme("reduce_max", "reduce_argmax"),
+    "mean": _reduction("reduce_mean"), "min": _extreme("reduce_min", "reduce_argmin"),
+    "prod": _reduction("reduce_prod"), "softmax": _softmax, "sort": _sort, "sum": _reduction("reduce_sum"),
+    "topk": _top, "var": _variance, "var_mean": _variance,
+}

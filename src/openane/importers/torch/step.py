@@ -1,0 +1,168 @@
+"""One operator of a PyTorch program while it is imported: its arguments by name, and nodes to put in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Value
+from openane.ops.build import GraphBuilder
+
+Tensor = Any
+"""A torch.Tensor: known when the program is imported. PyTorch is imported in load alone."""
+Result = Any
+"""A Value, a Tensor, or a tuple of them with None for results that cannot be given."""
+Handler = Callable[["Step"], Result]
+LARGEST_HALF = 65504.0
+
+
+class Constants:
+    """Converts tensors once, so that shared weights stay shared."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self._builder = builder
+        self._values: dict[int, tuple[Tensor, Value]] = {}  # by id; the tensor is kept so that the id stays its own
+
+    def value(self, tensor: Tensor, label: str, clamped: bool) -> Value:
+        """The constant value of a tensor. `clamped`: numbers fp16 cannot hold become the largest it can, where they
+        stand for "as far as possible"; otherwise they are a GraphError."""
+        known = self._values.get(id(tensor))
+        if known is None:
+            known = tensor, self._builder.constant(to_array(tensor, label, clamped))
+            self._values[id(tensor)] = known
+        return known[1]
+
+
+def to_array(tensor: Tensor, label: str, clamped: bool = False) -> np.ndarray:
+    """A tensor in the engine's types: fp16, int32 or bool. GraphError when a number does not fit."""
+    array = _numpy(tensor)
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind in "iu":
+        bounds = np.iinfo(np.int32)
+        if array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
+            raise GraphError(f"{label}: a constant holds integers outside int32: {array.min()}..{array.max()}")
+        return array.astype(np.int32)
+    if array.dtype.kind != "f":
+        raise UnsupportedError(label, "constants must be numbers", found=array.dtype)
+    return to_half(np.clip(array, -LARGEST_HALF, LARGEST_HALF) if clamped else array, label)
+
+
+def to_half(array: np.ndarray, label: str) -> np.ndarray:
+    """An array in fp16. GraphError when a finite number does not fit."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    if (np.isinf(half) & np.isfinite(array)).any():
+        raise GraphError(f"{label}: a constant does not fit fp16: its largest magnitude is "
+                         f"{float(np.abs(array[np.isfinite(array)]).max()):.6g}, the limit is {LARGEST_HALF:g}; "
+                         "rescale the model")
+    return half
+
+
+def _numpy(tensor: Tensor) -> np.ndarray:
+    plain = tensor.detach().cpu()
+    if plain.is_floating_point() and plain.element_size() == 2:
+        plain = plain.float()  # numpy has no bfloat16
+    return np.asarray(plain.contiguous().numpy())
+
+
+@dataclass(slots=True)
+class Step:
+    """An operator. `arguments` are resolved: values of the graph, tensors known already, Python data; `shape` and
+    `kind` ("float", "int" or "bool") are those of its first result."""
+
+    op: str
+    label: str
+    name: str
+    arguments: Mapping[str, Any]
+    shape: tuple[int, ...]
+    kind: str
+    builder: GraphBuilder
+    constants: Constants
+
+    def argument(self, name: str, default: Any = None) -> Any:
+        """An argument as it is; `default` where it is absent or None."""
+        found = self.arguments.get(name)
+        return default if found is None else found
+
+    def given(self, name: str) -> bool:
+        """Whether an optional argument is given."""
+        return self.arguments.get(name) is not None
+
+    def integers(self, name: str, count: int | None = None) -> tuple[int, ...]:
+        """An argument that is a list of integers, one number standing for `count` of them."""
+        found = self.argument(name, ())
+        numbers = (found,) if isinstance(found, int) else tuple(found)
+        return numbers * count if count is not None and len(numbers) == 1 else numbers
+
+    def value(self, name: str, clamped: bool = False) -> Value:
+        """A tensor argument as a value of the graph. GraphError when it is absent."""
+        return self.as_value(self.arguments.get(name), name, clamped)
+
+    def as_value(self, found: Any, name: str, clamped: bool = False) -> Value:
+        """A value or a tensor as a value."""
+        if isinstance(found, Value):
+            return found
+        if not hasattr(found, "detach"):
+            raise GraphError(f"{self.label}: argument {name!r} must be a tensor, found {found!r:.60}")
+        return self.constants.value(found, self.label, clamped)
+
+    def number(self, name: str) -> Value:
+        """A tensor argument of the kind the result has."""
+        return self.matched(self.value(name), self.kind)
+
+    def other(self, name: str, kind: str) -> Value | float | int | bool:
+        """An argument that is a tensor or a Python number, in element type `kind`."""
+        found = self.arguments.get(name)
+        if isinstance(found, bool | int | float):
+            if kind == "float" and LARGEST_HALF < abs(found) < float("inf"):
+                raise GraphError(f"{self.label}: {name} {found:g} does not fit fp16, whose limit is {LARGEST_HALF:g}; "
+                                 "rescale the model")
+            return float(found) if kind == "float" else found
+        return self.matched(self.value(name), kind)
+
+    def matched(self, value: Value, kind: str) -> Value:
+        """`value` in fp16, int32 or bool."""
+        wanted = {"float": "fp16", "int": "int32", "bool": "bool"}[kind]
+        return value if value.dtype == wanted else self.add("cast", part="cast", x=value, dtype=wanted)
+
+    def constant(self, name: str, what: str) -> Tensor:
+        """A tensor argument that is known already. UnsupportedError when it is computed at run time."""
+        found = self.argument(name)
+        if isinstance(found, Value):
+            raise UnsupportedError(self.label, f"{what} must be a constant", found=f"{found.name!r}, computed",
+                                   remedy="make it a parameter or a buffer of the module")
+        return found
+
+    def half(self, name: str) -> np.ndarray | None:
+        """A tensor known already, as fp16, or None where it is absent."""
+        found = self.constant(name, name)
+        return None if found is None else to_array(found, self.label)
+
+    def axis(self, name: str, rank: int, default: int = 0) -> int:
+        """An axis counted from the front."""
+        return int(self.argument(name, default)) % max(rank, 1)
+
+    def add(self, op: str, *, part: str = "", **operands: Any) -> Value:
+        """A node of the graph in place of this one; `part` names an intermediate result of several nodes."""
+        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
+        if not isinstance(result, Value):
+            raise GraphError(f"{self.label}: {op} has {len(result)} results")
+        return result
+
+    def add_all(self, op: str, *, part: str = "", **operands: Any) -> tuple[Value, ...]:
+        """As `add`, for operations with any number of results."""
+        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
+        return (result,) if isinstance(result, Value) else result
+
+    def reshaped(self, value: Value, shape: Sequence[int], part: str = "") -> Value:
+        """`value` in another shape; itself where it has it."""
+        return value if value.shape == tuple(shape) else self.add("reshape", part=part, x=value, shape=tuple(shape))
+
+    def refuse(self, name: str, found: object, nearest: str) -> UnsupportedError:
+        """The error for an argument that is not supported; `nearest` says what would work."""
+        return UnsupportedError(self.label, f"argument {name!r} has an unsupported value", found=found, remedy=nearest)

@@ -1,0 +1,166 @@
+"""PyTorch convolutions, pools and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from openane.errors import UnsupportedError
+from openane.graph import Value
+from openane.importers.torch.step import Handler, Result, Step, to_half
+
+
+def _pairs(counts: tuple[int, ...]) -> list[int]:
+    return [count for each in counts for count in (each, each)]
+
+
+def _convolution(step: Step) -> Result:
+    x = step.value("input")
+    axes = x.type.rank - 2
+    stride, padding, dilation = (step.integers(name, axes) for name in ("stride", "padding", "dilation"))
+    groups, transposed = int(step.argument("groups", 1)), bool(step.argument("transposed", False))
+    settings: dict[str, Any] = {"strides": stride, "dilations": dilation, "groups": groups, "pad_type": "custom",
+                                "pad": _pairs(padding)}
+    if not transposed:
+        known = not isinstance(step.argument("weight"), Value)
+        return step.add("conv", x=x, weight=step.half("weight") if known else step.value("weight"),
+                        bias=step.half("bias"), **settings)
+    extra = step.integers("output_padding", axes)
+    settings["pad"] = [count for before, more in zip(padding, extra, strict=True) for count in (before, before - more)]
+    if min(settings["pad"]) < 0:
+        raise step.refuse("output_padding", list(extra), f"at most the padding {list(padding)}")
+    return step.add("conv_transpose", x=x, weight=step.half("weight"), bias=step.half("bias"), **settings)
+
+
+def _pool_settings(step: Step, x: Value, axes: int) -> dict[str, Any]:
+    kernel = step.integers("kernel_size", axes)
+    stride = step.integers("stride", axes) or kernel
+    padding = step.integers("padding", axes) or (0,) * axes
+    ceiling = bool(step.argument("ceil_mode", False))
+    pads = _pairs(padding)
+    if ceiling:
+        _widen(x.shape[-axes:], step.shape[-axes:], kernel, stride, pads)
+    return {"kernel_sizes": kernel, "strides": stride, "pad_type": "custom", "pad": pads, "ceil_mode": False}
+
+
+def _widen(extents: tuple[int, ...], results: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
+           pads: list[int]) -> None:
+    """Padding behind, so that rounding down gives the windows that rounding up does."""
+    for axis, extent in enumerate(extents):
+        reach = (results[axis] - 1) * stride[axis] + kernel[axis]
+        pads[2 * axis + 1] = max(0, reach - extent - pads[2 * axis])
+
+
+def _max_pool(step: Step) -> Result:
+    """Values, and no indices."""
+    x = step.value("self")
+    axes = x.type.rank - 2
+    dilation = step.integers("dilation", axes)
+    if any(each != 1 for each in dilation):
+        raise step.refuse("dilation", list(dilation), "1: no engine pools with gaps")
+    result = step.add("max_pool", x=x, **_pool_settings(step, x, axes))
+    return result if step.op.startswith("max_pool") and "indices" not in step.op else (result, None)
+
+
+def _average_pool(step: Step) -> Result:
+    x = step.value("self")
+    axes = x.type.rank - 2
+    settings = _pool_settings(step, x, axes)
+    counted = bool(step.argument("count_include_pad", True))
+    if counted and settings["pad"] != _pairs(step.integers("padding", axes) or (0,) * axes):
+        raise step.refuse("ceil_mode", True, "count_include_pad=False, or ceil_mode=False")
+    divisor = step.argument("divisor_override")
+    result = step.add("avg_pool", part="" if divisor is None else "mean", x=x,
+                      exclude_padding_from_average=not counted, **settings)
+    if divisor is None:
+        return result
+    if not counted:
+        raise step.refuse("divisor_override", divisor, "count_include_pad=True")
+    return step.add("mul", x=result, y=prod(settings["kernel_sizes"]) / divisor)
+
+
+def _adaptive(op: str, whole: str) -> Handler:
+    """Windows of equal size, side by side; of maxima no indices."""
+    def handler(step: Step) -> Result:
+        x = step.value("self")
+        sizes = step.integers("output_size")
+        axes = range(x.type.rank - len(sizes), x.type.rank)
+        kernel = [x.shape[axis] // size for axis, size in zip(axes, sizes, strict=True)]
+        if any(x.shape[axis] % size for axis, size in zip(axes, sizes, strict=True)):
+            raise UnsupportedError(step.label, "the input must be a multiple of output_size", limit=list(sizes),
+                                   found=[x.shape[axis] for axis in axes],
+                                   remedy="resize first, or choose an output_size that divides it")
+        if set(sizes) == {1}:
+            result = step.add(whole, x=x, axes=axes, keep_dims=True)
+        else:
+            result = step.add(op, x=x, kernel_sizes=kernel, strides=kernel, pad_type="valid")
+        return (result, None) if op == "max_pool" else result
+    return handler
+
+
+def _batch_norm(step: Step) -> Result:
+    x = step.value("input")
+    names = ("running_mean", "running_var", "weight", "bias")
+    mean, variance, gain, offset = (
+        None if step.constant(name, name) is None else step.constant(name, name).detach().double().cpu().numpy()
+        for name in names)
+    if mean is None or variance is None or step.argument("training", False):
+        raise step.refuse("training", True, "statistics of training: export the model for inference (model.eval())")
+    factor = (1 if gain is None else gain) / np.sqrt(variance + float(step.argument("eps", 1e-5)))
+    shift = (0 if offset is None else offset) - mean * factor
+    tail = (1,) * (x.type.rank - 2)
+    scaled = step.add("mul", part="scaled", x=x, y=to_half(factor, step.label).reshape(-1, *tail))
+    result = step.add("add", x=scaled, y=to_half(shift, step.label).reshape(-1, *tail))
+    return (result, None, None) if step.op.startswith("_native") else result
+
+
+def _layer_norm(step: Step) -> Result:
+    """The last axes, one for each of normalized_shape."""
+    x = step.value("input")
+    axes = range(x.type.rank - len(step.integers("normalized_shape")), x.type.rank)
+    result = step.add("layer_norm", x=x, axes=axes, gamma=step.half("weight"), beta=step.half("bias"),
+                      epsilon=_epsilon(step))
+    return (result, None, None) if step.op.startswith("native") else result
+
+
+def _group_norm(step: Step) -> Result:
+    """Layer normalisation of each group's channels and pixels."""
+    native = step.op.startswith("native")
+    x = step.value("input")
+    groups = int(step.argument("group" if native else "num_groups"))
+    split = step.reshaped(x, (x.shape[0], groups, prod(x.shape[1:]) // groups), "groups")
+    normal = step.add("layer_norm", part="normal", x=split, axes=[2], epsilon=_epsilon(step))
+    result = step.reshaped(normal, x.shape, "whole")
+    for name, op in (("weight", "mul"), ("bias", "add")):
+        vector = step.half(name)
+        if vector is not None:
+            result = step.add(op, part=name, x=result, y=vector.reshape(-1, *(1,) * (x.type.rank - 2)))
+    return (result, None, None) if native else result
+
+
+def _instance_norm(step: Step) -> Result:
+    if not step.argument("use_input_stats", True):
+        raise step.refuse("use_input_stats", False, "the statistics of the input")
+    return step.add("instance_norm", x=step.value("input"), gamma=step.half("weight"), beta=step.half("bias"),
+                    epsilon=_epsilon(step))
+
+
+def _epsilon(step: Step) -> float:
+    """Not less than what fp16 tells from 0."""
+    return max(float(step.argument("eps", 1e-5)), 6e-8)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    **dict.fromkeys(("_adaptive_avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+                    _adaptive("avg_pool", "reduce_mean")),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _average_pool),
+    **dict.fromkeys(("max_pool2d", "max_pool2d_with_indices", "max_pool3d_with_indices"), _max_pool),
+    **dict.fromkeys(("_native_batch_norm_legit_no_training", "batch_norm"), _batch_norm),
+    **dict.fromkeys(("group_norm", "native_group_norm"), _group_norm),
+    **dict.fromkeys(("layer_norm", "native_layer_norm"), _layer_norm),
+    "adaptive_max_pool2d": _adaptive("max_pool", "reduce_max"), "convolution": _convolution,
+    "instance_norm": _instance_norm,
+}
