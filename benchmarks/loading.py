@@ -1,0 +1,137 @@
+"""What it costs to have a model ready, in one run: every line is a ratio to a peer, with its aim.
+
+Compiling a model file over onnxruntime's creation of a session from it; taking it from the cache over reading and
+hashing the same bytes (the constants of the graph, the files of the entry); patching every weight over casting and
+transposing them in numpy; memory while compiling, and of a loaded model, over its weights in fp16. The classifiers are
+those of the onnx package with seeded weights. Names as arguments choose some of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from networks.topologies import NAMES, topology
+
+import openane as ane
+from openane.cache import Cache
+from openane.compiler.caching import compiler_digest
+from openane.graph import Graph
+
+DEFAULT = ("squeezenet", "shufflenet", "resnet50")
+REPEATS = 3
+AIMS = {"compile / session": "geometric mean at most 5, worst at most 20", "cached load / read and hash": "at most 2",
+        "patch / cast and transpose": "at most 2", "memory compiling / fp16 weights": "at most 4",
+        "memory loaded / fp16 weights": "at most 4"}
+
+
+def together(ours: Callable[[], object], peer: Callable[[], object]) -> float:
+    """Fastest run of ours over the fastest of the peer, taken in turns after one of each to warm up."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(REPEATS + 1):
+        for function, taken in zip((ours, peer), times, strict=True):
+            start = time.perf_counter()
+            function()
+            taken.append(time.perf_counter() - start)
+    return min(times[0][1:]) / min(times[1][1:])
+
+
+def weights(graph: Graph) -> dict[str, np.ndarray]:
+    """Every constant of real numbers by name."""
+    return {value.name: value.data for node in graph.nodes for value in node.values()
+            if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f"}
+
+
+def compiling(path: Path) -> float:
+    """From the file to a compiled model, over a session of onnxruntime."""
+    return together(lambda: ane.compile(ane.load_graph(path)), lambda: onnxruntime.InferenceSession(str(path)))
+
+
+def cached(graph: Graph, folder: Path) -> float:
+    """A compilation that the cache answers, over reading the entry and hashing it and the graph's constants."""
+    ane.compile(graph, cache=folder)
+    compiler_digest()  # once per process
+    [entry] = Cache(folder).entries()
+    files = [file for file in (folder / entry.key).rglob("*") if file.is_file()]
+
+    def peer() -> None:
+        digest = hashlib.blake2b()
+        for file in files:
+            digest.update(file.read_bytes())
+        for array in weights(graph).values():
+            digest.update(np.ascontiguousarray(array).data)
+
+    return together(lambda: ane.compile(graph, cache=folder), peer)
+
+
+def patching(graph: Graph) -> float:
+    """New float32 arrays for every constant: Model.patch, over fp16 casts with the first axis moved last."""
+    model = ane.compile(graph)
+    arrays = {name: array.astype(np.float32) * 1.01 for name, array in weights(graph).items() if array.ndim > 1}
+
+    def peer() -> list[np.ndarray]:
+        return [np.ascontiguousarray(np.moveaxis(array.astype(np.float16), 0, -1)) for array in arrays.values()]
+
+    return together(lambda: model.patch(arrays), peer)
+
+
+def peak(action: Callable[[], object]) -> int:
+    """Bytes allocated at the peak of an action, beyond what was there."""
+    tracemalloc.start()
+    kept = action()
+    size = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    del kept
+    return size
+
+
+def measured(name: str, path: Path, folder: Path) -> Iterator[tuple[str, float]]:
+    """Every ratio of one model."""
+    graph = ane.load_graph(path)
+    size = sum(array.size * 2 for array in weights(graph).values())
+    yield "compile / session", compiling(path)
+    yield "cached load / read and hash", cached(graph, folder / name)
+    yield "patch / cast and transpose", patching(graph)
+    yield "memory compiling / fp16 weights", peak(lambda: ane.compile(graph)) / size
+    model = ane.compile(graph)
+    inputs = {port.name: np.zeros(port.shape, np.float16) for port in model.inputs}
+
+    def loaded() -> object:
+        with ane.open_device("simulator?arithmetic=fast") as device, device.load(model) as executable:
+            return executable.run(inputs)
+
+    yield "memory loaded / fp16 weights", peak(loaded) / size
+
+
+def main(names: list[str]) -> int:
+    """Prints the ratios of each model, then their geometric means and worsts."""
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        print(f"there is no model {unknown[0]!r}; there are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    table: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for name in names or DEFAULT:
+            path = Path(place) / f"{name}.onnx"
+            onnx.save(topology(name), path)
+            for what, ratio in measured(name, path, Path(place)):
+                table.setdefault(what, []).append(ratio)
+                print(f"{name:14s} {what:32s} {ratio:6.2f}   ({AIMS[what]})", flush=True)
+            path.unlink()
+    for what, ratios in table.items():
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"{'all':14s} {what:32s} {mean:6.2f} geometric mean, {max(ratios):.2f} worst   ({AIMS[what]})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Reading, compiling and comparing records of Apple's compiler, for benchmarks/parity.py."""

@@ -1,0 +1,73 @@
+"""The MiniLM example with its real weights, on a hundred sentences, against float32."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import openane as ane
+
+FOLDER = Path(__file__).parents[2] / "examples" / "minilm"
+MODULES = ("encoder", "measures", "reference", "search", "weights")
+TOKENS = 32
+
+
+@pytest.fixture(scope="module")
+def example() -> Iterator[SimpleNamespace]:
+    """The example's modules."""
+    for name in ("safetensors", "scipy", "tokenizers"):
+        pytest.importorskip(name)
+    sys.path.insert(0, str(FOLDER))
+    try:
+        modules: dict[str, ModuleType] = {name: __import__(name) for name in MODULES}
+    finally:
+        sys.path.remove(str(FOLDER))
+    yield SimpleNamespace(**modules)
+    for name in (*MODULES, "network"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def folder(example: SimpleNamespace) -> Path:
+    found: Path | None = example.weights.model_folder()
+    if found is None:
+        pytest.skip(f"the weights are not installed: {example.weights.INSTALL}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    lines = (FOLDER / "sentences.txt").read_text().splitlines()
+    assert len(set(lines)) == 100
+    return lines
+
+
+def test_everything_after_the_lookup_is_one_program(example: SimpleNamespace, folder: Path) -> None:
+    model = example.encoder.SentenceEncoder(folder, 8).model
+    assert model.plain
+    assert not model.host_operations
+    ane.verify(model.program)
+
+
+def test_embeddings_are_those_of_float32(example: SimpleNamespace, folder: Path, sentences: list[str]) -> None:
+    encoder = example.encoder.SentenceEncoder(folder, TOKENS)
+    numbers = example.search.token_numbers(encoder.tokenizer, sentences)
+    assert max(map(len, numbers)) < TOKENS
+    wanted = example.reference.embeddings(folder, numbers)
+    found = encoder.encode(sentences, "simulator?arithmetic=fast")
+    assert example.measures.cosines(wanted, found).min() >= 0.999
+    assert np.abs(np.linalg.norm(found, axis=1) - 1).max() < 4e-3
+    assert example.measures.spearman(wanted, found) >= 0.999
+    same, decided = example.measures.neighbours(wanted, found)
+    assert decided > 80
+    assert same == decided
+
+
+def test_a_lone_token_count_is_refused(example: SimpleNamespace, folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"3\.\.128"):
+        example.encoder.SentenceEncoder(folder, 1000)

@@ -1,0 +1,44 @@
+"""benchmarks/parity.py as people run it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "parity.py"
+
+
+def run(*arguments, corpus=""):
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False,
+                          env={**os.environ, "OPENANE_CORPUS": str(corpus)})
+
+
+def test_without_records_it_says_so():
+    done = run()
+    assert done.returncode == 0
+    assert not done.stdout
+    assert "skipped, no records" in done.stderr
+
+
+def test_one_record_as_json(corpus):
+    done = run("--case", "binary_add_1x64x8x8", "--json", corpus=corpus)
+    found = json.loads(done.stdout)
+    assert found["summary"]["records"] == found["summary"]["accepted"] == 1
+    assert found["cases"][0]["tasks"] == [1, 1]
+    assert 0.9 < found["summary"]["words"] <= 1
+    assert 0.5 < found["summary"]["common"] < found["summary"]["words"]
+    assert found["cases"][0]["copied_from"] != "binary_add_1x64x8x8"
+
+
+def test_report_names_fields_and_totals(corpus):
+    done = run("--case", "unary_", corpus=corpus)
+    assert "5 of 5 records accepted" in done.stdout
+    assert "Every field that differs (ours / Apple's)" in done.stdout
+    assert "bytes moved 1.000" in done.stdout
+
+
+def test_an_unknown_case_fails(corpus):
+    done = run("--case", "no_such_record", corpus=corpus)
+    assert done.returncode == 1
+    assert "no record's name contains" in done.stderr
