@@ -28,12 +28,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": {"formats"},  # MIL text names weights in blob files
     "ops": {"graph", *_FILES},
     "passes": {"graph", "ops", *_FILES},
-    "compiler": _GRAPH | _ENGINE,
+    "cache": {"formats"},
+    "compiler": {"cache"} | _GRAPH | _ENGINE,
     "importers": {"graph", "ops", "formats"},
     "simulator": _FILES,
     "timing": _FILES,
     "devices": {"simulator", "timing", "graph", *_ENGINE},
     "report": {"timing", "graph", *_ENGINE},
+    "onnx_backend": {"importers", "compiler", "devices", *_GRAPH},
 }
 """Room to the rooms it may import besides itself and `errors`. `cli` and the package itself see everything."""
 
