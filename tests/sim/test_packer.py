@@ -60,7 +60,7 @@ def test_shapes_and_types() -> None:
     assert logical_shape(layout) == (1, 3, 2, 5)
     assert logical_shape(Layout.packed((1, 3, 2, 2, 5))) == (1, 3, 2, 2, 5)
     for wrong, text in ((np.zeros(29, np.float16), r"shape \[29\], which cannot be reshaped to \[1, 3, 1, 2, 5\]"),
-                        (np.zeros(30, np.complex64), "dtype complex64; expected is float16, float32, float64 or integers"),
+                        (np.zeros(30, np.complex64), "complex64; expected is float16, float32, float64 or integers"),
                         (np.full(30, 2049), "x holds 2049, which fp16 cannot hold exactly")):
         with pytest.raises(DeviceError, match=text):
             pack(wrong, layout, store, "x")

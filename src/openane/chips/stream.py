@@ -15,11 +15,14 @@ from functools import cached_property, lru_cache
 from openane.chips.chip import TaskFields
 from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, Run, RunHeads
 from openane.errors import ProgramError
-from openane.registers import Bank, Block, Fields, Register
+from openane.registers import Bank, Block, Fields, Register, Value
 
 MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
 MOST_WORDS = 2048
 SUPERSEDED = "Runs.Superseded"
+MOST_PLACES = 1 << 16
+HEADS = 1 << 40
+"""Places from here on are heads of runs, beyond every address."""
 
 RUNS = Block("Runs", 2 * VIRTUAL, (
     Register("Dense", 0, (SLOT, RELATIVE), count=MOST_RUNS, doc="heads of dense runs that name a slot"),
@@ -75,6 +78,56 @@ class StreamFormat:
 
     def encode(self, fields: TaskFields) -> tuple[int, ...]:
         """The words of a task, built from zero: its header, then every run of `records`."""
+        return self._plain(fields) or self._general(fields)
+
+    def _plain(self, fields: TaskFields) -> tuple[int, ...] | None:
+        """The words of a task of which only fields of registers are stated; None for others and for one with a field
+        that is outside its runs."""
+        if fields.rest:
+            return None
+        extended = any(name in fields.values for name in self._last_header_fields)
+        words, placed = dict(self._frame(fields.records, extended)), self._placed
+        for item in fields.values.items():
+            place, bits = placed[item] if item[1].__class__ is not float else self._place(item)
+            if place not in words:
+                return None
+            words[place] |= bits
+        return tuple(words.values())
+
+    @cached_property
+    def _placed(self) -> _Places:
+        return _Places(self._place)
+
+    def _place(self, item: tuple[str, Value]) -> tuple[int | None, int]:
+        """Where the bits of a field go, and what they are: the address of its register, its complement in the header,
+        None in the head of a run."""
+        part = _part(item[0])
+        if part == 1:
+            return None, 0
+        address, register, field = (self.body if part else self.header).locate(item[0])
+        return address if part else ~address, register.place(field.name, item[1], 0, item[0].rpartition(".")[0])
+
+    @cached_property
+    def _last_header_fields(self) -> tuple[str, ...]:
+        """The fields of the header word that only some tasks have."""
+        name, register = self.header.by_address[4 * self.header_words]
+        return tuple(f"{name}.{field.name}" for field in register.fields)
+
+    @cached_property
+    def _frame(self) -> Callable[[tuple[tuple[int, int], ...], bool], Mapping[int, int]]:
+        """The words of a task by place, heads of runs written and all else zero; nowhere what is written twice."""
+        @lru_cache(maxsize=64)
+        def frame(records: tuple[tuple[int, int], ...], extended: bool) -> Mapping[int, int]:
+            words = {~(4 * i): 0 for i in range(self.header_words + extended)}
+            for i, run in enumerate(self._stated_runs(records, _Part({}, {}))):
+                words[HEADS + i] = self.heads.write(run)
+                words |= dict.fromkeys(run.addresses, 0)
+            complete = len(words) == self.header_words + extended + sum(1 + count for _, count in records)
+            return words if complete else {}
+
+        return frame
+
+    def _general(self, fields: TaskFields) -> tuple[int, ...]:
         header, head, body = _Part.all_of(fields)
         words = self.header.encode(header.values, header.rest, range(0, 4 * self.header_words, 4))
         out = [words[a] for a in sorted(words)]
@@ -213,6 +266,22 @@ class _Part:
             register, _, field_name = name.rpartition(".")
             table.setdefault(register, {})[field_name] = value
         return table
+
+
+class _Places(dict[tuple[str, Value], tuple[int | None, int]]):
+    """What `find` says of fields, remembered up to a bound: the tasks of a program repeat most of them. Not for
+    floats: 0.0 and -0.0 are equal keys, and 1.0 is equal to 1."""
+
+    def __init__(self, find: Callable[[tuple[str, Value]], tuple[int | None, int]]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, item: tuple[str, Value]) -> tuple[int | None, int]:
+        found = self._find(item)
+        if len(self) >= MOST_PLACES:
+            self.clear()
+        self[item] = found
+        return found
 
 
 @lru_cache(maxsize=1 << 14)

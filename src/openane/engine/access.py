@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from openane.errors import ProgramError
 
@@ -42,7 +43,7 @@ class Space(StrEnum):
     CHAIN = "chain"    # handed over directly between consecutive operations; it has no address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Access:
     """One strided operand. `offset` and `strides` are bytes; `slot` is the base-address slot of a memory
     access; in L2 it is 0 once an address is known.
@@ -77,7 +78,7 @@ class Access:
         strides = tuple(0 if extent == 1 else stride for extent, stride in zip(self.blocks, self.strides, strict=True))
         object.__setattr__(self, "strides", strides)
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Number of elements the loops visit (broadcast ones counted each time)."""
         n, c, d, h, w = self.shape
@@ -90,7 +91,7 @@ class Access:
         counts[self.packed] = -(-counts[self.packed] // self.interleave)
         return counts[0], counts[1], counts[2], counts[3], counts[4]
 
-    @property
+    @cached_property
     def span(self) -> tuple[int, int]:
         """Lowest byte touched and one past the highest, relative to the slot (or to the start of L2)."""
         low = high = self.offset

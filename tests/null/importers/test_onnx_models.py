@@ -7,7 +7,7 @@ import pytest
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers import load_graph
-from openane.importers.onnx import load_onnx
+from openane.importers.onnx import RunTimeOperandError, load_onnx
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -174,3 +174,16 @@ def test_weights_beside_the_model(tmp_path, weights, model):
     (tmp_path / "w.bin").unlink()
     with pytest.raises(FormatError):
         load_graph(tmp_path / "m.onnx")
+
+
+def test_what_decides_shapes_is_named(ints):
+    node = helper.make_node("Reshape", ["x", "s2"], ["y"])
+    double = helper.make_node("Mul", ["s", "s"], ["s2"])
+    ports = [helper.make_tensor_value_info("x", 1, [4, 4]), helper.make_tensor_value_info("s", 7, [2])]
+    graph = helper.make_graph([double, node], "g", ports, [helper.make_tensor_value_info("y", 1, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    with pytest.raises(RunTimeOperandError, match="shape must be a constant") as caught:
+        load_onnx(model)
+    assert caught.value.inputs == {"s"}
+    assert isinstance(caught.value, UnsupportedError)
+    assert load_onnx(model, values={"s": ints(1, 4)}).outputs[0].shape == (1, 16)

@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openane.errors import UnsupportedError
-from openane.importers.onnx import RunTimeOperandError, load_onnx
+from openane.importers.onnx import load_onnx
 from openane.ops.evaluate import evaluate
 
 onnx = pytest.importorskip("onnx")
@@ -317,16 +316,3 @@ def test_scan_and_loop_are_unrolled():
                  [("i", (7, [])), ("c", (9, [])), ("s", (1, [2]))], ["d", "t", "u"])
     body.node[0].input[1] = "s"
     check("Loop", [np.array(3), np.array(True), real(2)], fixed=(0, 1), outputs=2, body=body)
-
-
-def test_what_decides_shapes_is_named():
-    node = helper.make_node("Reshape", ["x", "s2"], ["y"])
-    double = helper.make_node("Mul", ["s", "s"], ["s2"])
-    ports = [helper.make_tensor_value_info("x", 1, [4, 4]), helper.make_tensor_value_info("s", 7, [2])]
-    graph = helper.make_graph([double, node], "g", ports, [helper.make_tensor_value_info("y", 1, None)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
-    with pytest.raises(RunTimeOperandError, match="shape must be a constant") as caught:
-        load_onnx(model)
-    assert caught.value.inputs == {"s"}
-    assert isinstance(caught.value, UnsupportedError)
-    assert load_onnx(model, values={"s": ints(1, 4)}).outputs[0].shape == (1, 16)

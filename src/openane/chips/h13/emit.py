@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 
 from openane.chips.chip import EmittedTask, TaskFields
 from openane.chips.h13.encode import encode_operation
@@ -146,7 +146,9 @@ def _link(bodies: Sequence[TaskFields], layout: str) -> tuple[EmittedTask, ...]:
             for core in range(CORES):
                 values.setdefault(f"KernelDMA.CoeffBfrSize[{core}].Size", UNUSED_STREAM)
         try:
-            words = encode_task(TaskFields(_within(values, _skipped(records[index])), body.rest, records[index]))
+            for name in values.keys() & _skipped(records[index]):
+                del values[name]
+            words = encode_task(TaskFields(values, body.rest, records[index]))
         except ProgramError as error:
             raise ProgramError(str(error), task=index) from error
         tasks.append(EmittedTask(words, offsets[index]))
@@ -163,21 +165,12 @@ def _size(values: Mapping[str, Value], records: Sequence[tuple[int, int]]) -> in
     return HEADER_WORDS + extended + sum(1 + count for _, count in records)
 
 
-def _within(values: dict[str, Value], skipped: frozenset[str]) -> dict[str, Value]:
-    """Values without the kernel-DMA stream registers that a split run skips."""
-    return {name: value for name, value in values.items() if _register(name) not in skipped} if skipped else values
-
-
 @cache
 def _skipped(records: tuple[tuple[int, int], ...]) -> frozenset[str]:
-    """The kernel-DMA registers that no run of `records` writes."""
+    """The fields of the kernel-DMA stream registers that no run of `records` writes, as a split run skips them."""
     written = {a for base, count in records for a in range(base, base + 4 * count, 4)}
-    return frozenset(f"{KERNEL_DMA.name}.{name}" for address, name, _ in KERNEL_DMA.words() if address not in written)
-
-
-@lru_cache(maxsize=1 << 14)
-def _register(name: str) -> str:
-    return name.rpartition(".")[0]
+    return frozenset(f"{KERNEL_DMA.name}.{name}.{field.name}" for address, name, register in KERNEL_DMA.words()
+                     if address not in written for field in register.fields)
 
 
 __all__ = ["emit_program", "relayout_program"]

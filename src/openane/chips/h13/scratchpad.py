@@ -80,12 +80,14 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
                     if covers(resident.access, read):
                         break  # what lies below it was overwritten
         for written, _ in l2_writes(operation):
-            finished += [r for r in held if _overwritten(r.access, written)]
-            held = [r for r in held if not _overwritten(r.access, written)]
+            over = [_overwritten(r.access, written) for r in held]
+            finished += [r for r, gone in zip(held, over, strict=True) if gone]
+            held = [r for r, gone in zip(held, over, strict=True) if not gone]
             held.append(_Resident(written, index, index))
     for resident in (*finished, *held):
-        for index in range(resident.first, resident.last + 1):
-            live[index].append(_footprint(resident.access))
+        footprint = _footprint(resident.access)
+        for ranges in live[resident.first:resident.last + 1]:
+            ranges.append(footprint)
     return live
 
 

@@ -104,6 +104,9 @@ def _product(step: Step, x: Value, weight: Value, strides: Sequence[int], dilati
     if groups < 1 or x.shape[1] % groups or weight.shape[0] % groups or x.shape[1] // groups != weight.shape[1]:
         raise GraphError(f"{step.label}: {groups} groups do not fit x {list(x.shape)} and weight {list(weight.shape)}")
     kernel = weight.shape[2:]
+    if groups * prod(kernel) > MOST_TAPS:
+        raise UnsupportedError(step.label, "groups and taps of computed weights become operations of their own",
+                               limit=MOST_TAPS, found=groups * prod(kernel), remedy="make the weights constants")
     results = _results(step, x.shape[2:], _reach(kernel, dilations), strides, pairs)
     taps = _taps(step, x, kernel, strides, dilations, pairs, results, 0.0)
     flat = [step.add("reshape", part="flat", x=tap, shape=(*tap.shape[:2], prod(results))) for tap in taps]

@@ -11,6 +11,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.constants import LARGEST_HALF
 from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
+from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, Operand, Result, Step
 
 LARGEST_POWER = 16
@@ -96,7 +97,7 @@ def _integer_power(step: Step, x: Value) -> Operand:
     if exponents.size and (exponents.min() < 0 or exponents.max() > LARGEST_POWER):
         raise UnsupportedError(step.label, "exponents of integers must be small", limit=f"0..{LARGEST_POWER}",
                                found=f"{exponents.min()}..{exponents.max()}", remedy="cast the base to float")
-    shape = np.broadcast_shapes(x.shape, exponents.shape)
+    shape = bounded(step, np.broadcast_shapes(x.shape, exponents.shape))
     base = step.cast(x, "fp16")
     result = step.add("add", part="start", x=step.add("mul", part="none", x=base, y=np.zeros(shape, np.float16)), y=1.0)
     for count in range(int(exponents.max(initial=0))):

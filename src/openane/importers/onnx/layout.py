@@ -58,8 +58,7 @@ def _split(step: Step) -> Result:
     elif step.version < 13 and "split" in step.attributes:
         sizes = step.integers("split")
     else:
-        count = step.integer("num_outputs", count)
-        part = -(-extent // count) if count > 0 else 0
+        part = -(-extent // count)
         sizes = tuple(min(part, extent - part * index) for index in range(count))
     if len(sizes) != len(step.outputs):
         raise GraphError(f"{step.label}: {len(sizes)} parts for {len(step.outputs)} outputs")
@@ -130,7 +129,8 @@ def _filled(step: Step, x: Value, pairs: Sequence[tuple[int, int]], fill: Value)
     """Padding with a number computed at run time: picked by a constant mask."""
     pad = [count for pair in pairs for count in pair]
     wide = step.add("pad", part="wide", x=x, pad=pad, mode="constant", constant_val=0)
-    inside = np.pad(np.ones(bounded(step, x.shape), np.bool_), pairs)
+    bounded(step, wide.shape)
+    inside = np.pad(np.ones(x.shape, np.bool_), pairs)
     scalar = step.add("reshape", part="fill", x=fill, shape=(1,) * x.type.rank)
     return step.add("select", cond=inside, a=wide, b=scalar)
 
@@ -140,6 +140,7 @@ def _wrapped(step: Step, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             extent = x.shape[axis]
+            bounded(step, (before + extent + after,))
             places = np.arange(-before, extent + after, dtype=np.int32) % extent
             x = step.add("gather", part=f"axis{axis}", x=x, indices=places, axis=axis)
     return x

@@ -23,7 +23,7 @@ def _transformed(basis: np.ndarray, length: int, inverse: bool, half: bool) -> n
 def _matrix(step: Step, extent: int, parts: int, length: int, real: bool) -> np.ndarray:
     """[results * result parts, extent * parts]: what each element of the axis, in each part, adds to the results."""
     inverse, half = bool(step.integer("inverse", 0)), bool(step.integer("onesided", 0))
-    bounded(step, (extent * parts, 2 * length))
+    bounded(step, (extent * parts, max(2 * length, extent)))
     basis = np.zeros((extent, parts, extent), np.complex128)
     for part in range(parts):
         basis[np.arange(extent), part, np.arange(extent)] = (1, 1j)[part]
@@ -35,10 +35,8 @@ def _matrix(step: Step, extent: int, parts: int, length: int, real: bool) -> np.
 def _fourier(step: Step) -> Operand:
     x = step.real(0)
     rank = x.type.rank
-    if step.version >= 20:
-        given = int(step.number_in(2, "axis")) if step.has(2) else -2
-    else:
-        given = step.integer("axis", 1)
+    given = -2 if step.version >= 20 else step.integer("axis", 1)
+    given = int(step.number_in(2, "axis")) if step.has(2) else given
     axis, parts = axis_of(step, given, rank), x.shape[-1]
     if parts not in (1, 2) or axis == rank - 1:
         raise GraphError(f"{step.label}: the last dimension must be the 1 or 2 parts of numbers, and not transformed; "
