@@ -62,6 +62,8 @@ def _dispatch(arguments: list[str]) -> int:
         near = difflib.get_close_matches(verb, VERBS, n=1)
         _overview().error(f"unknown verb {verb!r}; " + (f"did you mean {near[0]!r}?" if near else
                                                         f"the verbs are {', '.join(VERBS)}"))
+    for text in import_module("openane.cli.shadow").shadows():
+        print(f"ane: warning: {text}", file=sys.stderr)
     module = import_module(f"openane.cli.{verb}")
     parser = argparse.ArgumentParser(prog=f"ane {verb}", description=module.__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
