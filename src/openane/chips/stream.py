@@ -88,7 +88,7 @@ class StreamFormat:
         extended = any(name in fields.values for name in self._last_header_fields)
         words, placed = dict(self._frame(fields.records, extended)), self._placed
         for item in fields.values.items():
-            place, bits = placed[item] if item[1].__class__ is not float else self._place(item)
+            place, bits = self._place(item) if isinstance(item[1], float) else placed[item]
             if place not in words:
                 return None
             words[place] |= bits
