@@ -29,7 +29,7 @@ def check_interface(graph: Graph) -> None:
     for value in (*graph.inputs, *graph.outputs):
         if not storable(value):
             raise UnsupportedError(f"port {value.name!r}", "inputs and outputs are tensors of rank 0 to 5 of "
-                                   f"{', '.join(STORED)}", found=value.type, remedy="cast outside the model")
+                                   f"{', '.join(STORED)}", found=value.type, remedy="cast or reshape outside the model")
 
 
 def check_known(graph: Graph) -> None:

@@ -5,7 +5,6 @@ A rule's docstring is the sentence a user reads; names of `Limits` in braces sta
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -19,7 +18,7 @@ MOVABLE = ("fp16", "fp32", "bool", "int8", "uint8", "int16", "uint16", "int32")
 
 def sentence(rule: Rule, limits: Limits) -> str:
     """The rule in words, with the numbers of `limits` filled in."""
-    return inspect.cleandoc(rule.__doc__ or rule.__name__).format(**asdict(limits))
+    return " ".join((rule.__doc__ or rule.__name__).split()).format(**asdict(limits))
 
 
 def broken_rules(op: Op, node: Node, limits: Limits) -> tuple[str, ...]:
