@@ -139,7 +139,7 @@ def softmax() -> Program:
         ChannelMaximum(source=x, result=low, channels=24),
         Elementwise(first=kept, second=replace(low, shape=shape), result=shifted, subtract=True, scale=1.4423828125),
         PassThrough(source=shifted, result=powers, post=Post(activation=Activation.TABLE), coefficients=Coefficients(
-            slot=1, streams=tuple(replace(streams[0], core=core) for core in range(16)), weights=False, table=True)),
+            slot=1, streams=tuple(streams[0]._replace(core=core) for core in range(16)), weights=False, table=True)),
         Convolution(source=powers, result=total),
         Elementwise(first=replace(total, shape=shape), second=powers, result=surface(Y, shape),
                     function=Binary.MULTIPLY),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any
 
 from openane.chips.chip import TaskFields
 from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, Run, RunHeads
@@ -20,9 +21,11 @@ from openane.registers import Bank, Block, Fields, Register, Value
 MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
 MOST_WORDS = 2048
 SUPERSEDED = "Runs.Superseded"
+REAL_KINDS = ("fp16", "fp32")
 MOST_PLACES = 1 << 16
 HEADS = 1 << 40
 """Places from here on are heads of runs, beyond every address."""
+NOWHERE = HEADS - 1
 
 RUNS = Block("Runs", 2 * VIRTUAL, (
     Register("Dense", 0, (SLOT, RELATIVE), count=MOST_RUNS, doc="heads of dense runs that name a slot"),
@@ -86,26 +89,44 @@ class StreamFormat:
         if fields.rest:
             return None
         extended = any(name in fields.values for name in self._last_header_fields)
-        words, placed = dict(self._frame(fields.records, extended)), self._placed
-        for item in fields.values.items():
-            place, bits = self._place(item) if isinstance(item[1], float) else placed[item]
-            if place not in words:
-                return None
-            words[place] |= bits
+        words, values = dict(self._frame(fields.records, extended)), dict(fields.values)
+        real = [(name, values.pop(name)) for name in self._real & values.keys()]
+        if any(issubclass(kind, float) for kind in {*map(type, values.values())}):
+            return None
+        try:
+            for place, bits in map(self._placed.__getitem__, values.items()):
+                words[place] |= bits
+            for name, value in real:
+                place, bits = (self._placed_real[name, float.hex(value)] if isinstance(value, float)
+                               else self._place(name, value))
+                words[place] |= bits
+        except KeyError:
+            return None
         return tuple(words.values())
 
     @cached_property
     def _placed(self) -> _Places:
         return _Places(self._place)
 
-    def _place(self, item: tuple[str, Value]) -> tuple[int | None, int]:
+    @cached_property
+    def _placed_real(self) -> _Places:
+        return _Places(lambda name, value: self._place(name, float.fromhex(value)))
+
+    @cached_property
+    def _real(self) -> frozenset[str]:
+        """Names of the fields that hold real numbers."""
+        return frozenset(f"{name}.{field.name}" for bank in (self.header, self.body)
+                         for name, register in bank.by_address.values()
+                         for field in register.fields if field.kind in REAL_KINDS)
+
+    def _place(self, name: str, value: Value) -> tuple[int, int]:
         """Where the bits of a field go, and what they are: the address of its register, its complement in the header,
-        None in the head of a run."""
-        part = _part(item[0])
+        nowhere in the head of a run."""
+        part = _part(name)
         if part == 1:
-            return None, 0
-        address, register, field = (self.body if part else self.header).locate(item[0])
-        return address if part else ~address, register.place(field.name, item[1], 0, item[0].rpartition(".")[0])
+            return NOWHERE, 0
+        address, register, field = (self.body if part else self.header).locate(name)
+        return address if part else ~address, register.place(field.name, value, 0, name.rpartition(".")[0])
 
     @cached_property
     def _last_header_fields(self) -> tuple[str, ...]:
@@ -268,16 +289,16 @@ class _Part:
         return table
 
 
-class _Places(dict[tuple[str, Value], tuple[int | None, int]]):
-    """What `find` says of fields, remembered up to a bound: the tasks of a program repeat most of them. Not for
-    floats: 0.0 and -0.0 are equal keys, and 1.0 is equal to 1."""
+class _Places(dict[tuple[str, Any], tuple[int, int]]):
+    """What `find` says of a name and a value, remembered up to a bound: the tasks of a program repeat most of their
+    fields. Not for floats, of which equal ones may differ: they come as text."""
 
-    def __init__(self, find: Callable[[tuple[str, Value]], tuple[int | None, int]]) -> None:
+    def __init__(self, find: Callable[[str, Any], tuple[int, int]]) -> None:
         super().__init__()
         self._find = find
 
-    def __missing__(self, item: tuple[str, Value]) -> tuple[int | None, int]:
-        found = self._find(item)
+    def __missing__(self, item: tuple[str, Any]) -> tuple[int, int]:
+        found = self._find(*item)
         if len(self) >= MOST_PLACES:
             self.clear()
         self[item] = found

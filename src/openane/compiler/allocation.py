@@ -9,8 +9,10 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.compiler.memory import Block, Blocks, ConstantPool, Kind, padded
+from openane.compiler.tracing import Trace
 from openane.compiler.walk import streamed_channels
 from openane.engine import DType, Space
+from openane.graph import Node
 from openane.ops.lowering import Tensor, plane_axis
 
 OPERANDS = 3
@@ -28,6 +30,8 @@ class Allocation:
         self.limits = replace(limits, channels=streamed_channels(limits, limits.width, OPERANDS))
         self.blocks = Blocks()
         self.constants = ConstantPool()
+        self.trace = Trace()
+        self.node: Node | None = None
 
     def scratch(self, shape: Sequence[int], order: Sequence[int] | None = None,
                 dtype: DType = DType.FLOAT16) -> Tensor:
@@ -52,4 +56,5 @@ class Allocation:
 
     def constant(self, array: np.ndarray) -> Tensor:
         """See ops.lowering.Lowering."""
+        self.trace.unknown(self.node)
         return self.constants.surface(array)

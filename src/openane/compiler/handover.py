@@ -28,7 +28,7 @@ def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[
     for number, (before, after) in enumerate(pairwise(operations)):
         role, source = next(operands(after))
         slot = before.result.slot
-        if taken == number or slot not in uses or blocks[slot].kind is not Kind.SCRATCH \
+        if taken == number or slot not in uses or len(uses[slot].uses) != 2 or blocks[slot].kind is not Kind.SCRATCH \
                 or before.result.space is not Space.MEMORY:
             continue
         alone = [(u.operation, u.role) for u in uses[slot].uses] == [(number, RESULT), (number + 1, role)]
@@ -66,9 +66,10 @@ def _renamed(operation: Operation, names: Mapping[int, int]) -> Operation:
     for role, access in operands(operation):
         copy = access.copy
         if copy is not None and copy.slot in names:
-            access = replace(access, copy=replace(copy, slot=names[copy.slot]))
-        changes[role] = replace(access, slot=names.get(access.slot, access.slot))
-    return with_operands(operation, changes)
+            changes[role] = access = replace(access, copy=replace(copy, slot=names[copy.slot]))
+        if access.slot in names:
+            changes[role] = replace(access, slot=names[access.slot])
+    return with_operands(operation, changes) if changes else operation
 
 
 def _pointwise(before: Operation, after: Operation) -> bool:
@@ -135,6 +136,7 @@ def _copies(operations: Sequence[Operation]) -> Iterator[_Copy]:
     """Tensors in memory, walked by the same loops several times with nothing written between."""
     groups: dict[Access, list[Use]] = {}
     by_slot: dict[int, dict[Access, tuple[int, int]]] = {}
+    reach: dict[int, tuple[int, int]] = {}  # what the known accesses of a slot lie within
     ended: list[list[Use]] = []
     for number, operation in enumerate(operations):
         for role, access in operands(operation):
@@ -142,13 +144,15 @@ def _copies(operations: Sequence[Operation]) -> Iterator[_Copy]:
                 continue
             known = by_slot.setdefault(access.slot, {})
             low, high = access.span
-            if role == RESULT:
+            first, last = reach.get(access.slot, (high, low))
+            if role == RESULT and first < high and low < last:
                 for stale in [other for other, (start, end) in known.items() if start < high and low < end]:
                     del known[stale]
                     ended.append(groups.pop(stale))
             if access.interleave > 1 or access.copy is not None:
                 continue
             known[access] = low, high
+            reach[access.slot] = min(first, low), max(last, high)
             groups.setdefault(access, []).append(Use(number, role, access))
     for uses in (*ended, *groups.values()):
         copy = _copy(uses)

@@ -56,7 +56,6 @@ class Compiler(Allocation):
         self.uses = Uses(graph)
         self.ports = Ports(graph, self.uses, self.blocks, shared)
         self.shadows = Shadows(self.blocks)
-        self.node: Node | None = None
         self.values = Values(self, self.ports, self.shadows)
 
     # What is being lowered

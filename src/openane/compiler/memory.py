@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import blake2b
+from io import SEEK_END, BytesIO
 
 import numpy as np
 
@@ -53,20 +53,29 @@ class ConstantPool:
     """The constant section: pieces at multiples of 64 bytes, equal ones of one owner stored once."""
 
     def __init__(self) -> None:
-        self.data = bytearray()
-        self._offsets: dict[tuple[Hashable, bytes], int] = {}
+        self._data = BytesIO()  # gives its bytes away without another copy of all weights
+        self._offsets: dict[tuple[Hashable, int, bytes, bytes], list[int]] = {}
 
     def add(self, piece: bytes, owner: Hashable = None) -> int:
         """Offset of `piece` in the section. Pieces of different owners are kept apart even when they are equal, as
         Apple's compiler keeps the weights of two operations; tables and vectors have no owner."""
-        key = (owner, blake2b(piece, digest_size=32).digest())
-        known = self._offsets.get(key)
-        if known is not None:
-            return known
-        offset = -(-len(self.data) // ALIGNMENT) * ALIGNMENT
-        self.data += bytes(offset - len(self.data)) + piece
-        self._offsets[key] = offset
+        alike = self._offsets.setdefault((owner, len(piece), piece[:ALIGNMENT], piece[-ALIGNMENT:]), [])
+        for known in alike:
+            self._data.seek(known)
+            if self._data.read(len(piece)) == piece:
+                return known
+        end = self._data.seek(0, SEEK_END)
+        offset = -(-end // ALIGNMENT) * ALIGNMENT
+        self._data.write(bytes(offset - end))
+        self._data.write(piece)
+        alike.append(offset)
         return offset
+
+    def taken(self) -> bytes:
+        """The section; nothing can be added any more."""
+        data = self._data.getvalue()
+        self._data.close()
+        return data
 
     def surface(self, array: np.ndarray) -> Tensor:
         """Stores an fp16 array with its rows padded to 64 bytes."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from openane.compiler.hosting import HostStep
     from openane.compiler.patching import PatchedModel
     from openane.compiler.segment import Lowered
+    from openane.compiler.tracing import Routes
 
 
 class Where(StrEnum):
@@ -92,7 +93,7 @@ class Model:
 
     `steps` are executed in order. `source` is the graph, or gives it when it is asked for. `others` are the other
     functions of the same file, which share its states. `concerns`: numbers that fp16 or the engine will not hold.
-    `lowered` is what a model just compiled remembers of it, for new weights.
+    `lowered` and `routes` are what a model just compiled remembers of it, for new weights.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Model:
     others: tuple[Model, ...] = ()
     origin: dict[str, str] = field(default_factory=dict, compare=False)
     lowered: tuple[Lowered, ...] = field(default=(), compare=False, repr=False)
+    routes: Routes | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         return f"<Model {self.summary()}>"

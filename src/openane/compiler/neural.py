@@ -50,6 +50,8 @@ def coefficients(compiler: Compiler, packed: Packed, *, weights: bool, bias: boo
     """Stores the streams in the constant section."""
     owner = compiler.owner if weights else None
     base = compiler.constants.add(packed.data, owner)
+    if weights:
+        compiler.trace.packed(compiler.node, packed, base, compiler.owner, table)
     streams = tuple(Stream(core, base + offset, size) for core, offset, size in packed.streams)
     return Coefficients(slot=CONSTANT_SLOT, streams=streams, lanes=packed.lanes, weights=weights, bias=bias,
                         table=table, packing=packed.packing)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,15 +14,15 @@ from openane.engine.coefficients import (
     SPARSE_LENGTH,
     SPARSE_WIDTH,
     TABLE_BYTES,
-    Channel,
     blocks,
-    dense_channels,
-    grouped_channels,
     left_over_lanes,
     sparse_taps,
-    stream_sizes,
 )
 
+SPARSE_GROUP = 8
+"""Values one mask byte of a zero-skipping body is for."""
+HOLES = 16
+"""Rows with zeros are made one by one while there are that many times as many without."""
 LANE_CAP = 16
 """Lanes a core uses at most for large images and products."""
 SMALL_LANE_CAP = 32
@@ -37,12 +38,16 @@ STREAMED_PIXELS = 128
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Streams of one task, concatenated: `streams` lists (core, offset in `data`, bytes)."""
+    """Streams of one task, concatenated: `streams` lists (core, offset in `data`, bytes). `weights` and `bias` are what
+    was packed, `form` where it went if that does not depend on the values."""
 
     data: bytes
     streams: tuple[tuple[int, int, int], ...]
     lanes: int
     packing: Packing = Packing.DENSE
+    weights: np.ndarray | None = None
+    bias: np.ndarray | None = None
+    form: DenseForm | None = None
 
 
 def choose_lanes(channels: int, height: int, width: int, rows: int = 1, streamed: bool = True) -> int:
@@ -85,13 +90,13 @@ def product_lanes(rows: int, reduction: int, channels: int) -> int:
 def pack_dense(weights: np.ndarray, bias: np.ndarray | None, lanes: int, table: bytes | None = None) -> Packed:
     """Streams of weights [groups, channels, rows] and bias [groups, channels] (both become fp16)."""
     groups, channels, rows = weights.shape
-    options = {"bias": bias is not None, "table": table is not None}
-    if groups == 1:
-        placed = dense_channels(channels, rows, lanes, **options)
-    else:
-        placed = grouped_channels(groups, channels, rows, lanes, **options)
-    flat_bias = None if bias is None else bias.reshape(-1)
-    return _fill(placed, weights.reshape(groups * channels, rows), flat_bias, lanes, table)
+    form = dense_form(groups, channels, rows, lanes, bias=bias is not None, table=table is not None)
+    section = np.zeros(sum(size for _, _, size in form.streams), np.uint8)
+    form.write(section, 0, weights, bias)
+    if table is not None:
+        for _, offset, _ in form.streams:
+            section[offset:offset + TABLE_BYTES] = np.frombuffer(table, np.uint8)
+    return Packed(section.tobytes(), form.streams, lanes, Packing.DENSE, weights, bias, form)
 
 
 def pack_table(table: bytes, cores: int) -> Packed:
@@ -99,29 +104,101 @@ def pack_table(table: bytes, cores: int) -> Packed:
     return Packed(table.ljust(cores * TABLE_BYTES, b"\0"), tuple((core, 0, TABLE_BYTES) for core in range(cores)), 1)
 
 
-def _fill(placed: list[Channel], weights: np.ndarray, bias: np.ndarray | None, lanes: int,
-          table: bytes | None) -> Packed:
-    rows = weights.shape[1]
-    sizes = stream_sizes(placed, rows)
-    offsets, total = {}, 0
-    for core in sorted(sizes):
-        offsets[core] = total
-        total += sizes[core]
-    halves = np.zeros(total // 2, np.float16)
-    with np.errstate(over="ignore"):
-        values = np.ascontiguousarray(weights, dtype=np.float16)
-        biases = None if bias is None else bias.astype(np.float16)
-    for index, channel in enumerate(placed):
-        base = offsets[channel.core] // 2
-        start = base + channel.weights
-        halves[start:start + (rows - 1) * channel.step + 1:channel.step] = values[index]
-        if biases is not None and channel.bias is not None:
-            halves[base + channel.bias] = biases[index]
-    data = bytearray(halves.astype("<f2").tobytes())
-    if table is not None:
-        for offset in offsets.values():
-            data[offset:offset + TABLE_BYTES] = table
-    return Packed(bytes(data), tuple((core, offsets[core], sizes[core]) for core in sorted(sizes)), lanes)
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Equal blocks of `cores` cores from `core` on, whose streams follow each other every `spacing` bytes: in round r
+    the c-th of them takes `count` channels from `first` + (r * CORES + c) * `width`. `place` is where the first block
+    begins, in halfwords behind the beginning of its group's plane."""
+
+    core: int
+    cores: int
+    spacing: int
+    first: int
+    rounds: int
+    width: int
+    count: int
+    place: int
+
+    def taken(self, values: np.ndarray) -> np.ndarray:
+        """[groups, rounds, cores, count, ...] of [groups, channels, ...]."""
+        step = values.strides[1]
+        return np.lib.stride_tricks.as_strided(
+            values[:, self.first:], (len(values), self.rounds, self.cores, self.count, *values.shape[2:]),
+            (values.strides[0], CORES * self.width * step, self.width * step, step, *values.strides[2:]))
+
+    def joins(self, other: Run, spacing: int) -> bool:
+        """Whether the run of the next core continues this one, its stream `spacing` bytes behind."""
+        alike = (self.rounds, self.width, self.count, self.place, 1, 0) == \
+            (other.rounds, other.width, other.count, other.place, other.cores, other.spacing)
+        return alike and other.core == self.core + self.cores and self.spacing in (0, spacing) \
+            and other.first == self.first + self.cores * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class DenseForm:
+    """Where the weights [groups, channels, rows] of one task lie: `streams` as in Packed, `planes` the halfwords of one
+    group by core, `head` the bytes before the first plane. See engine.coefficients."""
+
+    bias: bool
+    head: int
+    runs: tuple[Run, ...]
+    planes: dict[int, int]
+    streams: tuple[tuple[int, int, int], ...]
+
+    def write(self, section: np.ndarray, base: int, weights: np.ndarray, bias: np.ndarray | None) -> None:
+        """Puts weights [groups, channels, rows] and biases [groups, channels], rounded to fp16, into a section of bytes
+        (uint8) from `base` on; what lies between is left as it is."""
+        with np.errstate(over="ignore"):
+            values = weights.astype("<f2", copy=False)
+            biases = None if bias is None else bias.astype("<f2", copy=False)
+        (groups, _, rows), offsets = values.shape, {core: offset for core, offset, _ in self.streams}
+        for run in self.runs:
+            place = base + offsets[run.core] + self.head + 2 * run.place
+            extents, row = (groups, run.rounds, run.cores), 2 * run.width
+            outer = (2 * self.planes[run.core], (rows + self.bias) * row, run.spacing)
+            target = np.ndarray((*extents, rows, run.count), "<f2", section, place + row * self.bias, (*outer, row, 2))
+            target[...] = run.taken(values).swapaxes(3, 4)
+            if biases is not None:
+                np.ndarray((*extents, run.count), "<f2", section, place, (*outer, 2))[...] = run.taken(biases)
+
+
+def dense_form(groups: int, channels: int, rows: int, lanes: int, *, bias: bool, table: bool) -> DenseForm:
+    """The placements of engine.coefficients, dense and grouped, as runs of equal blocks."""
+    runs: dict[tuple[int, int, int], Run] = {}
+    cursor, ends, first = [0] * CORES, dict[int, int](), 0
+    rounds: Counter[tuple[int, int, int]] = Counter()
+    for core, width, count in blocks(channels, lanes):
+        key = width, count, core
+        if key not in runs:
+            runs[key] = Run(core, 1, 0, first, 1, width, count, cursor[core])
+        rounds[key] += 1
+        body = cursor[core] + (width if bias else 0)
+        ends[core] = body + (rows - 1) * width + count
+        cursor[core] = body + rows * width
+        first += count
+    head = TABLE_BYTES if table else 0
+    planes = {core: -(-2 * end // PAD) * PAD // 2 for core, end in ends.items()}
+    streams, offset = [], 0
+    for core in sorted(planes):
+        streams.append((core, offset, head + 2 * groups * planes[core]))
+        offset += streams[-1][2]
+    whole = [replace(runs[key], rounds=rounds[key]) for key in sorted(runs)]
+    return DenseForm(bias, head, tuple(_joined(whole, planes, streams)), planes, tuple(streams))
+
+
+def _joined(runs: list[Run], planes: dict[int, int], streams: list[tuple[int, int, int]]) -> list[Run]:
+    """The runs with those of neighbouring cores as one where they lie alike."""
+    offsets = {core: offset for core, offset, _ in streams}
+    joined: list[Run] = []
+    for run in runs:
+        last = joined[-1] if joined else None
+        if last is not None and run.core > 0 and run.core - 1 in offsets and planes[last.core] == planes[run.core]:
+            spacing = offsets[run.core] - offsets[run.core - 1]
+            if last.joins(run, spacing):
+                joined[-1] = replace(last, cores=last.cores + 1, spacing=spacing)
+                continue
+        joined.append(run)
+    return joined
 
 
 def pack_sparse(weights: np.ndarray, bias: np.ndarray | None, lanes: int, table: bytes | None = None) -> Packed:
@@ -141,7 +218,7 @@ def pack_sparse(weights: np.ndarray, bias: np.ndarray | None, lanes: int, table:
     for core, stream in sorted(streams.items()):
         places.append((core, len(data), len(stream)))
         data += stream
-    return Packed(bytes(data), tuple(places), lanes, Packing.SPARSE)
+    return Packed(bytes(data), tuple(places), lanes, Packing.SPARSE, weights, bias)
 
 
 def _sparse_group(streams: dict[int, bytearray], weights: np.ndarray, bias: np.ndarray | None, lanes: int,
@@ -149,33 +226,81 @@ def _sparse_group(streams: dict[int, bytearray], weights: np.ndarray, bias: np.n
     """Appends the blocks of one group, weights [channels, Cin, Kh, Kw]; a stream begins with the table."""
     channels, inputs, *kernel = weights.shape
     taps = sparse_taps(kernel[0], kernel[1])
-    values = weights.astype("<f2").reshape(channels, inputs, -1)
-    present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
+    values = weights.astype("<f2", copy=False).reshape(channels, inputs, -1)
+    heads = None if bias is None else bias.astype("<f2")
     first = 0
     for core, width, count in blocks(channels, lanes):
-        slots = np.zeros((inputs, len(taps), max(width, SPARSE_WIDTH)), "<f2")
-        chosen = values[first:first + count][:, :, list(present.values())]
-        slots[:, list(present), :count] = chosen.transpose(1, 2, 0)
-        body = _skipped(slots.reshape(inputs, -1))
         stream = streams.setdefault(core, bytearray(table))
-        if bias is not None:
+        if heads is not None:
             head = np.zeros(width, "<f2")
-            head[:count] = bias[first:first + count]
+            head[:count] = heads[first:first + count]
             stream += head.tobytes()
-        stream += len(body).to_bytes(SPARSE_LENGTH, "little") + body
+        body = _body(values[first:first + count], taps, max(width, SPARSE_WIDTH))
+        stream += body.size.to_bytes(SPARSE_LENGTH, "little")
+        stream += body.data
         first += count
 
 
-def _skipped(slots: np.ndarray) -> bytes:
+def _body(values: np.ndarray, taps: list[int | None], width: int) -> np.ndarray:
+    """Weights [channels, Cin, taps] of one block as bytes: slots of `width` halfwords, zeros skipped."""
+    count, inputs, _ = values.shape
+    if width % SPARSE_GROUP or count < width:
+        return _skipped(_slots(values, taps, width))
+    groups, whole = width // SPARSE_GROUP, 1 + 2 * SPARSE_GROUP
+    sizes = [groups * (1 if tap is None else whole) for tap in taps]
+    body, start = np.zeros((inputs, sum(sizes)), np.uint8), 0
+    for tap, size in zip(taps, sizes, strict=True):
+        if tap is not None:
+            body[:, start:start + size:whole] = 0xFF
+            place = np.ndarray((inputs, groups, SPARSE_GROUP), "<f2", body, start + 1, (body.shape[1], whole, 2))
+            place[...] = values[:, :, tap].T.reshape(inputs, groups, SPARSE_GROUP)
+        start += size
+    present = values[:, :, [tap for tap in taps if tap is not None]]
+    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps)
+
+
+def _without_zeros(body: np.ndarray, values: np.ndarray, holes: np.ndarray, taps: list[int | None]) -> np.ndarray:
+    """Bytes of rows [inputs, bytes] that were made as if no value were zero; the rows `holes` have some."""
+    if not holes.size:
+        return body.reshape(-1)
+    order = [tap for tap in taps if tap is not None]
+    numbers = [None if tap is None else order.index(tap) for tap in taps]
+    if HOLES * holes.size > len(body):
+        return _skipped(_slots(values, numbers, len(values)))
+    parts, start = [], 0
+    for hole in holes.tolist():
+        parts += [body[start:hole].reshape(-1), _skipped(_slots(values[:, hole:hole + 1], numbers, len(values)))]
+        start = hole + 1
+    return np.concatenate([*parts, body[start:].reshape(-1)])
+
+
+def _slots(values: np.ndarray, taps: list[int | None], width: int) -> np.ndarray:
+    """[channels, Cin, taps] as rows of slots [Cin, slots * width], zeros where nothing is."""
+    slots = np.zeros((values.shape[1], len(taps), width), "<f2")
+    for slot, tap in enumerate(taps):
+        if tap is not None:
+            slots[:, slot, :len(values)] = values[:, :, tap].T
+    return slots.reshape(len(slots), -1)
+
+
+def _has_zeros(halves: np.ndarray) -> np.ndarray:
+    """For each input of [channels, Cin, taps] whether a weight is zero."""
+    bits = np.abs(halves).view("<u2")  # many times faster than comparing fp16
+    return np.asarray(bits.min(axis=(0, 2)) == 0)
+
+
+def _skipped(slots: np.ndarray) -> np.ndarray:
     """Rows of halfwords [rows, slots] as mask bytes and nonzero halfwords, row after row."""
     rows, width = slots.shape
-    padded = np.zeros((rows, -(-width // 8) * 8), "<f2")
-    padded[:, :width] = slots
-    groups = padded.reshape(-1, 8)
+    padded = slots
+    if width % SPARSE_GROUP:
+        padded = np.zeros((rows, -(-width // SPARSE_GROUP) * SPARSE_GROUP), "<f2")
+        padded[:, :width] = slots
+    groups = padded.reshape(-1, SPARSE_GROUP)
     nonzero = groups != 0
-    table = np.zeros((len(groups), 1 + 2 * 8), np.uint8)
+    table = np.zeros((len(groups), 1 + 2 * SPARSE_GROUP), np.uint8)
     table[:, 0] = np.packbits(nonzero, axis=1, bitorder="little")[:, 0]
     table[:, 1:] = groups.view(np.uint8)
     kept = np.ones(table.shape, bool)
     kept[:, 1:] = np.repeat(nonzero, 2, axis=1)
-    return table[kept].tobytes()
+    return table[kept]

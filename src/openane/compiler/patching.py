@@ -1,14 +1,18 @@
 """New weights in a compiled program, without changing what it executes.
 
-`patch` takes weights by their names in the model: the graph is compiled again with them, which repeats every fold,
-cast and packing, and the result is taken when it is the same program with other constants. `patch_task` takes the
+`patch` takes weights by their names in the model. Those whose way into the constants is known (see tracing) are
+folded, cast and packed alone; for others the graph is compiled again with them, which repeats all of that, and the
+result is taken when it is the same program with other constants. `patch_task` takes the
 weights of one task of any program, ours or not, and writes them where the task's own fields say they lie.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,16 +21,22 @@ import numpy as np
 from openane.chips import get_chip
 from openane.compiler.model import Model
 from openane.compiler.pipeline import planned
+from openane.compiler.tracing import Piece, Route, Routes, traced
 from openane.engine import Convolution, Packing
 from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels
 from openane.errors import GraphError, ProgramError, UnsupportedError
-from openane.graph import Graph, numpy_type
+from openane.graph import Graph, Value, numpy_type
 from openane.graph.graph import Node, Operand
 from openane.program import CONSTANT_SLOT, Program
 from openane.program.diff import ConstantChange, diff
 from openane.program.patch import ByteRange, Patched, patch_constants
 
 HALFWORD = 2
+PREFIX = 64
+"""Bytes by which pieces are told apart before they are compared."""
+THREADED = 1 << 24
+"""Bytes of arrays from which threads are worth their start."""
+THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,11 @@ def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
     a shape is wrong; UnsupportedError when the new values cannot be had by new constants alone (zero-skipping streams
     change their sizes, a factor of one makes an operation disappear): compile the model again then.
     """
+    return _rewritten(model, arrays) or _recompiled(model, arrays)
+
+
+def _recompiled(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+    """The way for all constants: through the whole compiler."""
     graph = _with_constants(model.graph, arrays)
     _, made = planned(graph, model.target, bool(model.host_operations), before=model.lowered)
     steps = [type(step) for step in made.steps]
@@ -65,8 +80,84 @@ def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
         if segment.program.tasks is not before.tasks:
             _check_same(before, segment.program)
         programs.append(replace(before, constants=segment.program.constants))
-    patched = replace(model, programs=tuple(programs), steps=tuple(made.steps), source=graph)
+    patched = replace(model, programs=tuple(programs), steps=tuple(made.steps), source=graph,
+                      routes=traced(graph, made.segments))
     return PatchedModel(patched, model.programs)
+
+
+def _rewritten(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel | None:
+    """The way for constants with known routes; None when there are others, or numbers that change more than bytes."""
+    routes = model.routes
+    if routes is None or not all(name in routes.names and array.shape == routes.values[name].shape
+                                 for name, array in arrays.items()):
+        return None
+    sections = [_Section(np.frombuffer(program.constants, np.uint8)) for program in model.programs]
+    with _pool(sum(array.nbytes for array in arrays.values())) as pool:
+        each = pool.map if pool is not None else map
+        converted = each(lambda name: _converted(arrays[name], routes.values[name]), arrays)
+        data = dict(zip(arrays, converted, strict=True))
+        now = routes.updated(data)
+        taken = [now.routes[number] for number in dict.fromkeys(n for name in data for n in now.names[name])]
+        if not all(each(lambda route: _write(route, now, sections), taken)):
+            return None
+        if not all(sections[number].keep(piece) for route in taken for number, piece in route.pieces):
+            return None
+    programs = tuple(replace(program, constants=section.finished())
+                     for program, section in zip(model.programs, sections, strict=True))
+    source = model.source
+    patched = replace(model, programs=programs, routes=now,
+                      source=lambda: _with_constants(source if isinstance(source, Graph) else source(), data))
+    return PatchedModel(patched, model.programs)
+
+
+def _write(route: Route, values: Routes, sections: list[_Section]) -> bool:
+    """Packs one node's constants wherever they go; False where they take another form."""
+    node = route.made(values.values)
+    return node is not None and all(piece.write(sections[number].data, sections[number].before, node)
+                                    for number, piece in route.pieces)
+
+
+@contextmanager
+def _pool(size: int) -> Iterator[ThreadPoolExecutor | None]:
+    """Threads where the bytes are worth them: numpy casts and copies side by side."""
+    if size < THREADED:
+        yield None
+        return
+    with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
+        yield pool
+
+
+class _Section:
+    """The constants of a program with some pieces written anew. What no piece writes is copied at the end."""
+
+    def __init__(self, before: np.ndarray) -> None:
+        self.before, self.data = before, np.zeros(before.size, np.uint8)
+        self._pieces: dict[int, Piece] = {}
+        self._alike: dict[tuple[object, ...], list[Piece]] = {}
+
+    def keep(self, piece: Piece) -> bool:
+        """Takes a piece that was written; False where it would now be stored once with another."""
+        self._pieces[piece.offset] = piece
+        new = self._bytes(piece)
+        alike = self._alike.setdefault((piece.owner, piece.size, new[:PREFIX].tobytes()), [])
+        if any(other.offset != piece.offset and np.array_equal(self._bytes(other), new) for other in alike):
+            return False
+        alike.append(piece)
+        return True
+
+    def finished(self) -> bytes:
+        """All bytes."""
+        if not self._pieces:
+            return self.before.tobytes()
+        end = 0
+        for offset, piece in sorted(self._pieces.items()):
+            self.data[end:offset] = self.before[end:offset]
+            end = offset + piece.size
+        self.data[end:] = self.before[end:]
+        return self.data.tobytes()
+
+    def _bytes(self, piece: Piece) -> np.ndarray:
+        return self.data[piece.offset:piece.offset + piece.size]
 
 
 def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarray | None = None) -> Patched:
@@ -146,9 +237,7 @@ def _with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
         value = known[name]
         if tuple(array.shape) != value.shape:
             raise GraphError(f"constant {name!r} has shape {list(value.shape)}, not {list(array.shape)}")
-        with np.errstate(over="ignore"):
-            converted = np.ascontiguousarray(array, dtype=numpy_type(value.dtype)).reshape(value.shape)
-        data[name] = converted
+        data[name] = _converted(array, value)
     new = {id(value): replace(value, data=data[value.name]) for node in graph.nodes for value in node.values()
            if value.constant and value.name in data}
 
@@ -160,6 +249,12 @@ def _with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
     nodes = tuple(Node(n.op, {k: changed(v) for k, v in n.operands.items()}, n.outputs, n.name, n.source)
                   for n in graph.nodes)
     return Graph(graph.inputs, nodes, graph.outputs, graph.name, graph.metadata)
+
+
+def _converted(array: np.ndarray, value: Value) -> np.ndarray:
+    """The array in the element type of the constant it replaces."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, dtype=numpy_type(value.dtype)).reshape(value.shape)
 
 
 def _ranges(before: bytes, after: bytes) -> tuple[ByteRange, ...]:

@@ -19,6 +19,7 @@ from openane.compiler.reporting import report
 from openane.compiler.segment import Context, Lowered
 from openane.compiler.splitting import Capacity
 from openane.compiler.states import Stateless, without_states
+from openane.compiler.tracing import traced
 from openane.graph import Graph, Value, numpy_type
 
 
@@ -67,7 +68,8 @@ def _model(graph: Graph, plain: Stateless, made: Plan, target: str,
     return Model(graph.name, target, inputs, outputs, tuple(segment.program for segment in made.segments),
                  tuple(made.steps), report(plain.graph, made, (*inputs, *outputs)), graph,
                  concerns(made.graph, None if samples is None else zeros | dict(samples)), states,
-                 lowered=tuple(segment.lowered() for segment in made.segments))
+                 lowered=tuple(segment.lowered() for segment in made.segments),
+                 routes=traced(plain.graph, made.segments))
 
 
 def _port(graph: Graph, value: Value, made: Plan) -> Port:

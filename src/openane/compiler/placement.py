@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from openane.compiler.interval import Interval, allocate
 from openane.compiler.l2_order import allocate_l2
 from openane.compiler.memory import FIRST_VIRTUAL_SLOT, Block, Kind
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, Stream, sources
 from openane.errors import UnsupportedError
 
 SCRATCH_SLOT = 3
@@ -74,13 +74,13 @@ def bind(operation: Operation, places: Mapping[int, tuple[int, int]]) -> Operati
         if access.slot < FIRST_VIRTUAL_SLOT:
             return access
         slot, offset = places[access.slot]
-        return replace(access, slot=0 if access.space is Space.L2 else slot, offset=access.offset + offset)
+        return access.moved(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
 
     def streamed(coefficients: Coefficients | None) -> Coefficients | None:
         if coefficients is None or coefficients.slot < FIRST_VIRTUAL_SLOT:
             return coefficients
         slot, offset = places[coefficients.slot]
-        streams = tuple(replace(stream, offset=stream.offset + offset) for stream in coefficients.streams)
+        streams = tuple([Stream(s.core, s.offset + offset, s.size) for s in coefficients.streams])
         return replace(coefficients, slot=slot, streams=streams)
 
     if isinstance(operation, NeuralOperation):

@@ -185,7 +185,7 @@ def _convolve(compiler: Compiler, target: Tensor, pixels: Pixels, weights: np.nd
         target = compiler.scratch(target.shape)
     turned = target.strides[2] == ELEMENT or rows > STREAMED_PIXELS
     lanes = product_lanes(rows, reduction, columns) if turned else choose_lanes(columns, height, width, reduction)
-    matrix = np.ascontiguousarray(weights.T)[None]
+    matrix = weights.T[None]
     for start, stop in chunks(compiler, columns, reduction + (bias is not None), lanes, rows <= STREAMED_PIXELS,
                               0 if table is None else TABLE_BYTES):
         packed = pack_dense(matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,

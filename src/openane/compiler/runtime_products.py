@@ -53,7 +53,7 @@ class _Rows:
         """Coefficients of rows start .. start + count of one matrix."""
         base = self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
         base += start // self.lanes * self.step
-        streams = tuple(Stream(core, base + core * self.step, self.size) for core in range(count // self.lanes))
+        streams = tuple([Stream(core, base + core * self.step, self.size) for core in range(count // self.lanes)])
         return Coefficients(slot=self.slot, streams=streams, lanes=self.lanes, runtime=True)
 
 

@@ -91,8 +91,7 @@ def segment(graph: Graph, shared: frozenset[str], context: Context) -> Segment:
     for node in graph.nodes:
         compiler.lower(node)
     compiler.finish()
-    constants = bytes(compiler.constants.data)
-    compiler.constants.data.clear()
+    constants = compiler.constants.taken()
     size = len(constants) + sum(layout.size for layout in compiler.ports.layouts.values())
     check_size(len(compiler.emitted), size, context.capacity)
     for known in context.before:

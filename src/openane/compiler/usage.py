@@ -63,7 +63,9 @@ def usage(operations: Sequence[Operation]) -> dict[int, Usage]:
     found: dict[int, Usage] = {}
 
     def of(slot: int) -> Usage:
-        return found.setdefault(slot, Usage([], []))
+        if slot not in found:
+            found[slot] = Usage([], [])
+        return found[slot]
 
     for number, operation in enumerate(operations):
         for role, access in operands(operation):

@@ -88,25 +88,20 @@ def legal(operand: Access, role: Role) -> bool:
     """Whether the engine can walk the operand in this role."""
     unit = 64 if operand.space is Space.MEMORY else 16
     repeatable = role is Role.PLANAR_SOURCE and operand.space is Space.L2
-    loops = dict(zip("NCDHW", zip(operand.shape, operand.strides, strict=True), strict=True))
     if operand.offset % unit:
         return False
-
-    def aligned(axis: str, zero: bool) -> bool:
-        extent, stride = loops[axis]
-        return extent == 1 or (stride % unit == 0 and (stride != 0 or zero))
-
-    def element(axis: str) -> bool:
-        extent, stride = loops[axis]
-        return extent == 1 or stride == operand.dtype.size
-
-    if not (aligned("N", role is not Role.RESULT) and aligned("D", repeatable) and aligned("H", repeatable)):
+    n, c, d, h, w = operand.shape
+    sn, sc, sd, sh, sw = operand.strides  # 0 where the extent is 1
+    size = operand.dtype.size
+    if sn % unit or sd % unit or sh % unit or (n > 1 and sn == 0 and role is Role.RESULT) \
+            or (not repeatable and ((d > 1 and sd == 0) or (h > 1 and sh == 0))):
         return False
-    row = element("W") or (repeatable and loops["W"][1] == 0)
-    if row and aligned("C", repeatable):
+    plane = sc % unit == 0 and (sc != 0 or c == 1 or repeatable)
+    if plane and (w == 1 or sw == size or (repeatable and sw == 0)):
         return True
-    swappable = role is Role.RESULT or repeatable
-    return swappable and element("C") and aligned("W", repeatable)
+    if role is not Role.RESULT and not repeatable:
+        return False
+    return (c == 1 or sc == size) and sw % unit == 0 and (sw != 0 or w == 1 or repeatable)
 
 
 def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,

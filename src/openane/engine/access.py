@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 
 from openane.errors import ProgramError
 
@@ -43,8 +42,15 @@ class Space(StrEnum):
     CHAIN = "chain"    # handed over directly between consecutive operations; it has no address
 
 
-@dataclass(frozen=True, kw_only=True)
-class Access:
+class _Remembered:
+    """What an access computes once; no part of what it is."""
+
+    __slots__ = ("_span",)
+    _span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access(_Remembered):
     """One strided operand. `offset` and `strides` are bytes; `slot` is the base-address slot of a memory
     access; in L2 it is 0 once an address is known.
 
@@ -75,10 +81,19 @@ class Access:
         if self.space is Space.CHAIN:
             object.__setattr__(self, "strides", (0, 0, 0, 0, 0))
             return
-        strides = tuple(0 if extent == 1 else stride for extent, stride in zip(self.blocks, self.strides, strict=True))
-        object.__setattr__(self, "strides", strides)
+        extents = self.shape if self.interleave == 1 else self.blocks
+        if 1 in extents:
+            strides = tuple([0 if extent == 1 else stride
+                             for extent, stride in zip(extents, self.strides, strict=True)])
+            object.__setattr__(self, "strides", strides)
 
-    @cached_property
+    def moved(self, space: Space, slot: int, offset: int, strides: Shape | None = None) -> Access:
+        """The same elements elsewhere, in other strides where some are given."""
+        return Access(space=space, slot=slot, offset=offset, shape=self.shape,
+                      strides=self.strides if strides is None else strides, dtype=self.dtype,
+                      interleave=self.interleave, packed=self.packed, copy=self.copy)
+
+    @property
     def elements(self) -> int:
         """Number of elements the loops visit (broadcast ones counted each time)."""
         n, c, d, h, w = self.shape
@@ -91,9 +106,17 @@ class Access:
         counts[self.packed] = -(-counts[self.packed] // self.interleave)
         return counts[0], counts[1], counts[2], counts[3], counts[4]
 
-    @cached_property
+    @property
     def span(self) -> tuple[int, int]:
         """Lowest byte touched and one past the highest, relative to the slot (or to the start of L2)."""
+        try:
+            return self._span
+        except AttributeError:
+            span = self._reach()
+            object.__setattr__(self, "_span", span)
+            return span
+
+    def _reach(self) -> tuple[int, int]:
         low = high = self.offset
         for extent, stride in zip(self.shape if self.interleave == 1 else self.blocks, self.strides, strict=True):
             if stride > 0:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 CORES = 16
 PAD = 64
@@ -31,8 +32,7 @@ class Packing(StrEnum):
     PALETTE = "palette"  # indices into a table of values
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(NamedTuple):
     """The bytes one core reads: `size` bytes from `offset` relative to the coefficients' slot."""
 
     core: int
@@ -61,8 +61,7 @@ class Coefficients:
                 f"[{'+'.join(parts)}, {len(self.streams)} cores, {total} bytes, {self.lanes} lanes, {self.packing}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
+class Channel(NamedTuple):
     """One output channel: weight r is halfword `weights + r * step` of `core`'s stream, its bias halfword `bias`."""
 
     core: int

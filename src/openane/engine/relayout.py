@@ -3,20 +3,27 @@ lies within the other, and what it becomes when the tensor is laid out different
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import lru_cache
 
-from openane.engine.access import Access
+from openane.engine.access import Access, Shape
 
+REMEMBERED = 1 << 12
 Loops = tuple[tuple[int, int], ...]
 """(extent, byte stride) of each dimension of a tensor, from outermost to innermost."""
 
 
 def dimensions(access: Access) -> Loops:
     """The loops of an access that visit more than one element, outermost first."""
-    real = [(extent, stride) for extent, stride in zip(access.shape, access.strides, strict=True) if extent > 1]
+    return _dimensions(access.shape, access.strides)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _dimensions(shape: Shape, strides: Shape) -> Loops:
+    real = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent > 1]
     return tuple(sorted(real, key=lambda loop: -loop[1]))
 
 
+@lru_cache(maxsize=REMEMBERED)
 def nested(loops: Loops) -> bool:
     """Whether every loop steps over the whole of those inside it: then each element has one place in them."""
     inner = 1
@@ -76,5 +83,4 @@ def relaid(access: Access, old: Access, new: Access) -> Access | None:
         strides.append(stride // base * renamed[base])
     if rest or any(left < 0 for left in room.values()):
         return None
-    return replace(access, space=new.space, slot=new.slot, offset=offset,
-                   strides=(strides[0], strides[1], strides[2], strides[3], strides[4]))
+    return access.moved(new.space, new.slot, offset, (strides[0], strides[1], strides[2], strides[3], strides[4]))

@@ -90,9 +90,10 @@ def _pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndar
     count = len(indices)
     pairs = np.stack([np.arange(count) if places is None else np.asarray(places, np.int64),
                       np.asarray(indices, np.int64)], axis=1)
+    steps = np.unique(np.diff(pairs, axis=0), axis=0, return_inverse=True)[1].ravel() if count > 1 else pairs[:0, 0]
     start = 0
     while start < count:
-        period, length = _best_period(pairs[start:])
+        period, length = _best_period(pairs, steps, start)
         outer: tuple[Loop, ...] = ()
         if length > period:
             place, source = (int(step) for step in pairs[start + period] - pairs[start])
@@ -117,25 +118,39 @@ def cut_order(shape: Sequence[int], cut: Sequence[int]) -> tuple[int, ...]:
     return (*(d for d in range(rank) if d != row), row)
 
 
-def _best_period(pairs: np.ndarray) -> tuple[int, int]:
-    """(period, elements covered) of the periodic stretch at the start that covers most elements per copy."""
+def _best_period(pairs: np.ndarray, steps: np.ndarray, start: int) -> tuple[int, int]:
+    """(period, elements covered) of the periodic stretch from `start` on that covers most elements per copy. `steps`
+    has equal numbers where the steps from one pair to the next are equal."""
     best, score = (1, 1), (1.0, False)
-    longest = min(LONGEST_PERIOD, len(pairs) // 2)
-    head = pairs[:2 * longest].tolist()
-    for period in range(1, longest + 1):
-        step = [b - a for a, b in zip(head[0], head[period], strict=True)]
-        if any([b - a for a, b in zip(head[i], head[i + period], strict=True)] != step for i in range(period)):
+    left = len(pairs) - start
+    longest = min(LONGEST_PERIOD, left // 2)
+    possible = np.flatnonzero(steps[start + 2:start + longest + 1] == steps[start]) + 2 if longest > 1 else ()
+    for period in (*range(1, min(longest, 1) + 1), *map(int, possible)):
+        same = 1 + _alike(steps, start, period)
+        if same < period:
             continue
-        different = np.flatnonzero((pairs[period:] - pairs[:-period] != step).any(axis=1))
-        same = int(different[0]) if len(different) else len(pairs) - period
         length = (same + period) // period * period
-        cost = Loop(length // period, *step).copies * sum(run.copies() for run in _runs(head[:period]))
-        backwards = period == 1 and step[1] < 0  # costs as much as its elements apart, but can be made in two passes
+        place, source = (int(step) for step in pairs[start + period] - pairs[start])
+        runs = _runs(pairs[start:start + period].tolist())
+        cost = Loop(length // period, place, source).copies * sum(run.copies() for run in runs)
+        backwards = period == 1 and source < 0  # costs as much as its elements apart, but can be made in two passes
         if (length / cost, backwards) > score:
             best, score = (period, length), (length / cost, backwards)
-        if length == len(pairs) and period == 1:
+        if length == left and period == 1:
             break
     return best
+
+
+def _alike(steps: np.ndarray, start: int, period: int) -> int:
+    """How many steps from `start` on are equal to those a period later, one after the other."""
+    place, size, end = start, LONGEST_PERIOD, len(steps) - period
+    while place < end:
+        stop = min(end, place + size)
+        different = np.flatnonzero(steps[place:stop] != steps[place + period:stop + period])
+        if len(different):
+            return place + int(different[0]) - start
+        place, size = stop, 2 * size
+    return end - start
 
 
 def _runs(pairs: list[list[int]]) -> list[Piece]:

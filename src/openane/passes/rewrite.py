@@ -31,7 +31,7 @@ def rebuilt(graph: Graph, nodes: Iterable[Node], outputs: Iterable[Value] | None
 def constant(name: str, array: np.ndarray, like: Value) -> Value:
     """A constant of the element type of `like`."""
     with np.errstate(over="ignore"):
-        data = np.asarray(array).astype(like.array().dtype)
+        data = np.asarray(array).astype(like.array().dtype, copy=False)
     return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
 
 

@@ -6,15 +6,14 @@ of 0x100. `compat` is the older form that the Linux tools read: one 62-word kern
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from openane.chips.chip import EmittedTask, TaskFields
 from openane.chips.h13.encode import encode_operation
 from openane.chips.h13.flow import Flow, flows
-from openane.chips.h13.neural import UNUSED_STREAM
+from openane.chips.h13.neural import IDLE_STREAMS, STREAM_FIELDS
 from openane.chips.h13.registers import KERNEL_DMA
 from openane.chips.h13.schedule import (
     hazard_fields,
@@ -34,7 +33,6 @@ from openane.chips.h13.stream import (
     encode_task,
 )
 from openane.engine import Operation, Space, sources
-from openane.engine.coefficients import CORES
 from openane.errors import ProgramError
 from openane.registers import Fields, Value
 
@@ -48,8 +46,7 @@ def emit_program(operations: Sequence[Operation], layout: str) -> tuple[EmittedT
     if not operations:
         raise ProgramError("a program needs at least one operation")
     plans = _plans(operations)
-    return _link([TaskFields(_fields(index, operations, flow, plans), {}, ())
-                  for index, flow in enumerate(plans.flows)], layout)
+    return _link(((_fields(index, operations, flow, plans), {}) for index, flow in enumerate(plans.flows)), layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,10 @@ def _plans(operations: Sequence[Operation]) -> _Plans:
     tiles: list[TilePlan] = []
     for index, operation in enumerate(operations):
         before = tiles[-1] if index and operations[index - 1].result.space is Space.CHAIN else None
-        with _naming(index, operation):
+        try:
             tiles.append(plan_tiles(index, operations, live, before, related[index]))
+        except ProgramError as error:
+            raise _named(index, operation, error) from error
     return _Plans(related, tiles, scratch_writers(operations))
 
 
@@ -78,20 +77,20 @@ def _fields(index: int, operations: Sequence[Operation], flow: Flow, plans: _Pla
     operation = operations[index]
     after = plans.flows[index + 1] if index + 1 < len(operations) else None
     followed = plans.tiles[index + 1].patch if after is not None and after.pipelined else None
-    with _naming(index, operation):
-        return {**encode_operation(operation, plans.tiles[index], followed, flow.surface),
-                **hint_fields(operation, flow), **stated_fields(operation, flow), **view_fields(flow),
-                **header_fields(index, operations, flow, plans.writers),
-                **hazard_fields(index, operations, flow, plans.tiles)}
-
-
-@contextmanager
-def _naming(index: int, operation: Operation) -> Iterator[None]:
-    """Errors name the task and its operation."""
     try:
-        yield
+        fields = encode_operation(operation, plans.tiles[index], followed, flow.surface)
+        for more in (hint_fields(operation, flow), stated_fields(operation, flow), view_fields(flow),
+                     header_fields(index, operations, flow, plans.writers),
+                     hazard_fields(index, operations, flow, plans.tiles)):
+            fields |= more
     except ProgramError as error:
-        raise ProgramError(f"{type(operation).__name__}: {error}", task=index) from error
+        raise _named(index, operation, error) from error
+    return fields
+
+
+def _named(index: int, operation: Operation, error: ProgramError) -> ProgramError:
+    """The error of a task, naming it and its operation."""
+    return ProgramError(f"{type(operation).__name__}: {error}", task=index)
 
 
 def relayout_program(tasks: Sequence[Sequence[int]], layout: str, slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:
@@ -105,7 +104,7 @@ def relayout_program(tasks: Sequence[Sequence[int]], layout: str, slots: Mapping
             if values.get(f"{name}En"):
                 old = int(values[name])
                 values[name] = slots.get(old, old)
-        bodies.append(replace(fields, values=values))
+        bodies.append((values, fields.rest))
     return _link(bodies, layout)
 
 
@@ -126,37 +125,49 @@ def _check_chain(index: int, operations: Sequence[Operation]) -> None:
             raise ProgramError("a chained result must be the first operand of the next task", task=index)
 
 
-def _link(bodies: Sequence[TaskFields], layout: str) -> tuple[EmittedTask, ...]:
-    """Identity, sizes and pointers of the chain, then words."""
+def _link(bodies: Iterable[tuple[Fields, Mapping[str, int]]], layout: str) -> tuple[EmittedTask, ...]:
+    """Identity, sizes and pointers of the chain, then words. `bodies` are values and rest; what is missing is filled
+    in."""
     alignment = TASK_ALIGNMENT[layout]
-    records = [_records(body.values, layout) for body in bodies]
-    sizes = [_size(body.values, runs) for body, runs in zip(bodies, records, strict=True)]
-    offsets = [0]
-    for size in sizes:
-        offsets.append(-(-(offsets[-1] + 4 * size) // alignment) * alignment)
-    tasks = []
-    for index, body in enumerate(bodies):
-        last = index == len(bodies) - 1
-        values: dict[str, Value] = dict(body.values)
-        values |= {"Header.Task.TID": index, "Header.Task.LNID": int(index > 0), "Header.Task.EON": int(last),
-                   "Header.Next.NextSize": 0 if last else sizes[index + 1] - 1,
-                   "Header.NextPointer.Offset": 0 if last else offsets[index + 1],
-                   "Header.Bases.TBaseEn": int(not last)}
-        if records[index][0] == FULL_KERNEL_DMA[0]:
-            for core in range(CORES):
-                values.setdefault(f"KernelDMA.CoeffBfrSize[{core}].Size", UNUSED_STREAM)
+    waiting = (_measured(values, rest, layout) for values, rest in bodies)
+    tasks: list[EmittedTask] = []
+    offset, here = 0, next(waiting, None)
+    while here is not None:
+        index, after = len(tasks), next(waiting, None)
+        following = -(-(offset + 4 * here.words) // alignment) * alignment
+        here.values.update({
+            "Header.Task.TID": index, "Header.Task.LNID": int(index > 0), "Header.Task.EON": int(after is None),
+            "Header.Next.NextSize": 0 if after is None else after.words - 1,
+            "Header.NextPointer.Offset": 0 if after is None else following,
+            "Header.Bases.TBaseEn": int(after is not None)})
         try:
-            for name in values.keys() & _skipped(records[index]):
-                del values[name]
-            words = encode_task(TaskFields(values, body.rest, records[index]))
+            tasks.append(EmittedTask(encode_task(TaskFields(here.values, here.rest, here.records)), offset))
         except ProgramError as error:
             raise ProgramError(str(error), task=index) from error
-        tasks.append(EmittedTask(words, offsets[index]))
+        offset, here = following, after
     return tuple(tasks)
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A task's fields with its runs, and how many words these are."""
+
+    values: Fields
+    rest: Mapping[str, int]
+    records: tuple[tuple[int, int], ...]
+    words: int
+
+
+def _measured(values: Fields, rest: Mapping[str, int], layout: str) -> _Measured:
+    records = _records(values, layout)
+    values = IDLE_STREAMS | values if records[0] == FULL_KERNEL_DMA[0] else values
+    for name in values.keys() & _skipped(records):
+        del values[name]
+    return _Measured(values, rest, records, _size(values, records))
+
+
 def _records(values: Mapping[str, Value], layout: str) -> tuple[tuple[int, int], ...]:
-    streams = any(values.get(f"KernelDMA.CoeffDMAConfig[{core}].En") for core in range(CORES))
+    streams = any(values.get(enable) for enable, _, _ in STREAM_FIELDS)
     return (FULL_KERNEL_DMA if streams or layout == "compat" else SPLIT_KERNEL_DMA) + BODY_RUNS
 
 

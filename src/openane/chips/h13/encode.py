@@ -20,11 +20,14 @@ def encode_operation(operation: Operation, plan: TilePlan, followed: Patch | Non
     neural-engine task that takes a planar one's result patch by patch, `surface` the bytes of the surface in memory the
     result is one of several parts of."""
     if isinstance(operation, NeuralOperation):
-        fields = neural_fields(operation) | kernel_dma_fields(operation.coefficients)
+        fields = kernel_dma_fields(operation.coefficients)
+        fields |= neural_fields(operation)
         fields |= plan.patch.fields() if plan.patch is not None else {}
         first, second = operation.source, None
     else:
-        fields = planar_fields(operation) | planar_patch(operation, followed) | kernel_dma_fields(None)
+        fields = kernel_dma_fields(None)
+        fields |= planar_fields(operation)
+        fields |= planar_patch(operation, followed)
         first, second = operation.first, operation.second
     strides = form(operation)
     fields |= first_fields(first, strides, plan.rings.get("first"))
@@ -32,4 +35,5 @@ def encode_operation(operation: Operation, plan: TilePlan, followed: Patch | Non
         fields |= second_fields(second, plan.rings.get("second"))
     fields |= source_dma_fields(first, second)
     fields |= result_fields(operation.result, strides, plan.rings.get("result"), surface)
-    return fields | {"Common.TileCfg.TileHeight": plan.tile_height}
+    fields["Common.TileCfg.TileHeight"] = plan.tile_height
+    return fields

@@ -24,6 +24,13 @@ PALETTE_BITS_IDLE = 8
 UNUSED_STREAM = 0x40
 """Bytes an unused coefficient stream states."""
 AUXILIARY = 4
+STREAM_FIELDS = tuple((f"KernelDMA.CoeffDMAConfig[{core}].En", f"KernelDMA.CoeffBaseAddr[{core}].Addr",
+                       f"KernelDMA.CoeffBfrSize[{core}].Size") for core in range(CORES))
+IDLE_KERNEL_DMA: Fields = {
+    **{f"KernelDMA.{kind}DMAConfig[{i}].CacheHint": 2 for kind, count in (("Coeff", CORES), ("Aux", AUXILIARY))
+       for i in range(count)},
+    **{f"KernelDMA.AuxBfrSize[{i}].Size": UNUSED_STREAM for i in range(AUXILIARY)}}
+IDLE_STREAMS: Fields = {size: UNUSED_STREAM for _, _, size in STREAM_FIELDS}
 
 
 def neural_fields(operation: NeuralOperation) -> Fields:
@@ -106,17 +113,13 @@ def _coefficient_fields(coefficients: Coefficients | None) -> Fields:
 
 def kernel_dma_fields(coefficients: Coefficients | None) -> Fields:
     """Rule: cache hint 2 on every stream register; unused streams are 64 bytes long."""
-    fields: Fields = {}
-    for kind, count in (("Coeff", CORES), ("Aux", AUXILIARY)):
-        fields |= {f"KernelDMA.{kind}DMAConfig[{i}].CacheHint": 2 for i in range(count)}
-    fields |= {f"KernelDMA.AuxBfrSize[{i}].Size": UNUSED_STREAM for i in range(AUXILIARY)}
     if coefficients is None:
-        return fields
-    fields["KernelDMA.Control.Kernels"] = 1
-    fields["KernelDMA.Control.Sparse"] = int(coefficients.packing is Packing.SPARSE)
-    fields |= {f"KernelDMA.CoeffBfrSize[{i}].Size": UNUSED_STREAM for i in range(CORES)}
+        return dict(IDLE_KERNEL_DMA)
+    fields = {**IDLE_KERNEL_DMA, **IDLE_STREAMS, "KernelDMA.Control.Kernels": 1,
+              "KernelDMA.Control.Sparse": int(coefficients.packing is Packing.SPARSE)}
     for stream in coefficients.streams:
-        fields |= {f"KernelDMA.CoeffDMAConfig[{stream.core}].En": 1,
-                   f"KernelDMA.CoeffBaseAddr[{stream.core}].Addr": stream.offset,
-                   f"KernelDMA.CoeffBfrSize[{stream.core}].Size": stream.size}
+        if not 0 <= stream.core < CORES:
+            raise ProgramError(f"a stream belongs to one of {CORES} cores, not to core {stream.core}")
+        enable, base, size = STREAM_FIELDS[stream.core]
+        fields[enable], fields[base], fields[size] = 1, stream.offset, stream.size
     return fields

@@ -8,11 +8,14 @@ Registers of extent-1 dimensions have no effect; they continue the dense surface
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from openane.engine import Access, DType, Space
 from openane.engine.access import AXES, WIDTH, Shape
 from openane.errors import ProgramError
 from openane.registers import Fields
+
+REMEMBERED = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +30,35 @@ class Stored:
 
 def stored(access: Access, what: str, *, may_swap: bool, may_broadcast: bool) -> Stored:
     """How an access is stored. ProgramError when W is not contiguous and no swap can make it so."""
+    view = _view(access.shape, access.strides, access.space is Space.CHAIN, access.dtype, access.interleave,
+                 access.packed)
     element = access.dtype.size * access.interleave
-    n, c, d, h, w = access.shape
-    sn, sc, sd, sh, sw = access.strides
-    hidden = tuple(axis for axis, extent, stride in zip("CDHW", access.shape[1:], access.strides[1:], strict=True)
-                   if stride == 0 and extent > 1 and access.space is not Space.CHAIN and not _one_block(access, axis))
-    if hidden and not may_broadcast:
-        raise ProgramError(f"{what} cannot be broadcast along {', '.join(hidden)}: only planar operands can")
-    swapped = access.packed == WIDTH or (access.interleave == 1 and (
-        (w > 1 and sw not in (0, element)) or ((w == 1 or sw == 0) and c > 1 and sc == access.dtype.size)))
-    if swapped and not may_swap:
-        raise ProgramError(f"{what} must be contiguous along W (stride {element}), not {sw}: {access}")
-    if swapped and c > 1 and sc not in (0, element):
-        raise ProgramError(f"{what} with channels and width swapped needs channel stride {element}, not {sc}")
-    if not swapped and w > 1 and sw not in (0, element):
-        raise ProgramError(f"{what} must be contiguous along W (stride {element}), not {sw}: {access}")
-    extents = [1 if axis in hidden else extent for axis, extent in zip("NCDHW", access.shape, strict=True)]
-    strides = [sn, sc, sd, sh, sw]
+    if view.broadcast and not may_broadcast:
+        raise ProgramError(f"{what} cannot be broadcast along {', '.join(view.broadcast)}: only planar operands can")
+    if view.swapped and not may_swap:
+        raise ProgramError(f"{what} must be contiguous along W (stride {element}), not {access.strides[4]}: {access}")
+    if view.swapped and access.shape[1] > 1 and access.strides[1] not in (0, element):
+        raise ProgramError(f"{what} with channels and width swapped needs channel stride {element}, "
+                           f"not {access.strides[1]}")
+    if not view.swapped and access.shape[4] > 1 and access.strides[4] not in (0, element):
+        raise ProgramError(f"{what} must be contiguous along W (stride {element}), not {access.strides[4]}: {access}")
+    return view
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _view(shape: Shape, strides: Shape, chained: bool, dtype: DType, interleave: int, packed: int) -> Stored:
+    """Storage order of an access whose registers may not be able to say it. Remembered: tasks repeat most shapes."""
+    n, c, d, h, w = shape
+    sn, sc, sd, sh, sw = strides
+    hidden = tuple([axis for axis, extent, stride in zip(AXES[1:], shape[1:], strides[1:], strict=True)
+                    if stride == 0 and extent > 1 and not chained and not (axis == AXES[packed] and
+                                                                           extent <= interleave)])
+    swapped = packed == WIDTH or (interleave == 1 and (
+        (w > 1 and sw not in (0, dtype.size)) or ((w == 1 or sw == 0) and c > 1 and sc == dtype.size)))
+    n, c, d, h, w = [1 if axis in hidden else extent for axis, extent in zip(AXES, shape, strict=True)]
     if swapped:
-        extents[1], extents[4] = extents[4], extents[1]
-        strides[1], strides[4] = strides[4], strides[1]
-    return Stored(tuple(extents), tuple(strides), swapped, hidden)  # type: ignore[arg-type]
-
-
-def _one_block(access: Access, axis: str) -> bool:
-    """An interleaved dimension that fits one block has no stride; that is no broadcast."""
-    return axis == AXES[access.packed] and access.shape[access.packed] <= access.interleave
+        return Stored((n, w, d, h, c), (sn, sw, sd, sh, sc), True, hidden)
+    return Stored((n, c, d, h, w), (sn, sc, sd, sh, sw), False, hidden)
 
 
 def memory_strides(access: Access, view: Stored, *, rows_as_channels: bool = False, grouped: bool = False,
@@ -115,13 +121,18 @@ def memory_fields(access: Access, view: Stored, prefix: str, *, rows_as_channels
                   surface: int = 0) -> Fields:
     """Base and strides of a tile DMA operand; `prefix` is `TileDMASrc.`, `TileDMASrc.Second` or `TileDMADst.`."""
     strides = memory_strides(access, view, rows_as_channels=rows_as_channels, grouped=grouped, surface=surface)
-    return {f"{prefix}BaseAddr.Addr": access.offset} | stride_fields(prefix, *strides)
+    return dict(zip(_memory_names(prefix), (access.offset, *strides), strict=True))
 
 
 def stride_fields(prefix: str, group: int, plane: int, depth: int, row: int) -> Fields:
     """The stride registers of one side of tile DMA."""
-    return {f"{prefix}RowStride.Stride": row, f"{prefix}PlaneStride.Stride": plane,
-            f"{prefix}DepthStride.Stride": depth, f"{prefix}GroupStride.Stride": group}
+    return dict(zip(_memory_names(prefix)[1:], (group, plane, depth, row), strict=True))
+
+
+@cache
+def _memory_names(prefix: str) -> tuple[str, ...]:
+    """Base, group, plane, depth and row stride of one side of tile DMA."""
+    return (f"{prefix}BaseAddr.Addr", *(f"{prefix}{axis}Stride.Stride" for axis in ("Group", "Plane", "Depth", "Row")))
 
 
 def l2_fields(access: Access, view: Stored, prefix: str) -> Fields:
@@ -132,28 +143,36 @@ def l2_fields(access: Access, view: Stored, prefix: str) -> Fields:
 
 def ring_fields(prefix: str, base: int, channel: int, row: int, depth: int, group: int) -> Fields:
     """L2 base and strides, resident or ring."""
-    return {f"L2.{prefix}Base.Addr": base, f"L2.{prefix}ChannelStride.Stride": channel,
-            f"L2.{prefix}RowStride.Stride": row, f"L2.{prefix}DepthStride.Stride": depth,
-            f"L2.{prefix}GroupStride.Stride": group}
+    return dict(zip(_ring_names(prefix), (base, channel, row, depth, group), strict=True))
+
+
+@cache
+def _ring_names(prefix: str) -> tuple[str, ...]:
+    axes = ("Channel", "Row", "Depth", "Group")
+    return (f"L2.{prefix}Base.Addr", *(f"L2.{prefix}{axis}Stride.Stride" for axis in axes))
 
 
 def format_fields(access: Access, prefix: str, *, idle: bool) -> Fields:
     """A memory operand's format word; idle sides still state interleave 1."""
+    mode, truncate, memory, interleave = _format_names(prefix)
     if idle:
-        return {f"{prefix}.Interleave": 1}
+        return {interleave: 1}
     fp16 = access.dtype is DType.FLOAT16
-    return {f"{prefix}.FmtMode": int(fp16), f"{prefix}.Truncate": 3 if fp16 else 0,
-            f"{prefix}.MemFmt": str(access.dtype), f"{prefix}.Interleave": access.interleave}
+    return {mode: int(fp16), truncate: 3 if fp16 else 0, memory: access.dtype.value, interleave: access.interleave}
+
+
+@cache
+def _format_names(prefix: str) -> tuple[str, str, str, str]:
+    return f"{prefix}.FmtMode", f"{prefix}.Truncate", f"{prefix}.MemFmt", f"{prefix}.Interleave"
 
 
 def shape_fields(shape: Shape, side: str) -> Fields:
     """Dimensions of the source (`In`) or the result (`Out`); the group count is written once, by the source."""
-    channels = "Common.Cin.C" if side == "In" else "Common.Cout.C"
     n, c, d, h, w = shape
-    fields: Fields = {f"Common.{side}Dim.W": w, f"Common.{side}Dim.H": h, f"Common.{side}Depth.D": d, channels: c}
     if side == "In":
-        fields["Common.GroupConvCfg.NumGroups"] = n
-    return fields
+        return {"Common.InDim.W": w, "Common.InDim.H": h, "Common.InDepth.D": d, "Common.Cin.C": c,
+                "Common.GroupConvCfg.NumGroups": n}
+    return {"Common.OutDim.W": w, "Common.OutDim.H": h, "Common.OutDepth.D": d, "Common.Cout.C": c}
 
 
 def window_fields(kernel: tuple[int, int, int], stride: tuple[int, int, int], padding: tuple[int, int, int]) -> Fields:

@@ -62,7 +62,11 @@ def _writer(index: int, writers: Sequence[tuple[int, Range]], coefficients: Coef
     low = min((stream.offset for stream in coefficients.streams), default=0)
     high = max((stream.offset + stream.size for stream in coefficients.streams), default=1)
     earlier = bisect_left(writers, index, key=lambda writer: writer[0])
-    return next((number for number, span in reversed(writers[:earlier]) if _touch(span, (low, high))), 0)
+    for position in range(earlier - 1, -1, -1):
+        number, (first, end) = writers[position]
+        if first < high and low < end:
+            return number
+    return 0
 
 
 def _plain_copy(operation: Operation) -> bool:

@@ -57,11 +57,13 @@ class TilePlan:
     spans: dict[str, Range] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Resident:
-    """What an operation wrote to L2, from then to the last one that reads it."""
+    """What an operation wrote to L2, from then to the last one that reads it; `low`, `high`: its span."""
 
     access: Access
+    low: int
+    high: int
     first: int
     last: int
 
@@ -74,16 +76,19 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
     for index, operation in enumerate(operations):
         for read in _l2_reads(operation):
             live[index].append(read.span)
+            low, high = read.span
             for resident in reversed(held):
-                if _overlap(read.span, resident.access.span):
+                if low < resident.high and resident.low < high:
                     resident.last = index
                     if covers(resident.access, read):
                         break  # what lies below it was overwritten
         for written, _ in l2_writes(operation):
-            over = [_overwritten(r.access, written) for r in held]
-            finished += [r for r, gone in zip(held, over, strict=True) if gone]
-            held = [r for r, gone in zip(held, over, strict=True) if not gone]
-            held.append(_Resident(written, index, index))
+            low, high = written.span
+            gone = [r for r in held if low <= r.low and r.high <= high and _fills(written, r.low, r.high)]
+            if gone:
+                finished += gone
+                held = [r for r in held if r not in gone]
+            held.append(_Resident(written, low, high, index, index))
     for resident in (*finished, *held):
         footprint = _footprint(resident.access)
         for ranges in live[resident.first:resident.last + 1]:
@@ -91,10 +96,9 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
     return live
 
 
-def _overwritten(old: Access, new: Access) -> bool:
-    """Whether a tensor lies where another one is written, and not in its gaps, as parts of one tensor may."""
-    (first, end), (low, high) = old.span, new.span
-    return low <= first and end <= high and (touches(new, first) or touches(new, end - 1))
+def _fills(written: Access, first: int, end: int) -> bool:
+    """Whether what lies within a tensor is written over, and not in its gaps, as parts of one tensor may."""
+    return touches(written, first) or touches(written, end - 1)
 
 
 def _footprint(access: Access) -> Range:
@@ -130,7 +134,8 @@ def plan_tiles(index: int, operations: Sequence[Operation], live: Sequence[Seque
         for floor in dict.fromkeys((top, 0)):
             plan = _place(streamed, operation, tile, width, shape, [(0, floor), *blocked], before)
             if plan is not None:
-                return replace(plan, spans=plan.spans | held)
+                plan.spans.update(held)
+                return plan
     raise ProgramError(f"one row of each streamed operand must fit the {LIMITS.l2_size} bytes of L2 beside "
                        "what is resident there; split the channels or the width", task=index)
 
@@ -250,7 +255,3 @@ def _chained(operation: Operation) -> bool:
 
 def _l2_reads(operation: Operation) -> list[Access]:
     return [a for a in sources(operation) if a.space is Space.L2]
-
-
-def _overlap(a: Range, b: Range) -> bool:
-    return a[0] < b[1] and b[0] < a[1]

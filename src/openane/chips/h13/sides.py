@@ -34,6 +34,10 @@ SOURCE_TYPES = {Space.L2: "resident", Space.CHAIN: "chain"}
 # Cache hints of a side that is in use and of an idle one; the same in every sample of the current compiler.
 ACTIVE_SOURCE = {"CacheHint": 8, "CacheHintReuse": 8, "CacheHintNoReuse": 3, "DependencyMode": 3}
 IDLE_SOURCE = {"CacheHint": 8, "CacheHintReuse": 8, "CacheHintNoReuse": 8}
+SOURCE_HINTS = {(register, used): {f"TileDMASrc.{register}.{name}": value for name, value in hints.items()}
+                for register in ("DMAConfig", "SecondDMAConfig")
+                for used, hints in ((True, ACTIVE_SOURCE), (False, IDLE_SOURCE))}
+DMA_FORMS = {side: (f"L2.{side}Cfg.DMAFmt", f"L2.{side}Cfg.DMAInterleave") for side in ("Source", "Result")}
 RESULT_HINT = 12
 
 
@@ -79,7 +83,7 @@ def first_fields(access: Access, form: Form, ring: Ring | None) -> Fields:
     view = stored(access, "the first operand", may_swap=planar, may_broadcast=planar)
     kind = _kind(access)
     fields = shape_fields(access.shape, "In")
-    fields |= {"Common.ChCfg.InFmt": str(access.dtype), "L2.SourceCfg.SourceType": kind,
+    fields |= {"Common.ChCfg.InFmt": access.dtype.value, "L2.SourceCfg.SourceType": kind,
                "Common.Broadcast.FirstSwap": int(view.swapped)}
     fields |= {f"Common.Broadcast.FirstBroadcast{axis}": 1 for axis in view.broadcast}
     fields |= _in_l2(access, view, "Source", ring)
@@ -113,8 +117,8 @@ def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None) -> Fiel
     """Rule: where an operand lies in L2, where its copy does, or the ring it passes through. A streamed result
     that is not staged states its ring's base alone."""
     through_memory = access.space is not Space.L2 or prefix == "Result"
-    fields: Fields = {f"L2.{prefix}Cfg.DMAFmt": int(through_memory and access.dtype is DType.FLOAT16),
-                      f"L2.{prefix}Cfg.DMAInterleave": access.interleave}
+    form, interleave = DMA_FORMS[prefix]
+    fields: Fields = {form: int(through_memory and access.dtype is DType.FLOAT16), interleave: access.interleave}
     if access.space is Space.L2:
         return fields | l2_fields(access, view, prefix)
     if access.copy is not None:
@@ -135,7 +139,7 @@ def second_fields(access: Access, ring: Ring | None) -> Fields:
     view = stored(access, "the second operand", may_swap=True, may_broadcast=True)
     if access.interleave != 1 or access.copy is not None or access.space is Space.CHAIN:
         raise ProgramError(f"the second operand can be neither interleaved, nor kept, nor chained: {access}")
-    fields: Fields = {"Common.ChCfg.SecondFmt": str(access.dtype), "Common.Broadcast.SecondSwap": int(view.swapped)}
+    fields: Fields = {"Common.ChCfg.SecondFmt": access.dtype.value, "Common.Broadcast.SecondSwap": int(view.swapped)}
     fields |= {f"Common.Broadcast.SecondBroadcast{axis}": 1 for axis in view.broadcast}
     if access.space is Space.L2:
         return fields | l2_fields(access, view, "Second")
@@ -148,9 +152,8 @@ def source_dma_fields(first: Access, second: Access | None) -> Fields:
     used = first.space is Space.MEMORY
     second_used = second is not None and second.space is Space.MEMORY
     fields: Fields = {"TileDMASrc.DMAConfig.En": int(used or second_used), "TileDMASrc.Fmt2.Mode": 1}
-    fields |= {f"TileDMASrc.DMAConfig.{k}": v for k, v in (ACTIVE_SOURCE if used else IDLE_SOURCE).items()}
-    fields |= {f"TileDMASrc.SecondDMAConfig.{k}": v
-               for k, v in (ACTIVE_SOURCE if second_used else IDLE_SOURCE).items()}
+    fields |= SOURCE_HINTS["DMAConfig", used]
+    fields |= SOURCE_HINTS["SecondDMAConfig", second_used]
     fields |= format_fields(first, "TileDMASrc.Fmt", idle=not used)
     if second is not None and second_used:
         fields |= {"TileDMASrc.SecondFmt.Truncate": 3 if second.dtype is DType.FLOAT16 else 0,
@@ -166,7 +169,7 @@ def result_fields(access: Access, form: Form, ring: Ring | None, surface: int = 
         raise ProgramError(f"the result's groups must not lie on each other: {access}")
     kind = _kind(access)
     swap = "Common.Broadcast.ResultSwap" if planar else "Common.Cfg.NEResultSwap"
-    fields: Fields = {"Common.ChCfg.OutFmt": str(access.dtype), "L2.ResultCfg.ResultType": kind,
+    fields: Fields = {"Common.ChCfg.OutFmt": access.dtype.value, "L2.ResultCfg.ResultType": kind,
                       swap: int(view.swapped)}
     fields |= _in_l2(access, view, "Result", ring)
     used = access.space is Space.MEMORY

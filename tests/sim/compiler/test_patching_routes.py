@@ -1,0 +1,152 @@
+"""Weights written where their routes lead are the bytes the whole compiler would have put there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openane.compiler import compile
+from openane.compiler.model import Model
+from openane.compiler.patching import _recompiled, _rewritten
+from openane.errors import UnsupportedError
+from openane.graph import Graph, Value
+from openane.ops.build import GraphBuilder
+
+Arrays = dict[str, np.ndarray]
+
+
+class Drawn:
+    """A graph in the making with constants from a seed, some of them zero."""
+
+    def __init__(self, seed: int, zeros: float = 0.0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.zeros = zeros
+        self.builder = GraphBuilder()
+        self.arrays: Arrays = {}
+
+    def constant(self, name: str, *shape: int, low: float = -1) -> Value:
+        data = self.random.uniform(low, 1, shape)
+        data[self.random.random(shape) < self.zeros] = 0
+        self.arrays[name] = data.astype(np.float16)
+        return self.builder.constant(self.arrays[name], name)
+
+    def conv(self, x: Value, outputs: int, groups: int, kernel: int, stride: int, bias: bool, name: str) -> Value:
+        more = {"bias": self.constant(f"{name}_b", outputs)} if bias else {}
+        two = np.array([stride] * 2, np.int32)
+        return self.builder.single(
+            "conv", x=x, weight=self.constant(f"{name}_w", outputs, x.shape[1] // groups, kernel, kernel), strides=two,
+            pad_type="custom", pad=np.array([kernel // 2] * 4, np.int32), dilations=np.array([1, 1], np.int32),
+            groups=np.int32(groups), **more)
+
+    def affine(self, x: Value, kind: str, name: str) -> Value:
+        channels = x.shape[1]
+        if kind == "batch_norm":
+            vectors: dict[str, Any] = {part: self.constant(f"{name}_{part}", channels, low=0.2)
+                                       for part in ("mean", "variance", "gamma", "beta")}
+            return self.builder.single("batch_norm", x=x, epsilon=np.float16(1e-3), **vectors)
+        if kind in ("mul", "add"):
+            return self.builder.single(kind, x=x, y=self.constant(f"{name}_{kind}", 1, channels, 1, 1))
+        return x
+
+
+def same(model: Model, arrays: Arrays, *, routed: bool = True) -> None:
+    """Both ways agree, and the routed one is taken when it must be."""
+    fast = _rewritten(model, arrays)
+    try:
+        slow = _recompiled(model, arrays)
+    except UnsupportedError:
+        assert fast is None
+        return
+    assert fast is not None or not routed
+    if fast is not None:
+        assert fast.model.programs == slow.model.programs
+        assert fast.ranges == slow.ranges
+        for old, new in zip(fast.model.graph.nodes, slow.model.graph.nodes, strict=True):
+            assert all(np.array_equal(a.array(), b.array(), equal_nan=a.array().dtype.kind == "f")
+                       for a, b in zip(old.values(), new.values(), strict=True) if isinstance(a.data, np.ndarray))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 999), outputs=st.sampled_from([8, 24, 48, 70, 130]), groups=st.sampled_from([1, 1, 2, 8]),
+       kernel=st.sampled_from([1, 3, 5]), stride=st.sampled_from([1, 2]), bias=st.booleans(),
+       kinds=st.lists(st.sampled_from(["batch_norm", "mul", "add"]), max_size=2), relu=st.booleans(),
+       zeros=st.sampled_from([0.0, 0.0, 0.02]), data=st.data())
+def test_convolutions(seed: int, outputs: int, groups: int, kernel: int, stride: int, bias: bool, kinds: list[str],
+                      relu: bool, zeros: float, data: st.DataObject) -> None:
+    """Dense, grouped, depthwise, zero-skipping; with and without biases and folded vectors; some or all of them new."""
+    drawn = Drawn(seed, zeros)
+    x = drawn.builder.input("x", "fp16", (1, 16, 10, 10))
+    y = drawn.conv(x, 16 if groups == 8 else outputs - outputs % groups, 16 if groups == 8 else groups, kernel, stride,
+                   bias, "first")
+    for number, kind in enumerate(kinds):
+        y = drawn.affine(y, kind, f"affine{number}")
+    if relu:
+        y = drawn.builder.single("relu", x=y)
+    y = drawn.conv(y, 8, 1, 1, 1, True, "second")
+    model = compile(drawn.builder.finish({"y": y}))
+    names = data.draw(st.lists(st.sampled_from(sorted(drawn.arrays)), min_size=1, unique=True))
+    new = {name: np.where(drawn.arrays[name] == 0, 0, 1.1 * drawn.arrays[name].astype(np.float32) + 0.001)
+           for name in names}
+    traceable = not (groups == 8 and stride == 2) and not any(name.endswith(("_mul", "_add")) for name in names)
+    same(model, new, routed=traceable)
+    once = _rewritten(model, new)
+    if once is not None:
+        same(once.model, {name: array[::-1] for name, array in drawn.arrays.items() if name in names}, routed=False)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 999), rows=st.sampled_from([1, 8, 16, 64, 130]), inputs=st.sampled_from([16, 70, 256]),
+       outputs=st.sampled_from([10, 64, 130]), op=st.sampled_from(["linear", "matmul", "turned"]), bias=st.booleans(),
+       scale=st.booleans())
+def test_products(seed: int, rows: int, inputs: int, outputs: int, op: str, bias: bool, scale: bool) -> None:
+    drawn = Drawn(seed)
+    x = drawn.builder.input("x", "fp16", (rows, inputs))
+    if op == "linear":
+        more = {"bias": drawn.constant("b", outputs)} if bias else {}
+        y = drawn.builder.single("linear", x=x, weight=drawn.constant("w", outputs, inputs), **more)
+    else:
+        shape = (outputs, inputs) if op == "turned" else (inputs, outputs)
+        y = drawn.builder.single("matmul", x=x, y=drawn.constant("w", *shape), transpose_x=np.bool_(False),
+                                 transpose_y=np.bool_(op == "turned"))
+        if bias:
+            y = drawn.builder.single("add", x=y, y=drawn.constant("b", outputs))
+    if scale:
+        y = drawn.builder.single("mul", x=y, y=drawn.builder.constant(np.float16(0.3), "scale"))
+    model = compile(drawn.builder.finish({"y": y}))
+    same(model, {name: array.astype(np.float32) * 1.01 for name, array in drawn.arrays.items()})
+    same(model, {"w": drawn.arrays["w"] * np.float16(0.5)})
+
+
+def tied() -> Graph:
+    """One weight and bias in two convolutions, and the weight of a third also added to its result."""
+    drawn = Drawn(1)
+    x = drawn.builder.input("x", "fp16", (1, 8, 6, 6))
+    w, b = drawn.constant("w", 8, 8, 1, 1), drawn.constant("b", 8)
+    y = drawn.builder.single("conv", x=x, weight=w, bias=b)
+    y = drawn.builder.single("conv", x=drawn.builder.single("relu", x=y), weight=w, bias=b)
+    v = drawn.constant("v", 8, 8, 1, 1)
+    z = drawn.builder.single("conv", x=y, weight=v)
+    z = drawn.builder.single("mul", x=z, y=drawn.builder.single("reduce_max", x=v, axes=np.array([0, 1], np.int32),
+                                                                keep_dims=np.bool_(True)))
+    return drawn.builder.finish({"y": z})
+
+
+def test_shared_constants_and_ones_that_go_other_ways() -> None:
+    model = compile(tied())
+    random = np.random.default_rng(2)
+    new = {name: random.uniform(-1, 1, shape) for name, shape in (("w", (8, 8, 1, 1)), ("b", (8,)))}
+    same(model, new)
+    assert _rewritten(model, {"v": random.uniform(-1, 1, (8, 8, 1, 1))}) is None
+    same(model, {"v": random.uniform(-1, 1, (8, 8, 1, 1))}, routed=False)
+
+
+@pytest.mark.parametrize(("name", "value"), [("affine_variance", 0.0), ("affine_gamma", 6e4), ("first_w", np.nan)])
+def test_numbers_that_change_more_than_bytes_are_not_taken(name: str, value: float) -> None:
+    drawn = Drawn(4)
+    y = drawn.conv(drawn.builder.input("x", "fp16", (1, 16, 10, 10)), 24, 1, 3, 1, True, "first")
+    model = compile(drawn.builder.finish({"y": drawn.affine(y, "batch_norm", "affine")}))
+    same(model, {name: np.full_like(drawn.arrays[name], value)}, routed=False)
