@@ -4,8 +4,8 @@ Compiling a model file over onnxruntime's creation of a session from it; taking 
 hashing the same bytes (the constants of the graph, the files of the entry); patching every weight over casting and
 transposing them in numpy; memory while compiling over the weights in fp16; memory of a loaded model that has run once
 over its weights in fp16, and over them with what its programs ask for besides, the 2 MiB of L2 and the buffers (of a
-small model those are more than the weights). The classifiers are those of the onnx package with seeded weights. Names as arguments choose
-some of them.
+small model those are more than the weights). The classifiers are those of the onnx package with seeded weights. Names
+as arguments choose some of them.
 """
 
 from __future__ import annotations
