@@ -6,16 +6,14 @@ import errno
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 import time
 from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+from support.killing import run_and_kill
 
-import openane
 from openane import cache as room
 from openane.cache import RECORD, Cache, default_folder
 from openane.cli import main
@@ -152,22 +150,11 @@ while True:
 
 def test_killed_writers_leave_no_torn_entry(tmp_path: Path) -> None:
     """Two processes make, read and drop one entry; each is killed at a random moment, over and over."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(openane.__file__).parents[1])}
     rng = random.Random(0)
     cache = Cache(tmp_path)
     for _ in range(ROUNDS):
-        writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), KEY], env=environment,
-                                    stdout=subprocess.PIPE) for _ in range(2)]
-        for writer in writers:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == b"ready\n"
-        for writer in writers:
-            time.sleep(rng.uniform(0, 0.15))
-            assert writer.poll() is None, "a writer saw an entry it had not written"
-            writer.send_signal(signal.SIGKILL)
-            writer.wait()
-            assert writer.stdout is not None
-            writer.stdout.close()
+        run_and_kill([[sys.executable, "-c", WRITER, str(tmp_path), KEY]] * 2, rng, 0.15,
+                     "a writer saw an entry it had not written")
         kept = (tmp_path / KEY).exists()
         found = cache.get(KEY)
         assert not kept or found is not None, "a torn entry lay under its name"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.killing import run_and_kill
 
 import openane as ane
 from openane.cache import RECORD, Cache
@@ -140,23 +138,13 @@ while True:
 
 
 def test_two_processes_compiling_one_model_with_kills_in_between(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(ane.__file__).parents[1])}
     rng = random.Random(0)
     cache, key = Cache(tmp_path), model_key(network(), "h13", True)
     found = 0
     for _ in range(ROUNDS):
-        running = [subprocess.Popen([sys.executable, "-c", COMPILER, str(tmp_path), what, str(Path(__file__).parent)],
-                                    env=environment, stdout=subprocess.PIPE) for what in ("drops", "keeps")]
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-        for process in running:
-            time.sleep(rng.uniform(0, 0.1))
-            assert process.poll() is None, "a compiler was given another model than it asked for"
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+        run_and_kill([[sys.executable, "-c", COMPILER, str(tmp_path), what, str(Path(__file__).parent)]
+                      for what in ("drops", "keeps")], rng, 0.1,
+                     "a compiler was given another model than it asked for")
         kept = (tmp_path / key / RECORD).exists() or (tmp_path / key).exists()
         entry = cache.get(key)
         assert not kept or entry is not None, "a torn entry lay under its name"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from openane.compiler.memory import FIRST_VIRTUAL_SLOT, Block, Blocks, Kind
-from openane.compiler.residency import resident_strides
+from openane.compiler.residency import hold, resident_strides, residents
 from openane.compiler.usage import RESULT, Use, operands, usage, with_operands
 from openane.engine import Access, Elementwise, Operation, PassThrough, Space
 
@@ -105,19 +105,13 @@ def keep(operations: Sequence[Operation], blocks: Blocks, share: int) -> list[Op
 
     New L2 blocks are added to `blocks`; residents and copies together take at most `share` bytes at any time.
     """
-    held = [0] * len(operations)
-    uses = usage(operations)
-    for slot, use in uses.items():
-        if blocks.table[slot].kind is Kind.L2:
-            for number in range(use.life[0], use.life[1] + 1):
-                held[number] += blocks.table[slot].size
+    held = residents(len(operations), usage(operations), blocks.table)
     changed = list(operations)
     for copy in sorted(_copies(operations), key=lambda c: -c.gain):
-        span = range(copy.maker.operation, copy.readers[-1].operation + 1)
-        if max(held[i] for i in span) + copy.size > share:
+        first, last = copy.maker.operation, copy.readers[-1].operation
+        if max(held[first:last + 1]) + copy.size > share:
             continue
-        for number in span:
-            held[number] += copy.size
+        hold(held, (first, last), copy.size)
         _apply(changed, copy, blocks)
     return changed
 
@@ -163,11 +157,7 @@ def _copies(operations: Sequence[Operation]) -> Iterator[_Copy]:
 def _copy(uses: Sequence[Use]) -> _Copy | None:
     """What a run of equal accesses becomes: the first that can leave a copy, and those of later operations."""
     maker = next((u for u in uses if u.role != "second"), None)
-    if maker is None or _repeated(maker.access) or maker.access.slot < FIRST_VIRTUAL_SLOT:
+    if maker is None or maker.access.repeats or maker.access.slot < FIRST_VIRTUAL_SLOT:
         return None
     readers = tuple(u for u in uses if u.operation > maker.operation)
     return _Copy(maker.access, maker, readers, resident_strides(maker.access)[0]) if readers else None
-
-
-def _repeated(access: Access) -> bool:
-    return any(extent > 1 and stride == 0 for extent, stride in zip(access.shape, access.strides, strict=True))

@@ -52,8 +52,7 @@ def _roles(operations: Sequence[Operation]) -> dict[int, _Role]:
     for operation in operations:
         for source in sources(operation):
             role = roles.setdefault(source.slot, _Role())
-            role.broadcast |= any(extent > 1 and stride == 0
-                                  for extent, stride in zip(source.shape, source.strides, strict=True))
+            role.broadcast |= source.repeats
             if source.copy is not None:
                 roles.setdefault(source.copy.slot, _Role()).kept = True
         for written in (operation.result, operation.result.copy):

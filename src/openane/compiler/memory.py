@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from io import SEEK_END, BytesIO
@@ -39,8 +39,8 @@ class Block:
 class Blocks:
     """All virtual buffers of one program, by slot."""
 
-    def __init__(self) -> None:
-        self.table: dict[int, Block] = {}
+    def __init__(self, table: Mapping[int, Block] | None = None) -> None:
+        self.table = dict(table or {})
 
     def add(self, block: Block) -> int:
         """Registers a block and returns its virtual slot."""

@@ -15,8 +15,8 @@ from openane.graph import Graph, Node, Value, numpy_type
 from openane.ops.accuracy import BOUNDS
 from openane.ops.arithmetic import scales
 from openane.ops.evaluate import evaluate
+from openane.ops.halves import LARGEST
 
-LARGEST = 65504.0
 SMALLEST = 2.0 ** -25
 """Smaller magnitudes round to zero in fp16."""
 SUM_LIMIT = 2.0 ** 15

@@ -45,10 +45,7 @@ def settle(operations: Sequence[Operation], blocks: Mapping[int, Block],
            share: int) -> tuple[list[Operation], dict[int, Block]]:
     """Operations and buffers with as many scratch buffers in L2 as `share` bytes allow at any time."""
     uses = usage(operations)
-    held = [0] * len(operations)
-    for slot, use in uses.items():
-        if blocks[slot].kind is Kind.L2:
-            _hold(held, use.life, blocks[slot].size)
+    held = residents(len(operations), uses, blocks)
     candidates = [c for c in (_candidate(slot, use, blocks[slot]) for slot, use in uses.items()) if c is not None]
     moved: dict[tuple[int, str], Access] = {}
     table = dict(blocks)
@@ -56,7 +53,7 @@ def settle(operations: Sequence[Operation], blocks: Mapping[int, Block],
         first, last = candidate.life
         if max(held[first:last + 1]) + candidate.size > share:
             continue
-        _hold(held, candidate.life, candidate.size)
+        hold(held, candidate.life, candidate.size)
         moved |= candidate.moved
         table[candidate.slot] = replace(table[candidate.slot], size=candidate.size, kind=Kind.L2)
     return [_replaced(number, operation, moved) for number, operation in enumerate(operations)], table
@@ -80,7 +77,17 @@ def resident_strides(access: Access) -> tuple[int, tuple[int, int, int, int, int
     return step, (strides[0], strides[1], strides[2], strides[3], strides[4])
 
 
-def _hold(held: list[int], life: tuple[int, int], size: int) -> None:
+def residents(operations: int, uses: Mapping[int, Usage], blocks: Mapping[int, Block]) -> list[int]:
+    """Bytes that L2 buffers take during each of so many operations."""
+    held = [0] * operations
+    for slot, use in uses.items():
+        if blocks[slot].kind is Kind.L2:
+            hold(held, use.life, blocks[slot].size)
+    return held
+
+
+def hold(held: list[int], life: tuple[int, int], size: int) -> None:
+    """Adds `size` bytes from the first to the last operation of `life`."""
     for number in range(life[0], life[1] + 1):
         held[number] += size
 

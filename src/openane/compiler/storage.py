@@ -37,10 +37,8 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
 
     `labels` say where each operation comes from. UnsupportedError names the one no register or memory can hold.
     """
-    all_blocks = Blocks()
-    all_blocks.table = dict(blocks)
-    steps = forwarded(list(enumerate(operations)), all_blocks, chip.limits.l2_size // SHARES[0],
-                      chip.limits)
+    all_blocks = Blocks(blocks)
+    steps = forwarded(list(enumerate(operations)), all_blocks, chip.limits.l2_size // SHARES[0], chip.limits)
     origins = tuple(number for number, _ in steps)
     own = [labels[number] for number in origins]
     refusal: UnsupportedError | None = None
@@ -65,7 +63,6 @@ def resident(operations: Sequence[Operation], blocks: Mapping[int, Block],
     if share == 0:
         return list(operations), dict(blocks)
     settled, table = settle(operations, blocks, share)
-    all_blocks = Blocks()
-    all_blocks.table = table
+    all_blocks = Blocks(table)
     kept = keep(chain(settled, table), all_blocks, share)
     return in_place(kept, all_blocks.table), all_blocks.table

@@ -94,6 +94,11 @@ class Access(_Remembered):
                       interleave=self.interleave, packed=self.packed, copy=self.copy)
 
     @property
+    def repeats(self) -> bool:
+        """Whether some dimension is broadcast: walked without moving."""
+        return any(extent > 1 and stride == 0 for extent, stride in zip(self.shape, self.strides, strict=True))
+
+    @property
     def elements(self) -> int:
         """Number of elements the loops visit (broadcast ones counted each time)."""
         n, c, d, h, w = self.shape

@@ -13,6 +13,7 @@ import numpy as np
 from openane.engine import DType
 from openane.engine.table import KNOTS, Kind, Table
 from openane.graph import Node, Operand, TensorType, numpy_type
+from openane.ops.halves import LARGEST
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import MOVABLE, MOVED
@@ -23,7 +24,6 @@ PARAMETERS = (Parameter("x"), Parameter("dtype", const=True, kind="string"))
 REALS = ("fp16", "fp32")
 RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535),
           "int32": (-2 ** 31, 2 ** 31 - 1), "bool": (0, 1)}
-LARGEST_HALF = 65504
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -63,7 +63,7 @@ def _table(dtype: str, source: str) -> Table:
     """What takes numbers of `source` to those of `dtype`."""
     if dtype == "bool":
         return step(1.0, 0.0, 1.0)
-    low, high = (float(min(max(bound, -LARGEST_HALF), LARGEST_HALF)) for bound in RANGES[dtype])
+    low, high = (float(min(max(bound, -LARGEST), LARGEST)) for bound in RANGES[dtype])
     if source not in REALS:
         return clip(low, high)
     return Table(low, high, low, high, (0.0,) * KNOTS, kind=Kind.INTEGER)

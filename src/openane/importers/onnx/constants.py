@@ -9,8 +9,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.ops.build import GraphBuilder
-
-LARGEST_HALF = 65504.0
+from openane.ops.halves import LARGEST
 
 
 class Constants:
@@ -57,8 +56,8 @@ class Constants:
             return result
         worst = float(np.abs(array[lost]).max())
         message = (f"constant {name!r} does not fit fp16: its largest magnitude is {worst:.6g}, the limit is "
-                   f"{LARGEST_HALF:g} ({int(lost.sum())} of {array.size} values)")
+                   f"{LARGEST:g} ({int(lost.sum())} of {array.size} values)")
         if not self._saturate:
             raise GraphError(f"{message}; rescale the model, or clamp them in Python: load_onnx(..., saturate=True)")
         warnings.warn(f"{message}; clamped", RuntimeWarning, stacklevel=2)
-        return np.where(lost, np.sign(array) * LARGEST_HALF, result).astype(np.float16)
+        return np.where(lost, np.sign(array) * LARGEST, result).astype(np.float16)

@@ -9,10 +9,10 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
-from openane.importers.onnx.constants import LARGEST_HALF
 from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, Operand, Result, Step
+from openane.ops.halves import LARGEST
 
 LARGEST_POWER = 16
 """Integer powers are products; larger exponents leave what fp16 holds exactly for every base above 1."""
@@ -133,7 +133,7 @@ def _clip(step: Step) -> Operand:
 def _clip_by_values(step: Step, x: Value) -> Operand:
     for index, op in ((1, "maximum"), (2, "minimum")):
         if step.has(index) and (isinstance(step.operand(index), Value) or x.dtype == "fp16"
-                                or abs(step.number_in(index, "bound")) <= LARGEST_HALF):
+                                or abs(step.number_in(index, "bound")) <= LARGEST):
             x = step.compute(op, part="clipped", x=x, y=step.number(index))
     return x
 
@@ -144,7 +144,7 @@ def _bound(step: Step, index: int, name: str, missing: float) -> float:
         bound = step.real_attribute(name, missing)
     else:
         bound = step.number_in(index, name) if step.has(index) else missing
-    return bound if abs(bound) <= LARGEST_HALF or np.sign(bound) != np.sign(missing) else missing
+    return bound if abs(bound) <= LARGEST or np.sign(bound) != np.sign(missing) else missing
 
 
 def _cast_to(step: Step, x: Value, code: int) -> Operand:
@@ -191,7 +191,7 @@ def _is_infinite(step: Step) -> Operand:
         x = step.add("abs", part="size", x=x)
     elif negative:
         x = step.add("mul", part="turned", x=x, y=-1.0)
-    return step.add("greater", x=x, y=np.float16(LARGEST_HALF))
+    return step.add("greater", x=x, y=np.float16(LARGEST))
 
 
 def _identity(step: Step) -> Operand:

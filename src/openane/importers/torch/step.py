@@ -11,13 +11,13 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.ops.build import GraphBuilder
+from openane.ops.halves import LARGEST
 
 Tensor = Any
 """A torch.Tensor: known when the program is imported. PyTorch is imported in load alone."""
 Result = Any
 """A Value, a Tensor, or a tuple of them with None for results that cannot be given."""
 Handler = Callable[["Step"], Result]
-LARGEST_HALF = 65504.0
 
 
 class Constants:
@@ -49,7 +49,7 @@ def to_array(tensor: Tensor, label: str, clamped: bool = False) -> np.ndarray:
         return array.astype(np.int32)
     if array.dtype.kind != "f":
         raise UnsupportedError(label, "constants must be numbers", found=array.dtype)
-    return to_half(np.clip(array, -LARGEST_HALF, LARGEST_HALF) if clamped else array, label)
+    return to_half(np.clip(array, -LARGEST, LARGEST) if clamped else array, label)
 
 
 def to_half(array: np.ndarray, label: str) -> np.ndarray:
@@ -58,7 +58,7 @@ def to_half(array: np.ndarray, label: str) -> np.ndarray:
         half = array.astype(np.float16)
     if (np.isinf(half) & np.isfinite(array)).any():
         raise GraphError(f"{label}: a constant does not fit fp16: its largest magnitude is "
-                         f"{float(np.abs(array[np.isfinite(array)]).max()):.6g}, the limit is {LARGEST_HALF:g}; "
+                         f"{float(np.abs(array[np.isfinite(array)]).max()):.6g}, the limit is {LARGEST:g}; "
                          "rescale the model")
     return half
 
@@ -119,8 +119,8 @@ class Step:
         """An argument that is a tensor or a Python number, in element type `kind`."""
         found = self.arguments.get(name)
         if isinstance(found, bool | int | float):
-            if kind == "float" and LARGEST_HALF < abs(found) < float("inf"):
-                raise GraphError(f"{self.label}: {name} {found:g} does not fit fp16, whose limit is {LARGEST_HALF:g}; "
+            if kind == "float" and LARGEST < abs(found) < float("inf"):
+                raise GraphError(f"{self.label}: {name} {found:g} does not fit fp16, whose limit is {LARGEST:g}; "
                                  "rescale the model")
             return float(found) if kind == "float" else found
         return self.matched(self.value(name), kind)

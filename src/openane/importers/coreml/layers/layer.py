@@ -17,8 +17,7 @@ from openane.formats.protobuf import Message
 from openane.graph import Value
 from openane.importers.coreml.weights import weight_array
 from openane.ops.build import GraphBuilder
-
-LARGEST_HALF = 65504.0
+from openane.ops.halves import LARGEST
 
 Result = Value | tuple[Value, ...]
 Handler = Callable[["Layer"], Result]
@@ -80,7 +79,7 @@ class Layer:
         lost = np.isinf(result) & np.isfinite(array)
         if lost.any():
             raise GraphError(f"{self.label}: {what} do not fit fp16: the largest magnitude is "
-                             f"{float(np.abs(array[lost]).max()):.6g}, beyond {LARGEST_HALF:g}; rescale the model")
+                             f"{float(np.abs(array[lost]).max()):.6g}, beyond {LARGEST:g}; rescale the model")
         return result
 
     def number(self, value: float, what: str) -> np.float16:
