@@ -8,6 +8,12 @@
     │   └── VerifyError    every violation the verifier found
     ├── SimulationError    execution on the simulator
     └── DeviceError        a device that is absent, refuses or fails
+        ├── DeviceUnavailable  absent, not permitted or not usable on this machine: what is missing, and its remedy
+        ├── DeviceRejected     the device's software refuses a request or a program: every reason
+        ├── SubmitFailed       a run failed: where the code comes from, the code, its text
+        │   └── DeviceHung     a run did not end in time
+        ├── DeviceChanged      the device's software is not the one we know: what was expected and found
+        └── BudgetExhausted    no more programs can be compiled or loaded: limit and count
 
 Anything else that escapes the library is a defect.
 """
@@ -87,3 +93,55 @@ class SimulationError(AneError):
 
 class DeviceError(AneError):
     """A device is absent, refuses a request or failed."""
+
+
+class DeviceUnavailable(DeviceError):
+    """A device that cannot be used here: `missing` says what is not there or not permitted, `remedy` what helps."""
+
+    def __init__(self, missing: str, remedy: str | None = None) -> None:
+        self.missing, self.remedy = missing, remedy
+        super().__init__(missing + (f"\nhint: {remedy}" if remedy else ""))
+
+
+class DeviceRejected(DeviceError):
+    """What the device's software refuses to take; `reasons` lists why."""
+
+    def __init__(self, request: str, reasons: Sequence[str]) -> None:
+        self.request, self.reasons = request, tuple(reasons)
+        super().__init__(f"{request} was refused: " + "; ".join(self.reasons or ("no reason was given",)))
+
+
+class SubmitFailed(DeviceError):
+    """A run that failed. `domain` says where `code` comes from: "errno", or the domain of an NSError."""
+
+    def __init__(self, request: str, *, domain: str, code: int, text: str = "") -> None:
+        self.request, self.domain, self.code, self.text = request, domain, code, text
+        super().__init__(f"{request} failed: {text or 'no text was given'} ({domain} {code:#x})"
+                         if domain != "errno" else f"{request} failed: {text} (errno {code})")
+
+
+class DeviceHung(SubmitFailed):
+    """A run that did not end within `seconds`."""
+
+    def __init__(self, request: str, seconds: float, *, domain: str = "time-out", code: int = 0,
+                 text: str = "") -> None:
+        self.seconds = seconds
+        super().__init__(request, domain=domain, code=code,
+                         text=f"it did not end within {seconds:g} s" + (f": {text}" if text else ""))
+
+
+class DeviceChanged(DeviceError):
+    """An interface of the system that is not the one we know: nothing was called."""
+
+    def __init__(self, interface: str, *, expected: object, found: object) -> None:
+        self.interface, self.expected, self.found = interface, expected, found
+        super().__init__(f"{interface} is not the interface that is known (expected {expected}, found {found}); "
+                         "'ane doctor --survey' writes what this system has")
+
+
+class BudgetExhausted(DeviceError):
+    """A limit of the system on programs per process or address space that is used up."""
+
+    def __init__(self, resource: str, *, limit: int, used: int, remedy: str) -> None:
+        self.resource, self.limit, self.used, self.remedy = resource, limit, used, remedy
+        super().__init__(f"{resource}: {used} of {limit} are used\nhint: {remedy}")

@@ -1,24 +1,40 @@
 """Where programs run: `open_device("simulator")`, numpy arrays in and out.
 
-A device is named by a string `KIND[:TARGET][?OPTION=VALUE&...]`: `simulator`, `simulator:h13?arithmetic=exact`.
+A device is named by a string `KIND[:TARGET][?OPTION=VALUE&...]`: `simulator`, `simulator:h13?arithmetic=exact`,
+`linux:0`, `linux?driver=simulated&mode=strict`, `macos?runtime=simulated`. A kind is a module that is imported when it
+is asked for; it offers `open_kind(target, options)` and `discover()`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib import import_module
+from typing import Protocol, cast
 from urllib.parse import parse_qsl
 
 import numpy as np
 
 from openane.devices.protocol import CompiledModel, Device, DeviceInfo, Executable
-from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
 from openane.program import Program
 
-KINDS = {"simulator": SimulatorDevice}
+KINDS = {"simulator": "openane.devices.simulator", "linux": "openane.devices.linux", "macos": "openane.devices.macos"}
 DEFAULT = "simulator"
 VARIABLE = "ANE_DEVICE"
+
+
+class Kind(Protocol):
+    """A module of `KINDS`."""
+
+    def open_kind(self, target: str, options: Mapping[str, str]) -> Device:
+        """The device of a name's parts. DeviceUnavailable says what this machine lacks; DeviceError lists what is
+        known when target or options are not understood."""
+        ...
+
+    def discover(self) -> tuple[DeviceInfo, ...]:
+        """The devices of this kind that this machine has, without using them. Never raises."""
+        ...
 
 
 def open_device(name: str | None = None) -> Device:
@@ -35,7 +51,12 @@ def open_device(name: str | None = None) -> Device:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError:
         raise DeviceError(f"the options of device {name!r} must be written ?NAME=VALUE&NAME=VALUE") from None
-    return KINDS[kind].open(target, options)
+    return _kind(kind).open_kind(target, options)
+
+
+def discover() -> tuple[DeviceInfo, ...]:
+    """Every device this machine has."""
+    return tuple(found for kind in KINDS for found in _kind(kind).discover())
 
 
 def run(program: Program | CompiledModel, inputs: Mapping[str, np.ndarray],
@@ -49,4 +70,8 @@ def run(program: Program | CompiledModel, inputs: Mapping[str, np.ndarray],
         return executable.run(inputs)
 
 
-__all__ = ["Device", "DeviceInfo", "Executable", "open_device", "run"]
+def _kind(name: str) -> Kind:
+    return cast(Kind, import_module(KINDS[name]))
+
+
+__all__ = ["Device", "DeviceInfo", "Executable", "discover", "open_device", "run"]

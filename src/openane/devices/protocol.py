@@ -25,6 +25,10 @@ class DeviceInfo:
     name: str
     chip: str
     description: str
+    engine: bool = False
+    """Whether a real engine computes."""
+    takes: tuple[str, ...] = ("program", "model")
+    """What it loads: engine programs, compiled models."""
 
 
 class ModelPort(Protocol):

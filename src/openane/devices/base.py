@@ -1,0 +1,105 @@
+"""What the devices that run engine programs share: who may be loaded, what is loaded, and closing all of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from threading import RLock
+from types import TracebackType
+from typing import Self, overload
+
+import numpy as np
+
+from openane.devices.executable import BufferExecutable
+from openane.devices.model import ModelExecutable
+from openane.devices.protocol import CompiledModel, DeviceInfo, Executable
+from openane.errors import DeviceError
+from openane.program import Program
+from openane.program.verify import Verified, verify
+
+
+class ProgramDevice(ABC):
+    """See `Device`. A subclass allocates, and makes executables of verified programs; both may be asked for by several
+    threads at once."""
+
+    def __init__(self, chip: str | None) -> None:
+        """`chip` None takes programs of every generation."""
+        self._chip = chip
+        self._executables: list[BufferExecutable] = []
+        self._lock = RLock()
+        self._open = True
+
+    @property
+    @abstractmethod
+    def info(self) -> DeviceInfo:
+        """Name, chip and a description."""
+
+    @abstractmethod
+    def allocate(self, size: int) -> np.ndarray:
+        """See `Device.allocate`."""
+
+    @abstractmethod
+    def prepare(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None) -> BufferExecutable:
+        """An executable of what `check` has passed."""
+
+    def release(self) -> None:
+        """Gives back what the device itself holds; called once, after every executable is closed."""
+
+    def check(self, program: Program) -> Program | Verified:
+        """Verifies a program nobody has verified yet. VerifyError lists every rule it breaks."""
+        return verify(program)
+
+    @overload
+    def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...
+
+    @overload
+    def load(self, program: CompiledModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
+
+    def load(self, program: Program | Verified | CompiledModel,
+             buffers: Mapping[str, np.ndarray] | None = None) -> Executable | ModelExecutable:
+        """See `Device.load`. DeviceError for programs of another chip."""
+        self.require_open()
+        if not isinstance(program, Program | Verified):
+            if not hasattr(program, "programs"):
+                raise DeviceError(f"a device loads a Program or a compiled model, not {type(program).__name__}")
+            return ModelExecutable(self, program)
+        executable = self.prepare(self._accepted(program), buffers)
+        with self._lock:
+            self._executables = [known for known in self._executables if not known.closed]
+            self._executables.append(executable)
+        return executable
+
+    def require_open(self) -> None:
+        """DeviceError after `close`."""
+        if not self._open:
+            raise DeviceError("the device is closed")
+
+    def close(self) -> None:
+        """Closes every executable and the device. Closing twice does nothing."""
+        with self._lock:
+            was_open, self._open = self._open, False
+            executables, self._executables = self._executables, []
+        try:
+            for executable in executables:
+                executable.close()
+        finally:
+            if was_open:
+                self.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def _accepted(self, program: Program | Verified) -> Program | Verified:
+        """The program, for the right chip and verified now or before."""
+        known = program.program if isinstance(program, Verified) else program
+        if self._chip is not None and known.chip != self._chip:
+            raise DeviceError(f"{self.info.name} is {self._chip}, the program is for {known.chip}")
+        if not isinstance(program, Verified):
+            return self.check(known)
+        if not program.unchanged():
+            raise DeviceError(f"program {known.name!r} is no longer what was verified")
+        return program
