@@ -44,6 +44,7 @@ BITS_BY_HAND = {
     "formats/": "file formats state their own bytes",
     "engine/table.py": "the 128 bytes of an activation table, stated once",
     "engine/coefficients.py": "lane counts are powers of two",
+    "devices/linux/interface.py": "the driver's structures, stated once",
     "simulator/arithmetic": "rounding works on the bits of a number",
 }
 """Where shifts, masks and struct.pack may appear, and why. Everywhere else the register tables do it."""

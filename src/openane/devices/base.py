@@ -42,6 +42,7 @@ class ProgramDevice(ABC):
     def prepare(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None) -> BufferExecutable:
         """An executable of what `check` has passed."""
 
+    @abstractmethod
     def release(self) -> None:
         """Gives back what the device itself holds; called once, after every executable is closed."""
 

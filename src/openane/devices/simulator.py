@@ -87,6 +87,9 @@ class SimulatorDevice(ProgramDevice):
         known = program.program if isinstance(program, Verified) else program
         return SimulatorExecutable(known, self._arithmetic, buffers)
 
+    def release(self) -> None:
+        """See `ProgramDevice.release`: it holds nothing."""
+
 
 def open_kind(target: str, options: Mapping[str, str]) -> SimulatorDevice:
     """See `openane.devices.Kind`."""
