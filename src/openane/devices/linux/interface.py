@@ -7,6 +7,7 @@ little-endian. The driver has no request that tells its version, address window,
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from typing import ClassVar, Self
 
@@ -41,7 +42,7 @@ class Structure:
     FORMAT: ClassVar[str] = "<"
 
     @classmethod
-    def size(cls) -> int:
+    def length(cls) -> int:
         """Bytes."""
         return struct.calcsize(cls.FORMAT)
 
@@ -57,11 +58,12 @@ class Structure:
         """The structure from its bytes. struct.error when there are too few or too many."""
         values = struct.unpack(cls.FORMAT, data)
         names = [field.name for field in fields(cls)]
+        make: Callable[..., Self] = cls
         spare = len(values) - len(names)
         if not spare:
-            return cls(*values)
+            return make(*values)
         at = names.index("handles")
-        return cls(*values[:at], values[at:at + spare + 1], *values[at + spare + 1:])
+        return make(*values[:at], values[at:at + spare + 1], *values[at + spare + 1:])
 
 
 @dataclass(slots=True)
