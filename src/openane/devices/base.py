@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import RLock
 from types import TracebackType
 from typing import Self, overload
@@ -12,6 +12,7 @@ import numpy as np
 
 from openane.devices.executable import BufferExecutable
 from openane.devices.model import ModelExecutable
+from openane.devices.pipeline import Pipeline
 from openane.devices.protocol import CompiledModel, DeviceInfo, Executable
 from openane.errors import DeviceError
 from openane.program import Program
@@ -69,6 +70,18 @@ class ProgramDevice(ABC):
             self._executables = [known for known in self._executables if not known.closed]
             self._executables.append(executable)
         return executable
+
+    def pipeline(self, models: Sequence[CompiledModel], depth: int = 2) -> Pipeline:
+        """See `Device.pipeline`."""
+        stages: list[ModelExecutable] = []
+        try:
+            for model in models:
+                stages.append(self.load(model))
+            return Pipeline(models, stages, depth)
+        except BaseException:
+            for stage in stages:
+                stage.close()
+            raise
 
     def require_open(self) -> None:
         """DeviceError after `close`."""

@@ -6,8 +6,9 @@ outputs get them back with the model's element types.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import RLock
 from types import TracebackType
 from typing import Self
 
@@ -15,19 +16,20 @@ import numpy as np
 
 from openane.devices.packer import update
 from openane.devices.protocol import Arrays, CompiledModel, Device, Index
-from openane.devices.steps import Function, Memory
+from openane.devices.steps import Finished, Function, Memory, Staged
 from openane.errors import DeviceError
 from openane.simulator import RunReport
 
 
 class ModelExecutable:
-    """See `LoadedModel`."""
+    """See `LoadedModel`. Runs, reads and writes of one executable exclude each other, in whatever thread."""
 
     def __init__(self, device: Device, model: CompiledModel) -> None:
         """Loads every function's programs. DeviceError where two functions mean different tensors by one state."""
         self.report = RunReport()
         self._main = model.name
         self._queue: ThreadPoolExecutor | None = None
+        self._lock = RLock()
         states: dict[str, Memory] = {}
         for each in model.functions.values():
             for state in each.states:
@@ -38,44 +40,73 @@ class ModelExecutable:
 
     def run(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Arrays:
         """See `LoadedModel.run`. DeviceError says which input is missing, unknown or of another shape."""
-        chosen = self._function(function)
-        outputs, self.report = chosen.run(inputs)
-        return outputs
+        with self._lock:
+            outputs, self.report = self._function(function).run(inputs)
+            return outputs
 
     def submit(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Future[Arrays]:
         """See `LoadedModel.submit`."""
         self._function(function).check(inputs)
-        if self._queue is None:
-            self._queue = ThreadPoolExecutor(max_workers=1)
-        return self._queue.submit(self.run, {name: np.array(values) for name, values in inputs.items()}, function)
+        copied = {name: np.array(values) for name, values in inputs.items()}
+        with self._lock:
+            self._function(function)
+            if self._queue is None:
+                self._queue = ThreadPoolExecutor(max_workers=1)
+            return self._queue.submit(self.run, copied, function)
+
+    def stage(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> Staged:
+        """See `LoadedModel.stage`."""
+        return self._function(None).stage(inputs, given)
+
+    def perform(self, staged: Staged) -> Finished:
+        """See `LoadedModel.perform`."""
+        with self._lock:
+            finished = self._function(None).perform(staged)
+            self.report = finished.report
+            return finished
+
+    def collect(self, finished: Finished) -> Arrays:
+        """See `LoadedModel.collect`."""
+        return self._function(None).collect(finished)
+
+    def memory(self, name: str) -> Memory | None:
+        """The device memory behind an input or output of the model's own function; None when only the host has it."""
+        return self._function(None).memory.get(name)
 
     def read(self, name: str) -> np.ndarray:
         """See `LoadedModel.read`."""
-        return self._memory(name).read(name)
+        with self._lock:
+            return self._memory(name).read(name)
 
     def write(self, name: str, values: np.ndarray, index: Index = ()) -> None:
         """See `LoadedModel.write`. DeviceError when the values do not fit."""
-        memory = self._memory(name)
-        update(memory.layout, memory.store, values, index, memory.shape, name)
+        with self._lock:
+            memory = self._memory(name)
+            update(memory.layout, memory.store, values, index, memory.shape, name)
 
     def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
         """See `LoadedModel.patch`."""
-        memory = self._memory(name)
-        update(memory.layout, memory.store, values, index, name=name)
+        with self._lock:
+            memory = self._memory(name)
+            update(memory.layout, memory.store, values, index, name=name)
 
     def bind(self, name: str, memory: np.ndarray) -> None:
         """See `LoadedModel.bind`. DeviceError when no function has such a buffer."""
-        self._memory(name)
-        for function in self._functions.values():
-            function.bind(name, memory)
+        with self._lock:
+            self._memory(name)
+            for function in self._functions.values():
+                function.bind(name, memory)
 
     def close(self) -> None:
         """Waits for what was submitted and closes every program."""
-        if self._queue is not None:
-            self._queue.shutdown()
-        for function in self._functions.values():
-            function.close()
-        self._queue, self._functions = None, {}
+        with self._lock:
+            queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.shutdown()
+        with self._lock:
+            functions, self._functions = self._functions, {}
+            for function in functions.values():
+                function.close()
 
     def __enter__(self) -> Self:
         return self

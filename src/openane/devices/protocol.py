@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
@@ -233,6 +233,36 @@ class LoadedModel(Protocol):
         ...
 
 
+class Stream(Protocol):
+    """Models in a row (`openane.devices.pipeline.Pipeline` is one)."""
+
+    @property
+    def report(self) -> RunReport:
+        """About the last run: the tasks of all stages, numbered through."""
+        ...
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """Runs every stage once."""
+        ...
+
+    def stream(self, runs: Iterable[Mapping[str, np.ndarray]]) -> Iterator[Arrays]:
+        """The outputs of many runs, in order; packing and unpacking happen while the engine executes."""
+        ...
+
+    def close(self) -> None:
+        """Gives every stage back."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Closes."""
+        ...
+
+
 class Device(Protocol):
     """Something that runs engine programs."""
 
@@ -258,6 +288,11 @@ class Device(Protocol):
 
         What is not `Verified` yet is verified first; VerifyError lists every rule it breaks.
         """
+        ...
+
+    def pipeline(self, models: Sequence[CompiledModel], depth: int = 2) -> Stream:
+        """Loads models to run one after the other, what passes between them kept in device memory where both sides
+        lay it out alike; `depth` runs of a stream may wait."""
         ...
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,24 @@ class Memory:
         return values if wanted is None else convert(values, wanted, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The inputs of a run, packed beside the device's memory: `surfaces` are the bytes of its buffers, by name."""
+
+    surfaces: Mapping[str, np.ndarray]
+    known: Arrays
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a run left: the bytes of its outputs, by name, what the host computed, and the report."""
+
+    surfaces: Mapping[str, np.ndarray]
+    known: Arrays
+    report: RunReport
+
+
 class Function:
     """The programs of one function. `memory` has every buffer that is named in the model, by name."""
 
@@ -69,6 +87,52 @@ class Function:
         self.check(inputs)
         known: Arrays = {}
         notes = [self._put(name, np.asarray(values), known) for name, values in inputs.items()]
+        report = self._execute(known, tuple(note for note in notes if note))
+        outputs = {port.name: self._get(port.name, port.dtype, known).reshape(port.shape)
+                   for port in self._model.outputs}
+        self._advance(known)
+        return outputs, report
+
+    def stage(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> Staged:
+        """Packs the inputs beside the device's memory, so that it may happen while another run executes. `given` are
+        inputs somebody else leaves in their buffers."""
+        self.check(inputs, given)
+        known = {name: np.array(values) for name, values in inputs.items()}
+        surfaces, notes = {}, []
+        for name, values in known.items():
+            memory = self.memory.get(name)
+            if memory is not None:
+                surfaces[name] = np.zeros(memory.layout.size, np.uint8)
+                notes.append(pack(values, memory.layout, surfaces[name], name))
+        return Staged(surfaces, known, tuple(note for note in notes if note))
+
+    def perform(self, staged: Staged) -> Finished:
+        """Executes a staged run: the only part that touches the device's memory."""
+        for name, surface in staged.surfaces.items():
+            self.memory[name].store[:surface.size] = surface
+        known = dict(staged.known)
+        report = self._execute(known, staged.notes)
+        outputs = [port.name for port in self._model.outputs]
+        left = {name: self.memory[name] for name in outputs if name not in known}
+        found = Finished({name: memory.store[:memory.layout.size].copy() for name, memory in left.items()},
+                         {name: known[name] for name in outputs if name in known}, report)
+        self._advance(known)
+        return found
+
+    def collect(self, finished: Finished) -> Arrays:
+        """The outputs of a finished run, in the model's shapes and element types."""
+        outputs = {}
+        for port in self._model.outputs:
+            surface = finished.surfaces.get(port.name)
+            if surface is None:
+                outputs[port.name] = self._get(port.name, port.dtype, finished.known).reshape(port.shape)
+            else:
+                kept = replace(self.memory[port.name], store=surface)
+                outputs[port.name] = kept.read(port.name, port.dtype).reshape(port.shape)
+        return outputs
+
+    def _execute(self, known: Arrays, notes: tuple[str, ...]) -> RunReport:
+        """Every step once on what the buffers and `known` hold; what the host computes is added to `known`."""
         tasks: list[TaskReport] = []
         seconds = 0.0
         for step in self._model.steps:
@@ -81,15 +145,12 @@ class Function:
             executable.execute()
             tasks += [replace(task, index=len(tasks) + i) for i, task in enumerate(executable.report.tasks)]
             seconds += executable.report.seconds
-        outputs = {port.name: self._get(port.name, port.dtype, known).reshape(port.shape)
-                   for port in self._model.outputs}
-        self._advance(known)
-        return outputs, RunReport(tuple(tasks), seconds, tuple(note for note in notes if note))
+        return RunReport(tuple(tasks), seconds, notes)
 
-    def check(self, inputs: Mapping[str, np.ndarray]) -> None:
-        """DeviceError unless the inputs are those of the model, in the model's shapes."""
-        missing = [name for name in self._inputs if name not in inputs]
-        unknown = [name for name in inputs if name not in self._inputs]
+    def check(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> None:
+        """DeviceError unless the inputs are those of the model but for `given`, in the model's shapes."""
+        missing = [name for name in self._inputs if name not in inputs and name not in given]
+        unknown = [name for name in inputs if name not in self._inputs or name in given]
         if missing or unknown:
             expected = ", ".join(f"{p.name} {p.dtype} {list(p.shape)}" for p in self._inputs.values()) or "none"
             problems = [f"{word} {', '.join(map(repr, names))}" for word, names in

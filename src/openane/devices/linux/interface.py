@@ -113,3 +113,8 @@ class Submit(Structure):
     handles: tuple[int, ...] = (0,) * CHANNELS
     bootstrap: int = 0
     pad: int = 0
+
+
+STRUCTURES: dict[int, type[Structure]] = {
+    DRM_VERSION: Version, BO_INIT: BufferInit, BO_FREE: BufferFree, SUBMIT: Submit,
+}

@@ -1,0 +1,225 @@
+"""A trace: everything a run asked of the driver, what the driver answered, and what memory held before and after.
+
+A file is a zip archive: `trace.jsonl` (a header line, then a line per event) and `blobs/SHA256`, the contents of buffer
+objects, each stored once. Structures are the hex bytes of `interface`; descriptors and buffer objects are numbered in
+the order they were opened and made, so that traces of two machines can be compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from openane.devices.linux.interface import BO_INIT, NAMES, STRUCTURES, BufferInit
+from openane.errors import FormatError
+
+VERSION = 1
+FORMAT = "openane trace of the Linux accel driver"
+LINES = "trace.jsonl"
+LARGEST_BLOB = 1 << 32
+LARGEST_TEXT = 1 << 28
+KINDS = ("open", "version", "ioctl", "map", "close")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One call. `file` numbers the descriptor. `argument` and `answer` are a structure's bytes before and after;
+    `error` is the errno of a failure. `before` and `after` name, per buffer object, the blob it held where that was
+    not known yet. `offset`: the cookie of a map; `path` and `texts`: what open was given and version answered."""
+
+    kind: str
+    file: int
+    request: int = 0
+    argument: bytes = b""
+    answer: bytes = b""
+    error: int = 0
+    length: int = 0
+    offset: int = 0
+    path: str = ""
+    texts: tuple[str, ...] = ()
+    before: Mapping[int, str] = field(default_factory=dict)
+    after: Mapping[int, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def describe(self) -> str:
+        """The call in a line."""
+        if self.kind == "ioctl":
+            return f"{NAMES.get(self.request, hex(self.request))} {self.argument.hex()}"
+        if self.kind == "map":
+            return f"map {self.length} bytes at {self.offset:#x}"
+        return f"{self.kind} {self.path}".strip()
+
+    def line(self) -> dict[str, Any]:
+        """As JSON; what says nothing is left out."""
+        plain: dict[str, Any] = {"kind": self.kind, "file": self.file}
+        for name in ("request", "error", "length", "offset", "path", "seconds"):
+            if getattr(self, name):
+                plain[name] = getattr(self, name)
+        for name in ("argument", "answer"):
+            if getattr(self, name):
+                plain[name] = getattr(self, name).hex()
+        for name in ("before", "after"):
+            if getattr(self, name):
+                plain[name] = {str(handle): blob for handle, blob in getattr(self, name).items()}
+        return plain | ({"texts": list(self.texts)} if self.texts else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Event number `event` of a trace (from 0) went otherwise."""
+
+    event: int
+    what: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"event {self.event}, {self.what}: recorded {self.expected}, found {self.found}"
+
+
+class TraceWriter:
+    """Writes a trace; the file appears under its name when it is closed, and not at all when something failed."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        """`header` is anything about the machine that helps to read the trace. OSError when it cannot be written."""
+        self._path, self._header = path, dict(header)
+        self._part = path.with_name(f".{path.name}.{os.getpid()}")
+        self._zip = zipfile.ZipFile(self._part, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+        self._known: set[str] = set()
+        self._events: list[Event] = []
+
+    def blob(self, data: bytes | memoryview) -> str:
+        """Keeps some bytes; their name."""
+        name = hashlib.sha256(data).hexdigest()
+        if name not in self._known:
+            self._known.add(name)
+            with self._zip.open(f"blobs/{name}", "w", force_zip64=True) as file:
+                file.write(data)
+        return name
+
+    def add(self, event: Event) -> None:
+        """Appends an event."""
+        self._events.append(event)
+
+    def close(self) -> None:
+        """Puts the file in its place."""
+        lines = [{"format": FORMAT, "version": VERSION, **self._header}, *(event.line() for event in self._events)]
+        self._zip.writestr(LINES, "".join(json.dumps(line) + "\n" for line in lines))
+        self._zip.close()
+        os.replace(self._part, self._path)
+
+    def discard(self) -> None:
+        """Leaves nothing."""
+        self._zip.close()
+        self._part.unlink(missing_ok=True)
+
+
+class Trace:
+    """A trace that was read. `header` is its first line, `events` the rest."""
+
+    def __init__(self, path: Path) -> None:
+        """FormatError says what is wrong with the file."""
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+            if self._zip.getinfo(LINES).file_size > LARGEST_TEXT:
+                raise FormatError(f"{path}: the trace's text is larger than {LARGEST_TEXT} bytes")
+            lines = [json.loads(line) for line in self._zip.read(LINES).decode().splitlines()]
+        except (OSError, zipfile.BadZipFile, KeyError, ValueError, zlib.error, NotImplementedError, RecursionError,
+                RuntimeError, EOFError) as error:
+            raise FormatError(f"{path} is not a trace: {error}") from None
+        if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != FORMAT:
+            raise FormatError(f"{path} is not a trace", expected=FORMAT, found=str(lines[:1])[:80])
+        if lines[0].get("version") != VERSION:
+            raise FormatError(f"{path} has another version", expected=VERSION, found=lines[0].get("version"))
+        self.header: dict[str, Any] = lines[0]
+        self.events = tuple(_event(line, number, path) for number, line in enumerate(lines[1:], 2))
+
+    def blob(self, name: str) -> bytes:
+        """The bytes of a blob. FormatError when they are not there or not those that were written."""
+        try:
+            size = self._zip.getinfo(f"blobs/{name}").file_size
+            if size > LARGEST_BLOB:
+                raise FormatError(f"{self.path}: blob {name} has {size} bytes", expected=f"at most {LARGEST_BLOB}",
+                                  found=size)
+            data = self._zip.read(f"blobs/{name}")
+        except (KeyError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError,
+                EOFError) as error:
+            raise FormatError(f"{self.path}: blob {name} cannot be read: {error}") from None
+        if hashlib.sha256(data).hexdigest() != name:
+            raise FormatError(f"{self.path}: blob {name} does not hold what its name says")
+        return data
+
+    def mapped(self, number: int, file: int, offset: int) -> int:
+        """The buffer object that event `number` maps at an offset: made by the last BO_INIT before it. FormatError
+        when there is none."""
+        for event in reversed(self.events[:number]):
+            if event.kind == "ioctl" and event.request == BO_INIT and event.file == file and event.answer:
+                made = BufferInit.unpack(event.answer)
+                if made.offset == offset:
+                    return made.handle
+        raise FormatError(f"{self.path}: event {number} maps offset {offset:#x}, which no buffer object of file {file} "
+                          "has")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._zip.close()
+
+
+def first_difference(found: memoryview, expected: bytes, step: int = 1 << 20) -> int | None:
+    """The first byte in which memory is not `expected`, or None. Memory beyond `expected` does not count."""
+    for start in range(0, len(expected), step):
+        mine, other = bytes(found[start:start + step])[:len(expected) - start], expected[start:start + step]
+        if mine != other:
+            return start + next((k for k, (a, b) in enumerate(zip(mine, other, strict=False)) if a != b),
+                                min(len(mine), len(other)))
+    return None
+
+
+def _event(line: Any, number: int, path: Path) -> Event:
+    where = f"{path}: line {number} of the trace"
+    if not isinstance(line, dict) or line.get("kind") not in KINDS:
+        raise FormatError(f"{where} is no event", expected=" or ".join(KINDS), found=str(line)[:80])
+    try:
+        return Event(
+            kind=line["kind"], file=_number(line["file"]),
+            **{name: _number(line.get(name, 0)) for name in ("request", "error", "length", "offset")},
+            path=str(line.get("path", "")), texts=tuple(map(str, _list(line.get("texts", [])))),
+            argument=_structure(line.get("request", 0), line.get("argument", "")),
+            answer=_structure(line.get("request", 0), line.get("answer", "")),
+            before=_blobs(line.get("before", {})), after=_blobs(line.get("after", {})),
+            seconds=float(line.get("seconds", 0.0)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{where} cannot be read: {error}") from None
+
+
+def _structure(request: int, text: str) -> bytes:
+    """The bytes of a request's structure."""
+    data = bytes.fromhex(text)
+    known = STRUCTURES.get(request)
+    if data and known is not None and len(data) != known.length():
+        raise ValueError(f"the structure of {NAMES[request]} has {known.length()} bytes, not {len(data)}")
+    return data
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def _list(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r} is no list")
+    return value
+
+
+def _blobs(value: Any) -> dict[int, str]:
+    return {int(handle): str(name) for handle, name in value.items()}
