@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "timing": _FILES,
     "devices": {"simulator", "timing", "graph", *_ENGINE},
     "report": {"timing", "graph", *_ENGINE},
+    "doctor": {"cache", "devices"},
     "onnx_backend": {"importers", "compiler", "devices", *_GRAPH},
 }
 """Room to the rooms it may import besides itself and `errors`. `cli` and the package itself see everything."""

@@ -23,6 +23,8 @@ VERBS = {
     "asm": "assemble what dis printed, edited or not",
     "diff": "compare two programs task by task, in words and in bits",
     "verify": "prove that a program stays inside its buffers and keeps the engine's rules",
+    "devices": "list what can run programs here",
+    "doctor": "what this machine can do, what is missing, what helps",
     "cache": "list, prune or clear the models compiled before",
     "info": "show what a program or a model contains",
     "ops": "list operations: where each runs, under which rules, how that is known",

@@ -1,0 +1,29 @@
+"""The devices this machine has, and how each is named."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import asdict
+
+from openane.cli.output import as_json, table
+from openane.devices import DEFAULT, VARIABLE, discover
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's options."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lists them."""
+    found = discover()
+    default = os.environ.get(VARIABLE) or DEFAULT
+    if options.json:
+        print(as_json({"default": default, "devices": [asdict(device) for device in found]}))
+        return 0
+    rows = [(device.name, device.chip, "engine" if device.engine else "simulated", device.description)
+            for device in found]
+    print("\n".join(table(rows, heading=("device", "chip", "", "description"))))
+    print(f"default: {default} (${VARIABLE} or --device chooses another)")
+    return 0
