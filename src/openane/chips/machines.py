@@ -96,8 +96,9 @@ _H13G = {"generation": "h13", "variant": "H13g", **_clocks(1.464, 1.464, 1.068),
 _H14 = {"generation": "h14", "variant": "H14", **_clocks(1.938, 1.452, 0.9)}
 _H15 = {"generation": "h15", "variant": "H15", **_clocks(2.064, 1.524, 0.9)}
 _H16S = {"generation": "h16", "variant": "H16s", **_clocks(2.364, 1.788, 1.068), "kernel": _derived(126),
-         "tile": _derived(60)}
-_H17S = {"generation": "h17", "variant": "H17s", **_clocks(2.364, 1.788, 1.308)}
+         "tile": _derived(75)}
+_H17S = {"generation": "h17", "variant": "H17s", **_clocks(2.364, 1.788, 1.308), "kernel": _measured(150)}
+_H15C = {"generation": "h15", "variant": "H15c", **_clocks(2.064, 1.524, 0.9), "kernel": _guess(102)}
 
 SOCS: tuple[Soc, ...] = tuple(Soc(**row) for row in (
     {"name": "a12", "generation": "h11", "variant": "H11", "cores": _EIGHT, **_clocks(1.26, 1.26, 0.9)},
@@ -112,14 +113,14 @@ SOCS: tuple[Soc, ...] = tuple(Soc(**row) for row in (
     {"name": "m2 ultra", "generation": "h14", "engines": 2},
     {"name": "a16", **_H15},
     {"name": "m3", **_H15, "kernel": _guess(51), "tile": _guess(45), "dispatch": _guess(180)},
-    {"name": "m3 pro", **_H15}, {"name": "m3 max", "generation": "h15", "variant": "H15c", "dispatch": _measured(750)},
-    {"name": "m3 ultra", "generation": "h15", "variant": "H15c", "engines": 2},
+    {"name": "m3 pro", **_H15}, {"name": "m3 max", **_H15C, "dispatch": _guess(180)},
+    {"name": "m3 ultra", **_H15C, "engines": 2, "dispatch": _derived(230)},
     {"name": "a17 pro", "generation": "h16", "variant": "H16", **_clocks(2.16, 1.62, 0.9)},
     {"name": "m4", "generation": "h16", "variant": "H16g", **_clocks(2.364, 1.776, 1.068), "kernel": _measured(67),
-     "tile": _derived(60), "dispatch": _measured(95)},
-    {"name": "m4 pro", **_H16S}, {"name": "m4 max", **_H16S, "dispatch": _derived(137)},
+     "tile": _derived(75), "dispatch": _measured(95)},
+    {"name": "m4 pro", **_H16S}, {"name": "m4 max", **_H16S, "dispatch": _derived(115)},
     {"name": "a18", "generation": "h17"}, {"name": "a18 pro", "generation": "h17"},
-    {"name": "m5", **_H17S, "kernel": _measured(150), "dispatch": _measured(70)},
+    {"name": "m5", **_H17S, "dispatch": _measured(70)},
     {"name": "m5 pro", **_H17S, "dispatch": _measured(69)}, {"name": "m5 max", **_H17S},
     {"name": "a19", "generation": "h18"}, {"name": "a19 pro", "generation": "h18"},
     {"name": "m6", "generation": "h18", "variant": "H18g", **_clocks(2.508, 1.812, 1.308), "kernel": _measured(150),

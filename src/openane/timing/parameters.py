@@ -1,0 +1,51 @@
+"""The numbers of the timing model that are not a chip's clocks: each with its source and how surely it is known.
+
+`fitted` numbers were fitted to published measurements; `benchmarks/timing.py` says which sources, and scores on others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openane.chips.machines import Figure, Known
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number, its unit, how it is known and by whom."""
+
+    value: float
+    unit: str
+    known: Known
+    source: str
+
+    @property
+    def figure(self) -> Figure:
+        """The number without its source."""
+        return Figure(self.value, self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What `operation` and `program` compute with. The defaults are what is believed; scores compare alternatives."""
+
+    pixels: Parameter = Parameter(
+        16, "positions a lane of a core computes at once", Known.DERIVED,
+        "256 multipliers a core (peak figures), 16 lanes of output channels a core (compiler tables)")
+    efficiency: Parameter = Parameter(
+        0.95, "of the multiply array's peak", Known.MEASURED, "M6 reaches 0.975, M4 0.98 on large convolutions")
+    task_cycles: Parameter = Parameter(
+        44, "cycles between two tasks", Known.TABLE, "the compiler's own model for M1; M6 measured at most 33")
+    l2_bytes: Parameter = Parameter(
+        64, "bytes a cycle in each direction", Known.DERIVED, "constant of the compiler's model, M6: 116.0 GB/s")
+    planar_elements: Parameter = Parameter(
+        32, "elements a cycle", Known.MEASURED, "M6; carried over to other chips")
+    kernel_efficiency: Parameter = Parameter(
+        0.89, "of 64 bytes a fabric cycle and channel", Known.DERIVED, "51 of 57.6 GB/s on M1")
+    tile_fallback: Parameter = Parameter(
+        42e9, "bytes a second", Known.GUESS, "M1's, for chips nobody has measured")
+    kernel_memory: Parameter = Parameter(
+        64 << 10, "bytes of coefficients a core keeps", Known.TABLE, "compiler tables, all generations")
+
+
+BELIEVED = Parameters()

@@ -1,0 +1,134 @@
+"""How long a program takes: its tasks in order, the coefficients of the next brought in under the one that runs.
+
+Rules: tasks run strictly one after the other (M6, measured; a planar task and a matrix task do not overlap); inside a
+task all parts are pipelined; the coefficients of task n + 1 are fetched while task n runs; those a core still holds are
+not fetched again (chains of layers that share one block of weights run at the array's speed on M3 Ultra, M4, M4 Max).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from openane.chips import get_chip
+from openane.engine import NeuralOperation, Operation
+from openane.engine.coefficients import CORES
+from openane.program import Program
+from openane.timing.operation import Part, Times, times
+from openane.timing.parameters import BELIEVED, Parameters
+from openane.timing.rates import Rates
+
+PAYLOAD = 1 << 20
+"""Bytes per core after which the addresses of the cores' coefficients repeat in the memory's channels (inferred)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTime:
+    """One task: when it starts and ends, in seconds from the program's start, and when its coefficients come in."""
+
+    index: int
+    operation: Operation
+    times: Times
+    start: float
+    end: float
+    kernel_start: float
+    kernel_end: float
+
+    @property
+    def seconds(self) -> float:
+        """What it adds to the program."""
+        return self.end - self.start
+
+    @property
+    def bound(self) -> Part:
+        """The part of the engine that decides how long it takes."""
+        waiting = self.kernel_end >= self.end - self.times.fixed and self.times.parts[Part.KERNEL] > 0
+        if waiting:
+            return Part.KERNEL
+        return max((part for part in Part if part is not Part.KERNEL), key=lambda part: self.times.parts[part])
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTime:
+    """A program on one chip."""
+
+    rates: Rates
+    tasks: tuple[TaskTime, ...]
+
+    @property
+    def seconds(self) -> float:
+        """From the first task's start to the last one's end; dispatch apart."""
+        return self.tasks[-1].end if self.tasks else 0.0
+
+    def busy(self, part: Part) -> float:
+        """Seconds a part of the engine is busy."""
+        return sum(task.times.parts[part] for task in self.tasks)
+
+    def decided(self, part: Part) -> float:
+        """Seconds of the tasks that a part decides."""
+        return sum(task.seconds for task in self.tasks if task.bound is part)
+
+
+def operations_of(program: Program) -> tuple[Operation, ...]:
+    """The engine operations of a program. ProgramError for a task that has no described meaning."""
+    chip = get_chip(program.chip)
+    return tuple(chip.operation(task.words) for task in program.tasks)
+
+
+def program_time(program: Program, rates: Rates, parameters: Parameters = BELIEVED) -> ProgramTime:
+    """How long a program's tasks take on a chip, dispatch and host apart. ProgramError as `operations_of`."""
+    return schedule(operations_of(program), rates, parameters)
+
+
+def schedule(operations: Sequence[Operation], rates: Rates, parameters: Parameters = BELIEVED) -> ProgramTime:
+    """The same from operations."""
+    tasks: list[TaskTime] = []
+    free = kernel_free = start_before = 0.0
+    held: tuple[object, ...] = ()
+    payloads = _payloads(operations)
+    for index, operation in enumerate(operations):
+        cost = times(operation, rates, parameters)
+        if payloads[index] and payloads[index] % PAYLOAD == 0:
+            cost = replace(cost, parts={**cost.parts, Part.KERNEL: cost.parts[Part.KERNEL] / rates.repeated_payload})
+        wanted = _coefficients(operation, parameters)
+        if wanted and wanted == held:
+            cost = replace(cost, parts={**cost.parts, Part.KERNEL: 0.0})
+        held = wanted
+        kernel_start = max(kernel_free, start_before)
+        kernel_end = kernel_free = kernel_start + cost.parts[Part.KERNEL]
+        start = max(free, kernel_start)
+        end = max(start + cost.pipelined, kernel_end + cost.fixed)
+        tasks.append(TaskTime(index, operation, cost, start, end, kernel_start, kernel_end))
+        free, start_before = end, start
+    return ProgramTime(rates, tuple(tasks))
+
+
+def _payloads(operations: Sequence[Operation]) -> list[int]:
+    """Bytes of coefficients a core gets for the layer a task is part of: a layer's tasks follow each other and read
+    the same source."""
+    layers: list[int] = []
+    sizes: list[int] = []
+    for index, operation in enumerate(operations):
+        if not index or not _same_layer(operations[index - 1], operation):
+            sizes.append(0)
+        layers.append(len(sizes) - 1)
+        mine = operation.coefficients if isinstance(operation, NeuralOperation) else None
+        sizes[-1] += sum(stream.size for stream in mine.streams) // CORES if mine is not None else 0
+    return [sizes[layer] for layer in layers]
+
+
+def _same_layer(first: Operation, other: Operation) -> bool:
+    """Whether two tasks that follow each other read one source (the second perhaps the copy the first has kept)."""
+    if not isinstance(first, NeuralOperation) or not isinstance(other, NeuralOperation):
+        return False
+    return other.source in (first.source, first.source.copy)
+
+
+def _coefficients(operation: Operation, parameters: Parameters) -> tuple[object, ...]:
+    """What tells an operation's coefficients apart; empty when a core cannot hold all of its own."""
+    if not isinstance(operation, NeuralOperation) or operation.coefficients is None:
+        return ()
+    streams = operation.coefficients.streams
+    if max((stream.size for stream in streams), default=0) > parameters.kernel_memory.value:
+        return ()
+    return (operation.coefficients.slot, *streams)

@@ -1,0 +1,135 @@
+"""The timing model's rules: what decides, what overlaps, what is fetched once; every chip has rates."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openane.chips.machines import SOCS, Known
+from openane.engine import Access, Binary, Coefficients, Convolution, Elementwise, Operation, Space
+from openane.engine.coefficients import Stream
+from openane.errors import UnsupportedError
+from openane.timing import Part, Route, State, copies, dispatch, rates, schedule, times, work
+
+M1 = rates("m1")
+
+
+def dense(channels: int, height: int, width: int, space: Space = Space.L2) -> Access:
+    return Access(space=space, slot=4 if space is Space.MEMORY else 0, shape=(1, channels, 1, height, width),
+                  strides=(0, height * width * 2, 0, width * 2, 2))
+
+
+def conv(inputs: int, outputs: int, height: int = 32, width: int = 32, *, kernel: int = 1, at: int = 0,
+         space: Space = Space.L2) -> Convolution:
+    size = inputs * outputs * kernel * kernel * 2 // 16
+    streams = tuple(Stream(core, at + core * size, size) for core in range(16))
+    return Convolution(source=dense(inputs, height, width, space), result=dense(outputs, height, width, space),
+                       kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2),
+                       coefficients=Coefficients(slot=1, streams=streams, lanes=16))
+
+
+def add(channels: int, height: int, width: int, space: Space = Space.MEMORY) -> Elementwise:
+    first = dense(channels, height, width, space)
+    return Elementwise(first=first, second=first, result=first, function=Binary.ADD)
+
+
+@pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
+def test_every_chip_has_rates_and_says_what_is_guessed(soc) -> None:
+    found = rates(soc)
+    for figure in (found.cores, found.clock, found.l2_clock, found.kernel, found.tile):
+        assert figure.value
+        assert figure.value > 0
+        assert figure.known is not None
+    assert set(found.guessed) <= {"cores", "clock", "l2_clock", "kernel", "tile"}
+
+
+def test_names_that_stand_for_several_speeds_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="name the chip"):
+        rates("MacBook Pro 2024")
+    assert rates("MacBook Air 2020").chip == "m1"
+    assert rates("h13").generation == "h13"
+
+
+def test_multiplications_and_bytes_are_counted() -> None:
+    asked = work(conv(64, 128, 16, 32, kernel=3, space=Space.MEMORY))
+    assert asked.multiplies == 64 * 128 * 9 * 16 * 32
+    assert asked.array_cycles == asked.multiplies // 4096
+    assert asked.kernel_bytes == 64 * 128 * 9 * 2
+    assert asked.tile_bytes == (64 + 128) * 16 * 32 * 2
+    assert work(add(4, 8, 20)).tile_bytes == 3 * 4 * 8 * 64  # rows of 40 bytes move in bursts of 64
+    assert work(add(4, 8, 20, Space.L2)).tile_bytes == 0
+
+
+def test_a_pass_holds_256_channels() -> None:
+    cycles = [work(conv(64, outputs)).array_cycles for outputs in (128, 256, 272, 512)]
+    assert cycles[1] == 2 * cycles[0]
+    assert cycles[2] == cycles[3] == 2 * cycles[1]
+    assert work(conv(64, 512)).l2_read == 2 * work(conv(64, 256)).l2_read
+
+
+@pytest.mark.parametrize(("operation", "part"), [
+    (conv(256, 256, 64, 64, kernel=3), Part.MULTIPLY), (conv(2048, 2048, 1, 1), Part.KERNEL),
+    (add(64, 64, 64), Part.TILE), (add(64, 64, 64, Space.L2), Part.L2),
+])
+def test_what_decides(operation: Operation, part: Part) -> None:
+    assert schedule([operation], M1).tasks[0].bound is part
+
+
+def test_coefficients_come_in_under_the_task_before() -> None:
+    first, second = conv(256, 256, 64, 64, kernel=3), conv(256, 256, 64, 64, kernel=3, at=1 << 24)
+    alone, both = schedule([first], M1), schedule([first, second], M1)
+    hidden = times(second, M1).parts[Part.KERNEL]
+    assert hidden > 0
+    assert both.tasks[1].kernel_end < both.tasks[0].end
+    assert both.seconds == pytest.approx(2 * alone.seconds)
+    waiting = schedule([first, conv(4096, 4096, 1, 1, at=1 << 24)], M1)
+    assert waiting.tasks[1].bound is Part.KERNEL
+    assert waiting.seconds < alone.seconds + waiting.tasks[1].times.parts[Part.KERNEL] + 1e-6
+
+
+def test_what_a_core_holds_is_not_fetched_again() -> None:
+    shared = schedule([conv(512, 512, 1, 64)] * 8, M1)
+    own = schedule([conv(512, 512, 1, 64, at=k << 24) for k in range(8)], M1)
+    assert sum(task.times.parts[Part.KERNEL] > 0 for task in shared.tasks) == 1
+    assert shared.seconds < own.seconds
+    large = schedule([conv(2048, 2048, 1, 64)] * 2, M1)  # 512 KiB a core: more than it holds
+    assert all(task.times.parts[Part.KERNEL] > 0 for task in large.tasks)
+
+
+def test_repeated_payloads_cost_only_where_they_were_measured() -> None:
+    layer = conv(4096, 4096, 1, 64)
+    usual = conv(4096, 4080, 1, 64)
+    for chip, ratio in (("m4 max", 3.0), ("m5 pro", 0.9)):
+        assert schedule([layer], rates(chip)).seconds > ratio * schedule([usual], rates(chip)).seconds
+    assert schedule([layer], rates("m5 pro")).seconds < 1.1 * schedule([usual], rates("m5 pro")).seconds
+
+
+def test_the_lowest_clock_is_slower_in_every_part() -> None:
+    low = rates("m1 max", State.LOWEST)
+    for operation in (conv(256, 256, 64, 64, kernel=3), conv(2048, 2048, 1, 1), add(64, 64, 64)):
+        assert schedule([operation], low).seconds > 3 * schedule([operation], rates("m1 max")).seconds
+    assert low.clock.known is Known.DERIVED
+
+
+@given(st.lists(st.sampled_from([conv(64, 64), conv(512, 512, kernel=3), add(8, 8, 8), conv(32, 600, at=4096)]),
+                min_size=1, max_size=12), st.sampled_from(["m1", "m4 max", "m6"]))
+def test_tasks_follow_each_other(operations: list[Operation], chip: str) -> None:
+    found = schedule(operations, rates(chip))
+    end = 0.0
+    for task in found.tasks:
+        assert task.start >= end - 1e-15
+        assert task.end > task.start
+        assert task.kernel_start <= task.start + 1e-15
+        end = task.end
+    assert found.seconds == end
+    assert sum(found.decided(part) for part in Part) == pytest.approx(sum(task.seconds for task in found.tasks))
+    slower = schedule([*operations, operations[0]], rates(chip))
+    assert slower.seconds > found.seconds
+
+
+def test_routes() -> None:
+    assert dispatch("m1", Route.ENGINE).value == 0
+    assert (dispatch("m1", Route.LINUX).value or 0) < (dispatch("m1", Route.MACOS).value or 0)
+    assert dispatch("m3 pro", Route.MACOS).known is Known.GUESS
+    assert copies("m1", 1 << 20, 0).value == pytest.approx((1 << 20) / 10.9e9)
