@@ -1,0 +1,76 @@
+"""Where the time of a model or program goes on a chip: a summary, the longest tasks, CSV, JSON, a Perfetto trace.
+
+Counts and bytes are exact; times are modelled from published figures of the chip, and called extrapolated where those
+are guessed or the program was planned for another generation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from openane.cli.files import parse_shape
+from openane.cli.output import as_json
+from openane.cli.output import table as aligned
+from openane.cli.subject import open_subject
+from openane.compiler import Model, Where
+from openane.compiler.model import Step
+from openane.program import Program
+from openane.report import Subject, as_csv, document, profile, summary, table, trace
+from openane.timing import Route, State
+
+CHIPS = {"h11": "a12", "h12": "a13", "h13": "m1", "h14": "m2", "h15": "m3", "h16": "m4", "h17": "m5", "h18": "m6"}
+"""The chip a generation is profiled on when none is named."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's options."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
+    parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
+    parser.add_argument("--route", choices=tuple(Route), type=Route, default=Route.MACOS,
+                        help="how programs are handed to the engine (default: macos)")
+    parser.add_argument("--clock", choices=tuple(State), type=State, default=State.FULL,
+                        help="how far the system has raised the engine's clock (default: full)")
+    parser.add_argument("--trace", metavar="T.json", type=Path, help="write a trace for ui.perfetto.dev")
+    parser.add_argument("--csv", metavar="T.csv", type=Path, help="write a line per task")
+    parser.add_argument("--all", action="store_true", help="show every task, in order")
+    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
+    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
+                        help="shape of an input the model leaves open; may be repeated")
+    parser.add_argument("--allow-host", action="store_true",
+                        help="let the host compute what the engine cannot take, instead of refusing the model")
+    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
+    parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Models one inference and reports."""
+    subject = subject_of(open_subject(options.file, dict(options.shape), options).content)
+    found = profile(subject, options.chip or CHIPS[subject.target], options.route, options.clock)
+    if options.trace is not None:
+        options.trace.write_text(json.dumps(trace(found)))
+    if options.csv is not None:
+        options.csv.write_text(as_csv(found))
+    if options.json:
+        print(as_json(document(found)))
+        return 0
+    print("\n".join(summary(found)))
+    heading, rows = table(found, None if options.all else 20)
+    if len(rows) < len(found.rows):
+        print(f"the {len(rows)} longest of {len(found.rows)} tasks (--all shows every one):")
+    print("\n".join(aligned(rows, heading=heading, indent="  ")))
+    return 0
+
+
+def subject_of(content: Program | Model) -> Subject:
+    """What to profile of a program or a compiled model."""
+    if isinstance(content, Program):
+        return Subject.of_program(content)
+    order = [step.program for step in content.steps if isinstance(step, Step)]
+    place = {program: number for number, program in enumerate(order)}
+    nodes = {(place[entry.program], task): entry.operation for entry in content.report
+             if entry.where is Where.ENGINE and entry.program in place for task in entry.tasks}
+    return Subject(content.name, content.target, tuple(content.programs[number] for number in order), nodes,
+                   host=tuple(entry.operation for entry in content.report if entry.where is Where.HOST))

@@ -1,0 +1,10 @@
+"""What people and programs read about a model: where its time goes, on which part of the engine, and why."""
+
+from __future__ import annotations
+
+from openane.report.document import as_csv, document, summary, table
+from openane.report.profile import Kind, Profile, Row, profile
+from openane.report.subject import Subject
+from openane.report.trace import trace
+
+__all__ = ["Kind", "Profile", "Row", "Subject", "as_csv", "document", "profile", "summary", "table", "trace"]

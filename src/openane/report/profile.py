@@ -1,0 +1,174 @@
+"""Where the time of a model goes on a chip: per task and in sum, every number with what it is.
+
+Counts and bytes are exact: they are read from the program. Times are modelled (`openane.timing`), and extrapolated
+where the chip's own figures are guessed or the program was planned for another generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openane.chips import get_chip
+from openane.engine import NeuralOperation, Space, sources
+from openane.report.subject import Subject
+from openane.timing import (
+    Part,
+    ProgramTime,
+    Rates,
+    Route,
+    State,
+    TaskTime,
+    dispatch,
+    program_time,
+    rates,
+)
+
+MULTIPLIERS = 256
+
+
+class Kind(StrEnum):
+    """What a number is."""
+
+    EXACT = "exact"                # counted in the program
+    MEASURED = "measured"          # on a device, in this run
+    MODELLED = "modelled"          # by the timing model with known figures of the chip
+    EXTRAPOLATED = "extrapolated"  # by the model with figures that are guessed or another generation's
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One task. Times in seconds from the first program's start; `share` of the engine's time; `utilisation` of the
+    part that decides (1: that part at its peak all the time)."""
+
+    program: int
+    task: int
+    operation: str
+    node: str
+    engine: str
+    bound: Part
+    start: float
+    seconds: float
+    share: float
+    utilisation: float
+    multiplies: int
+    kernel_bytes: int
+    tile_bytes: int
+    l2_bytes: int
+    parts: dict[Part, float]
+    l2_high: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes to and from memory."""
+        return self.kernel_bytes + self.tile_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A model on a chip. `time_kind` says what its times are."""
+
+    subject: Subject
+    rates: Rates
+    route: Route
+    state: State
+    programs: tuple[ProgramTime, ...]
+    rows: tuple[Row, ...]
+    dispatch: float
+    time_kind: Kind
+
+    @property
+    def engine_seconds(self) -> float:
+        """Of all programs, one after the other."""
+        return sum(program.seconds for program in self.programs)
+
+    @property
+    def seconds(self) -> float:
+        """Of one inference, a dispatch per program included."""
+        return self.engine_seconds + self.dispatch * len(self.programs)
+
+    @property
+    def inferences(self) -> float:
+        """A second, one after the other; 0 without work."""
+        return 1 / self.seconds if self.seconds else 0.0
+
+    def bytes_by_kind(self) -> dict[str, int]:
+        """Bytes moved in one inference: coefficients, operands and results, L2."""
+        return {"coefficients": sum(row.kernel_bytes for row in self.rows),
+                "operands and results": sum(row.tile_bytes for row in self.rows),
+                "L2": sum(row.l2_bytes for row in self.rows)}
+
+    def time_by_engine(self) -> dict[str, float]:
+        """Seconds of tasks by the engine that runs them."""
+        return self._sums(lambda row: row.engine)
+
+    def time_by_part(self) -> dict[str, float]:
+        """Seconds of tasks by the part that decides how long they take."""
+        return self._sums(lambda row: str(row.bound))
+
+    def time_by_node(self) -> dict[str, float]:
+        """Seconds by operation of the model, longest first; tasks whose operation is not known under their own."""
+        found = self._sums(lambda row: row.node or row.operation)
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def roofline(self) -> dict[str, float]:
+        """Seconds each resource needs at its peak for all the work: what no schedule of these tasks can undercut."""
+        clock, cores = self.rates.clock.value or 1.0, self.rates.cores.value or 1.0
+        moved = self.bytes_by_kind()
+        return {"multiply": sum(row.multiplies for row in self.rows) / (clock * cores * MULTIPLIERS),
+                "kernel": moved["coefficients"] / (self.rates.kernel.value or 1.0),
+                "tile": moved["operands and results"] / (self.rates.tile.value or 1.0)}
+
+    def efficiency(self) -> float:
+        """The highest of the roofline over the engine's time: 1 is the best these programs could do."""
+        return max(self.roofline().values()) / self.engine_seconds if self.engine_seconds else 0.0
+
+    def l2_high(self) -> int:
+        """Highest byte of L2 in use."""
+        return max((row.l2_high for row in self.rows), default=0)
+
+    def _sums(self, key: Callable[[Row], str]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for row in self.rows:
+            name = key(row)
+            found[name] = found.get(name, 0.0) + row.seconds
+        return found
+
+
+def profile(subject: Subject, chip: str, route: Route = Route.MACOS, state: State = State.FULL) -> Profile:
+    """Models one inference on a chip (`m1`) or a machine. UnsupportedError for a name that is not known;
+    ProgramError for a task without a described meaning."""
+    rate = rates(chip, state)
+    programs = tuple(program_time(program, rate) for program in subject.programs)
+    call = dispatch(rate.chip, route)
+    own = get_chip(subject.target).name == rate.generation
+    kind = Kind.MODELLED if own and not rate.guessed else Kind.EXTRAPOLATED
+    total = sum(program.seconds for program in programs) or 1.0
+    rows = tuple(_rows(subject, programs, call.value or 0.0, total))
+    return Profile(subject, rate, route, state, programs, rows, call.value or 0.0, kind)
+
+
+def _rows(subject: Subject, programs: tuple[ProgramTime, ...], call: float, total: float) -> Iterator[Row]:
+    begin = 0.0
+    for number, program in enumerate(programs):
+        begin += call
+        for task in program.tasks:
+            yield _row(subject, number, task, begin, total)
+        begin += program.seconds
+
+
+def _row(subject: Subject, number: int, task: TaskTime, begin: float, total: float) -> Row:
+    asked = task.times.work
+    accesses = (*sources(task.operation), task.operation.result)
+    accesses += tuple(access.copy for access in accesses if access.copy is not None)
+    high = max((access.span[1] for access in accesses if access.space is Space.L2), default=0)
+    seconds = task.seconds
+    return Row(
+        program=number, task=task.index, operation=type(task.operation).__name__,
+        node=subject.node(number, task.index),
+        engine="neural" if isinstance(task.operation, NeuralOperation) else "planar", bound=task.bound,
+        start=begin + task.start, seconds=seconds, share=seconds / total,
+        utilisation=min(1.0, task.times.parts[task.bound] / seconds) if seconds else 0.0,
+        multiplies=asked.multiplies, kernel_bytes=asked.kernel_bytes, tile_bytes=asked.tile_bytes,
+        l2_bytes=asked.l2_read + asked.l2_write, parts=dict(task.times.parts), l2_high=high)
