@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openane.devices.linux.interface import BO_INIT, NAMES, STRUCTURES, BufferInit
+from openane.devices.linux.interface import BO_INIT, NAMES, STRUCTURES, SUBMIT, BufferInit
 from openane.errors import FormatError
 
 VERSION = 1
@@ -141,6 +141,11 @@ class Trace:
             raise FormatError(f"{path} has another version", expected=VERSION, found=lines[0].get("version"))
         self.header: dict[str, Any] = lines[0]
         self.events = tuple(_event(line, number, path) for number, line in enumerate(lines[1:], 2))
+
+    @property
+    def submissions(self) -> int:
+        """How many runs it holds."""
+        return sum(event.kind == "ioctl" and event.request == SUBMIT for event in self.events)
 
     def blob(self, name: str) -> bytes:
         """The bytes of a blob. FormatError when they are not there or not those that were written."""
