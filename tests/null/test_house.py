@@ -33,8 +33,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "importers": {"graph", "ops", "formats"},
     "simulator": _FILES,
     "timing": _FILES,
-    "devices": {"simulator", "timing", "graph", *_ENGINE},
+    "devices": {"simulator", "timing", "graph", "ops", *_ENGINE},
     "report": {"timing", "graph", *_ENGINE},
+    "bench": {"compiler", "devices", "timing", *_GRAPH, *_ENGINE},
     "doctor": {"cache", "devices"},
     "onnx_backend": {"importers", "compiler", "devices", *_GRAPH},
 }
@@ -46,6 +47,7 @@ BITS_BY_HAND = {
     "engine/table.py": "the 128 bytes of an activation table, stated once",
     "engine/coefficients.py": "lane counts are powers of two",
     "devices/linux/interface.py": "the driver's structures, stated once",
+    "devices/simdriver/seccomp.py": "structures, filters and registers of the kernel's seccomp interface, stated once",
     "simulator/arithmetic": "rounding works on the bits of a number",
 }
 """Where shifts, masks and struct.pack may appear, and why. Everywhere else the register tables do it."""

@@ -24,6 +24,7 @@ VERBS = {
     "diff": "compare two programs task by task, in words and in bits",
     "profile": "where the time goes on a chip: per task, per engine, as a trace",
     "explain": "what costs most, what would help, and whether CPU or GPU is the better place",
+    "bench": "probe a device: dispatch, peak, bandwidth, working sets, fusion, chaining",
     "verify": "prove that a program stays inside its buffers and keeps the engine's rules",
     "devices": "list what can run programs here",
     "doctor": "what this machine can do, what is missing, what helps",

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.arrays import parse_input, read_array
 from openane.cli.files import container, open_file, parse_shape
 from openane.cli.output import as_json, byte_text, plural, shape_text, table
@@ -47,6 +48,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-host", action="store_true",
                         help="let the host compute what the engine cannot take, between engine programs; the report "
                              "lists it")
+    parser.add_argument("--compiler", metavar="COMPILER", default="openane",
+                        help="openane, or apple: Apple's own (macOS), to compare; it writes one .hwx. "
+                             "apple?runtime=simulated asks a stand-in")
+    parser.add_argument("--debug-mask", metavar="MASK", type=parse_mask,
+                        help="which intermediate files Apple's compiler writes beside OUT, such as 0x7fffffff: all")
     parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
     parser.add_argument("--json", action="store_true", help="print what became of every operation as JSON")
 
@@ -63,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
         raise UnsupportedError(str(options.model), "this is compiled already",
                                remedy=f"run it: ane run {options.model}, or look into it: ane info {options.model}")
     graphs = [load_graph(options.model, dict(options.shape), name) for name in options.function or [None]]
+    if options.compiler != "openane":
+        return compile_elsewhere(graphs, options, output)
     model = _several(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:

@@ -20,6 +20,8 @@ from openane.cli.files import parse_shape
 from openane.cli.output import as_json, plural, shape_text, table
 from openane.cli.subject import Subject, open_subject
 from openane.devices import DEFAULT, VARIABLE, open_device
+from openane.devices.options import parts
+from openane.errors import DeviceError
 
 Document = dict[str, Any]
 
@@ -31,6 +33,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="array for an input; inputs without one get seeded values; may be repeated")
     parser.add_argument("--output-dir", metavar="DIR", type=Path, help="write every output to DIR/NAME.npy")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
+    parser.add_argument("--record", metavar="T", type=Path,
+                        help="write a trace of everything a Linux device's driver is asked and answers")
     parser.add_argument("--arithmetic", choices=("auto", "exact", "fast"),
                         help="how the simulator multiplies and accumulates (default: auto)")
     parser.add_argument("--check", action="store_true", help="compare with the model's reference in fp32")
@@ -55,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
     inputs = gather(subject.inputs, files, options.seed)
     wanted = subject.reference(inputs) if options.check else {}
     name = device_name(options.device, options.arithmetic)
+    if options.record is not None:
+        name = recording(name, options.record)
     with open_device(name) as device:
         outputs, seconds, report = subject.run(device, inputs)
     document = {
@@ -75,6 +81,13 @@ def device_name(device: str | None, arithmetic: str | None) -> str:
     """The device to open, the arithmetic asked for added to its options."""
     name = device or os.environ.get(VARIABLE) or DEFAULT
     return name if arithmetic is None else f"{name}{'&' if '?' in name else '?'}arithmetic={arithmetic}"
+
+
+def recording(name: str, path: Path) -> str:
+    """The device's name with a trace asked for. DeviceError for a device that has no driver to listen to."""
+    if parts(name)[0] != "linux":
+        raise DeviceError(f"--record listens to the Linux driver; {name!r} has none (linux:0, linux?driver=simulated)")
+    return f"{name}{'&' if '?' in name else '?'}record={quote(str(path))}"
 
 
 def _output(name: str, array: Array, folder: Path | None, wanted: Mapping[str, Array]) -> Document:

@@ -11,10 +11,10 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Protocol, cast
-from urllib.parse import parse_qsl
 
 import numpy as np
 
+from openane.devices.options import parts
 from openane.devices.protocol import CompiledModel, Device, DeviceInfo, Executable
 from openane.errors import DeviceError
 from openane.program import Program
@@ -43,14 +43,9 @@ def open_device(name: str | None = None) -> Device:
     DeviceError lists the known kinds or options when the name is not understood.
     """
     name = name or os.environ.get(VARIABLE) or DEFAULT
-    place, _, query = name.partition("?")
-    kind, _, target = place.partition(":")
+    kind, target, options = parts(name)
     if kind not in KINDS:
         raise DeviceError(f"no device is called {name!r}; devices are {', '.join(KINDS)}")
-    try:
-        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
-    except ValueError:
-        raise DeviceError(f"the options of device {name!r} must be written ?NAME=VALUE&NAME=VALUE") from None
     return _kind(kind).open_kind(target, options)
 
 

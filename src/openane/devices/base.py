@@ -10,6 +10,7 @@ from typing import Self, overload
 
 import numpy as np
 
+from openane.devices.closing import every
 from openane.devices.executable import BufferExecutable
 from openane.devices.model import ModelExecutable
 from openane.devices.pipeline import Pipeline
@@ -67,8 +68,13 @@ class ProgramDevice(ABC):
             return ModelExecutable(self, program)
         executable = self.prepare(self._accepted(program), buffers)
         with self._lock:
+            still_open = self._open
             self._executables = [known for known in self._executables if not known.closed]
-            self._executables.append(executable)
+            if still_open:
+                self._executables.append(executable)
+        if not still_open:  # closed by another thread meanwhile
+            executable.close()
+            self.require_open()
         return executable
 
     def pipeline(self, models: Sequence[CompiledModel], depth: int = 2) -> Pipeline:
@@ -93,12 +99,7 @@ class ProgramDevice(ABC):
         with self._lock:
             was_open, self._open = self._open, False
             executables, self._executables = self._executables, []
-        try:
-            for executable in executables:
-                executable.close()
-        finally:
-            if was_open:
-                self.release()
+        every([executable.close for executable in executables] + ([self.release] if was_open else []))
 
     def __enter__(self) -> Self:
         return self

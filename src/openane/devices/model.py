@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from openane.devices.closing import every
 from openane.devices.packer import update
 from openane.devices.protocol import Arrays, CompiledModel, Device, Index
 from openane.devices.steps import Finished, Function, Memory, Staged
@@ -36,7 +37,13 @@ class ModelExecutable:
                 known = states.setdefault(state.port.name, Memory.of(device, state.port.layout, state.port))
                 if (known.layout, known.shape) != (state.port.layout, state.port.shape):
                     raise DeviceError(f"state {state.port.name!r} lies differently in function {each.name!r}")
-        self._functions = {name: Function(device, each, states) for name, each in model.functions.items()}
+        self._functions: dict[str, Function] = {}
+        try:
+            for name, each in model.functions.items():
+                self._functions[name] = Function(device, each, states)
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Arrays:
         """See `LoadedModel.run`. DeviceError says which input is missing, unknown or of another shape."""
@@ -105,8 +112,7 @@ class ModelExecutable:
             queue.shutdown()
         with self._lock:
             functions, self._functions = self._functions, {}
-            for function in functions.values():
-                function.close()
+            every(function.close for function in functions.values())
 
     def __enter__(self) -> Self:
         return self

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qsl
 
 from openane.errors import DeviceError
+
+
+def parts(name: str) -> tuple[str, str, dict[str, str]]:
+    """Kind, target and options of a device name. DeviceError when the options are not written so."""
+    place, _, query = name.partition("?")
+    kind, _, target = place.partition(":")
+    try:
+        return kind, target, dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError:
+        raise DeviceError(f"the options of device {name!r} must be written ?NAME=VALUE&NAME=VALUE") from None
 
 
 def refuse_unknown(device: str, options: Mapping[str, str], known: Sequence[str]) -> None:

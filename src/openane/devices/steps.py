@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from openane.devices.closing import every
 from openane.devices.packer import logical_shape, pack, unpack
-from openane.devices.protocol import Arrays, CompiledModel, Device, HostOperation, ModelPort
+from openane.devices.protocol import Arrays, CompiledModel, Device, Executable, HostOperation, ModelPort
 from openane.errors import DeviceError
 from openane.graph import numpy_type
 from openane.program import Layout, Role
@@ -67,8 +68,16 @@ class Function:
             if isinstance(step, HostOperation):
                 self._typed |= {p.name: p for p in (*step.operands, *step.results) if p.name not in self._typed}
         self.memory = {state.port.name: states[state.port.name] for state in model.states}
-        self._programs = []
-        for program in model.programs:
+        self._programs: list[Executable] = []
+        try:
+            self._load(device)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, device: Device) -> None:
+        """Loads the programs over the buffers they share."""
+        for program in self._model.programs:
             ports = [buffer for buffer in program.buffers if buffer.role is not Role.SCRATCH]
             for buffer in ports:
                 if buffer.layout is None:
@@ -172,8 +181,7 @@ class Function:
 
     def close(self) -> None:
         """Closes the programs."""
-        for executable in self._programs:
-            executable.close()
+        every(executable.close for executable in self._programs)
 
     def _put(self, name: str, values: np.ndarray, known: Arrays) -> str | None:
         """Keeps an array for the host, and packs it where a program reads it."""

@@ -7,12 +7,13 @@ not fetched again (chains of layers that share one block of weights run at the a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from openane.chips import get_chip
 from openane.engine import NeuralOperation, Operation
-from openane.engine.coefficients import CORES
+from openane.engine.coefficients import CORES, Coefficients
 from openane.program import Program
 from openane.timing.operation import Part, Times, times
 from openane.timing.parameters import BELIEVED, Parameters
@@ -69,10 +70,26 @@ class ProgramTime:
         return sum(task.seconds for task in self.tasks if task.bound is part)
 
 
-def operations_of(program: Program) -> tuple[Operation, ...]:
-    """The engine operations of a program. ProgramError for a task that has no described meaning."""
+def operations_of(program: Program, shared: bool = False) -> tuple[Operation, ...]:
+    """The engine operations of a program. ProgramError for a task that has no described meaning.
+
+    `shared`: equal coefficients read the same bytes, as in programs of Apple's compiler for layers that share weights;
+    ours repeat them.
+    """
     chip = get_chip(program.chip)
-    return tuple(chip.operation(task.words) for task in program.tasks)
+    operations = [chip.operation(task.words) for task in program.tasks]
+    return tuple(_sharing(operations, program.constants) if shared else operations)
+
+
+def _sharing(operations: Sequence[Operation], constants: bytes) -> Iterator[Operation]:
+    known: dict[bytes, Coefficients] = {}
+    for operation in operations:
+        if isinstance(operation, NeuralOperation) and operation.coefficients is not None \
+                and not operation.coefficients.runtime:
+            one = operation.coefficients
+            content = b"".join(constants[offset:offset + size] for _, offset, size in one.streams)
+            operation = replace(operation, coefficients=known.setdefault(sha256(content).digest(), one))
+        yield operation
 
 
 def program_time(program: Program, rates: Rates, parameters: Parameters = BELIEVED) -> ProgramTime:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 NODE = "/dev/accel/accel{}"
@@ -42,6 +42,11 @@ class Structure:
     FORMAT: ClassVar[str] = "<"
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The fields, in order."""
+        return tuple(cls.__slots__)
+
+    @classmethod
     def length(cls) -> int:
         """Bytes."""
         return struct.calcsize(cls.FORMAT)
@@ -49,7 +54,8 @@ class Structure:
     def pack(self) -> bytearray:
         """The structure's bytes. OverflowError or struct.error when a number does not fit its field."""
         values: list[int] = []
-        for value in astuple(self):
+        for name in self.names():
+            value = getattr(self, name)
             values += value if isinstance(value, tuple) else (value,)
         return bytearray(struct.pack(self.FORMAT, *values))
 
@@ -57,7 +63,7 @@ class Structure:
     def unpack(cls, data: bytes | bytearray) -> Self:
         """The structure from its bytes. struct.error when there are too few or too many."""
         values = struct.unpack(cls.FORMAT, data)
-        names = [field.name for field in fields(cls)]
+        names = cls.names()
         make: Callable[..., Self] = cls
         spare = len(values) - len(names)
         if not spare:
