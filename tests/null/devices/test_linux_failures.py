@@ -11,9 +11,10 @@ from support.linux_kernels import CALLS, CountingKernel, IdleKernel
 from support.verifier_programs import surface
 
 from openane.chips import get_chip
-from openane.devices.linux import _real
 from openane.devices.linux.device import LinuxDevice
 from openane.devices.linux.interface import NODE, Submit
+from openane.devices.linux.kernel import Kernel
+from openane.devices.linux.opening import open_real
 from openane.engine import Binary, Elementwise
 from openane.errors import BudgetExhausted, DeviceHung, DeviceRejected, DeviceUnavailable, SubmitFailed
 from openane.program import Buffer, Layout, Program, Role, Task
@@ -28,6 +29,12 @@ ERRORS: dict[int, type[Exception] | None] = {
     errno.EFAULT: SubmitFailed, errno.ENOTTY: SubmitFailed, errno.EBADF: SubmitFailed, errno.EINTR: None}
 """Errno to the error it is raised as; None: the call is made again."""
 NAME = NODE.format(0)
+
+
+def opened(kernel: Kernel, number: int) -> LinuxDevice:
+    """Engine `number` behind a kernel."""
+    found = open_real(kernel, number)
+    return LinuxDevice(found.kernel, found.path, found.name)
 
 
 def adder() -> Verified:
@@ -45,7 +52,7 @@ X = np.ones((1, 4, 3, 32), np.float16)
 
 def whole(kernel: CountingKernel) -> None:
     """Everything a client does: find the node, allocate, load over shared memory, rebind, run, close."""
-    with _real(kernel, 0, None) as device:
+    with opened(kernel, 0) as device:
         state = device.allocate(LAYOUT.size)
         with device.load(PROGRAM, {"state": state}) as executable:
             executable.run({"x": X})
@@ -127,24 +134,24 @@ def test_looking_for_engines(call: str) -> None:
         kernel = CountingKernel(IdleKernel())
         kernel.fail(call, code)
         if ERRORS[code] is None:
-            with _real(kernel, 0, None):
+            with opened(kernel, 0):
                 pass
         else:
             with pytest.raises(DeviceUnavailable):
-                _real(kernel, 0, None)
+                opened(kernel, 0)
         assert kernel.held == (0, 0, 0)
 
 
 def test_other_drivers_and_other_numbers() -> None:
     kernel = CountingKernel(IdleKernel("rocket"))
     with pytest.raises(DeviceUnavailable, match="belongs to the driver 'rocket', not 'ane'"):
-        _real(kernel, 0, None)
+        opened(kernel, 0)
     assert kernel.held == (0, 0, 0)
     with pytest.raises(DeviceUnavailable, match="no linux:1; engines that can be used here: 1"):
-        _real(CountingKernel(IdleKernel()), 1, None)
+        opened(CountingKernel(IdleKernel()), 1)
     prefixed = CountingKernel(IdleKernel("ane2"))
     with pytest.raises(DeviceUnavailable, match="'ane2'"):
-        _real(prefixed, 0, None)
+        opened(prefixed, 0)
 
 
 def test_a_failed_run_can_be_repeated() -> None:

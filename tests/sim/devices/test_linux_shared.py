@@ -60,7 +60,7 @@ def test_what_the_command_line_says_about_devices(tmp_path: Path, capsys: Captur
     assert f"10 tasks on {LINUX}&mode=faithful in " in capsys.readouterr().out
     for arguments, text in ((["--device", "linux:0", "--arithmetic", "exact"], "belongs to the simulated driver"),
                             (["--device", f"linux?driver={tmp_path / 'none'}"], "no simulated driver is served at"),
-                            (["--device", f"{LINUX}&speed=2"], "no option 'speed'; it has driver, timeout, mode")):
+                            (["--device", f"{LINUX}&speed=2"], "no option 'speed'; it has driver, timeout, record, mode")):
         assert main(["run", str(DIGITS), *arguments]) == 1
         assert text in capsys.readouterr().err
 

@@ -51,8 +51,10 @@ def open_driver(target: str, options: Mapping[str, str]) -> Opened:
         raise DeviceError(f"{simulations[0]}= belongs to the simulated driver, driver={SIMULATED}; this device has "
                           f"{', '.join(known)}")
     refuse_unknown("the Linux driver", options, known)
+    if not driver and "driver" in options:
+        raise DeviceError(f"driver= must be {SIMULATED} or the path of a socket or of a trace")
     if not driver:
-        opened = _real(RealKernel(), number)
+        opened = open_real(RealKernel(), number)
     elif number:
         raise DeviceError(f"a simulated driver has one engine, linux:0, not linux:{number}")
     elif driver == SIMULATED:
@@ -92,7 +94,7 @@ def engines(kernel: Kernel) -> list[tuple[str, str]]:
     return found
 
 
-def _real(kernel: Kernel, number: int) -> Opened:
+def open_real(kernel: Kernel, number: int) -> Opened:
     """Engine `number` in the order of the nodes. Where none can be identified, the first node's own error says why."""
     found = engines(kernel)
     if number < len(found):
@@ -105,8 +107,7 @@ def _real(kernel: Kernel, number: int) -> Opened:
     if not found:
         for path in nodes:
             Connection(kernel, path).close()  # raises what is the matter with it
-    raise DeviceUnavailable(f"this machine has {len(found)} engines that can be used, so there is no linux:{number}",
-                            LISTED)
+    raise DeviceUnavailable(f"there is no linux:{number}; engines that can be used here: {len(found)}", LISTED)
 
 
 def _simulated(options: Mapping[str, str]) -> Opened:
@@ -124,12 +125,13 @@ def _served(path: str) -> Opened:
 
     kernel = SocketKernel(path)
     try:
-        return Opened(kernel, kernel.nodes()[0], f"linux?driver={path}", f"simulated engine served at {path}")
-    except (DeviceUnavailable, OSError) as error:
-        what = error.missing if isinstance(error, DeviceUnavailable) else error.strerror
-        raise DeviceUnavailable(f"no simulated driver is served at {path} ({what})",
+        node = kernel.nodes()[0]
+        Connection(kernel, node).close()
+    except DeviceUnavailable as error:
+        raise DeviceUnavailable(f"no simulated driver is served at {path} ({error.missing})",
                                 "'ane simdriver --listen PATH' serves one, or take driver=simulated, which is in this "
                                 "process") from None
+    return Opened(kernel, node, f"linux?driver={path}", f"simulated engine served at {path}")
 
 
 def _replayed(path: str) -> Opened:

@@ -1,0 +1,167 @@
+"""A loaded in-memory model: its surfaces, its request, and one run after the other."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openane.devices.macos import interfaces as api
+from openane.devices.macos.directories import ModelDirectory
+from openane.devices.macos.foundation import ErrorFacts, Plain
+from openane.devices.macos.graph_program import GraphProgram
+from openane.devices.macos.live_layout import LivePort, live_ports
+from openane.devices.macos.routes import RunFacts
+from openane.devices.macos.surfaces import Surface
+from openane.devices.packer import NUMPY, pack, unpack
+from openane.errors import DeviceChanged, DeviceError, SubmitFailed
+
+if TYPE_CHECKING:
+    from openane.devices.macos.memory_model import MemoryRoute
+
+INFERENCE_STATUS = "status=0x1d"
+INFERENCE_HINT = "; this status is known from surfaces of another size or order than the program's ports"
+STATISTICS_MASK = 1
+"""Any byte is taken; no source has seen counters come back."""
+NANOSECONDS = 1e-9
+
+
+class LoadedMemoryModel:
+    """See `LoadedGraph`. Runs of one model exclude each other: they share its surfaces."""
+
+    def __init__(self, route: MemoryRoute, program: GraphProgram, model: int, directory: ModelDirectory) -> None:
+        """Takes over the retained `model` and its directory, before it is compiled."""
+        self.program = program
+        self._route, self._model, self._directory = route, model, directory
+        self._lock = Lock()
+        self._inputs: list[tuple[LivePort, Surface]] = []
+        self._outputs: list[tuple[LivePort, Surface]] = []
+        self._request = 0
+        self._loaded = self._tells_time = False
+        self.closed = False
+
+    def prepare(self) -> None:
+        """Loads the compiled model and makes surfaces and the request. Call it inside a pool."""
+        route = self._route
+        route.load_compiled(self.program, self._model)
+        self._loaded = True
+        if route.objc.responds(self._model, api.STATISTICS_MASK):
+            route.objc.send(self._model, api.STATISTICS_MASK, STATISTICS_MASK)
+        attributes = self._attributes()
+        for key, ports, made in (("LiveInputList", self.program.inputs, self._inputs),
+                                 ("LiveOutputList", self.program.outputs, self._outputs)):
+            for port in live_ports(attributes, key, ports):
+                made.append((port, route.surfaces.flat(port.size)))
+        request = route.objc.send(
+            route.objc.cls(api.REQUEST), api.MAKE_REQUEST, *self._numbered(self._inputs),
+            *self._numbered(self._outputs), None, None, route.foundation.number(0))
+        if not request:
+            raise DeviceChanged(api.REQUEST, expected="a request of the model's surfaces", found="nil")
+        self._request = route.objc.retain(request)
+        self._tells_time = route.objc.responds(request, api.STATISTICS)
+
+    def run(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> RunFacts:
+        """See `LoadedGraph.run`."""
+        with self._lock, self._route.objc.pool():
+            if self.closed:
+                raise DeviceError("the model is closed")
+            for live, surface in self._inputs:
+                _write(live, surface, inputs[live.port.mil])
+            start = perf_counter()
+            failed = self._evaluate()
+            seconds = perf_counter() - start
+            if failed is not None:
+                hint = INFERENCE_HINT if INFERENCE_STATUS in failed.text else ""
+                raise SubmitFailed(f"a run of model {self.program.name!r}", domain=failed.domain, code=failed.code,
+                                   text=failed.text + hint)
+            for live, surface in self._outputs:
+                _read(live, surface, outputs[live.port.mil])
+            return RunFacts(seconds, self._where(), self._hardware_seconds())
+
+    def close(self) -> None:
+        """See `LoadedGraph.close`. What the system says about unloading cannot be helped and is not raised."""
+        with self._lock:
+            was_closed, self.closed = self.closed, True
+        if was_closed:
+            return
+        route = self._route
+        try:
+            with route.objc.pool():
+                if self._request:
+                    route.objc.release(self._request)
+                if self._loaded:
+                    route.call(self._model, api.UNLOAD, route.options.qos)
+                route.objc.release(self._model)
+        finally:
+            for _, surface in (*self._inputs, *self._outputs):
+                surface.close()
+            self._directory.close()
+            route.forget(self)
+
+    def _evaluate(self) -> ErrorFacts | None:
+        """One run by the chosen path; None when it succeeded."""
+        route, objc = self._route, self._route.objc
+        options, qos = route.foundation.dictionary(), route.options.qos
+        if route.options.path == 1:
+            return route.call(self._model, api.EVALUATE, qos, options, self._request)
+        if route.options.path == 3:
+            program = objc.send(self._model, api.PROGRAM)
+            if not program:
+                raise DeviceChanged(f"the program of {api.MODEL}", expected="an object once it is loaded", found="nil")
+            done = ctypes.c_bool(False)
+            identifier = objc.send(self._model, api.IDENTIFIER)
+            return route.call(program, api.PROCESS, self._request, self._model, qos, 0, identifier, options,
+                              ctypes.addressof(done))
+        client = objc.send(objc.cls(api.CLIENT), api.CONNECTION)
+        if not client:
+            raise DeviceChanged(api.CLIENT, expected="a shared connection", found="nil")
+        if route.options.path == 2:
+            return route.call(client, api.EVALUATE_REAL_TIME, self._model, options, self._request)
+        return route.call(client, api.EVALUATE_DIRECT, self._model, options, self._request, qos)
+
+    def _attributes(self) -> Plain:
+        """What the model says about itself, or the model behind it; None when both are silent."""
+        route = self._route
+        for model in (self._model, route.optional(self._model, api.UNDERLYING)):
+            found = route.foundation.plain(route.optional(model, api.ATTRIBUTES)) if model else None
+            if found:
+                return found
+        return None
+
+    def _numbered(self, ports: Sequence[tuple[LivePort, Surface]]) -> tuple[int, int]:
+        """Arrays of the wrapped surfaces and of their numbers."""
+        route = self._route
+        wrapped = [route.objc.send(route.objc.cls(api.SURFACE_OBJECT), api.WRAP, surface.reference)
+                   for _, surface in ports]
+        if not all(wrapped):
+            raise DeviceChanged(api.SURFACE_OBJECT, expected="an object around a surface", found="nil")
+        return (route.foundation.array(wrapped),
+                route.foundation.array([route.foundation.number(number) for number in range(len(ports))]))
+
+    def _hardware_seconds(self) -> float | None:
+        """The engine's own time of the last run, where the system tells one."""
+        statistics = self._route.objc.send(self._request, api.STATISTICS) if self._tells_time else None
+        if not statistics or not self._route.objc.responds(statistics, api.HARDWARE_TIME):
+            return None
+        time = int(self._route.objc.send(statistics, api.HARDWARE_TIME))
+        return time * NANOSECONDS if time else None
+
+    def _where(self) -> str:
+        platform = self._route.symbols.platform
+        who = "the stand-in of the runtime" if platform.simulated else "the neural engine"
+        return f"{who}, {api.PATHS[self._route.options.path]}"
+
+
+def _write(live: LivePort, surface: Surface, values: np.ndarray) -> None:
+    """Puts a tensor into its surface; integers of 16 bits are moved as the bytes they are."""
+    moved = values.view(NUMPY[live.layout.dtype])
+    surface.use(lambda store: pack(moved, live.layout, store, live.port.name))
+
+
+def _read(live: LivePort, surface: Surface, values: np.ndarray) -> None:
+    moved = values.view(NUMPY[live.layout.dtype])
+    moved[...] = surface.use(lambda store: unpack(live.layout, store, values.shape, live.port.name), read_only=True)

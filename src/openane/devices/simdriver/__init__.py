@@ -1,0 +1,11 @@
+"""The Linux accel driver without Apple hardware: the same requests, errors and memory, the simulator as its engine."""
+
+from openane.devices.simdriver.client import SocketKernel
+from openane.devices.simdriver.driver import SimDriver
+from openane.devices.simdriver.files import DriverFile
+from openane.devices.simdriver.kernel import SimKernel
+from openane.devices.simdriver.reports import DriverError, FaultReport, Kind, LeakReport, Report, StaleReport
+from openane.devices.simdriver.server import Server
+
+__all__ = ["DriverError", "DriverFile", "FaultReport", "Kind", "LeakReport", "Report", "Server", "SimDriver",
+           "SimKernel", "SocketKernel", "StaleReport"]

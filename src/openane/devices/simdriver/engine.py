@@ -1,0 +1,188 @@
+"""The simulated engine behind the driver: prepares submissions, remembers them, and runs them on the clients' memory.
+
+A prepared submission is used again as long as every byte it was made from is the same: the descriptors it fetched and
+the constants its weights come from are compared each time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from openane.chips import get_chip
+from openane.devices.linux.interface import BOOTSTRAP_NID
+from openane.devices.simdriver import host
+from openane.devices.simdriver.chain import CHIP, WORD, Fault, Fetched, Submission, fetch
+from openane.devices.simdriver.placing import ANYWHERE, Reach, misplaced, placed, unmapped
+from openane.devices.simdriver.reports import FaultReport, Kind
+from openane.devices.simdriver.space import AddressSpace, BufferObject
+from openane.engine import Operation, Space
+from openane.errors import AneError
+from openane.program import CONSTANT_SLOT, TEXT_SLOT
+from openane.simulator import LoadedProgram, Mode, RunReport
+from openane.simulator.memory import Memory
+
+REMEMBERED, REMEMBERED_BYTES = 1024, 1 << 29
+"""Prepared submissions that are kept, and bytes of copies they may hold together."""
+NEAR = 4096
+"""Ranges this close together are compared as one."""
+
+
+class DeviceMemory(Memory):
+    """All of the device's memory behind every slot, and the one L2 all submissions share."""
+
+    def __init__(self, space: AddressSpace, l2: np.ndarray) -> None:
+        super().__init__((), l2_size=l2.size, l2_reach=0)
+        self.names = dict.fromkeys((TEXT_SLOT, CONSTANT_SLOT, ANYWHERE), "device memory")
+        self.l2 = l2
+        self._space = space
+
+    @property
+    def total_size(self) -> int:
+        """Bytes that are mapped, and L2."""
+        return self._space.used + self.l2.size
+
+    def bytes_of(self, slot: int, what: str) -> np.ndarray:
+        """The window. What is not mapped must not be touched."""
+        return self._space.bytes
+
+
+class Prepared:
+    """A submission that can be run again and again, as long as the bytes it was made from are what they were: `origins`
+    are their addresses in this process, with copies. `touched` is all it reaches."""
+
+    def __init__(self, client: int, loaded: LoadedProgram, origins: Sequence[tuple[int, np.ndarray]],
+                 touched: frozenset[BufferObject]) -> None:
+        self.client, self.loaded, self.touched = client, loaded, touched
+        self._copies = tuple(copy for _, copy in origins)
+        self._compared = tuple((address, copy.ctypes.data, copy.size) for address, copy in origins)
+        self.held = sum(copy.size for copy in self._copies)
+
+    def unchanged(self) -> bool:
+        """Whether every byte it was made from is what it was."""
+        return all(host.same(*compared) for compared in self._compared)
+
+
+class Engine:
+    """Executes submissions one at a time; the driver's lock sees to that."""
+
+    def __init__(self, space: AddressSpace, mode: Mode, tell: Callable[[FaultReport], None], *,
+                 strict: bool) -> None:
+        """`tell` takes reports about submissions that are executed all the same."""
+        self._space, self._mode, self._strict = space, mode, strict
+        self._tell = tell
+        self._l2 = np.zeros(get_chip(CHIP).limits.l2_size, np.uint8)
+        self._prepared: OrderedDict[Hashable, Prepared] = OrderedDict()
+        self.running: frozenset[BufferObject] = frozenset()
+        self.report = RunReport()
+
+    def known(self, key: Hashable) -> Prepared | None:
+        """What `key` was last prepared as, when nothing it was made from has changed."""
+        found = self._prepared.get(key)
+        if found is None or not found.unchanged():
+            return None
+        self._prepared.move_to_end(key)
+        return found
+
+    def run(self, prepared: Prepared) -> None:
+        """Executes on the memory as it is now. Fault when what it computes for itself to use has no meaning."""
+        self.running = prepared.touched
+        try:
+            self.report = prepared.loaded.run()
+        except AneError as error:  # a table or weights computed by the program that mean nothing
+            raise Fault(FaultReport(Kind.DESCRIPTOR, prepared.client, str(error))) from None
+        finally:
+            self.running = frozenset()
+
+    def prepare(self, key: Hashable, submission: Submission) -> Prepared:
+        """Follows a submission to its tasks and checks where they reach. Fault when the engine would not finish; in
+        faithful mode the tasks before the one at fault are executed first (inferred)."""
+        self._prepared.pop(key, None)
+        tasks: list[Fetched] = []
+        try:
+            for index, task in enumerate(fetch(self._space, submission, strict=self._strict)):
+                report = self._refusal(task.operation, submission, index)
+                if report is not None:
+                    raise Fault(report)
+                tasks.append(task)
+            self._look_at_bootstrap(tasks[0], submission)
+            prepared = self._load(tasks, submission)
+        except Fault:
+            if not self._strict:
+                self._run_first(tasks, submission)
+            raise
+        self._remember(key, prepared)
+        return prepared
+
+    def _remember(self, key: Hashable, prepared: Prepared) -> None:
+        self._prepared[key] = prepared
+        held = sum(known.held for known in self._prepared.values())
+        while len(self._prepared) > 1 and (len(self._prepared) > REMEMBERED or held > REMEMBERED_BYTES):
+            held -= self._prepared.popitem(last=False)[1].held
+
+    def forget(self, item: BufferObject) -> None:
+        """Drops every prepared submission that reaches a buffer object."""
+        for key in [key for key, known in self._prepared.items() if item in known.touched]:
+            del self._prepared[key]
+
+    def close(self) -> None:
+        """Drops everything."""
+        self._prepared.clear()
+
+    def _look_at_bootstrap(self, first: Fetched, submission: Submission) -> None:
+        """The bootstrap should be a copy of the first task that carries the network number by which the driver starts
+        the engine; what happens when it is not is not known."""
+        if not self._strict:
+            return
+        text = ""
+        low, high = submission.commands.address + WORD, submission.commands.address + first.size
+        if first.network != BOOTSTRAP_NID:
+            text = f"its network number is {first.network:#x}, the driver starts {BOOTSTRAP_NID:#x}"
+        elif self._space.unmapped(low, high) is not None or not host.same(
+                self._space.host_address(first.address + WORD), self._space.host_address(low), high - low):
+            text = "the bootstrap is no copy of the first of the commands"
+        if text:
+            self._tell(FaultReport(Kind.BOOTSTRAP, submission.client, text, 0, "descriptor", first.address))
+
+    def _refusal(self, operation: Operation, submission: Submission, index: int) -> FaultReport | None:
+        if self._strict:
+            report = misplaced(operation, submission, self._space, index)
+            if report is not None:
+                return report
+        return unmapped(operation, submission, self._space, index)
+
+    def _load(self, tasks: Sequence[Fetched], submission: Submission) -> Prepared:
+        fetched = [(task.address, task.address + task.size) for task in tasks]
+        reach = Reach.of([task.operation for task in tasks], submission)
+        operations = [placed(task.operation, submission, self._space.base, prepared=reach.steady) for task in tasks]
+        try:
+            loaded = LoadedProgram(operations, DeviceMemory(self._space, self._l2), self._mode)
+        except AneError as error:
+            raise submission.fault(Kind.DESCRIPTOR, str(error)) from None
+        items = {item for low, high in (*fetched, *reach.all) for item in self._space.objects_in(low, high)}
+        items |= {item for item in (*submission.channels, submission.bootstrap) if item is not None}
+        return Prepared(submission.client, loaded, self._copies([*fetched, *reach.prepared]), frozenset(items))
+
+    def _copies(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, np.ndarray]]:
+        """Where the bytes of ranges of device addresses lie in this process and what they are, near ranges as one."""
+        joined: list[tuple[int, int]] = []
+        for low, high in sorted(ranges):
+            if joined and low <= joined[-1][1] + NEAR and self._space.unmapped(joined[-1][0], high) is None:
+                joined[-1] = joined[-1][0], max(joined[-1][1], high)
+            else:
+                joined.append((low, high))
+        origin = self._space.base
+        return [(self._space.host_address(low), self._space.bytes[low - origin:high - origin].copy())
+                for low, high in joined]
+
+    def _run_first(self, tasks: Sequence[Fetched], submission: Submission) -> None:
+        """Executes the tasks before one at fault, as far as they hand nothing over to it."""
+        operations = [placed(task.operation, submission, self._space.base, prepared=False) for task in tasks]
+        while operations and operations[-1].result.space is Space.CHAIN:
+            operations.pop()
+        try:
+            self.report = LoadedProgram(operations, DeviceMemory(self._space, self._l2), self._mode).run()
+        except AneError:
+            return  # one of them cannot be executed either: the engine would have stopped there
