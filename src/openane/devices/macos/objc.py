@@ -124,6 +124,11 @@ class ObjC:
         self._selectors: dict[str, int] = {}
         self._checked: dict[tuple[int, Selector], Function] = {}
 
+    @property
+    def forked(self) -> bool:
+        """Whether this is not the process that opened the runtime: its objects are not this one's."""
+        return os.getpid() != self._process
+
     def function(self, library: str, name: str, result: Any, *arguments: Any) -> Function:
         """A C function with its prototype. DeviceChanged when the library does not export it."""
         prototype = ctypes.CFUNCTYPE(result, *arguments)
@@ -137,6 +142,21 @@ class ObjC:
                 raise DeviceChanged(f"class {name}", expected="a class of the system", found="none")
             self._classes[name] = found
         return self._classes[name]
+
+    def exists(self, name: str) -> bool:
+        """Whether the system has a class of this name."""
+        return bool(self._get_class(name.encode()))
+
+    def metaclass(self, name: str) -> int:
+        """The class of a class: it has the factory methods. DeviceChanged as `cls`."""
+        return int(self._class_of(self.cls(name)))
+
+    def encoding(self, name: str, selector: str, of_class: bool = False) -> str:
+        """The type encoding the system states for a method; empty when there is no such class or method."""
+        if not self.exists(name):
+            return ""
+        method = self._method(self.metaclass(name) if of_class else self.cls(name), self.selector(selector))
+        return (self._encoding(method) or b"").decode("ascii", "replace") if method else ""
 
     def check(self, name: str, *selectors: Selector, of_class: bool = False) -> None:
         """DeviceChanged unless instances of class `name` (or the class itself) have these methods as stated."""
@@ -172,7 +192,7 @@ class ObjC:
     def pool(self) -> Iterator[None]:
         """An autorelease pool for this thread: objects factories gave are released when it ends. DeviceUnavailable in a
         process that was forked, where the runtime's threads and connections are gone."""
-        if os.getpid() != self._process:
+        if self.forked:
             raise DeviceUnavailable("the Objective-C runtime was opened before this process was forked",
                                     "start processes with the 'spawn' method, or open the device after the fork")
         pool = self._push()
