@@ -3,8 +3,9 @@
 The nine classifiers whose topologies the onnx package ships, ViT-tiny, Whisper-tiny's encoder and MiniLM-L6 (with its
 real weights where they are installed). Prints per network what it became, how close the outputs are, and three ratios:
 import and compilation over onnxruntime's creation of a session from the same file, simulated inference over
-onnxruntime's in float32, peak memory of importing and compiling over the weights in fp16. Names as arguments choose
-networks; $OPENBLAS_NUM_THREADS bounds the threads of both sides.
+onnxruntime's in float32, memory of importing and compiling over the weights in fp16 (of a process of its own: its
+largest resident set beyond the largest before, when everything was imported and a small model compiled). Names as
+arguments choose networks; $OPENBLAS_NUM_THREADS bounds the threads of both sides.
 """
 
 from __future__ import annotations

@@ -84,7 +84,11 @@ def test_random_words_round_like_the_plain_definition(seed: int, to_even: bool) 
     out = np.empty(values.shape, np.uint16)
     with np.errstate(all="ignore"):
         Encoder().encode(values.copy(), out, to_even=to_even)
+        own = values.copy()
+        inside = own.view(np.uint16)[:own.size]
+        Encoder(1000).encode(own, inside, to_even=to_even)
     np.testing.assert_array_equal(out.view(np.float16), expected.view(np.float16))
+    np.testing.assert_array_equal(inside, out)
 
 
 @settings(max_examples=100)

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openane.engine import Access, DType, Space
+from openane.engine import Access, DType, PassThrough, Space
 from openane.errors import SimulationError
 from openane.program import Buffer, Role
+from openane.simulator import load_operations
 from openane.simulator.blocks import paired_blocks, split
-from openane.simulator.memory import MEMORY_LIMIT, Memory, overlapping
+from openane.simulator.context import Workspace
+from openane.simulator.executable import l2_reach
+from openane.simulator.memory import L2_SIZE, MEMORY_LIMIT, Memory, overlapping
 
 extents = st.tuples(*[st.integers(1, 4)] * 5)
 steps = st.tuples(*[st.integers(-9, 40)] * 5)
@@ -108,6 +111,37 @@ def test_sizes_are_checked_before_memory_is_taken() -> None:
         with pytest.raises(SimulationError, match="holds programs of up to"):
             memory_of(size)
     assert memory_of(0).buffers["x"].size == 0
+
+
+def test_l2_is_held_as_far_as_a_program_goes_and_bounded_as_a_whole() -> None:
+    place = Access(space=Space.L2, offset=0x100, shape=(1, 2, 1, 1, 4), strides=(0, 64, 0, 0, 2))
+    copied = replace(place, offset=0x200, copy=replace(place, offset=0x900))
+    row = Access(slot=4, shape=place.shape, strides=(0, 8, 0, 0, 2))
+    operations = [PassThrough(source=row, result=copied), PassThrough(source=place, result=row)]
+    assert l2_reach(operations) == copied.copy.span[1]
+    assert l2_reach([PassThrough(source=row, result=row)]) == 0
+    buffers = [Buffer("x", 4, Role.INPUT, row.span[1])]
+    loaded = load_operations(operations, buffers)
+    assert loaded.memory.l2.size == l2_reach(operations)
+    assert loaded.memory.total_size == Memory(buffers).total_size
+    for offset in (L2_SIZE - 4, -4):
+        with pytest.raises(SimulationError, match=f"of L2, which has {L2_SIZE:#x} bytes"):
+            load_operations([PassThrough(source=replace(place, offset=offset), result=row)], buffers)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000)), max_size=20), st.integers(0, 5000))
+def test_scratch_of_later_places_leaves_earlier_ones_alone(asked: list[tuple[int, int]], reserved: int) -> None:
+    workspace = Workspace()
+    workspace.reserve(reserved)
+    live: list[np.ndarray] = []
+    for number, (place, count) in enumerate(asked):
+        if place > len(live):
+            continue
+        live[place:] = [workspace.floats((count,), place)]
+        live[place].fill(number)
+        kept = [array[0] for array in live]
+        assert all((array == first).all() for array, first in zip(live, kept, strict=True))
+        assert len(set(kept)) == len(kept)
 
 
 def test_filling_and_binding() -> None:

@@ -8,12 +8,12 @@ differs from the one that a later run of the same task writes to the same regist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
 
 from openane.chips.chip import TaskFields
+from openane.chips.parts import Part, Remembered, part_of
 from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, Run, RunHeads
 from openane.errors import ProgramError
 from openane.registers import Bank, Block, Fields, Register, Value
@@ -22,10 +22,13 @@ MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
 MOST_WORDS = 2048
 SUPERSEDED = "Runs.Superseded"
 REAL_KINDS = ("fp16", "fp32")
-MOST_PLACES = 1 << 16
 HEADS = 1 << 40
 """Places from here on are heads of runs, beyond every address."""
 NOWHERE = HEADS - 1
+
+Place = tuple[int, Callable[[int], int]]
+"""Where the bits of a whole number go, and what makes them."""
+Places = tuple[Place, ...]
 
 RUNS = Block("Runs", 2 * VIRTUAL, (
     Register("Dense", 0, (SLOT, RELATIVE), count=MOST_RUNS, doc="heads of dense runs that name a slot"),
@@ -81,17 +84,18 @@ class StreamFormat:
 
     def encode(self, fields: TaskFields) -> tuple[int, ...]:
         """The words of a task, built from zero: its header, then every run of `records`."""
-        return self._plain(fields) or self._general(fields)
+        words = self.draft(fields)
+        return self._general(fields) if words is None else tuple(words.values())
 
-    def _plain(self, fields: TaskFields) -> tuple[int, ...] | None:
-        """The words of a task of which only fields of registers are stated; None for others and for one with a field
-        that is outside its runs."""
+    def draft(self, fields: TaskFields) -> dict[int, int] | None:
+        """The words of a task by place, in stream order, for `completed`. Only for a task of which nothing but fields
+        of registers is stated; None for others and for one with a field that is outside its runs."""
         if fields.rest:
             return None
         extended = any(name in fields.values for name in self._last_header_fields)
         words, values = dict(self._frame(fields.records, extended)), dict(fields.values)
         real = [(name, values.pop(name)) for name in self._real & values.keys()]
-        if any(issubclass(kind, float) for kind in {*map(type, values.values())}):
+        if not words or any(issubclass(kind, float) for kind in {*map(type, values.values())}):
             return None
         try:
             for place, bits in map(self._placed.__getitem__, values.items()):
@@ -102,15 +106,37 @@ class StreamFormat:
                 words[place] |= bits
         except KeyError:
             return None
+        return words
+
+    def places(self, draft: Mapping[int, int], names: Iterable[str]) -> Places:
+        """Where the bits of whole numbers that `draft` lacks go. ProgramError for a field outside its runs."""
+        outside = next((name for name in names if self._encoders[name][0] not in draft), None)
+        if outside is not None:
+            raise ProgramError("the register is outside every run of the task", register=outside.rpartition(".")[0])
+        return tuple(self._encoders[name] for name in names)
+
+    @staticmethod
+    def completed(draft: Mapping[int, int], places: Places, numbers: Iterable[int]) -> tuple[int, ...]:
+        """The words of a task of which `draft` has all fields but `numbers`. FieldError when one does not fit."""
+        words = dict(draft)
+        for (place, encode), number in zip(places, numbers, strict=True):
+            words[place] |= encode(number)
         return tuple(words.values())
 
     @cached_property
-    def _placed(self) -> _Places:
-        return _Places(self._place)
+    def _encoders(self) -> Mapping[str, Place]:
+        """Where the bits of each whole number go, as `_place` says, and what makes them."""
+        return {f"{name}.{field.name}": (address if bank is self.body else ~address, field.encoder(name))
+                for bank in (self.header, self.body) for address, (name, register) in bank.by_address.items()
+                for field in register.fields if field.kind not in REAL_KINDS}
 
     @cached_property
-    def _placed_real(self) -> _Places:
-        return _Places(lambda name, value: self._place(name, float.fromhex(value)))
+    def _placed(self) -> Remembered:
+        return Remembered(self._place)
+
+    @cached_property
+    def _placed_real(self) -> Remembered:
+        return Remembered(lambda name, value: self._place(name, float.fromhex(value)))
 
     @cached_property
     def _real(self) -> frozenset[str]:
@@ -122,7 +148,7 @@ class StreamFormat:
     def _place(self, name: str, value: Value) -> tuple[int, int]:
         """Where the bits of a field go, and what they are: the address of its register, its complement in the header,
         nowhere in the head of a run."""
-        part = _part(name)
+        part = part_of(name)
         if part == 1:
             return NOWHERE, 0
         address, register, field = (self.body if part else self.header).locate(name)
@@ -140,7 +166,7 @@ class StreamFormat:
         @lru_cache(maxsize=64)
         def frame(records: tuple[tuple[int, int], ...], extended: bool) -> Mapping[int, int]:
             words = {~(4 * i): 0 for i in range(self.header_words + extended)}
-            for i, run in enumerate(self._stated_runs(records, _Part({}, {}))):
+            for i, run in enumerate(self._stated_runs(records, Part({}, {}))):
                 words[HEADS + i] = self.heads.write(run)
                 words |= dict.fromkeys(run.addresses, 0)
             complete = len(words) == self.header_words + extended + sum(1 + count for _, count in records)
@@ -149,7 +175,7 @@ class StreamFormat:
         return frame
 
     def _general(self, fields: TaskFields) -> tuple[int, ...]:
-        header, head, body = _Part.all_of(fields)
+        header, head, body = Part.all_of(fields)
         words = self.header.encode(header.values, header.rest, range(0, 4 * self.header_words, 4))
         out = [words[a] for a in sorted(words)]
         runs = self._stated_runs(fields.records, head)
@@ -168,7 +194,7 @@ class StreamFormat:
 
     def addresses(self, fields: TaskFields) -> tuple[int, ...]:
         """Byte addresses of the registers a task writes, in stream order."""
-        return tuple(a for run in self._stated_runs(fields.records, _Part.all_of(fields)[1]) for a in run.addresses)
+        return tuple(a for run in self._stated_runs(fields.records, Part.all_of(fields)[1]) for a in run.addresses)
 
     def _runs(self, words: Sequence[int], readings: tuple[bool, ...]) -> tuple[bool, list[tuple[int, Run]]]:
         first: ProgramError | None = None
@@ -203,7 +229,7 @@ class StreamFormat:
                      if words[place] != written[a]}
         return written
 
-    def _supersede(self, out: list[int], runs: list[Run], head: _Part) -> tuple[int, ...]:
+    def _supersede(self, out: list[int], runs: list[Run], head: Part) -> tuple[int, ...]:
         different = {int(name[len(SUPERSEDED) + 1:-1]): bits for name, bits in head.rest.items()
                      if name.startswith(SUPERSEDED)}
         if different:
@@ -233,7 +259,7 @@ class StreamFormat:
                 rest[name] = self.heads.write(Run((0,), True, run.said))  # the bit that tells sparse from dense
         return values, rest
 
-    def _stated_runs(self, records: Sequence[tuple[int, int]], head: _Part) -> list[Run]:
+    def _stated_runs(self, records: Sequence[tuple[int, int]], head: Part) -> list[Run]:
         said = head.registers()
         sparse = {name for name in said if name.startswith("Runs.Sparse[")}
         kinds = [(address, f"Runs.Sparse[{i}]" in sparse) for i, (address, _) in enumerate(records)]
@@ -261,51 +287,3 @@ class StreamFormat:
                 yield f"Slots.{self.pointers[address]}"
             else:
                 yield f"Runs.Dense[{i}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Values and rest of one part of a task: its header, the heads of its runs, or its registers."""
-
-    values: Fields
-    rest: dict[str, int]
-
-    @staticmethod
-    def all_of(fields: TaskFields) -> tuple[_Part, _Part, _Part]:
-        """Header, heads of runs, registers."""
-        parts = _Part({}, {}), _Part({}, {}), _Part({}, {})
-        for name, value in fields.values.items():
-            parts[_part(name)].values[name] = value
-        for name, bits in fields.rest.items():
-            parts[_part(name)].rest[name] = bits
-        return parts
-
-    def registers(self) -> dict[str, Fields]:
-        """Fields by register; registers of which only undescribed bits are known have none."""
-        table: dict[str, Fields] = {name: {} for name in self.rest}
-        for name, value in self.values.items():
-            register, _, field_name = name.rpartition(".")
-            table.setdefault(register, {})[field_name] = value
-        return table
-
-
-class _Places(dict[tuple[str, Any], tuple[int, int]]):
-    """What `find` says of a name and a value, remembered up to a bound: the tasks of a program repeat most of their
-    fields. Not for floats, of which equal ones may differ: they come as text."""
-
-    def __init__(self, find: Callable[[str, Any], tuple[int, int]]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, item: tuple[str, Any]) -> tuple[int, int]:
-        found = self._find(*item)
-        if len(self) >= MOST_PLACES:
-            self.clear()
-        self[item] = found
-        return found
-
-
-@lru_cache(maxsize=1 << 14)
-def _part(name: str) -> int:
-    """Which part a field or register belongs to: 0 header, 1 heads of runs, 2 registers."""
-    return 0 if name.startswith("Header.") else 1 if name.startswith(("Runs.", "Slots.")) else 2

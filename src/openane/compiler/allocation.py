@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.compiler.memory import Block, Blocks, ConstantPool, Kind, padded
-from openane.compiler.tracing import Trace
+from openane.compiler.recording import Trace
 from openane.compiler.walk import streamed_channels
 from openane.engine import DType, Space
 from openane.graph import Node
@@ -56,5 +56,6 @@ class Allocation:
 
     def constant(self, array: np.ndarray) -> Tensor:
         """See ops.lowering.Lowering."""
-        self.trace.unknown(self.node)
-        return self.constants.surface(array)
+        tensor = self.constants.surface(array)
+        self.trace.stored(self.node, array, tensor.offset)
+        return tensor

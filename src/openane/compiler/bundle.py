@@ -2,7 +2,8 @@
 
 A bundle is a directory `NAME.ane`: `manifest.json` (per function: ports, steps, states, report), `programs/0.hwx`...,
 the source graphs as functions of `model.mil`, the operations of host steps as further functions of it, and all
-constants in `weights/weight.bin`, equal ones once. A model that is one engine program can also be a single `.hwx` or
+constants in `weights/weight.bin`, equal ones once; `routes.json` says where constants lie in the programs, so that
+others can be put there (see route_files). A model that is one engine program can also be a single `.hwx` or
 `.anec` file, which holds neither the report nor the source graph.
 """
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,10 @@ from typing import Any
 from openane.compiler.graphs import FUNCTIONS, join_graphs, read_graphs
 from openane.compiler.manifest import describe, restore
 from openane.compiler.model import Model
+from openane.compiler.rewriting import Patchable
+from openane.compiler.route_files import FILE as ROUTES
+from openane.compiler.route_files import read_routes, write_routes
+from openane.compiler.routes import Routes
 from openane.errors import FormatError, GraphError
 from openane.formats import read_hwx, save_program, write_hwx
 from openane.formats.folders import write_folder
@@ -28,7 +35,7 @@ VERSION = 2
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 1 << 26
 PROGRAM_SUFFIXES = (".hwx", ".anec")
-OURS = (MANIFEST, "programs", "weights", FUNCTIONS)
+OURS = (MANIFEST, "programs", "weights", FUNCTIONS, ROUTES)
 
 Read = Callable[[str], bytes]
 """The bytes of a bundle's file by its path. FormatError when it is not there."""
@@ -80,6 +87,9 @@ def model_files(model: Model, graphs: bool = True, write: Callable[[Program], by
     files = {f"programs/{number}.hwx": data for data, number in numbers.items()}
     files |= join_graphs([*(function.graph for function in functions if graphs), *hosted])
     manifest = {"format": "openane model", "version": VERSION, "programs": len(numbers), "functions": documents}
+    known = {function.name: (function.patchable.routes, function.graph) for function in functions
+             if function.patchable is not None and not function.patchable.routes.refused}
+    files |= {ROUTES: write_routes(known)} if known else {}
     return files | {MANIFEST: json.dumps(manifest, indent=1).encode()}
 
 
@@ -99,10 +109,21 @@ def read_model(read: Read, sources: Mapping[str, Graph] | None = None,
         graphs = read_graphs(read, functions)
         models = [restore(function, programs, graphs, (sources or {}).get(str(function["name"])))
                   for function in functions]
-        main, *others = models
+        main, *others = _patchable(read, models)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"{MANIFEST} is incomplete or malformed: {type(error).__name__} {error}") from None
     return main.with_functions(others)
+
+
+def _patchable(read: Read, models: Sequence[Model]) -> list[Model]:
+    """The functions with where their constants lie, which is read when it is asked for."""
+    try:
+        data = read(ROUTES)
+    except (FormatError, KeyError):
+        missing = Routes(refused=f"there is no {ROUTES} with it")
+        return [replace(model, patchable=Patchable(missing)) for model in models]
+    return [replace(model, patchable=Patchable(partial(read_routes, data, model.name, model.programs)))
+            for model in models]
 
 
 def _counts(model: Model) -> str:

@@ -15,9 +15,9 @@ from itertools import pairwise
 from openane.chips import Limits
 from openane.compiler.memory import Block, Blocks, Kind
 from openane.compiler.rewalk import packing_copy, written_as
-from openane.compiler.usage import RESULT, Usage, Use, operands, read_slots, usage, with_operands
+from openane.compiler.usage import RESULT, Usage, Use, operands, read_slots, usage
 from openane.compiler.walk import Role, legal, within
-from openane.engine import Access, Elementwise, NeuralOperation, Operation, PassThrough, Post, Space
+from openane.engine import Access, Elementwise, NeuralOperation, Operation, PassThrough, Post, Space, with_operands
 from openane.engine.relayout import relaid
 
 Steps = list[tuple[int, Operation]]
@@ -29,11 +29,19 @@ def forwarded(steps: Steps, blocks: Blocks, share: int, limits: Limits) -> Steps
 
     Inputs of at most `share` bytes that several operations read in different ways are copied once.
     """
-    return _merged(_shared_inputs(_once(steps, blocks.table), blocks, share, limits), blocks.table, limits)
+    uses = _usage(steps)
+    kept = _once(steps, uses, blocks.table)
+    uses = uses if len(kept) == len(steps) else _usage(kept)
+    shared = _shared_inputs(kept, uses, blocks, share, limits)
+    return _merged(shared, uses if len(shared) == len(kept) else _usage(shared), blocks.table, limits)
 
 
-def _merged(steps: Steps, blocks: Mapping[int, Block], limits: Limits) -> Steps:
-    merger = _Merger(steps, blocks, limits)
+def _usage(steps: Steps) -> dict[int, Usage]:
+    return usage([operation for _, operation in steps])
+
+
+def _merged(steps: Steps, uses: dict[int, Usage], blocks: Mapping[int, Block], limits: Limits) -> Steps:
+    merger = _Merger(steps, uses, blocks, limits)
     for position in range(len(merger.steps)):
         earlier = merger.merge(position)
         while earlier is not None:
@@ -48,10 +56,9 @@ def _plain_copy(operation: Operation) -> bool:
         and operation.source.dtype is operation.result.dtype
 
 
-def _shared_inputs(steps: Steps, blocks: Blocks, share: int, limits: Limits) -> Steps:
+def _shared_inputs(steps: Steps, uses: Mapping[int, Usage], blocks: Blocks, share: int, limits: Limits) -> Steps:
     """An input that is turned for one operation and read as it lies by another is first copied, so that memory is read
     once (Apple's residual products)."""
-    uses = usage([operation for _, operation in steps])
     moved: dict[int, int] = {}
     copies: dict[int, list[Operation]] = {}
     for slot, use in uses.items():
@@ -66,6 +73,8 @@ def _shared_inputs(steps: Steps, blocks: Blocks, share: int, limits: Limits) -> 
         moved[slot] = blocks.add(Block(surface.size, Kind.SCRATCH))
         whole = Access(slot=slot, shape=surface.shape, strides=surface.strides, dtype=surface.dtype)
         copies.setdefault(min(readers), []).append(PassThrough(source=whole, result=replace(whole, slot=moved[slot])))
+    if not moved:
+        return steps
     found: Steps = []
     for position, (number, operation) in enumerate(steps):
         found += [(number, copy) for copy in copies.get(position, ())]
@@ -82,11 +91,11 @@ def _apart(accesses: Iterable[Access]) -> bool:
 class _Merger:
     """Takes copies into the operations before them, keeping account of who names which buffer."""
 
-    def __init__(self, steps: Steps, blocks: Mapping[int, Block], limits: Limits) -> None:
+    def __init__(self, steps: Steps, uses: dict[int, Usage], blocks: Mapping[int, Block], limits: Limits) -> None:
         self.steps: list[tuple[int, Operation] | None] = list(steps)
         self._blocks = blocks
         self._limits = limits
-        self._uses = usage([operation for _, operation in steps])
+        self._uses = uses
 
     def merge(self, position: int) -> int | None:
         """Drops the copy at `position` if it is one and its maker can do without it; where it moved before its maker
@@ -192,9 +201,8 @@ def _along_rows(access: Access) -> Access:
     return replace(access, shape=(n, w, d, h, c), strides=(sn, sw, sd, sh, sc))
 
 
-def _once(steps: Steps, blocks: Mapping[int, Block]) -> Steps:
+def _once(steps: Steps, uses: Mapping[int, Usage], blocks: Mapping[int, Block]) -> Steps:
     """Equal operations on equal operands done once: readers of the later result read the earlier one."""
-    uses = usage([operation for _, operation in steps])
     alone = {slot for slot, use in uses.items() if blocks[slot].kind is not Kind.PORT
              and sum(u.role == RESULT for u in use.uses) == 1}
     renamed: dict[int, int] = {}

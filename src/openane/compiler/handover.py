@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from openane.compiler.memory import FIRST_VIRTUAL_SLOT, Block, Blocks, Kind
 from openane.compiler.residency import hold, resident_strides, residents
-from openane.compiler.usage import RESULT, Use, operands, usage, with_operands
-from openane.engine import Access, Elementwise, Operation, PassThrough, Space
+from openane.compiler.usage import RESULT, Use, lives, operands
+from openane.engine import Access, Elementwise, Operation, PassThrough, Space, with_operands
 
 
 def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[Operation]:
@@ -22,18 +22,16 @@ def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[
 
     Only pointwise neighbours on different engines: that is what Apple's programs show.
     """
-    uses = usage(operations)
+    named = lives(operations)
     linked = list(operations)
     taken = -1
     for number, (before, after) in enumerate(pairwise(operations)):
-        role, source = next(operands(after))
+        role, source = operands(after)[0]
         slot = before.result.slot
-        if taken == number or slot not in uses or len(uses[slot].uses) != 2 or blocks[slot].kind is not Kind.SCRATCH \
+        if taken == number or slot not in named or named[slot].times != 2 or blocks[slot].kind is not Kind.SCRATCH \
                 or before.result.space is not Space.MEMORY:
             continue
-        alone = [(u.operation, u.role) for u in uses[slot].uses] == [(number, RESULT), (number + 1, role)]
-        if alone and not uses[slot].streamed and _pointwise(before, after) and before.result == source \
-                and _in_order(source):
+        if _pointwise(before, after) and before.result == source and _in_order(source):
             handed = Access(space=Space.CHAIN, shape=source.shape, dtype=source.dtype)
             linked[number] = with_operands(linked[number], {RESULT: handed})
             linked[number + 1] = with_operands(linked[number + 1], {role: handed})
@@ -44,7 +42,7 @@ def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[
 def in_place(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[Operation]:
     """Functions of one L2 tensor write over it where nothing needs it any more, as in Apple's programs."""
     changed = []
-    lives = {slot: use.life for slot, use in usage(operations).items()}
+    known = {slot: (life.first, life.last) for slot, life in lives(operations).items()}
     names: dict[int, int] = {}
     for number, operation in enumerate(operations):
         operation = _renamed(operation, names)
@@ -52,16 +50,18 @@ def in_place(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> li
         source, result = pair[0], pair[-1]
         alike = isinstance(operation, PassThrough | Elementwise) and len(pair) == 2 and source.space is Space.L2 \
             and source.copy is None and source == replace(result, slot=source.slot)
-        if alike and lives[source.slot][1] == number == lives[result.slot][0] \
+        if alike and known[source.slot][1] == number == known[result.slot][0] \
                 and blocks[source.slot].size == blocks[result.slot].size:
             names[result.slot] = source.slot
-            lives[source.slot] = lives[source.slot][0], lives[result.slot][1]
+            known[source.slot] = known[source.slot][0], known[result.slot][1]
             operation = _renamed(operation, names)
         changed.append(operation)
     return changed
 
 
 def _renamed(operation: Operation, names: Mapping[int, int]) -> Operation:
+    if not names:
+        return operation
     changes = {}
     for role, access in operands(operation):
         copy = access.copy
@@ -105,7 +105,7 @@ def keep(operations: Sequence[Operation], blocks: Blocks, share: int) -> list[Op
 
     New L2 blocks are added to `blocks`; residents and copies together take at most `share` bytes at any time.
     """
-    held = residents(len(operations), usage(operations), blocks.table)
+    held = residents(len(operations), {slot: life[:2] for slot, life in lives(operations).items()}, blocks.table)
     changed = list(operations)
     for copy in sorted(_copies(operations), key=lambda c: -c.gain):
         first, last = copy.maker.operation, copy.readers[-1].operation

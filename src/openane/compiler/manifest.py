@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -57,7 +58,7 @@ def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Gr
                              str(c["remedy"])) for c in function["concerns"])
     model = Model(name, str(function["target"]), inputs, outputs, tuple(programs[number] for number in numbers),
                   tuple(_read_step(step, graphs, len(numbers)) for step in function["steps"]), report,
-                  source if source is not None else lambda: graphs(name), concerns, states)
+                  source if source is not None else cache(partial(graphs, name)), concerns, states)
     _check(model)
     return model
 

@@ -19,8 +19,8 @@ from openane.program import Layout, Program
 if TYPE_CHECKING:
     from openane.compiler.hosting import HostStep
     from openane.compiler.patching import PatchedModel
+    from openane.compiler.rewriting import Patchable
     from openane.compiler.segment import Lowered
-    from openane.compiler.tracing import Routes
 
 
 class Where(StrEnum):
@@ -93,7 +93,7 @@ class Model:
 
     `steps` are executed in order. `source` is the graph, or gives it when it is asked for. `others` are the other
     functions of the same file, which share its states. `concerns`: numbers that fp16 or the engine will not hold.
-    `lowered` and `routes` are what a model just compiled remembers of it, for new weights.
+    `lowered` is what a model just compiled remembers of it, `patchable` where its constants lie, for new weights.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Model:
     others: tuple[Model, ...] = ()
     origin: dict[str, str] = field(default_factory=dict, compare=False)
     lowered: tuple[Lowered, ...] = field(default=(), compare=False, repr=False)
-    routes: Routes | None = field(default=None, compare=False, repr=False)
+    patchable: Patchable | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         return f"<Model {self.summary()}>"
@@ -170,7 +170,8 @@ class Model:
         save_model(self, Path(path), layout, header)
 
     def patch(self, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
-        """The model with the constants `arrays` names replaced, and the bytes that changed; see patching.patch."""
+        """The model with the constants `arrays` names replaced, and the bytes that changed; see patching.patch. A model
+        from a file or the cache is patched as one just compiled is."""
         from openane.compiler.patching import patch
         return patch(self, arrays)
 

@@ -28,6 +28,7 @@ from openane.engine import (
     PassThrough,
     Post,
     Stream,
+    Streams,
 )
 from openane.engine.coefficients import CORES, PAD, TABLE_BYTES
 from openane.engine.table import Table
@@ -51,8 +52,8 @@ def coefficients(compiler: Compiler, packed: Packed, *, weights: bool, bias: boo
     owner = compiler.owner if weights else None
     base = compiler.constants.add(packed.data, owner)
     if weights:
-        compiler.trace.packed(compiler.node, packed, base, compiler.owner, table)
-    streams = tuple(Stream(core, base + offset, size) for core, offset, size in packed.streams)
+        compiler.trace.packed(compiler.node, packed, base, table)
+    streams = Streams(tuple(Stream(*stream) for stream in packed.streams), base)
     return Coefficients(slot=CONSTANT_SLOT, streams=streams, lanes=packed.lanes, weights=weights, bias=bias,
                         table=table, packing=packed.packing)
 

@@ -15,7 +15,7 @@ from openane.graph import Graph, Node, Value, numpy_type
 from openane.ops.accuracy import BOUNDS
 from openane.ops.arithmetic import scales
 from openane.ops.evaluate import evaluate
-from openane.ops.halves import LARGEST
+from openane.ops.halves import LARGEST, halves_finite
 
 SMALLEST = 2.0 ** -25
 """Smaller magnitudes round to zero in fp16."""
@@ -74,8 +74,8 @@ def _constants(graph: Graph) -> Iterator[Concern]:
 
 
 def _constant(node: Node, name: str, data: np.ndarray) -> Iterator[Concern]:
-    infinite = int(np.count_nonzero(np.isinf(data)))
-    if infinite and node.op in SUMMING:
+    infinite = 0 if node.op not in SUMMING or halves_finite(data) else int(np.count_nonzero(np.isinf(data)))
+    if infinite:
         yield Concern(node.label, f"{infinite} of {data.size} values of {name} are infinite", float("inf"), LARGEST,
                       "they left fp16 when the model was made: scale them down and the result up")
     if data.dtype == np.float16:  # holds what it holds, and weights may be many

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,12 +126,15 @@ class Run:
             values[:, self.first:], (len(values), self.rounds, self.cores, self.count, *values.shape[2:]),
             (values.strides[0], CORES * self.width * step, self.width * step, step, *values.strides[2:]))
 
-    def joins(self, other: Run, spacing: int) -> bool:
-        """Whether the run of the next core continues this one, its stream `spacing` bytes behind."""
-        alike = (self.rounds, self.width, self.count, self.place, 1, 0) == \
-            (other.rounds, other.width, other.count, other.place, other.cores, other.spacing)
-        return alike and other.core == self.core + self.cores and self.spacing in (0, spacing) \
-            and other.first == self.first + self.cores * self.width
+    def joined(self, others: Sequence[Run], spacing: int) -> Run:
+        """The run together with those of the next cores that continue it, streams `spacing` bytes apart."""
+        return self if not others else replace(self, cores=1 + len(others), spacing=spacing)
+
+    def continues(self, first: Run, cores: int) -> bool:
+        """Whether the run of one core goes on with those of `cores` cores from that of `first` on."""
+        return (self.rounds, self.width, self.count, self.place) == \
+            (first.rounds, first.width, first.count, first.place) and self.core == first.core + cores \
+            and self.first == first.first + cores * first.width
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,38 +169,49 @@ def dense_form(groups: int, channels: int, rows: int, lanes: int, *, bias: bool,
     """The placements of engine.coefficients, dense and grouped, as runs of equal blocks."""
     runs: dict[tuple[int, int, int], Run] = {}
     cursor, ends, first = [0] * CORES, dict[int, int](), 0
-    rounds: Counter[tuple[int, int, int]] = Counter()
-    for core, width, count in blocks(channels, lanes):
-        key = width, count, core
-        if key not in runs:
-            runs[key] = Run(core, 1, 0, first, 1, width, count, cursor[core])
-        rounds[key] += 1
-        body = cursor[core] + (width if bias else 0)
-        ends[core] = body + (rows - 1) * width + count
-        cursor[core] = body + rows * width
-        first += count
+    for core, width, count, rounds in _rounds(channels, lanes):
+        known = runs.get((width, count, core))
+        runs[width, count, core] = Run(core, 1, 0, first, rounds, width, count, cursor[core]) if known is None \
+            else replace(known, rounds=known.rounds + rounds)
+        end = cursor[core] + rounds * (rows + bias) * width
+        ends[core] = end - width + count
+        cursor[core] = end
+        first += count if core < CORES - 1 else count + (rounds - 1) * CORES * count
     head = TABLE_BYTES if table else 0
     planes = {core: -(-2 * end // PAD) * PAD // 2 for core, end in ends.items()}
     streams, offset = [], 0
     for core in sorted(planes):
         streams.append((core, offset, head + 2 * groups * planes[core]))
         offset += streams[-1][2]
-    whole = [replace(runs[key], rounds=rounds[key]) for key in sorted(runs)]
+    whole = [runs[key] for key in sorted(runs)]
     return DenseForm(bias, head, tuple(_joined(whole, planes, streams)), planes, tuple(streams))
 
 
+def _rounds(channels: int, lanes: int) -> Iterator[tuple[int, int, int, int]]:
+    """Core, lanes and channels of the blocks in order, those of full rounds once with the number of rounds."""
+    full = channels // (CORES * lanes)
+    if full:
+        yield from ((core, lanes, lanes, full) for core in range(CORES))
+    left = channels - full * CORES * lanes
+    width = min(lanes, left_over_lanes(left)) if full else lanes
+    yield from ((core, width, count, 1) for core, width, count in blocks(left, width))
+
+
 def _joined(runs: list[Run], planes: dict[int, int], streams: list[tuple[int, int, int]]) -> list[Run]:
-    """The runs with those of neighbouring cores as one where they lie alike."""
+    """The runs, each of one core, with those of neighbouring cores as one where they lie alike."""
     offsets = {core: offset for core, offset, _ in streams}
     joined: list[Run] = []
-    for run in runs:
-        last = joined[-1] if joined else None
-        if last is not None and run.core > 0 and run.core - 1 in offsets and planes[last.core] == planes[run.core]:
-            spacing = offsets[run.core] - offsets[run.core - 1]
-            if last.joins(run, spacing):
-                joined[-1] = replace(last, cores=last.cores + 1, spacing=spacing)
-                continue
-        joined.append(run)
+    position = 0
+    while position < len(runs):
+        first, end, apart = runs[position], position + 1, 0
+        while end < len(runs) and runs[end].continues(first, end - position):
+            core = runs[end].core
+            spacing = offsets[core] - offsets[core - 1]
+            if planes[core] != planes[first.core] or apart not in (0, spacing):
+                break
+            end, apart = end + 1, spacing
+        joined.append(first.joined(runs[position + 1:end], apart))
+        position = end
     return joined
 
 
@@ -244,17 +258,23 @@ def _sparse_group(streams: dict[int, bytearray], weights: np.ndarray, bias: np.n
 def _body(values: np.ndarray, taps: list[int | None], width: int) -> np.ndarray:
     """Weights [channels, Cin, taps] of one block as bytes: slots of `width` halfwords, zeros skipped."""
     count, inputs, _ = values.shape
-    if width % SPARSE_GROUP or count < width:
+    if count < width or (width % SPARSE_GROUP and SPARSE_GROUP % width):
         return _skipped(_slots(values, taps, width))
-    groups, whole = width // SPARSE_GROUP, 1 + 2 * SPARSE_GROUP
-    sizes = [groups * (1 if tap is None else whole) for tap in taps]
-    body, start = np.zeros((inputs, sum(sizes)), np.uint8), 0
-    for tap, size in zip(taps, sizes, strict=True):
-        if tap is not None:
-            body[:, start:start + size:whole] = 0xFF
-            place = np.ndarray((inputs, groups, SPARSE_GROUP), "<f2", body, start + 1, (body.shape[1], whole, 2))
-            place[...] = values[:, :, tap].T.reshape(inputs, groups, SPARSE_GROUP)
-        start += size
+    lanes, groups, together = min(width, SPARSE_GROUP), max(1, width // SPARSE_GROUP), max(1, SPARSE_GROUP // width)
+    masks, places, end = [], [], 0
+    for first in range(0, len(taps), together):
+        held = [(i, tap) for i, tap in enumerate(taps[first:first + together]) if tap is not None]
+        pitch = 1 + 2 * lanes * len(held)
+        mask = sum((2 ** lanes - 1) * 2 ** (lanes * slot) for slot, _ in held)
+        masks.append((slice(end, end + groups * pitch, pitch), mask))
+        places += [(tap, end + 1 + 2 * lanes * number, pitch) for number, (_, tap) in enumerate(held)]
+        end += groups * pitch
+    body = np.zeros((inputs, end), np.uint8)
+    for where, mask in masks:
+        body[:, where] = mask
+    for tap, start, pitch in places:
+        place = np.ndarray((inputs, groups, lanes), "<f2", body, start, (end, pitch, 2))
+        place[...] = values[:, :, tap].T.reshape(inputs, groups, lanes)
     present = values[:, :, [tap for tap in taps if tap is not None]]
     return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps)
 
@@ -285,7 +305,7 @@ def _slots(values: np.ndarray, taps: list[int | None], width: int) -> np.ndarray
 
 def _has_zeros(halves: np.ndarray) -> np.ndarray:
     """For each input of [channels, Cin, taps] whether a weight is zero."""
-    bits = np.abs(halves).view("<u2")  # many times faster than comparing fp16
+    bits = np.abs(halves).view("<u2")
     return np.asarray(bits.min(axis=(0, 2)) == 0)
 
 
@@ -297,7 +317,7 @@ def _skipped(slots: np.ndarray) -> np.ndarray:
         padded = np.zeros((rows, -(-width // SPARSE_GROUP) * SPARSE_GROUP), "<f2")
         padded[:, :width] = slots
     groups = padded.reshape(-1, SPARSE_GROUP)
-    nonzero = groups != 0
+    nonzero = np.abs(groups).view("<u2") != 0  # many times faster than comparing fp16
     table = np.zeros((len(groups), 1 + 2 * SPARSE_GROUP), np.uint8)
     table[:, 0] = np.packbits(nonzero, axis=1, bitorder="little")[:, 0]
     table[:, 1:] = groups.view(np.uint8)

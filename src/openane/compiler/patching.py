@@ -1,18 +1,15 @@
 """New weights in a compiled program, without changing what it executes.
 
-`patch` takes weights by their names in the model. Those whose way into the constants is known (see tracing) are
-folded, cast and packed alone; for others the graph is compiled again with them, which repeats all of that, and the
-result is taken when it is the same program with other constants. `patch_task` takes the
-weights of one task of any program, ours or not, and writes them where the task's own fields say they lie.
+`patch` takes weights by their names in the model. Those whose way into the constants is known (see routes) are folded,
+cast and written where they lie; for others the graph is compiled again with them, and the result is taken when it is
+the same program with other constants. `in_place` says which it will be. `patch_task` takes the weights of one task of
+any program, ours or not, and writes them where the task's own fields say they lie.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,10 +18,12 @@ import numpy as np
 from openane.chips import get_chip
 from openane.compiler.model import Model
 from openane.compiler.pipeline import planned
-from openane.compiler.tracing import Piece, Route, Routes, traced
+from openane.compiler.rewriting import Patchable
+from openane.compiler.routes import Constant, Routes
+from openane.compiler.tracing import traced
 from openane.engine import Convolution, Packing
 from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels
-from openane.errors import GraphError, ProgramError, UnsupportedError
+from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.graph import Node, Operand
 from openane.program import CONSTANT_SLOT, Program
@@ -32,19 +31,16 @@ from openane.program.diff import ConstantChange, diff
 from openane.program.patch import ByteRange, Patched, patch_constants
 
 HALFWORD = 2
-PREFIX = 64
-"""Bytes by which pieces are told apart before they are compared."""
-THREADED = 1 << 24
-"""Bytes of arrays from which threads are worth their start."""
-THREADS = 4
 
 
 @dataclass(frozen=True)
 class PatchedModel:
-    """A model with other weights, and the programs it had before. What changed is worked out when it is asked for."""
+    """A model with other weights, and the programs it had before. `recompiled` says why the model was compiled again
+    for them; it is empty where they were written in place. What changed is worked out when it is asked for."""
 
     model: Model
     before: tuple[Program, ...]
+    recompiled: str = ""
 
     @cached_property
     def ranges(self) -> tuple[tuple[ByteRange, ...], ...]:
@@ -61,16 +57,35 @@ class PatchedModel:
 def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
     """The model with the constants called as `arrays` names them replaced, everything but constants unchanged.
 
-    An array has the shape of the constant it replaces and is converted to its element type. GraphError when a name or
-    a shape is wrong; UnsupportedError when the new values cannot be had by new constants alone (zero-skipping streams
-    change their sizes, a factor of one makes an operation disappear): compile the model again then.
+    An array has the shape of the constant it replaces and is converted to its element type; it is copied where it is
+    kept, so that its owner may change it. Costs little more than casting and copying the arrays where `in_place` says
+    nothing against it, else a compilation. The model that is given back shares with the first all it can, and holds
+    only the last numbers of each constant, however often it is patched.
+
+    GraphError when a name or a shape is wrong; UnsupportedError when the new values cannot be had by new constants
+    alone (zero-skipping streams change their sizes, a factor of one makes an operation disappear): compile the model
+    again then. FormatError when the model is a file's whose routes are malformed.
     """
-    return _rewritten(model, arrays) or _recompiled(model, arrays)
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise GraphError(f"constant {name!r} must be real numbers, not numpy type {array.dtype}")
+    return rewritten(model, arrays) or recompiled(model, arrays)
 
 
-def _recompiled(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
-    """The way for all constants: through the whole compiler."""
-    graph = _with_constants(model.graph, arrays)
+def in_place(model: Model, names: Iterable[str]) -> str:
+    """Why constants called so cannot be written where they lie; empty where they can, whatever the numbers, except
+    those that change more than bytes."""
+    routes = Routes(refused="nothing is known of its constants") if model.patchable is None else model.patchable.routes
+    unknown = [name for name in names if name not in routes.complete]
+    if not unknown:
+        return ""
+    more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+    return routes.refused or f"the compiler makes more of {unknown[0]}{more} than bytes of constants"
+
+
+def recompiled(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+    """`patch` through the whole compiler: the way for all constants."""
+    graph = with_constants(model.graph, arrays)
     _, made = planned(graph, model.target, bool(model.host_operations), before=model.lowered)
     steps = [type(step) for step in made.steps]
     if len(made.segments) != len(model.programs) or steps != [type(step) for step in model.steps]:
@@ -81,83 +96,91 @@ def _recompiled(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
             _check_same(before, segment.program)
         programs.append(replace(before, constants=segment.program.constants))
     patched = replace(model, programs=tuple(programs), steps=tuple(made.steps), source=graph,
-                      routes=traced(graph, made.segments))
-    return PatchedModel(patched, model.programs)
+                      patchable=Patchable(traced(graph, made.segments)))
+    why = in_place(model, arrays) or "these numbers change more than bytes where they are written in place"
+    return PatchedModel(patched, model.programs, why)
 
 
-def _rewritten(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel | None:
-    """The way for constants with known routes; None when there are others, or numbers that change more than bytes."""
-    routes = model.routes
-    if routes is None or not all(name in routes.names and array.shape == routes.values[name].shape
-                                 for name, array in arrays.items()):
+def rewritten(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel | None:
+    """`patch` by the routes of the constants; None where a name or shape is wrong, routes are not known, or the numbers
+    change more than bytes."""
+    if model.patchable is None or in_place(model, arrays):
         return None
-    sections = [_Section(np.frombuffer(program.constants, np.uint8)) for program in model.programs]
-    with _pool(sum(array.nbytes for array in arrays.values())) as pool:
-        each = pool.map if pool is not None else map
-        converted = each(lambda name: _converted(arrays[name], routes.values[name]), arrays)
-        data = dict(zip(arrays, converted, strict=True))
-        now = routes.updated(data)
-        taken = [now.routes[number] for number in dict.fromkeys(n for name in data for n in now.names[name])]
-        if not all(each(lambda route: _write(route, now, sections), taken)):
-            return None
-        if not all(sections[number].keep(piece) for route in taken for number, piece in route.pieces):
-            return None
-    programs = tuple(replace(program, constants=section.finished())
-                     for program, section in zip(model.programs, sections, strict=True))
-    source = model.source
-    patched = replace(model, programs=programs, routes=now,
-                      source=lambda: _with_constants(source if isinstance(source, Graph) else source(), data))
-    return PatchedModel(patched, model.programs)
+    constants = model.patchable.routes.constants
+    if any(tuple(array.shape) != constants[name].shape for name, array in arrays.items()):
+        return None
+    rewriter = model.patchable.rewriter(frozenset(arrays))
+    own = rewriter.owned(arrays)
+    source = _source(model)
+    missing = rewriter.sources - own.keys()
+    programs = rewriter.programs(model.programs, {**own, **_present(source, missing, constants)} if missing else own)
+    if programs is None:
+        return None
+    return PatchedModel(replace(model, programs=programs, source=source.updated(own)), model.programs)
 
 
-def _write(route: Route, values: Routes, sections: list[_Section]) -> bool:
-    """Packs one node's constants wherever they go; False where they take another form."""
-    node = route.made(values.values)
-    return node is not None and all(piece.write(sections[number].data, sections[number].before, node)
-                                    for number, piece in route.pieces)
+def _source(model: Model) -> Source:
+    """What gives a model its graph, with what is kept of it from one patch to the next."""
+    source, kept = model.source, model.patchable
+    if isinstance(source, Source):
+        return source
+    if kept is None:
+        return Source(Base(source), {})
+    if not isinstance(kept.base, Base) or kept.base.source is not source:
+        kept.base = Base(source)
+    return Source(kept.base, {})
 
 
-@contextmanager
-def _pool(size: int) -> Iterator[ThreadPoolExecutor | None]:
-    """Threads where the bytes are worth them: numpy casts and copies side by side."""
-    if size < THREADED:
-        yield None
-        return
-    with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
-        yield pool
+def _present(source: Source, names: Collection[str], constants: Mapping[str, Constant]) -> dict[str, np.ndarray]:
+    """Constants as they are now. FormatError where they are not those the routes are for."""
+    found = {}
+    for name in names:
+        array, shape = source.array(name, constants[name]), constants[name].shape
+        if array is None or array.shape != shape:
+            raise FormatError(f"the routes are those of another model: constant {name!r}", expected=list(shape),
+                              found="none" if array is None else list(array.shape))
+        found[name] = array
+    return found
 
 
-class _Section:
-    """The constants of a program with some pieces written anew. What no piece writes is copied at the end."""
+@dataclass(frozen=True)
+class Base:
+    """A graph, read when it is asked for, and its constants by name."""
 
-    def __init__(self, before: np.ndarray) -> None:
-        self.before, self.data = before, np.zeros(before.size, np.uint8)
-        self._pieces: dict[int, Piece] = {}
-        self._alike: dict[tuple[object, ...], list[Piece]] = {}
+    source: Graph | Callable[[], Graph]
 
-    def keep(self, piece: Piece) -> bool:
-        """Takes a piece that was written; False where it would now be stored once with another."""
-        self._pieces[piece.offset] = piece
-        new = self._bytes(piece)
-        alike = self._alike.setdefault((piece.owner, piece.size, new[:PREFIX].tobytes()), [])
-        if any(other.offset != piece.offset and np.array_equal(self._bytes(other), new) for other in alike):
-            return False
-        alike.append(piece)
-        return True
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph. FormatError when a bundle does not hold it any more."""
+        return self.source if isinstance(self.source, Graph) else self.source()
 
-    def finished(self) -> bytes:
-        """All bytes."""
-        if not self._pieces:
-            return self.before.tobytes()
-        end = 0
-        for offset, piece in sorted(self._pieces.items()):
-            self.data[end:offset] = self.before[end:offset]
-            end = offset + piece.size
-        self.data[end:] = self.before[end:]
-        return self.data.tobytes()
+    @cached_property
+    def constants(self) -> dict[str, np.ndarray]:
+        """Every array by name."""
+        return {value.name: value.data for node in self.graph.nodes for value in node.values()
+                if isinstance(value.data, np.ndarray)}
 
-    def _bytes(self, piece: Piece) -> np.ndarray:
-        return self.data[piece.offset:piece.offset + piece.size]
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A graph with other constants, made when it is asked for. The numbers are as they were given."""
+
+    base: Base
+    data: Mapping[str, np.ndarray]
+
+    def updated(self, data: Mapping[str, np.ndarray]) -> Source:
+        """The same with more constants replaced."""
+        return Source(self.base, {**self.data, **data})
+
+    def array(self, name: str, constant: Constant) -> np.ndarray | None:
+        """A constant by name; None where there is none. The graph is read only where `constant` does not have it."""
+        if name in self.data:
+            return self.data[name]
+        return self.base.constants.get(name) if constant.number is None else np.full(constant.shape, constant.number)
+
+    def __call__(self) -> Graph:
+        """The graph."""
+        return with_constants(self.base.graph, self.data)
 
 
 def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarray | None = None) -> Patched:
@@ -224,7 +247,7 @@ def _written(program: Program, task: int, places: np.ndarray, values: np.ndarray
     return patch_constants(program, {0: data.tobytes()})
 
 
-def _with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
     """The graph with constants replaced by name."""
     known = {value.name: value for node in graph.nodes for value in node.values()
              if value.constant and isinstance(value.data, np.ndarray)}

@@ -16,6 +16,7 @@ from openane.compiler.model import Model, Port, State
 from openane.compiler.numerics import concerns
 from openane.compiler.planning import Plan, plan
 from openane.compiler.reporting import report
+from openane.compiler.rewriting import Patchable
 from openane.compiler.segment import Context, Lowered
 from openane.compiler.splitting import Capacity
 from openane.compiler.states import Stateless, without_states
@@ -69,7 +70,7 @@ def _model(graph: Graph, plain: Stateless, made: Plan, target: str,
                  tuple(made.steps), report(plain.graph, made, (*inputs, *outputs)), graph,
                  concerns(made.graph, None if samples is None else zeros | dict(samples)), states,
                  lowered=tuple(segment.lowered() for segment in made.segments),
-                 routes=traced(plain.graph, made.segments))
+                 patchable=Patchable(traced(plain.graph, made.segments)))
 
 
 def _port(graph: Graph, value: Value, made: Plan) -> Port:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from openane.compiler.interval import Interval, allocate
 from openane.compiler.l2_order import allocate_l2
 from openane.compiler.memory import FIRST_VIRTUAL_SLOT, Block, Kind
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, Stream, sources
+from openane.compiler.usage import named_slots, operands
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources, with_operands
 from openane.errors import UnsupportedError
 
 SCRATCH_SLOT = 3
@@ -53,41 +54,40 @@ def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
     the same time where results are handed over directly."""
     lives: dict[int, tuple[int, int]] = {}
     for index, operation in enumerate(operations):
-        slots = [access.slot for operand in (*sources(operation), operation.result)
-                 for access in (operand, operand.copy) if access is not None]
-        if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-            slots.append(operation.coefficients.slot)
         handed = operation.result.space is Space.CHAIN
         taken = sources(operation)[0].space is Space.CHAIN
-        for slot in slots:
-            if slot >= FIRST_VIRTUAL_SLOT:
-                first, last = lives.get(slot, (index, index))
-                lives[slot] = min(first, index - taken), max(last, index + handed)
+        for slot in named_slots(operation):
+            first, last = lives.get(slot, (index, index))
+            lives[slot] = min(first, index - taken), max(last, index + handed)
     return lives
 
 
-def bind(operation: Operation, places: Mapping[int, tuple[int, int]]) -> Operation:
-    """The operation with real slots and offsets."""
+def bound(operations: Sequence[Operation], places: Mapping[int, tuple[int, int]]) -> tuple[Operation, ...]:
+    """The operations with real slots and offsets. What several of them share they share still."""
+    known: dict[int, Access] = {}  # by id: the operations keep them alive
+
     def moved(access: Access) -> Access:
-        if access.copy is not None:
-            access = replace(access, copy=moved(access.copy))
-        if access.slot < FIRST_VIRTUAL_SLOT:
-            return access
-        slot, offset = places[access.slot]
-        return access.moved(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
+        if id(access) not in known:
+            known[id(access)] = _moved(access, places)
+        return known[id(access)]
 
-    def streamed(coefficients: Coefficients | None) -> Coefficients | None:
-        if coefficients is None or coefficients.slot < FIRST_VIRTUAL_SLOT:
-            return coefficients
-        slot, offset = places[coefficients.slot]
-        streams = tuple([Stream(s.core, s.offset + offset, s.size) for s in coefficients.streams])
-        return replace(coefficients, slot=slot, streams=streams)
+    def placed(operation: Operation) -> Operation:
+        changes: dict[str, Access | Coefficients | None] = {role: moved(access) for role, access in operands(operation)}
+        coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
+        if coefficients is not None and coefficients.slot >= FIRST_VIRTUAL_SLOT:
+            changes["coefficients"] = coefficients.moved(*places[coefficients.slot])
+        return with_operands(operation, changes)
 
-    if isinstance(operation, NeuralOperation):
-        return replace(operation, source=moved(operation.source), result=moved(operation.result),
-                       coefficients=streamed(operation.coefficients))
-    second = None if operation.second is None else moved(operation.second)
-    return replace(operation, first=moved(operation.first), second=second, result=moved(operation.result))
+    return tuple([placed(operation) for operation in operations])
+
+
+def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
+    if access.copy is not None:
+        access = replace(access, copy=_moved(access.copy, places))
+    if access.slot < FIRST_VIRTUAL_SLOT:
+        return access
+    slot, offset = places[access.slot]
+    return access.moved(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
 
 
 def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block], kind: Kind,

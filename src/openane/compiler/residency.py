@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from openane.chips.banks import CELL, row_pad
 from openane.compiler.memory import Block, Kind
-from openane.compiler.usage import RESULT, Usage, operands, usage, with_operands
+from openane.compiler.usage import RESULT, Usage, operands, usage
 from openane.compiler.walk import Role, legal
-from openane.engine import Access, Operation, Space
+from openane.engine import Access, Operation, Space, with_operands
 from openane.engine.relayout import dimensions, nested, relaid
 
 MEMORY_CELL = 64
@@ -45,8 +45,9 @@ def settle(operations: Sequence[Operation], blocks: Mapping[int, Block],
            share: int) -> tuple[list[Operation], dict[int, Block]]:
     """Operations and buffers with as many scratch buffers in L2 as `share` bytes allow at any time."""
     uses = usage(operations)
-    held = residents(len(operations), uses, blocks)
-    candidates = [c for c in (_candidate(slot, use, blocks[slot]) for slot, use in uses.items()) if c is not None]
+    held = residents(len(operations), {slot: use.life for slot, use in uses.items()}, blocks)
+    candidates = [c for c in (_candidate(slot, use, blocks[slot], share) for slot, use in uses.items())
+                  if c is not None]
     moved: dict[tuple[int, str], Access] = {}
     table = dict(blocks)
     for candidate in sorted(candidates, key=lambda c: (-c.gain, c.slot)):
@@ -77,12 +78,12 @@ def resident_strides(access: Access) -> tuple[int, tuple[int, int, int, int, int
     return step, (strides[0], strides[1], strides[2], strides[3], strides[4])
 
 
-def residents(operations: int, uses: Mapping[int, Usage], blocks: Mapping[int, Block]) -> list[int]:
-    """Bytes that L2 buffers take during each of so many operations."""
+def residents(operations: int, lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block]) -> list[int]:
+    """Bytes that L2 buffers take during each of so many operations; `lives` are the first and last that name one."""
     held = [0] * operations
-    for slot, use in uses.items():
+    for slot, life in lives.items():
         if blocks[slot].kind is Kind.L2:
-            hold(held, use.life, blocks[slot].size)
+            hold(held, life, blocks[slot].size)
     return held
 
 
@@ -97,12 +98,16 @@ def _replaced(number: int, operation: Operation, moved: Mapping[tuple[int, str],
     return with_operands(operation, changes) if changes else operation
 
 
-def _candidate(slot: int, use: Usage, block: Block) -> Candidate | None:
-    """The buffer in L2 form, or None: coefficients and interleaved operands need memory."""
+def _candidate(slot: int, use: Usage, block: Block, share: int) -> Candidate | None:
+    """The buffer in L2 form, or None: coefficients and interleaved operands need memory, as does what `share` bytes do
+    not hold."""
     if block.kind is not Kind.SCRATCH or use.streamed or any(u.access.interleave > 1 or u.access.copy is not None
                                                              for u in use.uses):
         return None
-    for whole in [u.access for u in use.uses if _covers(u.access, block.size)]:
+    wholes = list(dict.fromkeys(u.access for u in use.uses if _covers(u.access, block.size)))
+    if min([block.size, *(resident_strides(whole)[0] for whole in wholes)]) > share:
+        return None
+    for whole in wholes:
         moved = _relaid_uses(use, whole)
         if moved is not None:
             return Candidate(slot, resident_strides(whole)[0], use.life, use.traffic, moved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product as combinations
 from math import prod
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from openane.compiler.neural import spans
 from openane.compiler.partial import reduction_parts, summed
 from openane.compiler.products import Pixels, feeds_product, pixel_rows
 from openane.compiler.walk import Role, access, legal
-from openane.engine import Access, Coefficients, Elementwise, MatrixProduct, PassThrough, Post, Space, Stream
+from openane.engine import Access, Coefficients, Elementwise, MatrixProduct, PassThrough, Post, Space, Stream, Streams
 from openane.engine.access import CHANNELS, WIDTH
 from openane.engine.coefficients import CORES
 from openane.graph import Value
@@ -53,8 +53,14 @@ class _Rows:
         """Coefficients of rows start .. start + count of one matrix."""
         base = self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
         base += start // self.lanes * self.step
-        streams = tuple([Stream(core, base + core * self.step, self.size) for core in range(count // self.lanes)])
-        return Coefficients(slot=self.slot, streams=streams, lanes=self.lanes, runtime=True)
+        streams = _streams(count // self.lanes, self.step, self.size)
+        return Coefficients(slot=self.slot, streams=Streams(streams, base), lanes=self.lanes, runtime=True)
+
+
+@lru_cache(maxsize=64)
+def _streams(cores: int, step: int, size: int) -> tuple[Stream, ...]:
+    """Streams of `size` bytes every `step` bytes. Remembered: the parts of a product share them."""
+    return tuple(Stream(core, core * step, size) for core in range(cores))
 
 
 def product_of(compiler: Compiler, value: Value, left: Tensor, right: Tensor, post: Post | None) -> None:
@@ -131,15 +137,22 @@ def _multiply(compiler: Compiler, target: Tensor, right: Pixels, post: Post,
               parts: list[tuple[int, int, Coefficients]]) -> None:
     """target [M, N] = coefficients @ right (K channels of N pixels), part after part."""
     final, columns = target, target.shape[1]
-    if not all(legal(access(target.part(0, start, count), ROWS), Role.RESULT) for start, count, _ in parts):
+    whole = _parts(target, parts)
+    if not all(legal(result, Role.RESULT) for result in whole):
         target = compiler.scratch(target.shape)
+        whole = _parts(target, parts)
     for first, width in spans(columns, compiler.limits.width):
-        result = target.part(1, first, width)
-        for start, count, coefficients in parts:
-            compiler.emit(MatrixProduct(source=right.read(first, width), coefficients=coefficients, post=post,
-                                        result=access(result.part(0, start, count), ROWS)))
+        source = right.read(first, width)
+        results = whole if width == columns else _parts(target.part(1, first, width), parts)
+        for result, (_, _, coefficients) in zip(results, parts, strict=True):
+            compiler.emit(MatrixProduct(source=source, coefficients=coefficients, post=post, result=result))
     if target is not final:
         compiler.copy(target, final)
+
+
+def _parts(target: Tensor, parts: list[tuple[int, int, Coefficients]]) -> list[Access]:
+    """Where the rows of each part of a product go."""
+    return [access(target.part(0, start, count), ROWS) for start, count, _ in parts]
 
 
 def _coefficients(compiler: Compiler, left: Tensor, lanes: int, parts: int) -> _Rows:

@@ -1,62 +1,16 @@
-"""States of a model: tensors that persist between runs, as MIL's `read_state` and `write_state` know them.
-
-Reading a state gives its contents, writing replaces them, in the order of the program. Compiled, a state is an input,
-and what was written last is an output whose contents take the input's place after a run: no operation of a run sees a
-half-written state, and a run that fails leaves the states as they were.
-"""
+"""The reference of a graph with states; see `graph.states` for what a state is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openane.errors import GraphError
-from openane.graph import Graph, Node, Value, numpy_type
+from openane.graph import Graph, numpy_type
+from openane.graph.states import Stateless, without_states
 from openane.ops.evaluate import evaluate
-from openane.passes.rewrite import substituted
 
-MARK = "state:"
-"""Key of a graph's metadata that says an input is a state: `state:NAME`."""
-READ = "read_state"
-WRITERS = ("write_state", "coreml_update_state")
-"""The first has no result, that of the second is what was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stateless:
-    """A graph whose states are inputs, and by the name of each state that is written the name of the output that holds
-    its next contents."""
-
-    graph: Graph
-    states: tuple[Value, ...]
-    next: Mapping[str, str]
-
-
-def without_states(graph: Graph) -> Stateless:
-    """The graph with its states as inputs and outputs. GraphError when a state is used as a tensor, or a tensor as a
-    state."""
-    handles = [value for value in graph.inputs if f"{MARK}{value.name}" in graph.metadata]
-    if not handles and not any(node.op in (READ, *WRITERS) for node in graph.nodes):
-        return Stateless(graph, (), {})
-    contents = {id(handle): replace(handle) for handle in handles}
-    now = dict(contents)
-    nodes = _functional(graph, now)
-    names = {value.name for value in graph.inputs} | {value.name for node in nodes for value in node.outputs}
-    outputs = list(graph.outputs)
-    following: dict[str, str] = {}
-    for handle in handles:
-        if now[id(handle)] is not contents[id(handle)]:
-            name = next(n for n in (f"{handle.name}_next{'_' * i}" for i in range(len(names) + 1)) if n not in names)
-            nodes.append(_same(now[id(handle)], Value(name, handle.type)))
-            outputs.append(nodes[-1].output)
-            following[handle.name] = name
-    inputs = tuple(contents.get(id(value), value) for value in graph.inputs)
-    metadata = {key: text for key, text in graph.metadata.items() if not key.startswith(MARK)}
-    plain = Graph(inputs, tuple(nodes), tuple(outputs), graph.name, metadata)
-    plain.verify()
-    return Stateless(plain, tuple(contents.values()), following)
+__all__ = ["Stateless", "reference", "without_states"]
 
 
 def reference(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -65,42 +19,3 @@ def reference(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nd
     zeros = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in plain.states}
     found = evaluate(plain.graph, zeros | dict(inputs))
     return {value.name: found[value.name] for value in graph.outputs}
-
-
-def _functional(graph: Graph, now: dict[int, Value]) -> list[Node]:
-    """The nodes, reads and writes replaced by what they stand for; `now` has each state's contents by id(handle)."""
-    seen: dict[int, Value] = {}
-    outputs = {id(value) for value in graph.outputs}
-    nodes: list[Node] = []
-    for old in graph.nodes:
-        node = substituted(old, seen)
-        if node.op != READ and node.op not in WRITERS:
-            wrong = next((value for value in node.values() if id(value) in now), None)
-            if wrong is not None:
-                raise GraphError(f"{node.label} uses the state {wrong.name!r} as a tensor; read it with {READ}")
-            nodes.append(node)
-            continue
-        handle, data = _operands(node, now)
-        now[id(handle)] = now[id(handle)] if data is None else data
-        for value in node.outputs:
-            seen[id(value)] = now[id(handle)]
-            if id(value) in outputs:  # an output keeps its name
-                nodes.append(_same(now[id(handle)], value))
-                seen[id(value)] = value
-    return nodes
-
-
-def _operands(node: Node, now: Mapping[int, Value]) -> tuple[Value, Value | None]:
-    """The state a node reads or writes, and what it writes."""
-    handles = [value for value in node.values() if id(value) in now]
-    data = [value for value in node.values() if id(value) not in now]
-    if len(handles) != 1 or len(data) != (node.op in WRITERS):
-        raise GraphError(f"{node.label} takes one state{' and the tensor to put there' if node.op in WRITERS else ''}, "
-                         f"not {len(handles)} and {len(data)}")
-    if data and data[0].type != handles[0].type:
-        raise GraphError(f"{node.label} puts {data[0].type} into the state {handles[0].name!r} of {handles[0].type}")
-    return handles[0], data[0] if data else None
-
-
-def _same(value: Value, result: Value) -> Node:
-    return Node("identity", {"x": value}, (result,), result.name)

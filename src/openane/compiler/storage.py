@@ -9,7 +9,7 @@ from openane.chips import Chip, EmittedTask
 from openane.compiler.forwarding import forwarded
 from openane.compiler.handover import chain, in_place, keep
 from openane.compiler.memory import Block, Blocks
-from openane.compiler.placement import Placement, bind, place
+from openane.compiler.placement import Placement, bound, place
 from openane.compiler.residency import settle
 from openane.engine import Operation
 from openane.errors import ProgramError, UnsupportedError
@@ -46,7 +46,7 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
         virtual, table = resident([operation for _, operation in steps], all_blocks.table, share)
         try:
             placement = place(virtual, table, ports, chip.limits.l2_size, own)
-            placed = tuple(bind(operation, placement.places) for operation in virtual)
+            placed = bound(virtual, placement.places)
             return Stored(placed, origins, tuple(virtual), table, placement, chip.emit(placed))
         except ProgramError as error:
             label = own[error.task] if error.task is not None else name

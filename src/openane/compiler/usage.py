@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from openane.compiler.memory import FIRST_VIRTUAL_SLOT
 from openane.engine import Access, NeuralOperation, Operation, sources
@@ -11,8 +13,7 @@ from openane.engine import Access, NeuralOperation, Operation, sources
 RESULT = "result"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """Operation number `operation` names a buffer in its field `role` (`source`, `first`, `second`, `result`)."""
 
     operation: int
@@ -39,15 +40,41 @@ class Usage:
         return sum(use.access.elements * use.access.dtype.size for use in self.uses)
 
 
-def operands(operation: Operation) -> Iterator[tuple[str, Access]]:
+def operands(operation: Operation) -> tuple[tuple[str, Access], ...]:
     """Fields of an operation that are accesses, sources first."""
     if isinstance(operation, NeuralOperation):
-        yield "source", operation.source
-    else:
-        yield "first", operation.first
-        if operation.second is not None:
-            yield "second", operation.second
-    yield RESULT, operation.result
+        return ("source", operation.source), (RESULT, operation.result)
+    if operation.second is None:
+        return ("first", operation.first), (RESULT, operation.result)
+    return ("first", operation.first), ("second", operation.second), (RESULT, operation.result)
+
+
+def named_slots(operation: Operation) -> list[int]:
+    """Slots of the virtual buffers an operation names, one for each operand, copy and its coefficients."""
+    accesses = (*sources(operation), operation.result)
+    slots = [access.slot for access in accesses]
+    slots += [access.copy.slot for access in accesses if access.copy is not None]
+    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+        slots.append(operation.coefficients.slot)
+    return [slot for slot in slots if slot >= FIRST_VIRTUAL_SLOT]
+
+
+class Life(NamedTuple):
+    """The first and the last operation that name a virtual buffer, and how many times it is named in all."""
+
+    first: int
+    last: int
+    times: int
+
+
+def lives(operations: Sequence[Operation]) -> dict[int, Life]:
+    """When each virtual buffer is in use."""
+    found: dict[int, Life] = {}
+    for number, operation in enumerate(operations):
+        for slot in named_slots(operation):
+            known = found.get(slot)
+            found[slot] = Life(number, number, 1) if known is None else Life(known.first, number, known.times + 1)
+    return found
 
 
 def read_slots(operation: Operation) -> list[int]:
@@ -60,24 +87,14 @@ def read_slots(operation: Operation) -> list[int]:
 
 def usage(operations: Sequence[Operation]) -> dict[int, Usage]:
     """The uses of every virtual buffer."""
-    found: dict[int, Usage] = {}
-
-    def of(slot: int) -> Usage:
-        if slot not in found:
-            found[slot] = Usage([], [])
-        return found[slot]
-
+    found: defaultdict[int, Usage] = defaultdict(lambda: Usage([], []))
     for number, operation in enumerate(operations):
         for role, access in operands(operation):
-            for one in (access, access.copy):
-                if one is not None and one.slot >= FIRST_VIRTUAL_SLOT:
-                    of(one.slot).uses.append(Use(number, role, one))
+            if access.slot >= FIRST_VIRTUAL_SLOT:
+                found[access.slot].uses.append(Use(number, role, access))
+            if access.copy is not None and access.copy.slot >= FIRST_VIRTUAL_SLOT:
+                found[access.copy.slot].uses.append(Use(number, role, access.copy))
         if isinstance(operation, NeuralOperation) and operation.coefficients is not None \
                 and operation.coefficients.slot >= FIRST_VIRTUAL_SLOT:
-            of(operation.coefficients.slot).streamed.append(number)
-    return found
-
-
-def with_operands(operation: Operation, changes: Mapping[str, Access]) -> Operation:
-    """The operation with some accesses replaced."""
-    return replace(operation, **changes)  # type: ignore[arg-type]
+            found[operation.coefficients.slot].streamed.append(number)
+    return dict(found)

@@ -77,10 +77,10 @@ class _Side:
 
 def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
     """The operand that walks `tensor` with dimension dims[i] as N, C, D, H, W; None is an extent of 1."""
-    shape = tuple(1 if d is None else tensor.shape[d] for d in dims)
-    strides = tuple(0 if d is None else tensor.strides[d] for d in dims)
-    slot = tensor.slot
-    return Access(space=tensor.space, slot=slot, offset=tensor.offset, shape=shape,  # type: ignore[arg-type]
+    extents, steps = tensor.shape, tensor.strides
+    shape = tuple([1 if d is None else extents[d] for d in dims])
+    strides = tuple([0 if d is None else steps[d] for d in dims])
+    return Access(space=tensor.space, slot=tensor.slot, offset=tensor.offset, shape=shape,  # type: ignore[arg-type]
                   strides=strides, dtype=tensor.dtype)  # type: ignore[arg-type]
 
 

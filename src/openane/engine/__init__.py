@@ -1,7 +1,7 @@
 """What the engine can do, in typed operations over strided accesses. Knows no chip and no numpy."""
 
 from openane.engine.access import AXES, Access, DType, Shape, Space
-from openane.engine.coefficients import Coefficients, Packing, Stream
+from openane.engine.coefficients import Coefficients, Packing, Stream, Streams
 from openane.engine.operations import (
     Activation,
     Binary,
@@ -23,9 +23,11 @@ from openane.engine.operations import (
     Root,
     describe,
     sources,
+    with_operands,
 )
 
 __all__ = ["AXES", "Access", "Activation", "Binary", "ChannelMaximum", "ChannelProduct", "Coefficients", "Convolution",
            "DType", "Elementwise", "GainOffset", "MatrixProduct", "NeuralOperation", "Operation", "Packing",
            "PassThrough", "PlanarOperation", "Pool", "Pooling", "Post", "Reduce", "Reduction", "Root", "Shape",
-           "Space", "Stream", "describe", "sources"]
+           "Space", "Stream", "Streams", "describe", "sources",
+           "with_operands"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from openane.errors import ProgramError
 
@@ -19,6 +20,7 @@ Shape = tuple[int, int, int, int, int]
 AXES = "NCDHW"
 CHANNELS, WIDTH = 1, 4
 """Positions of C and W in a shape."""
+REMEMBERED = 1 << 12
 
 
 class DType(StrEnum):
@@ -27,6 +29,8 @@ class DType(StrEnum):
     FLOAT16 = "fp16"
     INT8 = "int8"
     UINT8 = "uint8"
+
+    __hash__ = str.__hash__  # an enum's own is many times slower
 
     @property
     def size(self) -> int:
@@ -40,6 +44,8 @@ class Space(StrEnum):
     MEMORY = "memory"  # a buffer bound to a base-address slot
     L2 = "l2"          # the on-chip scratchpad, byte addresses
     CHAIN = "chain"    # handed over directly between consecutive operations; it has no address
+
+    __hash__ = str.__hash__
 
 
 class _Remembered:
@@ -83,9 +89,7 @@ class Access(_Remembered):
             return
         extents = self.shape if self.interleave == 1 else self.blocks
         if 1 in extents:
-            strides = tuple([0 if extent == 1 else stride
-                             for extent, stride in zip(extents, self.strides, strict=True)])
-            object.__setattr__(self, "strides", strides)
+            object.__setattr__(self, "strides", _normal(extents, self.strides))
 
     def moved(self, space: Space, slot: int, offset: int, strides: Shape | None = None) -> Access:
         """The same elements elsewhere, in other strides where some are given."""
@@ -122,13 +126,9 @@ class Access(_Remembered):
             return span
 
     def _reach(self) -> tuple[int, int]:
-        low = high = self.offset
-        for extent, stride in zip(self.shape if self.interleave == 1 else self.blocks, self.strides, strict=True):
-            if stride > 0:
-                high += (extent - 1) * stride
-            else:
-                low += (extent - 1) * stride
-        return low, high + min(self.interleave, self.shape[self.packed]) * self.dtype.size
+        below, above = _extent(self.shape if self.interleave == 1 else self.blocks, self.strides)
+        last = min(self.interleave, self.shape[self.packed]) * self.dtype.size
+        return self.offset + below, self.offset + above + last
 
     def __str__(self) -> str:
         dims = "x".join(str(extent) for extent in self.shape)
@@ -140,3 +140,17 @@ class Access(_Remembered):
         text += "" if self.interleave == 1 else f" interleave {self.interleave}"
         text += "" if self.packed == CHANNELS else " along W"
         return text + ("" if self.copy is None else f" (also {self.copy})")
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _normal(extents: Shape, strides: Shape) -> Shape:
+    """The strides in normal form. Remembered: the operations of a program repeat most of their loops."""
+    n, c, d, h, w = [0 if extent == 1 else stride for extent, stride in zip(extents, strides, strict=True)]
+    return n, c, d, h, w
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _extent(extents: Shape, strides: Shape) -> tuple[int, int]:
+    """How far loops reach below and above where they begin, in bytes."""
+    reach = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)]
+    return sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)

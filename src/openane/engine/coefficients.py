@@ -9,10 +9,11 @@ uses 8). A 128-byte table, when present, heads every stream. Streams are padded 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, overload
 
 CORES = 16
 PAD = 64
@@ -40,12 +41,69 @@ class Stream(NamedTuple):
     size: int
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Streams(Sequence[Stream]):
+    """Streams that lie as `parts` do, `offset` bytes further: what tasks share that read one piece after another. Equal
+    to any sequence of the same streams."""
+
+    parts: tuple[Stream, ...]
+    offset: int = 0
+
+    @staticmethod
+    def of(streams: Sequence[Stream]) -> Streams:
+        """Any streams as such."""
+        return streams if isinstance(streams, Streams) else Streams(tuple(streams))
+
+    @property
+    def end(self) -> int:
+        """One past the last byte; 1 where there are none."""
+        return self.offset + _bounds(self.parts)[1] if self.parts else 1
+
+    @property
+    def start(self) -> int:
+        """The first byte; 0 where there are none."""
+        return self.offset + _bounds(self.parts)[0] if self.parts else 0
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @overload
+    def __getitem__(self, index: int) -> Stream: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Stream, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Stream | tuple[Stream, ...]:
+        return tuple(self)[index]
+
+    def __iter__(self) -> Iterator[Stream]:
+        base = self.offset
+        return iter([Stream(core, base + offset, size) for core, offset, size in self.parts])
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Streams) and self.parts == other.parts:
+            return self.offset == other.offset or not self.parts
+        return tuple(self) == tuple(other) if isinstance(other, tuple | Streams) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+@lru_cache(maxsize=1 << 10)
+def _bounds(parts: tuple[Stream, ...]) -> tuple[int, int]:
+    """The first byte of streams and one past the last."""
+    return min([offset for _, offset, _ in parts]), max([offset + size for _, offset, size in parts])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficients:
     """What a task's kernel DMA brings in: weights and/or biases and/or a table, in one stream per active core."""
 
     slot: int
-    streams: tuple[Stream, ...]
+    streams: Sequence[Stream]
     lanes: int = 1
     weights: bool = True
     bias: bool = False
@@ -53,6 +111,13 @@ class Coefficients:
     packing: Packing = Packing.DENSE
     palette_bits: int = 0
     runtime: bool = False
+
+    def moved(self, slot: int, offset: int) -> Coefficients:
+        """The same `offset` bytes further, relative to `slot`."""
+        streams = Streams.of(self.streams)
+        return Coefficients(slot=slot, streams=Streams(streams.parts, streams.offset + offset), lanes=self.lanes,
+                            weights=self.weights, bias=self.bias, table=self.table, packing=self.packing,
+                            palette_bits=self.palette_bits, runtime=self.runtime)
 
     def __str__(self) -> str:
         parts = [name for name in ("weights", "bias", "table", "runtime") if getattr(self, name)]

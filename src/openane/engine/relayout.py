@@ -4,6 +4,7 @@ lies within the other, and what it becomes when the tensor is laid out different
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from openane.engine.access import Access, Shape
 
@@ -58,29 +59,47 @@ def relaid(access: Access, old: Access, new: Access) -> Access | None:
     `old` and `new` have one shape. None where a loop of `access` crosses dimensions of `old`, leaves it, or walks bytes
     that are not its elements, and where one of the three is interleaved.
     """
-    loops = dimensions(old)
-    if not nested(loops) or max(access.interleave, old.interleave, new.interleave) > 1:
+    if max(access.interleave, old.interleave, new.interleave) > 1:
         return None
-    renamed = {before: after for extent, before, after in zip(old.shape, old.strides, new.strides, strict=True)
-               if extent > 1}
-    room = {stride: extent - 1 for extent, stride in loops}
+    loops = _loops_within(access.shape, access.strides, old.shape, old.strides, new.strides)
     offset, rest = new.offset, access.offset - old.offset
-    if rest < 0:
+    if loops is None or rest < 0:
         return None
-    for _, stride in loops:
+    for stride, after, room in loops.steps:
         position, rest = divmod(rest, stride)
-        room[stride] -= position
-        offset += position * renamed[stride]
-    strides = []
-    for extent, stride in zip(access.shape, access.strides, strict=True):
+        if position > room:
+            return None
+        offset += position * after
+    return None if rest else access.moved(new.space, new.slot, offset, loops.strides)
+
+
+class _Within(NamedTuple):
+    """Loops inside a tensor: their strides where it lies anew, and for each dimension, outermost first, its byte stride
+    then and now and the positions it leaves for where the loops begin."""
+
+    strides: Shape
+    steps: tuple[tuple[int, int, int], ...]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _loops_within(shape: Shape, strides: Shape, whole: Shape, before: Shape, after: Shape) -> _Within | None:
+    """Loops `shape`, `strides` inside a tensor of extents `whole`, walked with the strides `after` instead of `before`;
+    None where they do not fit."""
+    loops = _dimensions(whole, before)
+    if not nested(loops):
+        return None
+    renamed = {old: new for extent, old, new in zip(whole, before, after, strict=True) if extent > 1}
+    room = {stride: extent - 1 for extent, stride in loops}
+    walked = [0] * 5
+    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
         if extent == 1 or stride == 0:
-            strides.append(0)
             continue
         base = next((inner for _, inner in loops if stride >= inner), None)
         if base is None or stride % base:
             return None
         room[base] -= (extent - 1) * (stride // base)
-        strides.append(stride // base * renamed[base])
-    if rest or any(left < 0 for left in room.values()):
+        walked[axis] = stride // base * renamed[base]
+    if any(left < 0 for left in room.values()):
         return None
-    return access.moved(new.space, new.slot, offset, (strides[0], strides[1], strides[2], strides[3], strides[4]))
+    n, c, d, h, w = walked
+    return _Within((n, c, d, h, w), tuple((stride, renamed[stride], room[stride]) for _, stride in loops))

@@ -17,11 +17,11 @@ from openane.formats.tasks import (
     CONSTANT_ALIGNMENT,
     FIRST_BUFFER_SLOT,
     TILE,
+    command_bytes,
     dense_layout,
     for_driver,
     misfit,
     nchw_layout,
-    padded_constants,
     read_tasks,
     task_slots,
     without_stand_in,
@@ -90,11 +90,7 @@ def write_anec(program: Program, header: int = 0x1000) -> bytes:
     if program.chip != CHIP:
         raise ProgramError(f"the Linux driver runs {CHIP} programs, not {program.chip}")
     program = for_driver(program)
-    text, constants = program.text(), padded_constants(program.constants)
-    start = round_up(len(text), CONSTANT_ALIGNMENT)
-    payload = text.ljust(start, b"\0") + constants
-    if program.tasks[0].offset:
-        raise ProgramError(f"the driver starts at the beginning of the text, not at 0x{program.tasks[0].offset:x}")
+    payload, text = command_bytes(program), len(program.text())
     tiles = [0] * SLOTS
     nchw = [0] * (SLOTS * NUMBERS_PER_SLOT)
     tiles[TEXT_SLOT] = -(-len(payload) // TILE)
@@ -103,7 +99,8 @@ def write_anec(program: Program, header: int = 0x1000) -> bytes:
         if buffer.role is not Role.SCRATCH:
             start = buffer.slot * NUMBERS_PER_SLOT
             nchw[start:start + NUMBERS_PER_SLOT] = _numbers(dense_layout(buffer))
-    record = Header(len(payload), program.tasks[0].size, len(program.tasks), len(text), len(constants),
+    constants = len(payload) - round_up(text, CONSTANT_ALIGNMENT)
+    record = Header(len(payload), program.tasks[0].size, len(program.tasks), text, constants,
                     len(program.inputs), len(program.outputs), tuple(tiles), tuple(nchw))
     return record.pack().ljust(header, b"\0") + payload
 

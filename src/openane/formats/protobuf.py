@@ -59,6 +59,9 @@ class Schema:
             self.raw.setdefault(message, set()).update(field.name for field in fields if field.raw)
 
 
+_NOTHING = Schema("")
+
+
 class Message:
     """A message: fields as attributes; those that are not set read as their default (an empty message, tuple, dict)."""
 
@@ -94,6 +97,12 @@ def read_message(schema: Schema, kind: str, data: bytes | memoryview) -> Message
     """The message of `kind` in `data`. FormatError with an offset where the bytes break the wire format."""
     view = memoryview(data)
     return _Reader(schema, view).message(kind, 0, len(view), 0)
+
+
+def scan_fields(view: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """(number, wire type, begin, end of the value) of every field of the message at `start` to `end`, whatever it is.
+    FormatError as above."""
+    return _Reader(_NOTHING, view).scan(start, end)
 
 
 class _Reader:

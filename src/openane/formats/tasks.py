@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -157,10 +157,24 @@ def for_driver(program: Program) -> Program:
     slots = get_chip(program.chip).limits.slots
     if FIRST_BUFFER_SLOT + len(ports) > slots:
         raise ProgramError(f"{len(ports)} inputs and outputs; {slots - FIRST_BUFFER_SLOT} slots can hold them")
+    return compatible(program, numbers)
+
+
+def compatible(program: Program, numbers: Mapping[int, int]) -> Program:
+    """The program with tasks in the form the Linux driver's tools use, each with the full kernel-DMA record, so that
+    no task runs with what an earlier one left there; slots are renumbered by `numbers` (old to new)."""
     emitted = get_chip(program.chip).relayout([t.words for t in program.tasks], "compat", numbers)
-    buffers = tuple(replace(b, slot=numbers[b.slot]) for b in (*scratch, *ports))
     return replace(program, tasks=tuple(Task(tuple(e.words), e.offset) for e in emitted),
-                   buffers=tuple(sorted(buffers, key=lambda b: b.slot)))
+                   buffers=tuple(replace(b, slot=numbers.get(b.slot, b.slot)) for b in program.buffers))
+
+
+def command_bytes(program: Program) -> bytes:
+    """What the Linux driver takes as its command buffer: the text, then the constants where the driver looks for them.
+    ProgramError unless the text begins with the first task."""
+    if program.tasks[0].offset:
+        raise ProgramError(f"the driver starts at the beginning of the text, not at 0x{program.tasks[0].offset:x}")
+    text = program.text()
+    return text.ljust(round_up(len(text), CONSTANT_ALIGNMENT), b"\0") + padded_constants(program.constants)
 
 
 def dense_layout(buffer: Buffer) -> Layout:

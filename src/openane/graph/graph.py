@@ -6,8 +6,9 @@ a bool...). A `Node` is one MIL operation; its arguments are keyword operands as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -53,8 +54,15 @@ class Value:
 Operand = Value | tuple[Value, ...]
 
 
+class _Remembered:
+    """What a node computes once; no part of what it is."""
+
+    __slots__ = ("_values",)
+    _values: tuple[Value, ...]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Node:
+class Node(_Remembered):
     """One MIL operation. `source` says where it came from (an ONNX node's name, a MIL line) for messages."""
 
     op: str
@@ -88,10 +96,32 @@ class Node:
         text = f"{self.op} {self.name!r}" if self.name else self.op
         return f"{text} (from {self.source})" if self.source else text
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> tuple[Value, ...]:
         """Every operand, tuples flattened."""
-        for operand in self.operands.values():
-            yield from operand if isinstance(operand, tuple) else (operand,)
+        try:
+            return self._values
+        except AttributeError:
+            found: list[Value] = []
+            for operand in self.operands.values():
+                if isinstance(operand, tuple):
+                    found += operand
+                else:
+                    found.append(operand)
+            object.__setattr__(self, "_values", tuple(found))
+            return self._values
+
+
+def substituted(node: Node, values: Mapping[int, Value]) -> Node:
+    """The node with operands replaced (by id of the old value); itself when nothing changes."""
+    if not values or values.keys().isdisjoint(map(id, node.values())):
+        return node
+
+    def swap(operand: Operand) -> Operand:
+        if isinstance(operand, tuple):
+            return tuple(values.get(id(value), value) for value in operand)
+        return values.get(id(operand), operand)
+
+    return replace(node, operands={name: swap(operand) for name, operand in node.operands.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +155,12 @@ class Graph:
             if not value.constant and id(value) not in known:
                 raise GraphError(f"output {value.name!r} is made by no node")
 
-    def users(self) -> dict[int, list[Node]]:
+    def users(self) -> Mapping[int, list[Node]]:
         """Nodes that read each value, by id(value)."""
+        return self._users
+
+    @cached_property
+    def _users(self) -> dict[int, list[Node]]:
         table: dict[int, list[Node]] = {}
         for node in self.nodes:
             for value in node.values():

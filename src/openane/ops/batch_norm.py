@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only, product
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.shaped import read_as, written_as
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 from openane.ops.tensor import as_planes
 
 PARAMETERS = (
@@ -31,7 +32,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 
 
 def gain_and_offset(*, mean: np.ndarray, variance: np.ndarray, gamma: np.ndarray | None, beta: np.ndarray | None,
-                    epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+                    epsilon: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Per-channel float64 (gain, offset) with batch_norm(x) = x * gain + offset, for folding into a convolution."""
     gain = 1 / np.sqrt(variance.astype(np.float64) + epsilon) * (1 if gamma is None else gamma)
     return gain, (0 if beta is None else beta) - mean * gain
@@ -68,4 +69,10 @@ def _lower(node: Node, lowering: Lowering) -> None:
                              table=table)
 
 
-OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The gain of each channel: mean and variance are constants of the inference form."""
+    gain, _ = constants(node)
+    return {"x": product(backward, only(upstream), gain.reshape(-1, *(1,) * (node["x"].type.rank - 2)))}
+
+
+OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=_gradient),)

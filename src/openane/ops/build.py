@@ -9,6 +9,7 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Graph, Node, Operand, TensorType, Value, mil_type, numpy_type
+from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
 from openane.ops.operands import MAXIMUM_ELEMENTS, PLAIN, default_data, element_type, refusal, result_types
 from openane.ops.spec import REQUIRED, Op, Parameter
@@ -47,6 +48,24 @@ class GraphBuilder:
         value = Value(self._unique(name), TensorType(dtype, tuple(int(extent) for extent in extents)))
         self._inputs.append(value)
         return value
+
+    def state(self, name: str, dtype: str, shape: Iterable[int]) -> Value:
+        """A tensor that persists between runs (see graph.states), for `read` and `write`. GraphError as for `input`."""
+        value = self.input(name, dtype, shape)
+        self.metadata[f"{MARK}{name}"] = "true"
+        return value
+
+    def read(self, state: Value) -> Value:
+        """What a state holds at this point of the program."""
+        result = Value(self._unique(f"{state.name}_read"), state.type)
+        self._nodes.append(Node(READ, {"input": state}, (result,), result.name))
+        return result
+
+    def write(self, state: Value, data: Value) -> None:
+        """Replaces what a state holds. GraphError when the types differ."""
+        if data.type != state.type:
+            raise GraphError(f"state {state.name!r} is {state.type}; {data.name!r} is {data.type}")
+        self._nodes.append(Node(WRITERS[0], {"input": state, "data": data}, (), self._unique(f"{state.name}_write")))
 
     def constant(self, data: Given, name: str | None = None) -> Value:
         """A constant: a str, or an array as it is; Python numbers become fp32, int32 or bool."""
@@ -140,13 +159,17 @@ def convert(op: str, parameter: Parameter, given: Given, dtype: str | None) -> n
 
     GraphError when a number does not survive: fractions or large values where integers are asked for.
     """
+    if (quick := _whole_numbers(parameter, given)) is not None:
+        return quick
     array = _plain_array(given)
     if array.dtype.kind not in "fiub":
         raise refusal(op, parameter.name, "must be numbers", f"numpy type {array.dtype}")
     if parameter.kind == "own":
         return array
-    alone = {"float64": "fp32", "int64": "int32"}.get(array.dtype.name)
-    wanted = PLAIN.get(parameter.kind, parameter.kind) if parameter.kind != "tensor" else dtype or alone
+    if parameter.kind == "tensor":
+        wanted = dtype or {"float64": "fp32", "int64": "int32"}.get(array.dtype.name)
+    else:
+        wanted = PLAIN.get(parameter.kind, parameter.kind)
     if wanted == "string":
         raise refusal(op, parameter.name, "must be a string", array.dtype)
     if wanted is None or array.dtype == numpy_type(wanted):
@@ -157,6 +180,17 @@ def convert(op: str, parameter: Parameter, given: Given, dtype: str | None) -> n
     if not exact or (wanted == "bool") != (array.dtype == np.bool_):
         raise refusal(op, parameter.name, f"must hold {wanted} values", f"{array.dtype} {array.flat[:8].tolist()}")
     return result
+
+
+def _whole_numbers(parameter: Parameter, given: Given) -> np.ndarray | None:
+    """What `convert` makes of Python integers where int32 is asked for, as most operands are; None for all else."""
+    if PLAIN.get(parameter.kind, parameter.kind) != "int32":
+        return None
+    whole = type(given) is int or (type(given) in (list, tuple) and all(type(item) is int for item in given))
+    try:
+        return np.array(given, np.int32) if whole else None
+    except OverflowError:
+        return None
 
 
 def _plain_array(data: Given) -> np.ndarray:

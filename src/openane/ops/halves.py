@@ -11,6 +11,9 @@ SMALLEST_NORMAL = 2.0 ** -14
 """Smallest fp16 with all its digits."""
 
 
+_INFINITE, _MINUS_INFINITE = np.array([np.inf, -np.inf], np.float16).view(np.uint16).tolist()
+
+
 def half(value: float) -> float:
     """The value rounded to fp16."""
     with np.errstate(over="ignore"):
@@ -25,3 +28,11 @@ def normal(value: float) -> bool:
 def fits(value: float) -> bool:
     """Whether fp16 can hold the value: finite, and not rounded to 0."""
     return abs(half(value)) <= LARGEST and (value == 0 or half(value) != 0)
+
+
+def halves_finite(array: np.ndarray) -> bool:
+    """Whether an array is fp16 and holds no infinity and no NaN. By its bits, many times faster than by its numbers:
+    those of either sign are in the order of the magnitudes, and infinities and NaN are the largest."""
+    if array.dtype != np.float16 or not array.size:
+        return array.dtype == np.float16
+    return bool(array.view(np.int16).max() < _INFINITE and array.view(np.uint16).max() < _MINUS_INFINITE)

@@ -32,8 +32,8 @@ class Tensor:
 
     def __post_init__(self) -> None:
         if 1 in self.shape:
-            normal = tuple(0 if extent == 1 else stride
-                           for extent, stride in zip(self.shape, self.strides, strict=True))
+            normal = tuple([0 if extent == 1 else stride
+                            for extent, stride in zip(self.shape, self.strides, strict=True)])
             object.__setattr__(self, "strides", normal)
 
     @property
@@ -77,7 +77,7 @@ class Tensor:
 
     def only(self, dims: Sequence[int]) -> Tensor:
         """What lies at the start of every dimension but `dims`, which come in that order."""
-        return self.seen(self.offset, tuple(self.shape[d] for d in dims), tuple(self.strides[d] for d in dims))
+        return self.seen(self.offset, tuple([self.shape[d] for d in dims]), tuple([self.strides[d] for d in dims]))
 
     def at(self, axis: int, position: int) -> Tensor:
         """What lies at one position of a dimension, without that dimension."""

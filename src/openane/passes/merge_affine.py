@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value
+from openane.graph import Graph, Node, TensorType, Value
 from openane.ops.rewriter import Rewriter
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
@@ -32,7 +32,7 @@ def merge_affine(graph: Graph) -> Graph:
     return rebuilt(graph, nodes)
 
 
-def _vector(node: Node, op: str) -> np.ndarray | None:
+def _vector(node: Node, op: str) -> Value | None:
     """The constant per channel that `node` multiplies or adds; None when it does something else."""
     if node.op != op or node.output.type.rank not in (3, 4, 5):
         return None
@@ -42,16 +42,17 @@ def _vector(node: Node, op: str) -> np.ndarray | None:
     return None
 
 
-def _per_channel(constant: Value, x: Value) -> np.ndarray | None:
+def _per_channel(constant: Value, x: Value) -> Value | None:
     shape = (1,) * (x.type.rank - constant.type.rank) + constant.shape
     if x.shape[1] == 1 or shape != tuple(extent if d == 1 else 1 for d, extent in enumerate(x.shape)):
         return None
-    return constant.array().reshape(-1)
+    vector = constant.array().reshape(-1)  # shares its memory, by which new weights find it
+    return Value(constant.name, TensorType(constant.dtype, vector.shape), vector)
 
 
-def _merged(node: Node, gain: np.ndarray, offset: np.ndarray, names: set[str]) -> tuple[Node, ...]:
+def _merged(node: Node, gain: Value, offset: Value, names: set[str]) -> tuple[Node, ...]:
     x = node["y"] if node["x"].constant else node["x"]
     rewriter = Rewriter(node, names, node.source)
     return rewriter.instead([rewriter.single(
-        "batch_norm", node.name, x=x, mean=np.zeros(len(gain)), variance=np.ones(len(gain)), gamma=gain, beta=offset,
+        "batch_norm", node.name, x=x, mean=np.zeros(gain.shape), variance=np.ones(gain.shape), gamma=gain, beta=offset,
         epsilon=0.0)])

@@ -31,6 +31,8 @@ def _made_in_place(graph: Graph) -> Graph:
     for node in graph.nodes:
         if _changes_nothing(node) and id(node["x"]) in producers and not {id(node["x"])} & (outputs | taken.keys()):
             taken[id(node["x"])] = node.output
+    if not taken:
+        return graph
     nodes = [node for node in graph.nodes if taken.get(id(node.get("x"))) not in node.outputs]
     renamed = [substituted(replace(node, outputs=tuple(taken.get(id(v), v) for v in node.outputs)), taken)
                for node in nodes]

@@ -7,25 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.graph import Graph, Node, Operand, TensorType, Value, mil_type
+from openane.graph import Graph, Node, TensorType, Value, mil_type, substituted
 
-
-def substituted(node: Node, values: Mapping[int, Value]) -> Node:
-    """The node with operands replaced (by id of the old value); itself when nothing changes."""
-    if not any(id(value) in values for value in node.values()):
-        return node
-
-    def swap(operand: Operand) -> Operand:
-        if isinstance(operand, tuple):
-            return tuple(values.get(id(value), value) for value in operand)
-        return values.get(id(operand), operand)
-
-    return replace(node, operands={name: swap(operand) for name, operand in node.operands.items()})
+__all__ = ["constant", "only_user", "rebuilt", "substituted", "taken_names"]
 
 
 def rebuilt(graph: Graph, nodes: Iterable[Node], outputs: Iterable[Value] | None = None) -> Graph:
-    """The graph with other nodes (and outputs)."""
-    return replace(graph, nodes=tuple(nodes), outputs=graph.outputs if outputs is None else tuple(outputs))
+    """The graph with other nodes (and outputs); itself when nothing changes."""
+    made, results = tuple(nodes), graph.outputs if outputs is None else tuple(outputs)
+    if tuple(map(id, (*made, *results))) == tuple(map(id, (*graph.nodes, *graph.outputs))):
+        return graph
+    return replace(graph, nodes=made, outputs=results)
 
 
 def constant(name: str, array: np.ndarray, like: Value) -> Value:

@@ -10,7 +10,7 @@ A field of kind `uint`, `int` (two's complement), `enum` (named numbers), `fp16`
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -70,6 +70,20 @@ class Field:
         """The register bits for `value`, in place. Raises FieldError when it does not fit."""
         name = f"{where}.{self.name}" if where else self.name
         return (self._raw(value, name) & ((1 << self.width) - 1)) << self.low
+
+    def encoder(self, where: str = "") -> Callable[[int], int]:
+        """What `encode` does for whole numbers, made once for many of them."""
+        if self.kind not in ("uint", "int"):
+            return lambda value: self.encode(value, where)
+        (low, high), mask, unit = self.range, (1 << self.width) - 1, (1 << self.shift) - 1
+        minus, shift, align, place = self.minus, self.shift, self.align, self.low
+
+        def encode(value: int) -> int:
+            if value.__class__ is int and low <= value <= high and not (value - minus) & unit and not value % align:
+                return ((value - minus) >> shift & mask) << place
+            return self.encode(value, where)
+
+        return encode
 
     def decode(self, word: int) -> Value | None:
         """The value in `word`; None when the bits have no described meaning (they belong to `rest`)."""

@@ -25,7 +25,7 @@ from openane.simulator.arithmetic.half import Bits, Floats, decode, decoded
 from openane.simulator.sparse import MASK_LANES, expand
 
 HALFWORD = 2
-GATHER = 1 << 18  # weights gathered at a time
+GATHER = 1 << 15  # weights gathered at a time: their positions take four times their memory
 
 
 @dataclass(frozen=True, slots=True)

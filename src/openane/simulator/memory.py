@@ -70,8 +70,9 @@ class Memory:
     """Buffers by slot, constants, text and L2 of one loaded program."""
 
     def __init__(self, buffers: Sequence[Buffer], constants: bytes = b"", text: bytes = b"",
-                 l2_size: int = L2_SIZE) -> None:
-        """SimulationError when the buffers together exceed `MEMORY_LIMIT`."""
+                 l2_size: int = L2_SIZE, l2_reach: int | None = None) -> None:
+        """Of the `l2_size` bytes of L2 the first `l2_reach` are held. SimulationError when the buffers together exceed
+        `MEMORY_LIMIT`."""
         total = sum(max(buffer.size, 0) for buffer in buffers)
         if total > MEMORY_LIMIT or any(buffer.size < 0 for buffer in buffers):
             raise SimulationError(f"the buffers of the program take {total} bytes; the simulator holds programs of "
@@ -82,7 +83,8 @@ class Memory:
                                               CONSTANT_SLOT: np.frombuffer(constants, np.uint8)}
         for buffer in buffers:
             self.buffers[buffer.name] = self._slots[buffer.slot] = np.zeros(buffer.size, np.uint8)
-        self.l2 = np.zeros(l2_size, np.uint8)
+        self._l2_size = l2_size
+        self.l2 = np.zeros(l2_size if l2_reach is None else min(l2_size, l2_reach), np.uint8)
 
     def bind(self, name: str, store: np.ndarray) -> None:
         """Puts other bytes (uint8, contiguous) behind a buffer. SimulationError when they are too few."""
@@ -99,7 +101,7 @@ class Memory:
     @property
     def total_size(self) -> int:
         """Bytes of all buffers, constants and L2: no intermediate a program needs is larger."""
-        return sum(store.size for store in self._slots.values()) + self.l2.size
+        return sum(store.size for store in self._slots.values()) + self._l2_size
 
     def bytes_of(self, slot: int, what: str) -> np.ndarray:
         """The bytes behind a slot. SimulationError names `what` needs it when nothing is bound there."""
@@ -118,8 +120,9 @@ class Memory:
         store = self.l2 if access.space is Space.L2 else self.bytes_of(access.slot, what)
         place = "L2" if access.space is Space.L2 else f"slot {access.slot} ({self.names[access.slot]})"
         low, high = access.span
-        if low < 0 or high > store.size:
-            raise SimulationError(f"{what} touches bytes {low:#x} to {high:#x} of {place}, which has {store.size:#x} "
+        size = self._l2_size if access.space is Space.L2 else store.size
+        if low < 0 or high > size:
+            raise SimulationError(f"{what} touches bytes {low:#x} to {high:#x} of {place}, which has {size:#x} "
                                   f"bytes: {access}")
         if access.elements > self.total_size:
             raise SimulationError(f"{what} visits {access.elements} elements, more than all memory of the program has "

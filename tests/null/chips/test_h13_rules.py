@@ -12,7 +12,8 @@ from openane.chips.banks import BANKS, CELL, row_pad
 from openane.chips.h13.estimate import microseconds
 from openane.chips.h13.flow import Producer, flows
 from openane.chips.h13.patches import best_shape, patch
-from openane.chips.h13.scratchpad import plan_tiles, resident_ranges
+from openane.chips.h13.repeats import forms
+from openane.chips.h13.scratchpad import Planner
 from openane.engine import (
     Access,
     Coefficients,
@@ -164,7 +165,7 @@ def test_parts_of_a_surface_state_all_of_it():
 def test_rings_lie_above_what_a_task_has_in_l2():
     other = Elementwise(first=surface(SHAPE, 5), second=resident(SHAPE), result=surface(SHAPE, 6))
     operations = [FIRST, other]
-    plan = plan_tiles(1, operations, resident_ranges(operations), None, flows(operations)[1])
+    plan = Planner(operations, forms(operations)).plan(1, None, flows(operations)[1])
     assert plan.rings["first"].base == 8 * 0x420
     assert plan.rings["result"].base == 2 * 8 * 0x420
 

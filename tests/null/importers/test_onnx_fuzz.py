@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openane.errors import AneError
-from openane.importers.onnx import OPERATORS, load_onnx
+from openane.importers.onnx import OPERATORS, load_onnx, storage
 
 onnx = pytest.importorskip("onnx")
 helper = onnx.helper
@@ -125,7 +125,10 @@ def _edit_attribute(attribute, chance: random.Random) -> None:
         attribute.name = chance.choice(["axis", "body", "pads", "mode", "kernel_shape"])
 
 
-def test_mutated_models_raise_typed_errors(weights, ints, model):
+@pytest.mark.parametrize("least", [storage.LEAST, 1])
+def test_mutated_models_raise_typed_errors(weights, ints, model, least, monkeypatch):
+    """With every tensor read when it is used, and with those of these small models held in the protobuf."""
+    monkeypatch.setattr(storage, "LEAST", least)
     seeds = [proto.SerializeToString() for proto in _models(model, weights, ints)]
     for seed in seeds:
         load_onnx(seed)

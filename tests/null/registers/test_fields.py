@@ -1,6 +1,7 @@
 """Fields and registers: exact round trips, refusals that name what is wrong, tables that must be refused."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -35,6 +36,22 @@ def test_the_neighbouring_values_out_of_range_are_refused(field):
     for value in (low - (1 << field.shift), high + (1 << field.shift)):
         with pytest.raises(FieldError, match=r"outside .*\d+ bits at"):
             field.encode(value, "Block.Register")
+
+
+@given(integer_fields(), st.sampled_from([1, 4, 64]), st.data())
+def test_an_encoder_says_what_encode_says(field, align, data):
+    field = replace(field, align=align)
+    low, high = field.range
+    value = data.draw(st.integers(low - 2 ** field.shift, high + 2 ** field.shift) | st.sampled_from([low, 1.0, True]))
+    assert said(field.encoder("Block.Register"), value) == said(lambda v: field.encode(v, "Block.Register"), value)
+
+
+def said(encode, value):
+    """The bits, or the message of the refusal."""
+    try:
+        return encode(value)
+    except FieldError as error:
+        return str(error)
 
 
 def test_overflow_names_block_register_field_value_and_range():

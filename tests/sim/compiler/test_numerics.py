@@ -11,6 +11,7 @@ from openane.compiler import compile
 from openane.compiler.numerics import concerns, drawn_samples
 from openane.graph.mil import print_mil
 from openane.ops.build import GraphBuilder
+from openane.ops.halves import halves_finite
 
 
 def linear(scale: float, reduction: int = 64, dtype: type = np.float32) -> GraphBuilder:
@@ -30,6 +31,18 @@ def test_weights_beyond_fp16():
     assert found.operation.startswith("linear 'dense'")
     assert "512 of 512 values of weight become infinite in fp16" in str(found)
     assert "scale them down" in str(found)
+
+
+def test_infinite_weights_of_products():
+    (found,) = concerns(graph_of(linear(-np.inf, dtype=np.float16)))
+    assert "512 of 512 values of weight are infinite" in found.what
+
+
+def test_bits_tell_which_halves_are_finite():
+    for number in np.arange(1 << 16).astype(np.uint16).view(np.float16):
+        assert halves_finite(number[None]) == np.isfinite(number)
+    assert halves_finite(np.zeros(0, np.float16))
+    assert not halves_finite(np.zeros(3, np.float32))
 
 
 def test_weights_that_vanish():

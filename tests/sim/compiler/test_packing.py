@@ -6,13 +6,15 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openane.compiler.packing import choose_lanes, pack_dense, pack_table, product_lanes
+from openane.compiler.packing import choose_lanes, pack_dense, pack_sparse, pack_table, product_lanes
 from openane.compiler.pipeline import compile
+from openane.engine import Coefficients, Packing, Stream
 from openane.engine.coefficients import dense_channels, grouped_channels
 from openane.importers import load_graph
+from openane.simulator.coefficients import Geometry, unpack_sparse
 
 HASHED = (
     "binary_add_c64_constant_blob", "conv_k1_c256_n512_s1_bias0", "conv_k1_c64_n64_s8_bias0_relu",
@@ -66,6 +68,23 @@ def test_groups_are_packed_one_after_the_other(groups, channels, rows):
     for channel, expected in zip(placed, weights.reshape(-1, rows), strict=True):
         last = channel.weights + (rows - 1) * channel.step + 1
         assert (streams[channel.core][channel.weights:last:channel.step] == expected).all()
+
+
+@settings(deadline=None)
+@given(channels=st.integers(1, 70), inputs=st.integers(1, 20), kernel=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+       lanes=st.sampled_from([1, 2, 4, 8, 16, 32]), zeros=st.sampled_from([0, 0.01, 0.5]), bias=st.booleans())
+def test_zeros_are_skipped_and_found_again(channels, inputs, kernel, lanes, zeros, bias):
+    rng = np.random.default_rng(channels * 29 + inputs)
+    weights = rng.standard_normal((1, channels, inputs, *kernel)).astype(np.float16)
+    weights[rng.random(weights.shape) < zeros] = 0
+    biases = rng.standard_normal((1, channels)).astype(np.float16) if bias else None
+    packed = pack_sparse(weights, biases, lanes)
+    coefficients = Coefficients(slot=1, streams=tuple(Stream(*stream) for stream in packed.streams), lanes=lanes,
+                                bias=bias, packing=Packing.SPARSE)
+    rows = inputs * kernel[0] * kernel[1]
+    found, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, np.frombuffer(packed.data, np.uint8), "task 0",
+                             kernel)
+    np.testing.assert_array_equal(found[0], weights.reshape(channels, rows))
 
 
 def test_lanes_follow_the_rule():

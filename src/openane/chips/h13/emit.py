@@ -6,32 +6,36 @@ of 0x100. `compat` is the older form that the Linux tools read: one 62-word kern
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from openane.chips.chip import EmittedTask, TaskFields
-from openane.chips.h13.encode import encode_operation
+from openane.chips.h13.encode import address_names, addresses, encode_operation
 from openane.chips.h13.flow import Flow, flows
 from openane.chips.h13.neural import IDLE_STREAMS, STREAM_FIELDS
 from openane.chips.h13.registers import KERNEL_DMA
+from openane.chips.h13.repeats import forms, task_key
 from openane.chips.h13.schedule import (
+    coefficient_writers,
+    dependency_names,
     hazard_fields,
     header_fields,
     hint_fields,
-    scratch_writers,
     stated_fields,
     view_fields,
 )
-from openane.chips.h13.scratchpad import Range, TilePlan, plan_tiles, resident_ranges
+from openane.chips.h13.scratchpad import Planner, TilePlan
 from openane.chips.h13.stream import (
     BODY_RUNS,
+    FORMAT,
     FULL_KERNEL_DMA,
     HEADER_WORDS,
     SPLIT_KERNEL_DMA,
     decode_task,
     encode_task,
 )
+from openane.chips.stream import Places
 from openane.engine import Operation, Space, sources
 from openane.errors import ProgramError
 from openane.registers import Fields, Value
@@ -39,53 +43,63 @@ from openane.registers import Fields, Value
 TASK_ALIGNMENT = {"macos26": 0x100, "compat": 0x300}
 BASE_REGISTERS = ("Header.Bases.RBase0", "Header.Bases.RBase1", "Header.Bases.WBase", "Header.KernelBases.KBase0",
                   "Header.KernelBases.KBase1", "Header.KernelBases.KBase2", "Header.KernelBases.KBase3")
+LINKS = ("Header.Task.TID", "Header.Task.LNID", "Header.Task.EON", "Header.Next.NextSize", "Header.NextPointer.Offset",
+         "Header.Bases.TBaseEn")
+"""What a task says of its place in the chain."""
+
 
 def emit_program(operations: Sequence[Operation], layout: str) -> tuple[EmittedTask, ...]:
     """Descriptors of `operations` in order, linked. ProgramError names the task an operation fails in."""
     _check_layout(layout)
     if not operations:
         raise ProgramError("a program needs at least one operation")
-    plans = _plans(operations)
-    return _link(((_fields(index, operations, flow, plans), {}) for index, flow in enumerate(plans.flows)), layout)
+    emission = _Emission(operations, layout)
+    return _link((emission.body(index) for index in range(len(operations))), layout)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plans:
-    """Relations and tiles of every task; `writers`: see scratch_writers."""
+class _Emission:
+    """The tasks of one program. Those alike but for their addresses are encoded once."""
 
-    flows: list[Flow]
-    tiles: list[TilePlan]
-    writers: list[tuple[int, Range]]
+    def __init__(self, operations: Sequence[Operation], layout: str) -> None:
+        for index in range(len(operations)):
+            _check_chain(index, operations)
+        self._operations, self._layout = operations, layout
+        self._flows = flows(operations)
+        self._forms = forms(operations)
+        self._tiles = _tiles(operations, self._forms, self._flows)
+        self._writers = coefficient_writers(operations)
+        self._known: dict[Hashable, _Measured] = {}
+
+    def body(self, index: int) -> _Body:
+        """A task without its links."""
+        operation, flow, plan = self._operations[index], self._flows[index], self._tiles[index]
+        last = index == len(self._operations) - 1
+        followed = self._tiles[index + 1].patch if not last and self._flows[index + 1].pipelined else None
+        try:
+            hazards = hazard_fields(index, self._operations, flow, self._tiles)
+            key = task_key(self._forms[index], plan, followed, flow), tuple(hazards.items()), index == 0, last
+            if key not in self._known:
+                fields = encode_operation(operation, plan, followed, flow.surface)
+                for more in (hint_fields(operation, flow), stated_fields(operation, flow), view_fields(flow),
+                             header_fields(operation, flow, index == 0, last), hazards):
+                    fields |= more
+                names = (*address_names(operation, plan), *dependency_names(operation))
+                self._known[key] = _measured(fields, {}, self._layout, names)
+        except ProgramError as error:
+            raise _named(index, operation, error) from error
+        return _Body(self._known[key], (*addresses(operation, plan), *self._writers[index]))
 
 
-def _plans(operations: Sequence[Operation]) -> _Plans:
-    for index in range(len(operations)):
-        _check_chain(index, operations)
-    related, live = flows(operations), resident_ranges(operations)
+def _tiles(operations: Sequence[Operation], alike: Sequence[int], related: Sequence[Flow]) -> list[TilePlan]:
+    planner = Planner(operations, alike)
     tiles: list[TilePlan] = []
     for index, operation in enumerate(operations):
         before = tiles[-1] if index and operations[index - 1].result.space is Space.CHAIN else None
         try:
-            tiles.append(plan_tiles(index, operations, live, before, related[index]))
+            tiles.append(planner.plan(index, before, related[index]))
         except ProgramError as error:
             raise _named(index, operation, error) from error
-    return _Plans(related, tiles, scratch_writers(operations))
-
-
-def _fields(index: int, operations: Sequence[Operation], flow: Flow, plans: _Plans) -> Fields:
-    """All fields of a task but its links."""
-    operation = operations[index]
-    after = plans.flows[index + 1] if index + 1 < len(operations) else None
-    followed = plans.tiles[index + 1].patch if after is not None and after.pipelined else None
-    try:
-        fields = encode_operation(operation, plans.tiles[index], followed, flow.surface)
-        for more in (hint_fields(operation, flow), stated_fields(operation, flow), view_fields(flow),
-                     header_fields(index, operations, flow, plans.writers),
-                     hazard_fields(index, operations, flow, plans.tiles)):
-            fields |= more
-    except ProgramError as error:
-        raise _named(index, operation, error) from error
-    return fields
+    return tiles
 
 
 def _named(index: int, operation: Operation, error: ProgramError) -> ProgramError:
@@ -104,7 +118,9 @@ def relayout_program(tasks: Sequence[Sequence[int]], layout: str, slots: Mapping
             if values.get(f"{name}En"):
                 old = int(values[name])
                 values[name] = slots.get(old, old)
-        bodies.append((values, fields.rest))
+        for name in LINKS:
+            values.pop(name, None)
+        bodies.append(_Body(_measured(values, fields.rest, layout), ()))
     return _link(bodies, layout)
 
 
@@ -125,45 +141,62 @@ def _check_chain(index: int, operations: Sequence[Operation]) -> None:
             raise ProgramError("a chained result must be the first operand of the next task", task=index)
 
 
-def _link(bodies: Iterable[tuple[Fields, Mapping[str, int]]], layout: str) -> tuple[EmittedTask, ...]:
-    """Identity, sizes and pointers of the chain, then words. `bodies` are values and rest; what is missing is filled
-    in."""
+@dataclass(slots=True)
+class _Measured:
+    """A task's fields but for the whole numbers `names`, links last; how many words these are; and once they are asked
+    for, the words without the numbers, where the fields alone give them, and where the numbers go."""
+
+    fields: TaskFields
+    names: tuple[str, ...]
+    words: int
+    draft: Mapping[int, int] | None = None
+    places: Places = ()
+
+    def completed(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """The words of the task with `numbers` as well."""
+        if self.draft is None:
+            self.draft = FORMAT.draft(self.fields) or {}
+            self.places = FORMAT.places(self.draft, self.names) if self.draft else ()
+        if self.draft:
+            return FORMAT.completed(self.draft, self.places, numbers)
+        values = {**self.fields.values, **dict(zip(self.names, numbers, strict=True))}
+        return encode_task(TaskFields(values, self.fields.rest, self.fields.records))
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A task without its links: what it has in common with tasks alike, and its own addresses."""
+
+    common: _Measured
+    places: tuple[int, ...]
+
+
+def _link(bodies: Iterable[_Body], layout: str) -> tuple[EmittedTask, ...]:
+    """Identity, sizes and pointers of the chain, then words."""
     alignment = TASK_ALIGNMENT[layout]
-    waiting = (_measured(values, rest, layout) for values, rest in bodies)
     tasks: list[EmittedTask] = []
+    waiting = iter(bodies)
     offset, here = 0, next(waiting, None)
     while here is not None:
         index, after = len(tasks), next(waiting, None)
-        following = -(-(offset + 4 * here.words) // alignment) * alignment
-        here.values.update({
-            "Header.Task.TID": index, "Header.Task.LNID": int(index > 0), "Header.Task.EON": int(after is None),
-            "Header.Next.NextSize": 0 if after is None else after.words - 1,
-            "Header.NextPointer.Offset": 0 if after is None else following,
-            "Header.Bases.TBaseEn": int(after is not None)})
+        following = -(-(offset + 4 * here.common.words) // alignment) * alignment
+        links = (index, int(index > 0), int(after is None), 0 if after is None else after.common.words - 1,
+                 0 if after is None else following, int(after is not None))
         try:
-            tasks.append(EmittedTask(encode_task(TaskFields(here.values, here.rest, here.records)), offset))
+            words = here.common.completed((*here.places, *links))
         except ProgramError as error:
             raise ProgramError(str(error), task=index) from error
+        tasks.append(EmittedTask(words, offset))
         offset, here = following, after
     return tuple(tasks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """A task's fields with its runs, and how many words these are."""
-
-    values: Fields
-    rest: Mapping[str, int]
-    records: tuple[tuple[int, int], ...]
-    words: int
-
-
-def _measured(values: Fields, rest: Mapping[str, int], layout: str) -> _Measured:
+def _measured(values: Fields, rest: Mapping[str, int], layout: str, names: tuple[str, ...] = ()) -> _Measured:
     records = _records(values, layout)
     values = IDLE_STREAMS | values if records[0] == FULL_KERNEL_DMA[0] else values
     for name in values.keys() & _skipped(records):
         del values[name]
-    return _Measured(values, rest, records, _size(values, records))
+    return _Measured(TaskFields(values, rest, records), names + LINKS, _size(values, records))
 
 
 def _records(values: Mapping[str, Value], layout: str) -> tuple[tuple[int, int], ...]:

@@ -1,24 +1,30 @@
 """H13: engine operation to task fields, the inverse of decode.py. Each group of fields comes from one named rule.
 
+Where operands and coefficients lie is apart from all else, so that tasks which differ in nothing else are encoded once.
 Fields that decide the result are exact: decode(encode(operation)) == operation. The others (tiles, rings, cache hints)
 follow Apple's compiler where the rule is known and are harmless where it is not.
 """
 
 from __future__ import annotations
 
-from openane.chips.h13.neural import kernel_dma_fields, neural_fields
+from openane.chips.h13.neural import STREAM_FIELDS, kernel_dma_fields, neural_fields
 from openane.chips.h13.patches import Patch, planar_patch
 from openane.chips.h13.planar import planar_fields
-from openane.chips.h13.scratchpad import TilePlan
+from openane.chips.h13.scratchpad import Ring, TilePlan
 from openane.chips.h13.sides import first_fields, form, result_fields, second_fields, source_dma_fields
-from openane.engine import NeuralOperation, Operation
+from openane.engine import Access, NeuralOperation, Operation, Space, Streams, sources
 from openane.registers import Fields
+
+SOURCE_PLACES = (("first", "TileDMASrc.BaseAddr.Addr", "L2.SourceBase.Addr"),
+                 ("second", "TileDMASrc.SecondBaseAddr.Addr", "L2.SecondBase.Addr"))
+RESULT_PLACES = ("result", "TileDMADst.BaseAddr.Addr", "L2.ResultBase.Addr")
+"""Operands, and the fields that say where they lie in memory and in L2."""
 
 
 def encode_operation(operation: Operation, plan: TilePlan, followed: Patch | None = None, surface: int = 0) -> Fields:
-    """Body fields (everything but what schedule.py states) of the task for `operation`. `followed` is the patch of a
-    neural-engine task that takes a planar one's result patch by patch, `surface` the bytes of the surface in memory the
-    result is one of several parts of."""
+    """Body fields (all but addresses and what schedule.py states) of the task for `operation`. `followed` is the patch
+    of a neural-engine task that takes a planar one's result patch by patch, `surface` the bytes of the surface in
+    memory the result is one of several parts of."""
     if isinstance(operation, NeuralOperation):
         fields = kernel_dma_fields(operation.coefficients)
         fields |= neural_fields(operation)
@@ -37,3 +43,36 @@ def encode_operation(operation: Operation, plan: TilePlan, followed: Patch | Non
     fields |= result_fields(operation.result, strides, plan.rings.get("result"), surface)
     fields["Common.TileCfg.TileHeight"] = plan.tile_height
     return fields
+
+
+def address_names(operation: Operation, plan: TilePlan) -> list[str]:
+    """The fields that say where the operands lie in memory and, they or what of them passes through it, in L2, and
+    where the streams do. See `addresses`."""
+    names = [name for access, (operand, *fields) in _placed_operands(operation)
+             for name, place in zip(fields, _places(access, plan.rings.get(operand)), strict=True) if place is not None]
+    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+        names += [STREAM_FIELDS[core][1] for core, _, _ in Streams.of(operation.coefficients.streams).parts]
+    return names
+
+
+def addresses(operation: Operation, plan: TilePlan) -> list[int]:
+    """The values of `address_names`."""
+    numbers = [place for access, (operand, _, _) in _placed_operands(operation)
+               for place in _places(access, plan.rings.get(operand)) if place is not None]
+    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+        streams = Streams.of(operation.coefficients.streams)
+        base = streams.offset
+        numbers += [base + offset for _, offset, _ in streams.parts]
+    return numbers
+
+
+def _placed_operands(operation: Operation) -> list[tuple[Access, tuple[str, str, str]]]:
+    return [*zip(sources(operation), SOURCE_PLACES, strict=False), (operation.result, RESULT_PLACES)]
+
+
+def _places(access: Access, ring: Ring | None) -> tuple[int | None, int | None]:
+    """Rule: in memory an operand lies where it is said to, in L2 it does, another's copy, or the ring it passes
+    through."""
+    resident = access if access.space is Space.L2 else access.copy
+    near = resident.offset if resident is not None else None if ring is None else ring.base
+    return access.offset if access.space is Space.MEMORY else None, near

@@ -8,7 +8,7 @@ channel: 4.45 ns for each streamed operand agrees with additions of 64, 512 and 
 from __future__ import annotations
 
 from openane.chips.h13.limits import LIMITS
-from openane.engine import Access, NeuralOperation, Operation, Space, sources
+from openane.engine import Access, NeuralOperation, Operation, Space, Streams, sources
 
 BYTES_PER_MICROSECOND = 34133
 """Memory bandwidth: 2133 MHz, two transfers, 8 bytes."""
@@ -22,7 +22,7 @@ def microseconds(operation: Operation) -> int:
     moved = sum(_bytes(access) for access in (*sources(operation), operation.result))
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if coefficients is not None:
-        moved += sum(stream.size for stream in coefficients.streams) if coefficients.weights else 0
+        moved += sum([size for _, _, size in Streams.of(coefficients.streams).parts]) if coefficients.weights else 0
     return min(LARGEST, int(max(moved / BYTES_PER_MICROSECOND, _visits(operation) / 1000)))
 
 

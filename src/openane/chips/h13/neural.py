@@ -14,6 +14,7 @@ from openane.engine import (
     NeuralOperation,
     Packing,
     PassThrough,
+    Streams,
 )
 from openane.engine.coefficients import CORES
 from openane.errors import ProgramError
@@ -112,14 +113,15 @@ def _coefficient_fields(coefficients: Coefficients | None) -> Fields:
 
 
 def kernel_dma_fields(coefficients: Coefficients | None) -> Fields:
-    """Rule: cache hint 2 on every stream register; unused streams are 64 bytes long."""
+    """Rule: cache hint 2 on every stream register; unused streams are 64 bytes long. Where streams lie is said by
+    `addresses`."""
     if coefficients is None:
         return dict(IDLE_KERNEL_DMA)
     fields = {**IDLE_KERNEL_DMA, **IDLE_STREAMS, "KernelDMA.Control.Kernels": 1,
               "KernelDMA.Control.Sparse": int(coefficients.packing is Packing.SPARSE)}
-    for stream in coefficients.streams:
-        if not 0 <= stream.core < CORES:
-            raise ProgramError(f"a stream belongs to one of {CORES} cores, not to core {stream.core}")
-        enable, base, size = STREAM_FIELDS[stream.core]
-        fields[enable], fields[base], fields[size] = 1, stream.offset, stream.size
+    for core, _, size in Streams.of(coefficients.streams).parts:
+        if not 0 <= core < CORES:
+            raise ProgramError(f"a stream belongs to one of {CORES} cores, not to core {core}")
+        enable, _, length = STREAM_FIELDS[core]
+        fields[enable], fields[length] = 1, size
     return fields

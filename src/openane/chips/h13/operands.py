@@ -119,37 +119,36 @@ def packed_strides(view: Stored, element: int) -> tuple[int, int, int, int]:
 
 def memory_fields(access: Access, view: Stored, prefix: str, *, rows_as_channels: bool = False, grouped: bool = False,
                   surface: int = 0) -> Fields:
-    """Base and strides of a tile DMA operand; `prefix` is `TileDMASrc.`, `TileDMASrc.Second` or `TileDMADst.`."""
+    """Strides of a tile DMA operand; `prefix` is `TileDMASrc.`, `TileDMASrc.Second` or `TileDMADst.`."""
     strides = memory_strides(access, view, rows_as_channels=rows_as_channels, grouped=grouped, surface=surface)
-    return dict(zip(_memory_names(prefix), (access.offset, *strides), strict=True))
+    return stride_fields(prefix, *strides)
 
 
 def stride_fields(prefix: str, group: int, plane: int, depth: int, row: int) -> Fields:
     """The stride registers of one side of tile DMA."""
-    return dict(zip(_memory_names(prefix)[1:], (group, plane, depth, row), strict=True))
+    return dict(zip(_memory_names(prefix), (group, plane, depth, row), strict=True))
 
 
 @cache
 def _memory_names(prefix: str) -> tuple[str, ...]:
-    """Base, group, plane, depth and row stride of one side of tile DMA."""
-    return (f"{prefix}BaseAddr.Addr", *(f"{prefix}{axis}Stride.Stride" for axis in ("Group", "Plane", "Depth", "Row")))
+    """Group, plane, depth and row stride of one side of tile DMA."""
+    return tuple(f"{prefix}{axis}Stride.Stride" for axis in ("Group", "Plane", "Depth", "Row"))
 
 
 def l2_fields(access: Access, view: Stored, prefix: str) -> Fields:
-    """Base and strides of an operand that lies in L2; `prefix` is `Source`, `Second` or `Result`."""
+    """Strides of an operand that lies in L2; `prefix` is `Source`, `Second` or `Result`."""
     group, channel, depth, row = l2_strides(view, access.dtype.size, result=prefix == "Result")
-    return ring_fields(prefix, access.offset, channel, row, depth, group)
+    return ring_fields(prefix, channel, row, depth, group)
 
 
-def ring_fields(prefix: str, base: int, channel: int, row: int, depth: int, group: int) -> Fields:
-    """L2 base and strides, resident or ring."""
-    return dict(zip(_ring_names(prefix), (base, channel, row, depth, group), strict=True))
+def ring_fields(prefix: str, channel: int, row: int, depth: int, group: int) -> Fields:
+    """L2 strides, resident or ring."""
+    return dict(zip(_ring_names(prefix), (channel, row, depth, group), strict=True))
 
 
 @cache
 def _ring_names(prefix: str) -> tuple[str, ...]:
-    axes = ("Channel", "Row", "Depth", "Group")
-    return (f"L2.{prefix}Base.Addr", *(f"L2.{prefix}{axis}Stride.Stride" for axis in axes))
+    return tuple(f"L2.{prefix}{axis}Stride.Stride" for axis in ("Channel", "Row", "Depth", "Group"))
 
 
 def format_fields(access: Access, prefix: str, *, idle: bool) -> Fields:

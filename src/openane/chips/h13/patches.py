@@ -22,6 +22,7 @@ from openane.engine import (
     Pooling,
     Reduction,
     Space,
+    Streams,
 )
 from openane.registers import Fields
 
@@ -82,7 +83,8 @@ def patch(operation: NeuralOperation, pipelined: bool = False) -> Patch:
     best = best_shape(width)
     resident = operation.source.space is Space.L2
     weighted = isinstance(operation, Convolution) and not operation.unicast
-    largest = max((s.size for s in operation.coefficients.streams), default=0) if operation.coefficients else 0
+    streams = operation.coefficients.streams if operation.coefficients is not None else ()
+    largest = max([size for _, _, size in Streams.of(streams).parts], default=0)
     if weighted and max(width, height) <= SMALL_SIDE and largest < SMALL_STREAM:
         return Patch(4, 4, 4, small=True)
     if pipelined:

@@ -6,15 +6,25 @@ Nothing here decides a result when tasks run one after another. Evidence: the re
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from openane.chips.h13.estimate import microseconds
 from openane.chips.h13.flow import Flow
+from openane.chips.h13.latest import Latest
 from openane.chips.h13.operands import Stored, format_fields, packed_strides, stored, stride_fields
 from openane.chips.h13.scratchpad import Range, TilePlan
 from openane.chips.h13.stream import EXTENDED_SLOT
-from openane.engine import Access, Activation, Coefficients, NeuralOperation, Operation, PassThrough, Space, sources
+from openane.engine import (
+    Access,
+    Activation,
+    Coefficients,
+    NeuralOperation,
+    Operation,
+    PassThrough,
+    Space,
+    Streams,
+    sources,
+)
 from openane.registers import Fields
 
 # Firmware log masks by position in the program; they decide nothing.
@@ -28,17 +38,31 @@ ENGINES = ("Conv", "Planar")
 DEPENDENT = {"Conv": 1, "Planar": 2}
 
 
-def scratch_writers(operations: Sequence[Operation]) -> list[tuple[int, Range]]:
-    """The tasks whose results lie in scratch, in order, and the bytes of each."""
-    return [(number, operation.result.span) for number, operation in enumerate(operations)
-            if operation.result.space is Space.MEMORY and operation.result.slot == EXTENDED_SLOT]
+def coefficient_writers(operations: Sequence[Operation]) -> list[tuple[int, ...]]:
+    """The value of `dependency_names` for each task: the latest one before it whose result in scratch holds some of its
+    coefficients, 0 without one."""
+    latest, found = Latest(), list[tuple[int, ...]]()
+    for number, operation in enumerate(operations):
+        writer: tuple[int, ...] = ()
+        if (coefficients := _from_scratch(operation)) is not None:
+            streams = Streams.of(coefficients.streams)
+            writer = (latest.over(streams.start, streams.end) or 0,)
+        found.append(writer)
+        if operation.result.space is Space.MEMORY and operation.result.slot == EXTENDED_SLOT:
+            latest.write(*operation.result.span, number)
+    return found
 
 
-def header_fields(index: int, operations: Sequence[Operation], flow: Flow,
-                  writers: Sequence[tuple[int, Range]]) -> Fields:
-    """Rules: identity by position; memory flags equal the DMA enables; SPL where a part of the program begins, TSR and
-    TSE where it ends; the DTID names the task that wrote coefficients read through slot 3."""
-    operation, last = operations[index], index == len(operations) - 1
+def _from_scratch(operation: Operation) -> Coefficients | None:
+    """The coefficients of an operation that an earlier task wrote."""
+    coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
+    return coefficients if coefficients is not None and coefficients.slot == EXTENDED_SLOT else None
+
+
+def header_fields(operation: Operation, flow: Flow, first: bool, last: bool) -> Fields:
+    """Rules: memory flags equal the DMA enables; SPL where a part of the program begins, TSR and TSE where it ends;
+    `first` and `last`: it is the program's. There is a DTID (see `dependency_names`) where an earlier task writes the
+    coefficients."""
     fields: Fields = {
         "Header.Next.ExeCycles": microseconds(operation),
         "Header.Control.SPL": int(flow.begins), "Header.Control.TSE": int(flow.ends),
@@ -46,27 +70,19 @@ def header_fields(index: int, operations: Sequence[Operation], flow: Flow,
         "Header.Control.SPC": int(flow.source_stated), "Header.Control.DisallowAbort": int(flow.planar_after),
         "Header.Control.SrcLoc": int(any(a.space is Space.MEMORY for a in sources(operation))),
         "Header.Control.DstLoc": int(operation.result.space is Space.MEMORY),
-        "Header.LogEvents.Events": LOG_ANY | (LOG_FIRST if index == 0 else 0) | (LOG_LAST if last else 0),
+        "Header.LogEvents.Events": LOG_ANY | (LOG_FIRST if first else 0) | (LOG_LAST if last else 0),
         "Header.DebugLogEvents.Events": (0 if _plain_copy(operation) else DEBUG_ANY)
-        | (DEBUG_LAST if last else DEBUG_FIRST if index == 0 else 0),
+        | (DEBUG_LAST if last else DEBUG_FIRST if first else 0),
         "NE.KernelCfg.NextPlanar": int(flow.planar_after), "NE.KernelCfg.PreviousPlanar": int(flow.planar_before),
     }
-    coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
-    if coefficients is not None and coefficients.slot == EXTENDED_SLOT:
-        fields |= {"Header.Control.TDE": 1, "Header.Dependency.DTID": _writer(index, writers, coefficients)}
+    if _from_scratch(operation) is not None:
+        fields |= {"Header.Control.TDE": 1, "Header.Dependency.DTID": 0}
     return fields
 
 
-def _writer(index: int, writers: Sequence[tuple[int, Range]], coefficients: Coefficients) -> int:
-    """The latest earlier task whose result in scratch holds some of the coefficients."""
-    low = min((stream.offset for stream in coefficients.streams), default=0)
-    high = max((stream.offset + stream.size for stream in coefficients.streams), default=1)
-    earlier = bisect_left(writers, index, key=lambda writer: writer[0])
-    for position in range(earlier - 1, -1, -1):
-        number, (first, end) = writers[position]
-        if first < high and low < end:
-            return number
-    return 0
+def dependency_names(operation: Operation) -> list[str]:
+    """Rule: the DTID names the task that wrote the coefficients; none states another."""
+    return [] if _from_scratch(operation) is None else ["Header.Dependency.DTID"]
 
 
 def _plain_copy(operation: Operation) -> bool:

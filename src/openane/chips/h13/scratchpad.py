@@ -7,8 +7,8 @@ neighbouring rows out of each other's banks; tiles shrink until they fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from openane.chips.banks import CELL, row_pad
 from openane.chips.h13.flow import Flow, l2_writes
@@ -104,40 +104,74 @@ def _fills(written: Access, first: int, end: int) -> bool:
 def _footprint(access: Access) -> Range:
     """The span with every dimension's whole pitch: rings begin behind the pad of the last row."""
     low, high = access.span
-    pitches = [extent * stride for extent, stride in zip(access.shape, access.strides, strict=True)]
-    return low, max(high, access.offset + max(pitches))
+    (n, c, d, h, w), (sn, sc, sd, sh, sw) = access.shape, access.strides
+    return low, max(high, access.offset + max(n * sn, c * sc, d * sd, h * sh, w * sw))
 
 
-def plan_tiles(index: int, operations: Sequence[Operation], live: Sequence[Sequence[Range]],
-               before: TilePlan | None, flow: Flow | None = None) -> TilePlan:
-    """Rings of operation `index`. `before` is the plan of the operation that hands it its source, if one does: both
-    run at the same time, so they share the ring between them and nothing else.
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A ring an operand asks for, None for the one it is handed its data in; its bytes, and what its base is a multiple
+    of."""
 
-    Rule: a task that follows the one before patch by patch does not stream over what that one uses; rings lie above
-    the operands the task has in L2, where that is not possible at the lowest free place.
-    ProgramError when not even one row of each streamed operand fits beside what is resident.
-    """
-    operation = operations[index]
-    streamed = _streamed(operation)
-    blocked = list(live[index])
-    if any(a.space is Space.CHAIN for a in streamed.values()) and index + 1 < len(operations):
-        blocked += live[index + 1]
-    if before is not None:
-        blocked += [*live[index - 1], *before.taken]
-    elif flow is not None and flow.pipelined:
-        blocked += live[index - 1]
-    follows = flow is not None and flow.pipelined and not isinstance(operations[index - 1], NeuralOperation)
-    shape = patch(operation, follows) if isinstance(operation, NeuralOperation) else None
-    held = {name: _footprint(access) for name, access in _held(operation).items()}
-    top = max((high for _, high in held.values()), default=0)
-    for tile, width in _tiles(operation, shape):
-        for floor in dict.fromkeys((top, 0)):
-            plan = _place(streamed, operation, tile, width, shape, [(0, floor), *blocked], before)
-            if plan is not None:
-                plan.spans.update(held)
-                return plan
-    raise ProgramError(f"one row of each streamed operand must fit the {LIMITS.l2_size} bytes of L2 beside "
-                       "what is resident there; split the channels or the width", task=index)
+    name: str
+    ring: Ring | None
+    size: int
+    alignment: int
+
+
+class Planner:
+    """Plans the tiles of a program's tasks. `forms` says which operations are alike but for where their operands lie:
+    those are measured once."""
+
+    def __init__(self, operations: Sequence[Operation], forms: Sequence[int]) -> None:
+        self._operations, self._forms = operations, forms
+        self._live = resident_ranges(operations)
+        self._tiles: dict[tuple[int, bool], tuple[Patch | None, tuple[tuple[int, int], ...]]] = {}
+        self._wanted: dict[tuple[int, bool, int, int], tuple[_Wanted, ...]] = {}
+        self._plans: dict[Hashable, TilePlan] = {}  # equal ones are one, which is less for the garbage collector
+
+    def plan(self, index: int, before: TilePlan | None, flow: Flow) -> TilePlan:
+        """Rings of operation `index`. `before` is the plan of the operation that hands it its source, if one does: both
+        run at the same time, so they share the ring between them and nothing else.
+
+        Rule: a task that follows the one before patch by patch does not stream over what that one uses; rings lie above
+        the operands the task has in L2, where that is not possible at the lowest free place.
+        ProgramError when not even one row of each streamed operand fits beside what is resident.
+        """
+        operation = self._operations[index]
+        follows = flow.pipelined and not isinstance(self._operations[index - 1], NeuralOperation)
+        kind = self._forms[index], follows
+        if kind not in self._tiles:
+            shape = patch(operation, follows) if isinstance(operation, NeuralOperation) else None
+            self._tiles[kind] = shape, tuple(_tiles(operation, shape))
+        shape, sizes = self._tiles[kind]
+        blocked = self._blocked(index, before, flow)
+        held = {name: _footprint(access) for name, access in _held(operation).items()}
+        top = max([high for _, high in held.values()], default=0)
+        for tile, width in sizes:
+            wanted = self._wanted.get((*kind, tile, width))
+            if wanted is None:
+                wanted = self._wanted[*kind, tile, width] = tuple(_wanted(operation, tile, width, shape))
+            for floor in (top, 0) if top else (0,):
+                plan = _place(wanted, tile, shape, [(0, floor), *blocked], before)
+                if plan is not None:
+                    plan.spans.update(held)
+                    same = (*kind, tile, width, plan.taken, tuple(held.items()))
+                    return plan if before is not None else self._plans.setdefault(same, plan)
+        raise ProgramError(f"one row of each streamed operand must fit the {LIMITS.l2_size} bytes of L2 beside "
+                           "what is resident there; split the channels or the width", task=index)
+
+    def _blocked(self, index: int, before: TilePlan | None, flow: Flow) -> list[Range]:
+        """L2 bytes that are not free for the rings of an operation."""
+        live = self._live
+        blocked = list(live[index])
+        if _chained(self._operations[index]) and index + 1 < len(self._operations):
+            blocked += live[index + 1]
+        if before is not None:
+            blocked += [*live[index - 1], *before.taken]
+        elif flow.pipelined:
+            blocked += live[index - 1]
+        return blocked
 
 
 def _tiles(operation: Operation, shape: Patch | None) -> Iterator[tuple[int, int]]:
@@ -163,25 +197,34 @@ def _tiles(operation: Operation, shape: Patch | None) -> Iterator[tuple[int, int
         yield rows, width
 
 
-def _place(streamed: dict[str, Access], operation: Operation, tile: int, width: int, shape: Patch | None,
-           blocked: list[Range], before: TilePlan | None) -> TilePlan | None:
-    taken = list(blocked)
-    rings: dict[str, Ring] = {}
-    spans: dict[str, Range] = {}
-    for name, access in streamed.items():
-        if name == "first" and access.space is Space.CHAIN and before is not None:
-            rings[name] = before.rings["result"]
-            continue
+def _wanted(operation: Operation, tile: int, width: int, shape: Patch | None) -> Iterator[_Wanted]:
+    """The rings of an operation with tiles of so many rows and columns."""
+    for name, access in _streamed(operation).items():
         ring = _ring(access, operation, width, shape)
         if name == "result" and staged(operation):
             ring = _staged_ring(access, shape)
         rows = min(access.shape[3], tile if name == "result" else _source_rows(operation, tile))
-        base = _first_fit(ring.row * rows, taken, SECOND_ALIGNMENT if name == "second" else CELL)
+        handed = name == "first" and access.space is Space.CHAIN
+        yield _Wanted(name, None if handed else ring, ring.row * rows, SECOND_ALIGNMENT if name == "second" else CELL)
+
+
+def _place(wanted: Sequence[_Wanted], tile: int, shape: Patch | None, blocked: list[Range],
+           before: TilePlan | None) -> TilePlan | None:
+    taken = list(blocked)
+    rings: dict[str, Ring] = {}
+    spans: dict[str, Range] = {}
+    for want in wanted:
+        ring = want.ring
+        if ring is None:
+            assert before is not None, "a chained source is another operation's result"
+            rings[want.name] = before.rings["result"]
+            continue
+        base = _first_fit(want.size, taken, want.alignment)
         if base is None:
             return None
-        rings[name] = replace(ring, base=base)
-        spans[name] = (base, base + ring.row * rows)
-        taken.append(spans[name])
+        rings[want.name] = Ring(base, ring.channel, ring.row, ring.depth, ring.group, ring.staged)
+        spans[want.name] = base, base + want.size
+        taken.append(spans[want.name])
     return TilePlan(tile, rings, tuple(spans.values()), shape, spans)
 
 

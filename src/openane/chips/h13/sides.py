@@ -110,12 +110,12 @@ def _kept(access: Access, view: Stored, prefix: str) -> Fields:
     group, channel, depth, row = l2_strides(other, copy.dtype.size, result=prefix == "Result")
     if copy.shape[0] == 1 and prefix == "Source":
         group = max(depth, depth * copy.shape[2])
-    return ring_fields(prefix, copy.offset, channel, row, depth, group)
+    return ring_fields(prefix, channel, row, depth, group)
 
 
 def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None) -> Fields:
-    """Rule: where an operand lies in L2, where its copy does, or the ring it passes through. A streamed result
-    that is not staged states its ring's base alone."""
+    """Rule: how an operand lies in L2, how its copy does, or the ring it passes through. A streamed result that is not
+    staged states its ring's base alone (see `addresses`)."""
     through_memory = access.space is not Space.L2 or prefix == "Result"
     form, interleave = DMA_FORMS[prefix]
     fields: Fields = {form: int(through_memory and access.dtype is DType.FLOAT16), interleave: access.interleave}
@@ -124,14 +124,14 @@ def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None) -> Fiel
     if access.copy is not None:
         return fields | _kept(access, view, prefix)
     if prefix == "Result" and access.space is Space.MEMORY and not (ring is not None and ring.staged):
-        return fields | ({} if ring is None else {"L2.ResultBase.Addr": ring.base})
+        return fields
     return fields | _through(ring, prefix)
 
 
 def _through(ring: Ring | None, prefix: str) -> Fields:
     if ring is None:
         return {}
-    return ring_fields(prefix, ring.base, ring.channel, ring.row, ring.depth, ring.group)
+    return ring_fields(prefix, ring.channel, ring.row, ring.depth, ring.group)
 
 
 def second_fields(access: Access, ring: Ring | None) -> Fields:

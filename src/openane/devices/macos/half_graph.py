@@ -104,9 +104,10 @@ def _rows(node: Node) -> int:
     table, axis = node.get("x"), node.get("axis")
     if not node.op.startswith("gather") or table is None:
         return 0
-    if axis is None or not isinstance(axis.data, np.ndarray) or not table.shape:
+    known = axis is not None and isinstance(axis.data, np.ndarray) and axis.data.dtype.kind == "i" and axis.data.size
+    if axis is None or known != 1 or not table.shape:
         return max(table.shape, default=0)
-    return table.shape[int(axis.data) % len(table.shape)]
+    return table.shape[int(axis.array().reshape(-1)[0]) % len(table.shape)]
 
 
 def _roots(graph: Graph) -> dict[int, Value]:

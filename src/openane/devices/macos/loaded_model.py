@@ -83,10 +83,11 @@ class LoadedMemoryModel:
             return RunFacts(seconds, self._where(), self._hardware_seconds())
 
     def close(self) -> None:
-        """See `LoadedGraph.close`. What the system says about unloading cannot be helped and is not raised."""
+        """See `LoadedGraph.close`. What the system says about unloading cannot be helped and is not raised. In a forked
+        process nothing is done: surfaces, model and directory are its parent's."""
         with self._lock:
             was_closed, self.closed = self.closed, True
-        if was_closed:
+        if was_closed or self._route.objc.forked:
             return
         route = self._route
         try:

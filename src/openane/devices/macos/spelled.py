@@ -27,6 +27,8 @@ _POOLS = ("max_pool", "avg_pool", "l2_pool")
 def spelled(node: Node, known: Container[int] = ()) -> list[Node]:
     """The nodes that say what `node` says; itself in most cases. `known` has the id of every value that depends on
     constants alone. UnsupportedError for what no spelling saves."""
+    if not _well_formed(node):
+        return [node]
     if node.op in _CONVOLUTIONS:
         return _convolution(node, known)
     if node.op in _POOLS:
@@ -34,6 +36,26 @@ def spelled(node: Node, known: Container[int] = ()) -> list[Node]:
     if node.op == "scaled_dot_product_attention" and node.get("attn_mask") is not None:
         return _attention(node)
     return [node]
+
+
+def _well_formed(node: Node) -> bool:
+    """Whether the operands are what the spellings build on; what is not is left to the system's compiler to refuse."""
+    if len(node.outputs) != 1:
+        return False
+    if node.op in _CONVOLUTIONS:
+        bias = node.get("bias")
+        return all(_rank(node, key) >= 3 for key in ("x", "weight")) and (bias is None or bias.type.rank == 1) \
+            and node.output.type.rank >= 3
+    if node.op in _POOLS:
+        return _rank(node, "x") >= 3
+    return all(_rank(node, key) >= 2 and node[key].dtype != "string" for key in ("query", "key", "value")) \
+        if node.op == "scaled_dot_product_attention" else True
+
+
+def _rank(node: Node, key: str) -> int:
+    """Rank of an operand; -1 when there is none."""
+    value = node.get(key)
+    return -1 if value is None else value.type.rank
 
 
 def _convolution(node: Node, known: Container[int]) -> list[Node]:

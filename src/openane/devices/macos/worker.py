@@ -6,6 +6,7 @@ time they are used. Tensors lie in memory both processes share, so that a run mo
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from threading import RLock
 
@@ -19,7 +20,7 @@ from openane.devices.macos.process import WorkerProcess
 from openane.devices.macos.routes import RunFacts
 from openane.devices.macos.shared_memory import SharedMemory, needed, tensors
 from openane.devices.macos.symbols import Platform
-from openane.errors import AneError, BudgetExhausted, DeviceError, DeviceRejected, SubmitFailed
+from openane.errors import AneError, BudgetExhausted, DeviceError, DeviceRejected, DeviceUnavailable, SubmitFailed
 
 
 class Worker:
@@ -27,7 +28,7 @@ class Worker:
 
     def __init__(self, options: HostOptions) -> None:
         """Starts the process. Errors as `WorkerProcess`."""
-        self._options, self._lock = options, RLock()
+        self._options, self._lock, self._owner = options, RLock(), os.getpid()
         self._process = WorkerProcess(options)
         self.platform: Platform = self._process.platform
         self._models: dict[int, HostedThere] = {}
@@ -69,7 +70,7 @@ class Worker:
         """Unloads a model where it is loaded."""
         with self._lock:
             self._models.pop(model.number, None)
-            if model.process is self._process and self._process.alive:
+            if os.getpid() == self._owner and model.process is self._process and self._process.alive:
                 self._process.ask(f"unloading model {model.program.name!r}", self._options.timeout, Request.UNLOAD,
                                   model.number)
 
@@ -112,6 +113,9 @@ class Worker:
         model.process = process
 
     def _require_open(self) -> None:
+        if os.getpid() != self._owner:
+            raise DeviceUnavailable("the device was opened before this process was forked",
+                                    "open it after the fork, or start processes with the 'spawn' method")
         if not self._open:
             raise DeviceError("the device is closed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from weakref import ref
 
 import numpy as np
 
@@ -17,18 +18,18 @@ class Constants:
 
     def __init__(self, builder: GraphBuilder, reserved: frozenset[str], saturate: bool) -> None:
         self._builder, self._reserved, self._saturate = builder, reserved, saturate
-        self._values: dict[int, tuple[np.ndarray, Value]] = {}  # by id; the array is kept so that the id stays its own
+        self._values: dict[int, tuple[ref[np.ndarray], Value]] = {}  # by id, which is another's when the array is gone
 
     def value(self, array: np.ndarray, name: str) -> Value:
         """The constant value of `array`, called `name` unless an output has that name."""
         known = self._values.get(id(array))
-        if known is None:
+        if known is None or known[0]() is not array:
             if not array.size:
                 raise UnsupportedError(f"tensor {name!r}", "tensors without elements cannot be computed",
                                        found=f"shape {list(array.shape)}", remedy="leave its operators out")
             converted = self.converted(array, name)
             label = f"{name}.constant" if name in self._reserved else name
-            known = self._values[id(array)] = array, self._builder.constant(converted, label)
+            known = self._values[id(array)] = ref(array), self._builder.constant(converted, label)
         return known[1]
 
     def converted(self, array: np.ndarray, name: str) -> np.ndarray:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
+from openane.importers.files import memory
 from openane.importers.onnx import (
     activations,
     control,
@@ -31,12 +32,14 @@ from openane.importers.onnx import (
     windows,
 )
 from openane.importers.onnx.constants import Constants
-from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES, dtype_name
+from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
-from openane.importers.onnx.model import Proto, attribute_values, plain, read_model, tensor_array
+from openane.importers.onnx.model import Proto, attribute_values, opened, plain, tensor_array
 from openane.importers.onnx.naming import renamed
+from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
 from openane.importers.onnx.step import Handler, Operand, RunTimeOperandError, Step
+from openane.importers.onnx.storage import Storage, is_stored
 from openane.ops.build import GraphBuilder
 
 _MODULES = (activations, control, einsum, elementwise, indexing, layout, matrices, norms, quantized, recurrent,
@@ -62,13 +65,15 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
     FormatError for bytes that are no ONNX model, GraphError for inconsistent models, UnsupportedError naming node,
     attribute, value and what would pass for the rest.
     """
-    model = read_model(source)
-    model = inlined(model, OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys(), _DOMAINS)
-    walk = _Walk(model.graph, _opset(model), shapes or {}, values or {}, saturate)
-    walk.ports()
-    for position, node in enumerate(model.graph.node):
-        walk.node(node, position)
-    return walk.finish()
+    with opened(source) as (model, storage):
+        model = inlined(model, OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys(), _DOMAINS)
+        walk = _Walk(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage)
+        walk.ports()
+        lasts = _lasts(model.graph)
+        for position, node in enumerate(model.graph.node):
+            walk.node(node, position)
+            walk.release(lasts.get(position, ()))
+        return walk.finish()
 
 
 def _opset(model: Proto) -> int:
@@ -81,14 +86,18 @@ def _opset(model: Proto) -> int:
 
 @dataclass(slots=True)
 class _Walk:
-    """State of one import: `known` maps ONNX tensor names to what they are."""
+    """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
+    when they are first used, and `spent` are those that nothing will use again."""
 
     graph: Proto
     version: int
     shapes: Mapping[str, Sequence[int]]
     values: Mapping[str, np.ndarray]
     saturate: bool
+    storage: Storage
     known: dict[str, Operand] = field(default_factory=dict)
+    waiting: dict[str, Proto] = field(default_factory=dict)
+    spent: set[str] = field(default_factory=set)
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
     entries: set[int] = field(default_factory=set)
     budget: list[int] = field(default_factory=lambda: [MOST_NODES])
@@ -100,9 +109,9 @@ class _Walk:
     def __post_init__(self) -> None:
         self.outputs = frozenset(port.name for port in self.graph.output)
         self.read = frozenset(_read(self.graph))
-        metadata = {f"dtype:{port.name}": _dtype(port, INPUT_NAMES) for port in self._inputs()
+        metadata = {f"dtype:{port.name}": port_dtype(port, INPUT_NAMES) for port in self._inputs()
                     if port.name not in self.values}
-        metadata.update({f"dtype:{port.name}": _dtype(port) for port in self.graph.output})
+        metadata.update({f"dtype:{port.name}": port_dtype(port) for port in self.graph.output})
         self.builder = GraphBuilder("main", metadata)
         self.constants = Constants(self.builder, self.outputs, self.saturate)
 
@@ -122,15 +131,43 @@ class _Walk:
             if port.name in self.values:
                 self.known[port.name] = plain(self.values[port.name], f"input {port.name!r}")
                 continue
-            shape = _shape(port, self.shapes.get(port.name))
+            shape = port_shape(port, self.shapes.get(port.name))
             self.origins[port.name] = frozenset([port.name])
             value = self.known[port.name] = self.builder.input(
-                port.name, INPUT_NAMES[_dtype(port, INPUT_NAMES)], shape)
+                port.name, INPUT_NAMES[port_dtype(port, INPUT_NAMES)], shape)
             self.entries.add(id(value))
         if self.graph.sparse_initializer:
             raise UnsupportedError("ONNX model", "sparse initialisers are not read", remedy="store them densely")
+        self._require_memory()
         for tensor in self.graph.initializer:
-            self._define(tensor.name, tensor_array(tensor, f"initialiser {tensor.name!r}"), "initialiser")
+            self._initialise(tensor)
+
+    def _require_memory(self) -> None:
+        """UnsupportedError when the weights that wait to be read are more than this machine holds."""
+        total = sum(2 * prod(tensor.dims) for tensor in self.graph.initializer
+                    if is_stored(tensor) and min(tensor.dims, default=0) >= 0)
+        if total > memory():
+            raise UnsupportedError("ONNX model", "weights are held in memory in fp16", limit=f"{memory()} bytes",
+                                   found=f"{total} bytes", remedy="use a machine with more memory, or smaller weights")
+
+    def _initialise(self, tensor: Proto) -> None:
+        """Defines an initialiser: read when it is used where it is kept in a file, but checked if nothing uses it."""
+        if is_stored(tensor) and tensor.name in self.read:
+            self._require_free(tensor.name, "initialiser")
+            self.waiting[tensor.name] = tensor
+        else:
+            self._define(tensor.name, self._array(tensor), "initialiser")
+            self.release([tensor.name] if tensor.name not in self.read else [])
+
+    def _array(self, tensor: Proto) -> np.ndarray:
+        return tensor_array(tensor, f"initialiser {tensor.name!r}", self.storage)
+
+    def release(self, names: Iterable[str]) -> None:
+        """Gives up the arrays of tensors that nothing will use again."""
+        for name in names:
+            if isinstance(self.known.get(name), np.ndarray):
+                del self.known[name]
+                self.spent.add(name)
 
     def node(self, node: Proto, position: int) -> None:
         """Imports one node."""
@@ -138,9 +175,12 @@ class _Walk:
         if node.domain not in _DOMAINS:
             raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
                                    remedy="export with operators of the standard domain ai.onnx")
-        origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in _read_by(node)))
+        names = list(_read_by(node))
+        origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
+        for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
+            self.known[name] = self._array(self.waiting.pop(name))
         step = Step(node.op_type, label, next(filter(None, node.output), node.op_type), self.version, node,
-                    attribute_values(node, label),
+                    attribute_values(node, label, self.storage),
                     [self._use(name, label) for name in node.input], list(node.input),
                     [name if name in self.read else "" for name in node.output], self.builder, self.constants,
                     partial(self.body, origins))
@@ -164,7 +204,7 @@ class _Walk:
         inner = copy(self)
         inner.known, inner.origins = {**self.known, **inputs}, {**self.origins, **dict.fromkeys(inputs, origins)}
         for tensor in graph.initializer:
-            inner.known[tensor.name] = tensor_array(tensor, f"initialiser {tensor.name!r}")
+            inner.known[tensor.name] = self._array(tensor)
         for position, node in enumerate(graph.node):
             self.budget[0] -= 1
             if self.budget[0] < 0:
@@ -182,9 +222,12 @@ class _Walk:
         return self.known[name]
 
     def _define(self, name: str, operand: Operand, who: str) -> None:
-        if name in self.known:
-            raise GraphError(f"{who}: the name {name!r} is taken")
+        self._require_free(name, who)
         self.known[name] = operand
+
+    def _require_free(self, name: str, who: str) -> None:
+        if name in self.known or name in self.waiting or name in self.spent:
+            raise GraphError(f"{who}: the name {name!r} is taken")
 
     def finish(self) -> Graph:
         """The graph with the model's outputs under their names."""
@@ -193,13 +236,15 @@ class _Walk:
         results: dict[int, str] = {}
         values = []
         for port in self.graph.output:
+            if port.name in self.waiting:
+                self.known[port.name] = self._array(self.waiting.pop(port.name))
             operand = self._use(port.name, f"output {port.name!r}")
             if operand is None:
                 raise GraphError(f"an output of the model has no name: {port.name!r}")
             if isinstance(operand, np.ndarray):
                 operand = self.constants.value(operand, port.name)
             operand = self._declared_type(port, operand)
-            _check_declared(port, operand)
+            check_declared(port, operand)
             if operand.constant or id(operand) in self.entries or id(operand) in results:
                 operand = self.builder.single("identity", f"{port.name}_port", x=operand)
             results[id(operand)] = port.name
@@ -208,7 +253,7 @@ class _Walk:
 
     def _declared_type(self, port: Proto, operand: Value) -> Value:
         """An output of 8 bits or bool in the type the model declares: ports of those lie in bytes."""
-        wanted = ENGINE_NAMES[_dtype(port)]
+        wanted = ENGINE_NAMES[port_dtype(port)]
         if wanted == operand.dtype or operand.constant:
             return operand
         return self.builder.single("cast", f"{port.name}_port", x=operand, dtype=wanted)
@@ -235,6 +280,17 @@ def _result(step: Step) -> Operand | tuple[Operand, ...]:
     raise UnsupportedError(step.label, "this operator is not supported", found=step.op, remedy=known)
 
 
+def _lasts(graph: Proto) -> dict[int, list[str]]:
+    """Names by the position of the last node that refers to them; outputs have none."""
+    outputs = {port.name for port in graph.output}
+    lasts = {name: position for position, node in enumerate(graph.node) for name in (*_read_by(node), *node.output)}
+    table: dict[int, list[str]] = {}
+    for name, position in lasts.items():
+        if name not in outputs:
+            table.setdefault(position, []).append(name)
+    return table
+
+
 def _read(graph: Proto) -> Iterator[str]:
     """Names that nodes and outputs of a graph, or of the graphs inside, refer to."""
     yield from (port.name for port in graph.output)
@@ -248,39 +304,3 @@ def _read_by(node: Proto) -> Iterator[str]:
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield from _read(attribute.g)
-
-
-def _dtype(port: Proto, known: Mapping[str, str] = ENGINE_NAMES) -> str:
-    if not port.type.HasField("tensor_type"):
-        raise UnsupportedError(f"port {port.name!r}", "ports must be tensors", found=port.type.WhichOneof("value"))
-    return dtype_name(port.type.tensor_type.elem_type, f"port {port.name!r}", known)
-
-
-def _shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
-    """The static shape of an input: what the model declares, with `given` in place of symbolic dimensions."""
-    tensor = port.type.tensor_type
-    dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
-    stated = f"input {port.name!r} [{', '.join(map(str, dims))}]"
-    if given is None:
-        if not tensor.HasField("shape") or any(isinstance(dim, str) for dim in dims):
-            example = ["1" if isinstance(dim, str) else str(dim) for dim in dims] or ["1", "3", "224", "224"]
-            raise UnsupportedError(stated, "shapes are static and this input has symbolic dimensions",
-                                   remedy=f"give its shape, for example --shape {port.name}={'x'.join(example)}, in "
-                                          f'Python shapes={{"{port.name}": [{", ".join(example)}]}}')
-        return tuple(int(dim) for dim in dims)
-    fits = not tensor.HasField("shape") or (len(given) == len(dims) and all(
-        isinstance(dim, str) or dim == extent for dim, extent in zip(dims, given, strict=True)))
-    if not fits:
-        raise GraphError(f"{stated}: the given shape {list(given)} does not fit")
-    return tuple(given)
-
-
-def _check_declared(port: Proto, value: Value) -> None:
-    """A RuntimeWarning when the model declares another shape for an output than its nodes give: exporters leave stale
-    ones behind, and runtimes ignore them too."""
-    dims = port.type.tensor_type.shape.dim
-    stated = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-    if port.type.tensor_type.HasField("shape") and (len(stated) != value.type.rank or any(
-            dim is not None and dim != extent for dim, extent in zip(stated, value.shape, strict=True))):
-        warnings.warn(f"output {port.name!r}: the model declares {stated}, its nodes give {list(value.shape)}",
-                      RuntimeWarning, stacklevel=4)

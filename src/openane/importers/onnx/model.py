@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from openane.errors import FormatError, GraphError, UnsupportedError
+from openane.errors import AneError, FormatError, GraphError, UnsupportedError
+from openane.importers.files import mapped, open_file, read_file
+from openane.importers.onnx.storage import Storage, slimmed
 
 Proto = Any
 """A protobuf message of the onnx package, which states no types."""
@@ -27,18 +31,49 @@ def package() -> Any:
 
 
 def read_model(source: str | Path | bytes | Proto) -> Proto:
-    """The ModelProto of a file, of its bytes, or itself. FormatError when it is none; weights kept beside a file are
-    read too."""
+    """The ModelProto of a file, of its bytes, or itself, with all its weights. FormatError when it is none; weights
+    kept beside a file are read too."""
     onnx = package()
     if isinstance(source, onnx.ModelProto):
-        model = source
+        return _checked(source)
+    model = _checked(_parse(onnx, source if isinstance(source, bytes) else read_file(Path(source), "model")))
+    if isinstance(source, str | Path):
+        _load_external(onnx, model, Path(source).parent)
+    return model
+
+
+@contextmanager
+def opened(source: str | Path | bytes | Proto) -> Iterator[tuple[Proto, Storage]]:
+    """The ModelProto of a file, of its bytes, or itself, and where the data of its tensors is read from: large ones
+    stay in the file, which is open until the end. FormatError when it is no model, UnsupportedError when it is larger
+    than this machine's memory."""
+    onnx = package()
+    if isinstance(source, onnx.ModelProto):
+        yield _checked(source), Storage()
+    elif isinstance(source, bytes):
+        with BytesIO(source) as stream:
+            yield _checked(_parse_slim(onnx, source)), Storage(stream, len(source))
     else:
-        model = _parse(onnx, source if isinstance(source, bytes) else _read_bytes(Path(source)))
+        path = Path(source)
+        with open_file(path, "model") as (stream, size):
+            with mapped(stream, size) as view:
+                model = _checked(_parse_slim(onnx, view))
+            yield model, Storage(stream, size, str(path.parent))
+
+
+def _parse_slim(onnx: Any, data: bytes | memoryview) -> Proto:
+    """The model of its bytes, data of large tensors left out; what our reader does not follow the package judges."""
+    try:
+        slim = slimmed(memoryview(data))
+    except FormatError:
+        slim = bytes(data)
+    return _parse(onnx, slim)
+
+
+def _checked(model: Proto) -> Proto:
     if not model.HasField("graph"):
         raise FormatError("not an ONNX model", expected="a ModelProto with a graph", found="none")
     _check_names(model)
-    if isinstance(source, str | Path):
-        _load_external(onnx, model, Path(source).parent)
     return model
 
 
@@ -70,13 +105,6 @@ def _names(graph: Proto) -> Iterator[str | bytes]:
                 yield from _names(attribute.g)
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
-
-
 def _load_external(onnx: Any, model: Proto, folder: Path) -> None:
     if not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
         return
@@ -86,15 +114,13 @@ def _load_external(onnx: Any, model: Proto, folder: Path) -> None:
         raise FormatError(f"weights kept beside the model cannot be read: {error}") from None
 
 
-def tensor_array(tensor: Proto, label: str) -> np.ndarray:
+def tensor_array(tensor: Proto, label: str, storage: Storage) -> np.ndarray:
     """A TensorProto as an array, bf16 as float32. FormatError when its data does not fill its shape."""
-    onnx = package()
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        raise FormatError(f"{label}: weights are kept in another file", expected="a path to the model, not its bytes",
-                          found=", ".join(entry.value for entry in tensor.external_data if entry.key == "location"))
     shape = tuple(tensor.dims)
     try:
-        array = np.asarray(onnx.numpy_helper.to_array(tensor))
+        array = storage.array(tensor, label)
+    except AneError:
+        raise
     except Exception as error:  # onnx raises several kinds for malformed tensors
         raise FormatError(f"{label}: malformed tensor: {error}") from None
     if array.shape != shape:
@@ -115,7 +141,7 @@ def plain(array: np.ndarray, label: str) -> np.ndarray:
                            remedy="dequantise the model, or cast the tensor to fp32")
 
 
-def attribute_values(node: Proto, label: str) -> dict[str, Any]:
+def attribute_values(node: Proto, label: str, storage: Storage) -> dict[str, Any]:
     """Attributes of a node by name: int, float, bytes, tuples of them, arrays for tensors."""
     onnx = package()
     kinds = onnx.AttributeProto
@@ -128,7 +154,7 @@ def attribute_values(node: Proto, label: str) -> dict[str, Any]:
         elif attribute.type in lists:
             table[attribute.name] = tuple(getattr(attribute, lists[attribute.type]))
         elif attribute.type == kinds.TENSOR:
-            table[attribute.name] = tensor_array(attribute.t, f"{label}, attribute {attribute.name!r}")
+            table[attribute.name] = tensor_array(attribute.t, f"{label}, attribute {attribute.name!r}", storage)
         elif attribute.type == kinds.GRAPH:
             table[attribute.name] = attribute.g
         else:

@@ -100,7 +100,8 @@ class Encoder:
     def encode(self, values: Floats, out: Bits, *, to_even: bool) -> None:
         """Rounds `values` into `out` (both contiguous, same shape), ties to even or away from zero.
 
-        `values` may be changed: NaN becomes 0 and magnitudes beyond fp16 are clipped to 2^16.
+        `values` may be changed: NaN becomes 0 and magnitudes beyond fp16 are clipped to 2^16. `out` may be the first
+        half of their own memory: what is written lies behind what is read.
         """
         source, target = values.reshape(-1), out.reshape(-1)
         for start in range(0, source.size, self._block):
@@ -129,9 +130,9 @@ class Encoder:
         np.right_shift(bits, 16, out=bits)
         np.bitwise_and(bits, np.uint32(0x8000), out=bits)
         np.bitwise_or(words, bits, out=words)
+        exact = values[doubtful].astype(np.float64) if len(doubtful) else None
         np.copyto(out, words, casting="unsafe")
-        if len(doubtful):  # subnormal results: the scaling itself rounded, onto a tie
-            exact = values[doubtful].astype(np.float64)
+        if exact is not None:  # subnormal results: the scaling itself rounded, onto a tie
             out[doubtful] = encode_even(exact) if to_even else encode_away(exact)
 
 

@@ -1,0 +1,71 @@
+"""H13: what decides the fields of a task but addresses, so that tasks alike are encoded once.
+
+Two tasks of equal keys have equal fields, base addresses and links apart: the parts of a product, the heads of an
+attention, the layers of a transformer repeat a few tasks with other operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from math import copysign
+from operator import attrgetter
+from typing import Any
+
+from openane.chips.h13.flow import Flow
+from openane.chips.h13.patches import Patch
+from openane.chips.h13.scratchpad import TilePlan
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Streams
+
+_WALK = attrgetter("space", "slot", "shape", "strides", "dtype", "interleave", "packed")
+_STREAMED = attrgetter("slot", "lanes", "weights", "bias", "table", "packing", "palette_bits", "runtime")
+_SCHEDULED = attrgetter("begins", "ends", "result_stated", "source_stated", "planar_before", "planar_after", "surface",
+                        "read_again", "read_earlier")
+OPERANDS = ("source", "first", "second", "result", "coefficients")
+
+
+def forms(operations: Sequence[Operation]) -> list[int]:
+    """A number for each operation, equal for those alike but for where their operands lie."""
+    known: dict[Hashable, int] = {}
+    return [known.setdefault(_form(operation), len(known)) for operation in operations]
+
+
+def task_key(form: int, plan: TilePlan, followed: Patch | None, flow: Flow) -> Hashable:
+    """What the fields of a task whose operation has number `form` follow from, base addresses, its place in the program
+    and its hazards apart."""
+    return (form, plan.tile_height, plan.patch, tuple(plan.rings.items()), followed, _SCHEDULED(flow),
+            tuple(flow.strides.items()))
+
+
+def _form(operation: Operation) -> Hashable:
+    """An operation without the places of its operands."""
+    settings, numbers = _getters(type(operation))  # type: ignore[arg-type]
+    values = numbers(operation)
+    signs = tuple([copysign(1.0, value) for value in values])  # 0.0 and -0.0 are equal
+    if isinstance(operation, NeuralOperation):
+        operands = _walk(operation.source), _walk(operation.result), _streams(operation.coefficients)
+    else:
+        operands = _walk(operation.first), _walk(operation.result), _walk(operation.second)
+    return type(operation), operands, settings(operation), values, signs
+
+
+def _walk(access: Access | None) -> Hashable:
+    return None if access is None else (_WALK(access), None if access.copy is None else _walk(access.copy))
+
+
+def _streams(coefficients: Coefficients | None) -> Hashable:
+    if coefficients is None:
+        return None
+    return _STREAMED(coefficients), Streams.of(coefficients.streams).parts
+
+
+@lru_cache(maxsize=32)
+def _getters(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any], tuple[float, ...]]]:
+    """Readers of what an operation states beside its operands: of everything but real numbers, and of these."""
+    stated = [(field.name, field) for field in fields(kind) if field.name not in (*OPERANDS, "post")]
+    if issubclass(kind, NeuralOperation):
+        post: Any = next(field.default for field in fields(kind) if field.name == "post")
+        stated += [(f"post.{field.name}", field) for field in fields(post)]
+    return (attrgetter(*(name for name, field in stated if field.type != "float")),
+            attrgetter(*(name for name, field in stated if field.type == "float")))

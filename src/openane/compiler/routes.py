@@ -1,0 +1,175 @@
+"""Where the constants of a model lie in its programs, as plain data: what new weights need to be written in place.
+
+A route leads from one weight of the model, and the vectors that are folded into it, to the pieces of the constant
+sections made of them. Numbers take four ways on it: they are rounded to the weight's element type, scaled by the gains
+of the `steps` that were folded in (see `vectors`), rounded again after each, and moved to their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import prod
+
+import numpy as np
+
+HALF = "fp16"
+
+
+class Step(StrEnum):
+    """What an operation that is folded into a weight does to each output channel; v is its constant vector. The value
+    is what a file calls it."""
+
+    NORM = "batch_norm"         # (x - mean) / sqrt(variance + epsilon) * gamma + beta
+    MULTIPLY = "mul"            # x * v
+    DIVIDE = "real_div"         # x / v
+    ADD = "add"                 # x + v
+    SUBTRACT = "sub"            # x - v
+    SUBTRACT_FROM = "sub_from"  # v - x
+
+
+class Form(StrEnum):
+    """How a piece of constants is laid out."""
+
+    DENSE = "dense"    # coefficient streams, see packing.DenseForm
+    SPARSE = "sparse"  # zero-skipping streams, see packing.pack_sparse
+    ROWS = "rows"      # rows of halfwords, each padded to 64 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of a weight in row-major order: the first and the strides are counted in elements."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def of(self, flat: np.ndarray) -> np.ndarray:
+        """The elements of a contiguous array, without a copy."""
+        size = flat.itemsize
+        return np.ndarray(self.shape, flat.dtype, flat, self.offset * size, tuple(size * step for step in self.strides))
+
+    @staticmethod
+    def whole(shape: tuple[int, ...]) -> View:
+        """All elements of an array of that shape."""
+        return View(0, shape, tuple(prod(shape[axis + 1:]) for axis in range(len(shape))))
+
+    @property
+    def elements(self) -> int:
+        """How many elements are seen, repeated ones counted."""
+        return prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """One past the last element that is seen."""
+        return 1 + self.offset + sum((extent - 1) * step for extent, step in zip(self.shape, self.strides, strict=True))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Picked:
+    """Elements of a weight in any order: numbers from 1 on, 0 where there is a zero. What lowerings make that lay the
+    taps of a kernel out anew."""
+
+    numbers: np.ndarray = field(repr=False)
+
+    def of(self, flat: np.ndarray) -> np.ndarray:
+        """The elements of a contiguous array, copied."""
+        return np.take(np.concatenate((np.zeros(1, flat.dtype), flat)), self.numbers)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what is picked."""
+        return self.numbers.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Constants of one task, or one tensor, at `offset` of a program's section.
+
+    `weights` sees [groups, channels, rows] of a dense piece, [groups, channels, inputs, Kh, Kw] of a zero-skipping one,
+    [rows, width] of rows; `bias` [groups, channels] of the vector of biases. `streams` is (core, offset in the piece,
+    bytes), stated for zero-skipping pieces alone, whose sizes depend on the weights.
+    """
+
+    program: int
+    offset: int
+    form: Form
+    weights: View | Picked
+    bias: View | None = None
+    lanes: int = 1
+    table: bool = False
+    streams: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One step: names of constants, numbers that no constant of the model gives, or None for what is left out. Of a
+    norm mean, variance, gamma, beta, epsilon; else the vector."""
+
+    step: Step
+    operands: tuple[str | tuple[float, ...] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """From `weight` [outer, channels, inner] (row-major, whatever its own shape) and `bias` [channels] through `steps`
+    to `pieces`. Without a weight the one step's gains and offsets themselves are what the pieces are made of."""
+
+    weight: str | None
+    extents: tuple[int, int, int]
+    bias: str | None
+    steps: tuple[Fold, ...]
+    biased: bool
+    pieces: tuple[Piece, ...]
+
+    @property
+    def channels(self) -> int:
+        """Output channels: elements of every vector."""
+        return self.extents[1]
+
+    @property
+    def scales(self) -> bool:
+        """Whether a step can change the weight."""
+        return any(fold.step not in (Step.ADD, Step.SUBTRACT) for fold in self.steps)
+
+    @property
+    def vectors(self) -> tuple[str, ...]:
+        """Names of the constants it takes beside the weight."""
+        named = [operand for fold in self.steps for operand in fold.operands if isinstance(operand, str)]
+        return (*named, *(() if self.bias is None else (self.bias,)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of all constants it takes."""
+        return (*(() if self.weight is None else (self.weight,)), *self.vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Element type (MIL's name) and shape of a constant of the model. `number` is the value of one that is a single
+    number when the model was saved: the graph need not be read for it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    number: float | None = field(default=None, compare=False)
+
+    @property
+    def elements(self) -> int:
+        """Elements of it."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """All routes of a model, the constants they begin at, and those of them that go no other way: these can be given
+    new numbers. `refused` says why there are no routes where a file had some that cannot be used."""
+
+    routes: tuple[Route, ...] = ()
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    complete: frozenset[str] = frozenset()
+    refused: str = ""
+
+    def of(self, names: frozenset[str]) -> tuple[Route, ...]:
+        """The routes on which one of those constants lies."""
+        return tuple(route for route in self.routes if not names.isdisjoint(route.sources))

@@ -1,0 +1,48 @@
+"""Inputs and outputs of an ONNX graph: the element types and shapes they declare."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Value
+from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
+from openane.importers.onnx.model import Proto
+
+
+def port_dtype(port: Proto, known: Mapping[str, str] = ENGINE_NAMES) -> str:
+    """MIL's name of the element type a port declares, one of `known`. UnsupportedError when it is none."""
+    if not port.type.HasField("tensor_type"):
+        raise UnsupportedError(f"port {port.name!r}", "ports must be tensors", found=port.type.WhichOneof("value"))
+    return dtype_name(port.type.tensor_type.elem_type, f"port {port.name!r}", known)
+
+
+def port_shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
+    """The static shape of an input: what the model declares, with `given` in place of symbolic dimensions."""
+    tensor = port.type.tensor_type
+    dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
+    stated = f"input {port.name!r} [{', '.join(map(str, dims))}]"
+    if given is None:
+        if not tensor.HasField("shape") or any(isinstance(dim, str) for dim in dims):
+            example = ["1" if isinstance(dim, str) else str(dim) for dim in dims] or ["1", "3", "224", "224"]
+            raise UnsupportedError(stated, "shapes are static and this input has symbolic dimensions",
+                                   remedy=f"give its shape, for example --shape {port.name}={'x'.join(example)}, in "
+                                          f'Python shapes={{"{port.name}": [{", ".join(example)}]}}')
+        return tuple(int(dim) for dim in dims)
+    fits = not tensor.HasField("shape") or (len(given) == len(dims) and all(
+        isinstance(dim, str) or dim == extent for dim, extent in zip(dims, given, strict=True)))
+    if not fits:
+        raise GraphError(f"{stated}: the given shape {list(given)} does not fit")
+    return tuple(given)
+
+
+def check_declared(port: Proto, value: Value) -> None:
+    """A RuntimeWarning when the model declares another shape for an output than its nodes give: exporters leave stale
+    ones behind, and runtimes ignore them too."""
+    dims = port.type.tensor_type.shape.dim
+    stated = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    if port.type.tensor_type.HasField("shape") and (len(stated) != value.type.rank or any(
+            dim is not None and dim != extent for dim, extent in zip(stated, value.shape, strict=True))):
+        warnings.warn(f"output {port.name!r}: the model declares {stated}, its nodes give {list(value.shape)}",
+                      RuntimeWarning, stacklevel=4)

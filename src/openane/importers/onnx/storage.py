@@ -1,0 +1,143 @@
+"""Weights that stay in their file until they are used.
+
+Nearly all bytes of an ONNX file are data of tensors, and a protobuf library holds them until the whole model is given
+up. It is handed a copy in which large tensors state where their data lies, in the form ONNX has for data kept in
+another file (`external_data`: location, offset, length), the model's own bytes being the location `OWN`. Arrays are
+then read one at a time. Tensors in another encoding than little-endian elements in a row stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from openane.errors import FormatError
+from openane.formats.protobuf import MAXIMUM_DEPTH, Message, Schema, read_message, scan_fields, write_message
+
+OWN = ""
+"""Location of data that lies in the model's own bytes; no file beside it can be called so."""
+LEAST = 4096
+"""Bytes from which data is left in the file: what decides shapes is shorter."""
+
+_SCHEMA = Schema("""
+ModelProto: inside 7 bytes
+GraphProto: node 1 bytes; initializer 5 bytes
+NodeProto: attribute 5 bytes
+AttributeProto: t 5 bytes; g 6 bytes
+TensorProto: data_type 2 int; external_data 13 Entry*; data_location 14 int
+Entry: key 1 string; value 2 string
+""")
+_INSIDE: Mapping[str, Mapping[int, str]] = {
+    "ModelProto": {7: "GraphProto"}, "GraphProto": {1: "NodeProto", 5: "TensorProto"},
+    "NodeProto": {5: "AttributeProto"}, "AttributeProto": {5: "TensorProto", 6: "GraphProto"},
+}
+"""Messages on the way to tensors, by the number of the field they are in (onnx.proto)."""
+_DATA = frozenset([3, 4, 5, 6, 7, 9, 10, 11, 13, 14])
+"""Fields of a tensor that hold its data or say where it is."""
+_RAW, _FLOATS, _DOUBLES = 9, 4, 10
+_PLAIN = {_FLOATS: 1, _DOUBLES: 11}
+"""Packed fields whose bytes are those of raw data when the tensor has this element type."""
+_LENGTH = 2
+_EXTERNAL = 1
+
+
+def slimmed(view: memoryview) -> bytes:
+    """A serialised ModelProto without the data of large tensors. FormatError where the bytes break the wire format."""
+    return _copied(view, "ModelProto", 0, len(view), 0)
+
+
+def _copied(view: memoryview, kind: str, start: int, end: int, depth: int) -> bytes:
+    """One message, slimmed."""
+    if end - start < LEAST or depth > MAXIMUM_DEPTH:
+        return bytes(view[start:end])
+    if kind == "TensorProto":
+        return _tensor(view, start, end)
+    inside, pieces, done, at = _INSIDE[kind], list[bytes | memoryview](), start, start
+    for number, wire, begin, stop in scan_fields(view, start, end):
+        if number in inside and wire == _LENGTH and stop - begin >= LEAST:
+            field = next(name for name, field in _SCHEMA.by_name[kind].items() if field.number == number)
+            part = _copied(view, inside[number], begin, stop, depth + 1)
+            pieces += view[done:at], write_message(Message(_SCHEMA, kind, **{field: part}))
+            done = stop
+        at = stop
+    return b"".join((*pieces, view[done:end]))
+
+
+def _tensor(view: memoryview, start: int, end: int) -> bytes:
+    """A tensor whose data lies in one piece, without it; any other as it is."""
+    data, kept, at = list[tuple[int, int, int, int]](), list[memoryview](), start
+    for field in scan_fields(view, start, end):
+        if field[0] in _DATA:
+            data.append(field)
+        else:
+            kept.append(view[at:field[3]])
+        at = field[3]
+    if len(data) == 1:
+        [(number, wire, begin, stop)] = data
+        kind = read_message(_SCHEMA, "TensorProto", b"".join(kept)).data_type
+        if wire == _LENGTH and stop - begin >= LEAST and (number == _RAW or _PLAIN.get(number) == kind):
+            return b"".join(kept) + write_message(_place(begin, stop - begin))
+    return bytes(view[start:end])
+
+
+def _place(offset: int, length: int) -> Message:
+    entries = [Message(_SCHEMA, "Entry", key=key, value=str(value))
+               for key, value in (("location", OWN), ("offset", offset), ("length", length))]
+    return Message(_SCHEMA, "TensorProto", external_data=entries, data_location=_EXTERNAL)
+
+
+def is_stored(tensor: Any) -> bool:
+    """Whether a TensorProto says where its data is instead of holding it."""
+    return bool(tensor.data_location == _EXTERNAL)
+
+
+class Storage:
+    """Where tensors' data is read from: the model's own bytes, and files in the folder it is in."""
+
+    def __init__(self, own: BinaryIO | None = None, size: int = 0, folder: str | None = None) -> None:
+        """`own` is `size` bytes long; without a `folder`, files beside the model are out of reach."""
+        self._own, self._size, self._folder = own, size, folder
+
+    def array(self, tensor: Any, label: str) -> np.ndarray:
+        """The array of a TensorProto, whose shape and size the caller holds against what it states. FormatError when
+        its data cannot be reached; whatever the onnx package raises for malformed tensors."""
+        import onnx
+        if not is_stored(tensor):
+            return np.asarray(onnx.numpy_helper.to_array(tensor))
+        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), OWN)
+        if self._own is not None and location == OWN:
+            return self._from_own(tensor, label)
+        if self._folder is None:
+            raise FormatError(f"{label}: weights are kept in another file",
+                              expected="a path to the model, not its bytes", found=location)
+        held = onnx.TensorProto()
+        held.CopyFrom(tensor)
+        try:
+            onnx.external_data_helper.load_external_data_for_tensor(held, self._folder)
+        except Exception as error:  # missing files, paths outside the folder, ranges outside the file
+            raise FormatError(f"{label}: weights kept beside the model cannot be read: {error}") from None
+        return np.asarray(onnx.numpy_helper.to_array(held))
+
+    def _from_own(self, tensor: Any, label: str) -> np.ndarray:
+        import onnx
+        data = self._read({entry.key: entry.value for entry in tensor.external_data}, label)
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        if dtype.isbuiltin == 1 and dtype.kind in "fiub":
+            return np.frombuffer(data, dtype.newbyteorder("<")).reshape(tuple(tensor.dims))
+        held = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+        return np.asarray(onnx.numpy_helper.to_array(held))
+
+    def _read(self, place: Mapping[str, str], label: str) -> bytes:
+        assert self._own is not None
+        offset, length = (int(place.get(key, "-1")) for key in ("offset", "length"))
+        if min(offset, length) < 0 or offset + length > self._size:
+            raise FormatError(f"{label}: its data lies outside the model's bytes", offset=max(offset, 0),
+                              expected=f"at most {self._size} bytes", found=offset + length)
+        self._own.seek(offset)
+        data = self._own.read(length)
+        if len(data) != length:
+            raise FormatError(f"{label}: the file became shorter while it was read", offset=offset,
+                              expected=f"{length} bytes", found=len(data))
+        return data
