@@ -37,6 +37,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"timing", "graph", *_ENGINE},
     "bench": {"compiler", "devices", "timing", *_GRAPH, *_ENGINE},
     "doctor": {"cache", "devices"},
+    "models": {"importers", "compiler", "devices", *_GRAPH, *_ENGINE},
+    "training": {"importers", "compiler", "devices", "models", *_GRAPH, *_ENGINE},
+    "serving": {"models", "devices"},
     "onnx_backend": {"importers", "compiler", "devices", *_GRAPH},
 }
 """Room to the rooms it may import besides itself and `errors`. `cli` and the package itself see everything."""
