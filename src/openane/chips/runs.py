@@ -10,11 +10,13 @@ H13 and before: count less one, and a byte address. From H14 on the address is a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from openane.chips.tables import P, S, flag, uint
 from openane.registers import Fields, Register
 
+REMEMBERED = 1 << 12
 VIRTUAL = 1 << 28
 """Addresses from here on are no register's: tables use them for what a stream holds besides register writes."""
 
@@ -66,9 +68,7 @@ class LinkedHeads:
 
     def read(self, word: int) -> Run | None:
         """The run this word is the head of; None when it is none."""
-        head, rest = LINKED_HEAD.decode(word)
-        first = int(head["Address"])
-        return None if rest or first % 4 else Run(_dense(first, int(head["Count"])))
+        return _linked(word)
 
     def write(self, run: Run) -> int:
         """The head of a run."""
@@ -84,13 +84,7 @@ class IndexedHeads:
 
     def read(self, word: int) -> Run | None:
         """The run this word is the head of: every word is one."""
-        head, rest = DENSE_HEAD.decode(word)
-        first = int(head["Address"])
-        if not head["Sparse"]:
-            said = {name: head[name] for name in (SLOT.name, RELATIVE.name)}
-            return Run(_dense(first, int(head["Count"])), False, said, rest)
-        mask = SPARSE_HEAD.decode(word)[0][FOLLOWING.name]
-        return Run(_masked(first, int(mask)), True, {FOLLOWING.name: mask})
+        return _indexed(word)
 
     def write(self, run: Run) -> int:
         """The head of a run."""
@@ -105,6 +99,26 @@ class IndexedHeads:
             return _dense(first, count)
         found = _masked(first, int(said.get(FOLLOWING.name, 0)))
         return found if len(found) == count else None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _linked(word: int) -> Run | None:
+    """Remembered: the tasks of a program repeat most of their heads."""
+    head, rest = LINKED_HEAD.decode(word)
+    first = int(head["Address"])
+    return None if rest or first % 4 else Run(_dense(first, int(head["Count"])))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _indexed(word: int) -> Run:
+    """The same for heads that number their registers."""
+    head, rest = DENSE_HEAD.decode(word)
+    first = int(head["Address"])
+    if not head["Sparse"]:
+        said = {name: head[name] for name in (SLOT.name, RELATIVE.name)}
+        return Run(_dense(first, int(head["Count"])), False, said, rest)
+    mask = SPARSE_HEAD.decode(word)[0][FOLLOWING.name]
+    return Run(_masked(first, int(mask)), True, {FOLLOWING.name: mask})
 
 
 def _dense(first: int, count: int) -> tuple[int, ...]:

@@ -213,18 +213,20 @@ class StreamFormat:
             if run is None or position + len(run.addresses) >= len(words):
                 raise ProgramError(f"word {position} (0x{words[position]:08x}) is not the head of a run of register "
                                    f"writes that fits the task's {len(words)} words")
-            for i, address in enumerate(run.addresses):
-                if address in seen and not self.rewrites:
-                    raise ProgramError(f"word {position + 1 + i} writes register 0x{address:x} a second time")
-                seen.add(address)
+            if not self.rewrites and not seen.isdisjoint(run.addresses):
+                i, address = next((i, a) for i, a in enumerate(run.addresses) if a in seen)
+                raise ProgramError(f"word {position + 1 + i} writes register 0x{address:x} a second time")
+            seen.update(run.addresses)
             yield position, run
             position += 1 + len(run.addresses)
 
     def _written(self, words: Sequence[int], runs: list[tuple[int, Run]], rest: dict[str, int]) -> dict[int, int]:
         """The words registers end up with; the others' differences go to `rest`."""
-        places = [(head + 1 + i, a) for head, run in runs for i, a in enumerate(run.addresses)]
-        written = {address: words[place] for place, address in places}
-        if len(written) != len(places):
+        written: dict[int, int] = {}
+        for head, run in runs:
+            written.update(zip(run.addresses, words[head + 1:head + 1 + len(run.addresses)], strict=True))
+        if len(written) != sum(len(run.addresses) for _, run in runs):
+            places = [(head + 1 + i, a) for head, run in runs for i, a in enumerate(run.addresses)]
             rest |= {f"{SUPERSEDED}[{place}]": words[place] ^ written[a] for place, a in places
                      if words[place] != written[a]}
         return written

@@ -1,4 +1,4 @@
-"""Where the time of a model or program goes on a chip: a summary, the longest tasks, CSV, JSON, a Perfetto trace.
+"""Where the time of a model or program goes on a chip: a summary, the longest tasks, CSV, JSON, a trace, a report.
 
 Counts and bytes are exact; times are modelled from published figures of the chip, and called extrapolated where those
 are guessed or the program was planned for another generation.
@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from openane.cli.arrays import parse_seed
 from openane.cli.files import parse_shape
 from openane.cli.output import as_json
 from openane.cli.output import table as aligned
+from openane.cli.subject import Subject as Opened
 from openane.cli.subject import open_subject
+from openane.cli.values import measured
 from openane.compiler import Model, Where
 from openane.compiler.model import Step
+from openane.errors import UnsupportedError
 from openane.program import Program
-from openane.report import Subject, as_csv, document, profile, summary, table, trace
+from openane.report import Profile, Subject, as_csv, document, html, profile, summary, table, trace
 from openane.timing import Route, State
 
 CHIPS = {"h11": "a12", "h12": "a13", "h13": "m1", "h14": "m2", "h15": "m3", "h16": "m4", "h17": "m5", "h18": "m6"}
@@ -34,6 +40,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="how far the system has raised the engine's clock (default: full)")
     parser.add_argument("--trace", metavar="T.json", type=Path, help="write a trace for ui.perfetto.dev")
     parser.add_argument("--csv", metavar="T.csv", type=Path, help="write a line per task")
+    parser.add_argument("--html", metavar="R.html", type=Path,
+                        help="write a report for browsers: one file that fetches nothing")
+    parser.add_argument("--compare", metavar="OTHER", type=Path,
+                        help="with --html: show another run beside it, from its report or --json document")
+    parser.add_argument("--numbers", action="store_true",
+                        help="with --html: run the model on the simulator beside its reference and show its values")
+    parser.add_argument("--arithmetic", choices=("auto", "exact", "fast"), default="auto",
+                        help="with --numbers: how the simulator multiplies and accumulates (default: auto)")
+    parser.add_argument("--seed", metavar="N", type=parse_seed, default=0,
+                        help="with --numbers: seed of drawn inputs (default: 0)")
     parser.add_argument("--all", action="store_true", help="show every task, in order")
     parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
@@ -47,12 +63,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Models one inference and reports."""
-    subject = subject_of(open_subject(options.file, dict(options.shape), options).content)
+    _together(options)
+    opened = open_subject(options.file, dict(options.shape), options)
+    other = html.read(options.compare) if options.compare is not None else None
+    subject = subject_of(opened.content)
     found = profile(subject, options.chip or CHIPS[subject.target], options.route, options.clock)
     if options.trace is not None:
         options.trace.write_text(json.dumps(trace(found)))
     if options.csv is not None:
         options.csv.write_text(as_csv(found))
+    if options.html is not None:
+        options.html.write_text(_report(found, opened, other, options), encoding="utf-8")
     if options.json:
         print(as_json(document(found)))
         return 0
@@ -62,6 +83,23 @@ def run(options: argparse.Namespace) -> int:
         print(f"the {len(rows)} longest of {len(found.rows)} tasks (--all shows every one):")
     print("\n".join(aligned(rows, heading=heading, indent="  ")))
     return 0
+
+
+def _together(options: argparse.Namespace) -> None:
+    """UnsupportedError for what is of no use without a report."""
+    for name in ("compare", "numbers"):
+        if getattr(options, name) and options.html is None:
+            raise UnsupportedError(f"--{name}", "it is shown in the report", remedy="add --html R.html")
+
+
+def _report(found: Profile, opened: Opened, other: Mapping[str, Any] | None, options: argparse.Namespace) -> str:
+    """The page."""
+    content = opened.content
+    numbers = measured(opened, options.seed, options.arithmetic) if options.numbers else None
+    if isinstance(content, Program):
+        return html.page(html.gathered(found, numbers=numbers, other=other))
+    origins = [html.Origin(entry.operation, str(entry.where), entry.reason) for entry in content.report]
+    return html.page(html.gathered(found, content.graph, origins, numbers, other))
 
 
 def subject_of(content: Program | Model) -> Subject:

@@ -55,16 +55,16 @@ class Bank:
         return fields, rest
 
     @cached_property
-    def _decode_word(self) -> Callable[[int, int], tuple[tuple[tuple[str, Value], ...], str, int]]:
+    def _decode_word(self) -> Callable[[int, int], tuple[Fields, str, int]]:
         """Flat fields, name and rest of one word. Remembered: the tasks of a program repeat most of their words."""
         @lru_cache(maxsize=REMEMBERED)
-        def decode(address: int, word: int) -> tuple[tuple[tuple[str, Value], ...], str, int]:
+        def decode(address: int, word: int) -> tuple[Fields, str, int]:
             entry = self.by_address.get(address)
             if entry is None:
-                return (), f"@0x{address:x}", word
+                return {}, f"@0x{address:x}", word
             name, register = entry
             values, left = register.decode(word)
-            return tuple((f"{name}.{key}", value) for key, value in values.items()), name, left
+            return {f"{name}.{key}": value for key, value in values.items()}, name, left
 
         return decode
 

@@ -34,7 +34,8 @@ class Subject:
     def memory(self) -> dict[str, int]:
         """Bytes of DRAM by purpose: constants, task descriptors, inputs, outputs, intermediates, states."""
         found = {"constants": sum(len(program.constants) for program in self.programs),
-                 "task descriptors": sum(len(program.text()) for program in self.programs)}
+                 "task descriptors": sum(max((task.offset + task.size for task in program.tasks), default=0)
+                                         for program in self.programs)}
         seen: set[tuple[str, str]] = set()
         names = {Role.INPUT: "inputs", Role.OUTPUT: "outputs", Role.SCRATCH: "intermediates", Role.STATE: "states"}
         for number, program in enumerate(self.programs):

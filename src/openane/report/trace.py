@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from openane.report.profile import Profile, Row
+from openane.report.bandwidth import bandwidth
+from openane.report.profile import Profile
 from openane.timing import Part
 
 MICRO = 1e6
@@ -57,14 +58,10 @@ def _tasks(profile: Profile) -> Iterator[Event]:
 def _counters(profile: Profile) -> Iterator[Event]:
     for row in profile.rows:
         yield _counter("L2 bytes", row.start, row.l2_high)
-        yield _counter("memory GB/s", row.start, _bandwidth(row))
-    end = profile.seconds
-    yield _counter("L2 bytes", end, 0)
-    yield _counter("memory GB/s", end, 0.0)
-
-
-def _bandwidth(row: Row) -> float:
-    return row.memory_bytes / row.seconds / 1e9 if row.seconds else 0.0
+    yield _counter("L2 bytes", profile.seconds, 0)
+    for at, rate in bandwidth(profile):
+        yield _counter("memory GB/s", at, rate)
+    yield _counter("memory GB/s", profile.seconds, 0.0)
 
 
 def _slice(process: int, track: int, name: str, start: float, seconds: float, arguments: dict[str, Any]) -> Event:

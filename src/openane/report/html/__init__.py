@@ -1,0 +1,10 @@
+"""A profile as one self-contained HTML file: summary, graph, timeline, memory, tasks, registers, values, comparison."""
+
+from __future__ import annotations
+
+from openane.report.html.compare import compared, read
+from openane.report.html.data import gathered
+from openane.report.html.graph import Origin
+from openane.report.html.page import page
+
+__all__ = ["Origin", "compared", "gathered", "page", "read"]

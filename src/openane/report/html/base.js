@@ -1,0 +1,171 @@
+// What all parts of the page use: the data, elements made of text, numbers for people, colours, the chosen task.
+const data = JSON.parse(document.getElementById('data').textContent);
+const column = Object.fromEntries(data.columns.map((name, at) => [name, at]));
+const cell = (task, name) => data.rows[task][column[name]];
+const SVG = 'http://www.w3.org/2000/svg';
+
+// An element; text given as a child stays text whatever it holds.
+function make(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+function draw(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, '');
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+function number(value, digits = 4) {
+  if (value === null || value === undefined) return '\u2013';
+  if (typeof value !== 'number') return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString('en');
+  const size = Math.abs(value);
+  return size >= 1e6 || (size < 1e-3 && size > 0) ? value.toExponential(2) : String(Number(value.toPrecision(digits)));
+}
+
+function time(us, digits = 4) {
+  if (us === null || us === undefined) return '\u2013';
+  if (Math.abs(us) >= 1e6) return `${number(us / 1e6, digits)} s`;
+  return Math.abs(us) >= 1e4 ? `${number(us / 1e3, digits)} ms` : `${number(us, digits)} \u00b5s`;
+}
+
+function bytes(count) {
+  if (count === null || count === undefined) return '\u2013';
+  let size = count;
+  for (const unit of ['B', 'KiB', 'MiB']) {
+    if (Math.abs(size) < 1024) return `${number(size, 3)} ${unit}`;
+    size /= 1024;
+  }
+  return `${number(size, 3)} GiB`;
+}
+
+const percent = (share) => `${number(share * 100, 3)}%`;
+
+function withUnit(value, unit) {
+  if (unit === 'us') return time(value);
+  if (unit === 'bytes') return bytes(value);
+  return unit === '%' ? percent(value) : `${number(value)}${unit ? ` ${unit}` : ''}`;
+}
+
+const short = (name) => name.split(' (from ')[0];
+const taskName = (task) =>
+  data.profile.programs > 1 ? `${cell(task, 'program')}.${cell(task, 'task')}` : `${cell(task, 'task')}`;
+const title = (task) => short(cell(task, 'node') || cell(task, 'operation'));
+const kind = (name) => make('span', { class: `kind ${name}` }, name);
+const timeKind = data.profile.kinds.times;
+
+// A section with its heading, what it shows, and what its numbers are.
+const sections = [];
+function section(id, heading, about, ...kinds) {
+  const found = make(
+    'section',
+    { id, 'aria-labelledby': `${id}-heading` },
+    make(
+      'div',
+      { class: 'head' },
+      make('h2', { id: `${id}-heading` }, heading),
+      ...kinds.map(kind),
+      make('p', {}, about),
+    ),
+  );
+  document.getElementById('main').append(found);
+  sections.push([id, heading]);
+  return found;
+}
+
+// Colours are stated once, in the style; canvases ask for what they are now.
+const probe = make('span', { class: 'hidden' });
+document.body.append(probe);
+let known = new Map();
+function colour(name) {
+  if (!known.has(name)) {
+    probe.style.color = `var(--${name})`;
+    known.set(name, getComputedStyle(probe).color);
+  }
+  return known.get(name);
+}
+
+const redraws = [];
+function redraw() {
+  known = new Map();
+  redraws.forEach((each) => each());
+}
+
+// The chosen task: every part that shows tasks is told of it.
+const chosen = { task: -1 };
+const watchers = [];
+function choose(task, from = null) {
+  if (task < 0 || task >= data.rows.length || task === chosen.task) return;
+  chosen.task = task;
+  watchers.forEach((watcher) => watcher(task, from));
+}
+
+function say(text) {
+  document.getElementById('live').textContent = text;
+}
+
+const tip = document.getElementById('tip');
+function showTip(x, y, heading, ...lines) {
+  tip.replaceChildren(make('b', {}, heading), ...lines.map((line) => make('div', {}, line)));
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - box.width - 8))}px`;
+  tip.style.top = `${Math.max(4, y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18)}px`;
+}
+
+function hideTip() {
+  tip.hidden = true;
+}
+
+function showTask(x, y, task) {
+  showTip(
+    x,
+    y,
+    `task ${taskName(task)}: ${title(task)}`,
+    data.words[task],
+    `${time(cell(task, 'time_us'))} (${percent(cell(task, 'share'))}), bound by ${cell(task, 'bound')}, from ${time(cell(task, 'start_us'), 7)}`,
+  );
+}
+
+// A canvas as wide as its place, drawn in CSS pixels.
+function canvas(host, height, label, paint) {
+  const area = make('canvas', { class: 'wide', tabindex: '0', role: 'application', 'aria-label': label });
+  area.style.height = `${height}px`;
+  host.append(area);
+  const again = () => {
+    const width = area.clientWidth,
+      ratio = devicePixelRatio || 1;
+    if (!width) return;
+    area.width = width * ratio;
+    area.height = height * ratio;
+    const context = area.getContext('2d');
+    context.scale(ratio, ratio);
+    context.clearRect(0, 0, width, height);
+    context.font = '11.5px system-ui, sans-serif';
+    context.textBaseline = 'middle';
+    paint(context, width, height);
+  };
+  new ResizeObserver(again).observe(area);
+  redraws.push(again);
+  return { area, again };
+}
+
+function clipped(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let low = 0,
+    high = text.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(`${text.slice(0, middle)}\u2026`).width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low > 2 ? `${text.slice(0, low)}\u2026` : '';
+}

@@ -1,0 +1,80 @@
+"""The summary of a report, in the order people know from Arm's Vela: the machine, memory, operations, work, time.
+
+Each entry says what it is: exact, measured, modelled or extrapolated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from openane.chips.machines import Figure, Known
+from openane.report.document import MICRO, RATES, WORDS
+from openane.report.profile import Kind, Profile
+from openane.timing import dispatch
+
+Card = dict[str, Any]
+SURE = {Known.STATED: Kind.EXACT, Known.TABLE: Kind.EXACT, Known.MEASURED: Kind.MEASURED,
+        Known.DERIVED: Kind.MODELLED, Known.GUESS: Kind.EXTRAPOLATED}
+"""What a figure of the chip is, by how it is known."""
+
+
+def cards(profile: Profile, live: dict[str, int]) -> list[Card]:
+    """Entries with `group`, `title`, `value`, `unit`, `kind` and a `note`; `live` are peaks of live bytes by memory."""
+    return [*_time(profile), *_machine(profile), *_memory(profile, live), *_work(profile)]
+
+
+def _card(group: str, title: str, value: float, unit: str, kind: Kind, note: str = "") -> Card:
+    return {"group": group, "title": title, "value": value, "unit": unit, "kind": str(kind), "note": note}
+
+
+def _time(profile: Profile) -> Iterator[Card]:
+    kind, engine = profile.time_kind, profile.engine_seconds
+    yield _card("Time", "One inference", profile.seconds * MICRO, "us", kind, "engine and dispatch")
+    yield _card("Time", "Inferences a second", profile.inferences, "", kind, "one after the other")
+    yield _card("Time", "Engine", engine * MICRO, "us", kind, "all programs")
+    call = dispatch(profile.rates.chip, profile.route)
+    yield _card("Time", "Dispatch", profile.dispatch * len(profile.programs) * MICRO, "us", _known(call),
+                f"{len(profile.programs)} x {profile.dispatch * MICRO:.4g} µs ({profile.route})")
+    limit, seconds = max(profile.roofline().items(), key=lambda item: item[1])
+    yield _card("Time", "Of the roofline", profile.efficiency(), "%", kind,
+                f"{limit} alone needs {seconds * MICRO:.4g} µs")
+    shares = sorted(profile.time_by_part().items(), key=lambda item: -item[1])
+    for name, part in shares[:3]:
+        yield _card("Time", f"Decided by {name}", part / engine if engine else 0.0, "%", kind, f"{part * MICRO:.4g} µs")
+
+
+def _machine(profile: Profile) -> Iterator[Card]:
+    rates = profile.rates
+    yield _card("Chip", "Cores", rates.cores.value or 0, "", _known(rates.cores), f"{rates.chip}, {rates.generation}")
+    for name, unit in RATES:
+        figure: Figure = getattr(rates, name)
+        yield _card("Chip", WORDS.get(name, name).capitalize() if name != "l2_clock" else "L2 clock",
+                    (figure.value or 0) / 1e9, unit, _known(figure), str(figure.known or ""))
+
+
+def _memory(profile: Profile, live: dict[str, int]) -> Iterator[Card]:
+    yield _card("Memory", "L2 in use", profile.l2_high(), "bytes", Kind.EXACT, "highest byte")
+    for name, count in live.items():
+        yield _card("Memory", f"{name} live at most", count, "bytes", Kind.EXACT, "in one task, with padding")
+    for name, count in profile.subject.memory().items():
+        yield _card("Memory", f"DRAM: {name}", count, "bytes", Kind.EXACT)
+
+
+def _work(profile: Profile) -> Iterator[Card]:
+    yield _card("Work", "Tasks", len(profile.rows), "", Kind.EXACT, f"in {_programs(profile)}")
+    yield _card("Work", "Host operations", len(profile.subject.host), "", Kind.EXACT)
+    yield _card("Work", "Multiplications", sum(row.multiplies for row in profile.rows), "", Kind.EXACT)
+    achieved = 2 * sum(row.multiplies for row in profile.rows) / profile.engine_seconds / 1e12 if profile.rows else 0.0
+    yield _card("Work", "Achieved", achieved, "TFLOPS", profile.time_kind, "of the engine's time")
+    for name, count in profile.bytes_by_kind().items():
+        rate = count / profile.engine_seconds / 1e9 if profile.engine_seconds else 0.0
+        yield _card("Work", f"Moved: {name}", count, "bytes", Kind.EXACT, f"{rate:.3g} GB/s on average")
+
+
+def _programs(profile: Profile) -> str:
+    return "1 program" if len(profile.programs) == 1 else f"{len(profile.programs)} programs"
+
+
+def _known(figure: Figure) -> Kind:
+    return SURE.get(figure.known, Kind.EXTRAPOLATED) if figure.known is not None else Kind.EXTRAPOLATED

@@ -1,0 +1,65 @@
+"""The page of a report: markup, styles and scripts of this package in one file, with the data in it as JSON.
+
+Nothing is fetched and nothing can be: the page's security policy allows its own script and style, known by their
+hashes, and no connection. The data is inert (a script element of another type) and its <, > and & are escaped, so that
+no name from a file ends it; the script puts text on the page only as text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from openane.report.html.compare import DATA_ID
+
+SCRIPTS = ("base", "table", "summary", "view", "graph", "timeline", "memory", "detail", "health", "page")
+"""Files of the page's script, in order."""
+UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The whole file, UTF-8 text."""
+    style = _part("page.css")
+    script = "'use strict';\n(() => {\n" + "\n".join(_part(f"{name}.js") for name in SCRIPTS) + "\n})();\n"
+    policy = (f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+              "form-action 'none'")
+    title = f"{data['profile']['name']} on {data['profile']['chip']}"
+    marks = {"{policy}": policy, "{title}": escape(title), "{style}": style, "{id}": DATA_ID,
+             "{data}": embedded(data), "{script}": script}
+    text, rest = "", _part("page.html")
+    for mark, value in marks.items():  # each stands once, in this order: what is filled in is never looked at again
+        before, _, rest = rest.partition(mark)
+        text += before + value
+    return text + rest
+
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """The data as JSON that no parser of HTML takes for markup. Infinities and NaN become null."""
+    text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, spelled in UNSAFE.items():
+        text = text.replace(character, spelled)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _part(name: str) -> str:
+    return (files("openane.report") / "html" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
