@@ -1,30 +1,38 @@
 """How fast the simulator is beside numpy, in one run: every line is a ratio or a rate, with its aim.
 
 Convolutions and matrix products in `fast` arithmetic as a fraction of numpy's float32 product of the same size;
-`exact` in products per second; elementwise programs as a fraction of the same expression in numpy float32 with casts
-from and to fp16; peak memory over the program's buffers. Apple's programs take part when $OPENANE_CORPUS is set.
+`exact` in products per second, by numba and by numpy, and of MiniLM beside `fast`; elementwise programs as a fraction
+of the same expression in numpy float32 with casts from and to fp16; peak memory over the program's buffers. Apple's
+programs take part when $OPENANE_CORPUS is set.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
+import openane as ane
+from openane.chips import get_chip
 from openane.engine import Access, Binary, Coefficients, Convolution, Elementwise, Operation, Stream
 from openane.engine.coefficients import CORES, dense_channels, stream_sizes
 from openane.formats import load_program
-from openane.program import Buffer, Layout, Role
+from openane.program import Buffer, Layout, Program, Role
 from openane.simulator import LoadedProgram, load, load_operations
+from openane.simulator.arithmetic import select
+from openane.simulator.neural_engine import multiplications
 
 Shape = tuple[int, int, int, int, int]
 IMAGE: Shape = (1, 1, 1, 2560, 1600)
 REPEATS = 9
+TOKENS = 128
 
 EXPRESSIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "mul": np.multiply, "sub": np.subtract, "max": np.maximum, "abs": np.abs, "square": np.square,
@@ -110,9 +118,51 @@ def report_products() -> None:
         peer, ours = best(lambda a=left, b=right: a @ b), best(loaded.run)  # type: ignore[misc]
         print(f"fast   {name:26s} {peer / ours:5.2f} of numpy sgemm (aim 0.5)   "
               f"{rows * terms * columns / ours / 1e9:6.1f} G products/s")
-    for name in ("conv 3x3 c64 n64 s112", "matmul m512 k1024 n1024"):
-        loaded, (rows, terms, columns) = convolution(name, "exact")
-        print(f"exact  {name:26s} {rows * terms * columns / best(loaded.run, 1) / 1e9:5.2f} G products/s (aim 0.3)")
+    for name in ("conv 3x3 c64 n64 s112", "conv 1x1 c512 n512 s28", "matmul m512 k1024 n1024"):
+        rates = dict(exact_rates(name))
+        numba = f"{rates['numba']:5.2f} by numba (aim 2)" if "numba" in rates else "numba is not installed"
+        print(f"exact  {name:26s} {numba}   {rates['numpy']:5.2f} by numpy (aim 0.3)   G products/s")
+
+
+def exact_rates(name: str) -> Iterator[tuple[str, float]]:
+    """G products per second of a convolution in exact arithmetic, by what computes it."""
+    for limit in (select.COMPILED_FROM, sys.maxsize):
+        with mock.patch.object(select, "COMPILED_FROM", limit):
+            loaded, (rows, terms, columns) = convolution(name, "exact")
+            seconds = best(loaded.run, REPEATS if limit < sys.maxsize else 1)
+        (form,) = loaded.run().forms if limit < sys.maxsize else ("numpy",)
+        yield form, rows * terms * columns / seconds / 1e9
+
+
+def report_minilm() -> None:
+    """MiniLM's six layers over 128 embeddings, with random weights."""
+    try:
+        import onnx
+        from networks import transformers
+    except ImportError as missing:
+        print(f"minilm skipped: {missing}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(transformers.minilm(TOKENS), f"{folder}/minilm.onnx")
+        model = ane.compile(ane.load_graph(f"{folder}/minilm.onnx"))
+    feeds = {port.name: np.random.default_rng(2).standard_normal(port.shape).astype(np.float16)
+             for port in model.inputs}
+    rates: dict[str, float] = {}
+    for name, arithmetic, limit in (("fast", "fast", 0), ("exact", "exact", select.COMPILED_FROM),
+                                    ("numpy", "exact", sys.maxsize)):
+        with mock.patch.object(select, "COMPILED_FROM", limit), ane.open_device(
+                f"simulator?arithmetic={arithmetic}") as device, device.load(model) as executable:
+            seconds = best(lambda e=executable: e.run(feeds), 1 if name == "numpy" else 5)  # type: ignore[misc]
+            forms = " and ".join(executable.report.forms)
+            rates[name] = products(model.program) / seconds / 1e9
+            print(f"minilm {arithmetic:5} by {forms:16} {rates[name]:6.2f} G products/s   {seconds * 1e3:7.0f} ms   "
+                  f"{rates[name] / rates['fast']:5.2f} of fast")
+
+
+def products(program: Program) -> int:
+    """Multiplications of a program's convolutions and matrix products."""
+    chip = get_chip(program.chip)
+    return sum(multiplications(chip.operation(task.words)) for task in program.tasks)
 
 
 def report_elementwise() -> None:
@@ -150,6 +200,7 @@ def report_memory() -> None:
 
 def main() -> int:
     report_products()
+    report_minilm()
     report_elementwise()
     report_memory()
     return 0

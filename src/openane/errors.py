@@ -7,6 +7,8 @@
     ├── ProgramError       an engine program: task, register, field
     │   └── VerifyError    every violation the verifier found
     ├── SimulationError    execution on the simulator
+    ├── GenerationError    a text a language model is asked for: numbers out of range, nothing to go on, one at a time
+    │   └── ContextFull    tokens beyond the model's context: limit and how many were asked for
     └── DeviceError        a device that is absent, refuses or fails
         ├── DeviceUnavailable  absent, not permitted or not usable on this machine: what is missing, and its remedy
         ├── DeviceRejected     the device's software refuses a request or a program: every reason
@@ -91,6 +93,19 @@ class SimulationError(AneError):
     """The simulator cannot execute a program or was given data that does not fit it."""
 
 
+class GenerationError(AneError):
+    """A language model cannot continue: an option out of range, scores that are no numbers, another text under way."""
+
+
+class ContextFull(GenerationError):
+    """More tokens than the model's context holds."""
+
+    def __init__(self, limit: int, asked: int, remedy: str = "shorten the text, or load the model with a larger context"
+                 ) -> None:
+        self.limit, self.asked = limit, asked
+        super().__init__(f"the context holds {limit} tokens, not {asked}\nhint: {remedy}")
+
+
 class DeviceError(AneError):
     """A device is absent, refuses a request or failed."""
 
@@ -116,8 +131,8 @@ class SubmitFailed(DeviceError):
 
     def __init__(self, request: str, *, domain: str, code: int, text: str = "") -> None:
         self.request, self.domain, self.code, self.text = request, domain, code, text
-        super().__init__(f"{request} failed: {text or 'no text was given'} ({domain} {code:#x})"
-                         if domain != "errno" else f"{request} failed: {text} (errno {code})")
+        number = f" ({domain} {code if domain == 'errno' else hex(code)})" if code else ""
+        super().__init__(f"{request} failed: {text or 'no text was given'}{number}")
 
 
 class DeviceHung(SubmitFailed):

@@ -50,6 +50,8 @@ def inside(table: Table, x: float) -> float:
 def one(table: Table, x: float) -> float:
     odd = table.symmetry is Symmetry.ODD
     folded = abs(x) if odd else x
+    if table.symmetry is Symmetry.POSITIVE and x < 0:
+        return 0.0
     if folded <= table.low_clip:
         value = table.low_value
     elif folded >= table.high_clip:

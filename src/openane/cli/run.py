@@ -1,7 +1,8 @@
 """Run a model, a bundle or a program: .npy files (or seeded values) in, .npy files or a summary out.
 
 FILE is told apart by its content; a model is compiled first. --check computes the same with the reference of every
-operation in fp32 and prints the error of each output.
+operation in fp32 and prints the error of each output; on the simulator with --arithmetic exact also of every tensor
+between operations, against float64 (cli.tensors).
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed
 from openane.cli.files import parse_shape
 from openane.cli.output import as_json, plural, shape_text, table
 from openane.cli.subject import Subject, open_subject
+from openane.cli.tensors import THRESHOLD, WatchedSimulator, compared, known_tensors
+from openane.cli.tensors import lines as tensor_lines
 from openane.devices import DEFAULT, VARIABLE, open_device
 from openane.devices.options import parts
+from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
+from openane.simulator import RunReport
 
 Document = dict[str, Any]
+SIMULATOR, EXACT = "simulator", "exact"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +43,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="write a trace of everything a Linux device's driver is asked and answers")
     parser.add_argument("--arithmetic", choices=("auto", "exact", "fast"),
                         help="how the simulator multiplies and accumulates (default: auto)")
-    parser.add_argument("--check", action="store_true", help="compare with the model's reference in fp32")
+    parser.add_argument("--check", action="store_true", help="compare with the model's reference in fp32; with "
+                        "--arithmetic exact every tensor with float64")
+    parser.add_argument("--threshold", metavar="E", type=float, default=THRESHOLD,
+                        help="relative L2 error from which --check says a tensor diverges (default: %(default)s)")
     parser.add_argument("--seed", metavar="N", type=parse_seed, default=0, help="seed of drawn inputs (default: 0)")
     parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
@@ -61,10 +70,16 @@ def run(options: argparse.Namespace) -> int:
     name = device_name(options.device, options.arithmetic)
     if options.record is not None:
         name = recording(name, options.record)
-    with open_device(name) as device:
-        outputs, seconds, report = subject.run(device, inputs)
+    rows, executed = None, "program"
+    if options.check and options.arithmetic == EXACT and parts(name)[0] == SIMULATOR and options.record is None:
+        outputs, seconds, report, rows = _with_tensors(subject, inputs, name, options)
+    else:
+        with open_device(name) as device:
+            outputs, seconds, report = subject.run(device, inputs)
+            executed = "program" if "program" in device.info.takes else "graph"
     document = {
-        "file": str(options.file), "device": name, "tasks": subject.tasks, "programs": subject.programs,
+        "file": str(options.file), "device": name, "executed": executed,
+        "tasks": subject.tasks, "programs": subject.programs,
         "engine_operations": subject.engine_operations, "host_operations": subject.host_operations,
         "wall_time": seconds,
         "inputs": {port.name: {"shape": list(port.shape), "dtype": str(port.dtype),
@@ -73,8 +88,22 @@ def run(options: argparse.Namespace) -> int:
         "outputs": {name: _output(name, array, options.output_dir, wanted) for name, array in outputs.items()},
         "numeric": _numeric(report),
     }
+    if rows is not None:
+        document |= {"tensors": rows, "threshold": options.threshold}
     print(as_json(document) if options.json else "\n".join(_text(document, subject)))
     return 0
+
+
+def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
+                  options: argparse.Namespace) -> tuple[dict[str, Array], float, RunReport, list[Document]]:
+    """A run on the simulator that keeps every tensor: outputs, seconds, report, and the tensors beside float64."""
+    known = known_tensors(subject, options.allow_host or subject.host_operations > 0)
+    with open_device(name) as plain:  # says what is wrong with the name
+        assert isinstance(plain, SimulatorDevice)
+        device = WatchedSimulator(known, plain)
+    with device:
+        outputs, seconds, report = subject.run(device, inputs)
+    return outputs, seconds, report, compared(known, device.kept, inputs, options.threshold)
 
 
 def device_name(device: str | None, arithmetic: str | None) -> str:
@@ -108,7 +137,7 @@ def _output(name: str, array: Array, folder: Path | None, wanted: Mapping[str, A
 
 def _numeric(report: Any) -> Document:
     """What the device watched: arithmetic used, conversions, infinities and NaN per task."""
-    return {"arithmetic": list(report.arithmetic), "conversions": list(report.conversions),
+    return {"arithmetic": list(report.arithmetic), "forms": list(report.forms), "conversions": list(report.conversions),
             "overflows": report.overflows, "nan_inputs": report.nan_inputs,
             "tasks": [{"task": t.index, "operation": t.operation, "arithmetic": t.arithmetic, "overflows": t.overflows,
                        "infinite_inputs": t.infinite_inputs, "nan_inputs": t.nan_inputs, "min": t.low, "max": t.high}
@@ -117,12 +146,7 @@ def _numeric(report: Any) -> Document:
 
 def _text(document: Document, subject: Subject) -> Iterator[str]:
     numeric = document["numeric"]
-    used = f", {' and '.join(numeric['arithmetic'])} arithmetic" if numeric["arithmetic"] else ""
-    tasks, milliseconds = plural(document["tasks"], "task"), document["wall_time"] * 1e3
-    if subject.programs != 1:
-        tasks += f" in {plural(subject.programs, 'program')}"
-    yield (f"{tasks} on {document['device']} in {milliseconds:.1f} ms{used}, "
-           f"{plural(subject.host_operations, 'host operation')}")
+    yield _headline(document, subject)
     yield from table([("input", name, shape_text(port["shape"]), port["dtype"], port["file"] or f"seed {port['seed']}")
                       for name, port in document["inputs"].items()], indent="  ")
     yield from table([("output", name, shape_text(port["shape"]), port["dtype"],
@@ -134,11 +158,25 @@ def _text(document: Document, subject: Subject) -> Iterator[str]:
         if task["overflows"] or task["nan_inputs"]:
             yield (f"  task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, "
                    f"read {task['infinite_inputs']}; NaN read {task['nan_inputs']}")
+    if "tensors" in document:
+        yield from tensor_lines(document["tensors"], document["threshold"])
     for name, port in document["outputs"].items():
         if "error" in port:
             error = port["error"]
             yield (f"  {name} against the reference: largest error {error['max_abs']:.3g} "
                    f"({error['max_rel']:.2%} of the largest value), relative L2 {error['l2_rel']:.3g}")
+
+
+def _headline(document: Document, subject: Subject) -> str:
+    """What ran where. A device that compiles graphs itself does not run the tasks of our programs."""
+    where = f"on {document['device']} in {document['wall_time'] * 1e3:.1f} ms"
+    if document["executed"] == "graph":
+        return f"the graph, compiled by the device, {where}"
+    numeric, tasks = document["numeric"], plural(document["tasks"], "task")
+    used = f", {' and '.join(numeric['arithmetic'])} arithmetic" if numeric["arithmetic"] else ""
+    if subject.programs != 1:
+        tasks += f" in {plural(subject.programs, 'program')}"
+    return f"{tasks} {where}{used}, {plural(subject.host_operations, 'host operation')}"
 
 
 def _number(value: float | None) -> str:

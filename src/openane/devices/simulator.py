@@ -61,6 +61,11 @@ class SimulatorDevice(ProgramDevice):
         self._arithmetic, self._verifies = str(Mode.of(arithmetic)), verifies
 
     @property
+    def settings(self) -> tuple[str | None, str, bool]:
+        """What another one is made with to be the same: chip, arithmetic, whether it verifies."""
+        return self._chip, self._arithmetic, self._verifies
+
+    @property
     def info(self) -> DeviceInfo:
         """Name, chip and arithmetic."""
         return DeviceInfo("simulator", self._chip or "any", f"simulated engine, {self._arithmetic} arithmetic")

@@ -40,7 +40,7 @@ class Symmetry(IntEnum):
 
     NONE = 0
     ODD = 3       # work on |x|, negate the result where x < 0
-    POSITIVE = 6  # no folding; used where the low clip is 0 (sqrt, rsqrt, log2)
+    POSITIVE = 6  # no folding, 0 for every negative x; used where the low clip is 0 (sqrt, rsqrt, log2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from openane.simulator.arithmetic import Encoder, Mode
+from openane.simulator.arithmetic import Encoder, Form, Mode
 from openane.simulator.arithmetic.half import Bits, Floats
 from openane.simulator.memory import Memory
 from openane.simulator.report import TaskReport
@@ -60,7 +60,8 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One task's surroundings. `what` names the task in errors; `generation` (`h13`) decides which rules hold."""
+    """One task's surroundings. `what` names the task in errors; `generation` (`h13`) decides which rules
+    hold, `form` is what computes exact sums of more than a few products."""
 
     memory: Memory
     workspace: Workspace
@@ -68,3 +69,4 @@ class Context:
     report: TaskReport
     what: str
     generation: str = DEFAULT_GENERATION
+    form: Form = Form.NUMPY

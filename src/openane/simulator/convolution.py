@@ -76,7 +76,7 @@ class ConvolutionTask:
         self._terms = (self._unicast or source.shape[1]) * int(np.prod(self._kernel))
         products = result.size * self._terms
         mode = context.arithmetic.choose(products)
-        self._accumulator = Accumulator(mode, Form.choose(mode, products))
+        self._accumulator = Accumulator(mode, context.form.of(products) if mode is Mode.EXACT else Form.NUMPY)
         context.report.arithmetic, context.report.form = str(mode), str(self._accumulator.form)
         self._by_row = (mode is Mode.FAST and not self._unicast and self._stride[1] == 1
                         and self._terms // self._kernel[1] >= ROW_TERMS and self._kernel[1] > 1)

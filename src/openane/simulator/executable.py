@@ -13,10 +13,13 @@ from openane.engine import Access, NeuralOperation, Operation, PlanarOperation, 
 from openane.errors import ProgramError, SimulationError
 from openane.program import Buffer, Program
 from openane.simulator import neural_engine, planar_engine
-from openane.simulator.arithmetic import Mode
-from openane.simulator.context import Context, Workspace
+from openane.simulator.arithmetic import Form, Mode
+from openane.simulator.context import DEFAULT_GENERATION, Context, Workspace
 from openane.simulator.memory import ELEMENT, L2_SIZE, Memory, Operand, overlapping
 from openane.simulator.report import RunReport, TaskReport
+
+Seen = Callable[[int, np.ndarray], None]
+"""Shown a task's number and the raw elements of its result [N, C, D, H, W] (fp16 as uint16); they do not stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,14 @@ class _Prepared:
 class LoadedProgram:
     """A program in simulated memory. `buffers` maps names to uint8 arrays, which keep their contents between runs."""
 
-    def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode) -> None:
+    def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode,
+                 generation: str = DEFAULT_GENERATION) -> None:
+        """`generation` (`h13`) decides which rules of the arithmetic hold, see `simulator.rules`."""
+        self._generation = generation
         self.operations = tuple(operations)
         self.memory = memory
         self._arithmetic = arithmetic
+        self._form = Form.choose(arithmetic, map(neural_engine.multiplications, self.operations))
         self._workspace = Workspace()
         self._tasks = self._prepare_all()
 
@@ -58,20 +65,23 @@ class LoadedProgram:
         self.memory.bind(name, store)
         self._tasks = self._prepare_all()
 
-    def run(self, buffers: Mapping[str, np.ndarray | bytes] | None = None) -> RunReport:
+    def run(self, buffers: Mapping[str, np.ndarray | bytes] | None = None, seen: Seen | None = None) -> RunReport:
         """Copies `buffers` in (bytes from each buffer's start), runs every task, and reports.
 
-        Results are then in `self.buffers`. SimulationError when a name or size does not fit.
+        Results are then in `self.buffers`. `seen` is shown every task's result as it is stored. SimulationError when a
+        name or size does not fit.
         """
         self.memory.fill(buffers or {})
         start = time.perf_counter()
         with np.errstate(all="ignore"):
-            for task in self._tasks:
+            for index, task in enumerate(self._tasks):
                 task.report.reset()
                 for source in task.sources:
                     source.load()
                 task.compute()
                 task.result.store()
+                if seen is not None:
+                    seen(index, task.result.array)
         seconds = time.perf_counter() - start
         return RunReport(tuple(replace(task.report) for task in self._tasks), seconds)
 
@@ -85,7 +95,8 @@ class LoadedProgram:
         for source, access in zip(sources, accesses.values(), strict=True):
             if overlapping(access, operation.result):
                 source.detach()
-        context = Context(self.memory, self._workspace, self._arithmetic, report, what)
+        context = Context(self.memory, self._workspace, self._arithmetic, report, what, self._generation,
+                          self._form)
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
                 compute = neural_engine.prepare(operation, sources[0], result, context)
@@ -133,16 +144,27 @@ def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.nda
             if error.task is None:
                 raise ProgramError(str(error), task=index) from error
             raise
-    memory = Memory(program.buffers, program.constants, program.text(), chip.limits.l2_size)
+    memory = Memory(program.buffers, program.constants, program.text(), chip.limits.l2_size, l2_reach(operations))
     for name, store in (stores or {}).items():
         memory.bind(name, store)
-    return LoadedProgram(operations, memory, mode)
+    return LoadedProgram(operations, memory, mode, chip.name)
 
 
 def load_operations(operations: Sequence[Operation], buffers: Sequence[Buffer], constants: bytes = b"", *,
-                    arithmetic: str = "auto", l2_size: int = L2_SIZE) -> LoadedProgram:
+                    arithmetic: str = "auto", l2_size: int = L2_SIZE,
+                    generation: str = DEFAULT_GENERATION) -> LoadedProgram:
     """The same from engine operations, without task words."""
-    return LoadedProgram(operations, Memory(buffers, constants, l2_size=l2_size), Mode.of(arithmetic))
+    memory = Memory(buffers, constants, b"", l2_size, l2_reach(operations))
+    return LoadedProgram(operations, memory, Mode.of(arithmetic), generation)
+
+
+def l2_reach(operations: Sequence[Operation]) -> int:
+    """The byte of L2 up to which the operands of the operations go."""
+    accesses = [access for each in operations for access in (*_named_sources(each).values(), each.result)]
+    for access in accesses:
+        if access.copy is not None:
+            accesses.append(access.copy)
+    return max([0, *(access.span[1] for access in accesses if access.space is Space.L2)])
 
 
 def _named_sources(operation: Operation) -> dict[str, Access]:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
-from openane.engine import ChannelMaximum, ChannelProduct, Convolution, MatrixProduct, NeuralOperation, PassThrough
+from openane.engine import (
+    ChannelMaximum,
+    ChannelProduct,
+    Convolution,
+    MatrixProduct,
+    NeuralOperation,
+    Operation,
+    PassThrough,
+)
 from openane.engine.coefficients import Packing
 from openane.errors import SimulationError
 from openane.program import CONSTANT_SLOT
+from openane.simulator.arithmetic import Mode
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
 from openane.simulator.coefficients import Geometry, plan, table_alone, unpack_sparse
@@ -17,7 +27,9 @@ from openane.simulator.context import Context
 from openane.simulator.convolution import ConvolutionTask, Weights, term_order
 from openane.simulator.memory import Operand
 from openane.simulator.post import PostStage
+from openane.simulator.rules import follows
 from openane.simulator.streams import Stream, read, write
+from openane.simulator.winograd import WinogradTask, transformable
 
 
 def prepare(operation: NeuralOperation, source: Operand, result: Operand, context: Context) -> Callable[[], None]:
@@ -42,6 +54,15 @@ def _post_stage(operation: NeuralOperation, context: Context) -> PostStage:
     store = context.memory.bytes_of(coefficients.slot, f"{context.what} coefficients")
     gather = plan(Geometry(1, 1, 1), coefficients, store, context.what)
     return PostStage.of(operation.post, gather.read_table(store), context.what)
+
+
+def multiplications(operation: Operation) -> int:
+    """Products of an operation that multiplies and accumulates; 0 for the others."""
+    if isinstance(operation, MatrixProduct):
+        return operation.result.elements * operation.source.shape[1]
+    if isinstance(operation, Convolution):
+        return operation.result.elements * (operation.unicast or operation.source.shape[1]) * prod(operation.kernel)
+    return 0
 
 
 def _is_unweighted(operation: Convolution, source: Operand, result: Operand) -> bool:
@@ -103,7 +124,11 @@ def _convolution(operation: Convolution | MatrixProduct, source: Operand, result
     coefficients = operation.coefficients
     constant = coefficients is None or coefficients.slot == CONSTANT_SLOT
     weights = load() if constant else None
-    task = ConvolutionTask(operation, source.array, result.array, context)
+    products = result.array.size * geometry.rows
+    transformed = (transformable(operation) and follows(context.generation, "winograd")
+                   and context.arithmetic.choose(products) is Mode.EXACT)
+    kind = WinogradTask if transformed else ConvolutionTask
+    task = kind(operation, source.array, result.array, context)
 
     def run() -> None:
         task.run(load() if weights is None else weights)

@@ -15,12 +15,14 @@ class TaskReport:
 
     `overflows` counts infinite values stored and `infinite_inputs` those read: where the second is 0 the first arose
     in this task. `nan_inputs` counts NaN at the input boundary, where the engine takes them for +inf.
-    `arithmetic` is `exact` or `fast` for tasks that multiply and accumulate, `none` for the others.
+    `arithmetic` is `exact` or `fast` for tasks that multiply and accumulate, `none` for the others; `form` is what
+    computed it (`numpy`, `numba`), which changes no bit.
     """
 
     index: int
     operation: str
     arithmetic: str = "none"
+    form: str = "numpy"
     nan_inputs: int = 0
     infinite_inputs: int = 0
     overflows: int = 0
@@ -71,3 +73,8 @@ class RunReport:
     def arithmetic(self) -> tuple[str, ...]:
         """Which arithmetics were used, sorted: `exact`, `fast`."""
         return tuple(sorted({task.arithmetic for task in self.tasks} - {"none"}))
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What computed the tasks that multiply and accumulate, sorted: `numba`, `numpy`."""
+        return tuple(sorted({task.form for task in self.tasks if task.arithmetic != "none"}))

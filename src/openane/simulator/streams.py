@@ -45,7 +45,8 @@ def read(raw: np.ndarray, out: Floats, report: TaskReport) -> None:
 
 
 def write(values: np.ndarray, target: np.ndarray, context: Context, *, to_even: bool) -> None:
-    """Rounds `values` to the elements of `target` (any strides, same number of elements) and counts them."""
+    """Rounds `values` to the elements of `target` (any strides, same number of elements) and counts them. fp16 words
+    are made in the memory of float32 `values`, which are lost."""
     values = values.reshape(target.shape)
     if target.dtype != np.uint16:
         rounded = np.clip(np.rint(np.nan_to_num(values)), *INTEGER_RANGE[target.dtype])
@@ -53,8 +54,9 @@ def write(values: np.ndarray, target: np.ndarray, context: Context, *, to_even: 
         target[...] = rounded
         return
     if values.dtype == np.float32:
-        bits = context.workspace.bits(target.shape)
-        context.workspace.encoder.encode(np.ascontiguousarray(values), bits, to_even=to_even)
+        values = np.ascontiguousarray(values)
+        bits = values.reshape(-1).view(np.uint16)[:values.size].reshape(values.shape)
+        context.workspace.encoder.encode(values, bits, to_even=to_even)
     else:
         bits = encode_even(values) if to_even else encode_away(values)
     context.report.stored(bits)
@@ -73,7 +75,7 @@ class Stream:
         halves = all(array.dtype == np.uint16 for array in arrays)
         self._map: Bits | None = None
         if function is not None and len(sources) == 1 and halves and result.array.size >= MAP_FROM:
-            self._map = self._tabulate(function)
+            self._map = context.workspace.shared(self._tabulate(function))
         self._copies = function is None and halves
 
     def run(self) -> None:

@@ -157,7 +157,7 @@ def subtract(region: Region, other: Region, effort: Effort) -> list[Region]:
     if not effort.spend():
         return [region]
     if not other.loops:
-        return _split(region, other.offset, other.end)[1]
+        return split(region, other.offset, other.end)[1]
     (extent, stride), within = other.loops[0], other.loops[1:]
     first = (region.offset - other.offset) // stride
     last = (region.end - 1 - other.offset) // stride
@@ -167,7 +167,7 @@ def subtract(region: Region, other: Region, effort: Effort) -> list[Region]:
         return subtract(region, Region(other.offset + first * stride, within, other.run), effort)
     high = other.offset + extent * stride
     if region.offset < other.offset or region.end > high:
-        inside, outside = _split(region, other.offset, high)
+        inside, outside = split(region, other.offset, high)
         return outside + [piece for part in inside for piece in subtract(part, other, effort)]
     return _by_cells(region, other, effort)
 
@@ -204,7 +204,7 @@ def _cell_parts(part: Region, origin: int, stride: int) -> Iterator[Region]:
     elif last - first < FEW_CELLS:
         for cell in range(first, last + 1):
             low = origin + cell * stride
-            yield from _split(part, low, low + stride)[0]
+            yield from split(part, low, low + stride)[0]
     else:
         for index in range(count):
             yield _slices(part, index, index + 1)
@@ -241,7 +241,7 @@ def _cut(region: Region, origin: int, stride: int) -> list[Region]:
     return parts + ([interval(last, high)] if last < high else [])
 
 
-def _split(region: Region, low: int, high: int) -> tuple[list[Region], list[Region]]:
+def split(region: Region, low: int, high: int) -> tuple[list[Region], list[Region]]:
     """The parts of a region inside and outside the bytes from `low` to `high`. At most one slice of every loop lies
     across either end, so there are few."""
     if region.end <= low or high <= region.offset:
@@ -265,7 +265,7 @@ def _split(region: Region, low: int, high: int) -> tuple[list[Region], list[Regi
         if first < last:
             into.append(_slices(region, first, last))
     for index in (*range(before, enter), *range(max(leave, enter), max(beyond, enter))):
-        within_part, outside_part = _split(_slices(region, index, index + 1), low, high)
+        within_part, outside_part = split(_slices(region, index, index + 1), low, high)
         inside += within_part
         outside += outside_part
     return inside, outside

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from openane.program.verify.regions import Effort, Loops, Region, meets, nested, subtract
+from openane.program.verify.regions import Effort, Loops, Region, meets, nested, split, subtract
 
 PAGE = 1 << 16
 WIDE = 64
@@ -56,15 +56,19 @@ class Written:
         self._keep(region)
 
     def remove(self, region: Region) -> None:
-        """No byte of `region` is written any more. What cannot be taken apart is given up as a whole."""
+        """No byte of `region` is written any more. What cannot be taken apart within its reach is given up."""
         for known in self._near(region):
             if not meets(known, region):
                 continue
-            effort = Effort()
-            pieces = subtract(known, region, effort)
             self._discard(known)
-            for piece in pieces if effort.left >= 0 else ():
+            within, beyond = split(known, region.offset, region.end)
+            for piece in beyond:
                 self._keep(piece)
+            for part in within:
+                effort = Effort()
+                pieces = subtract(part, region, effort)
+                for piece in pieces if effort.left >= 0 else ():
+                    self._keep(piece)
 
     def _merged(self, piece: Region) -> tuple[Region | None, Region | None]:
         """A known region that `piece` continues, and both as one."""

@@ -27,6 +27,8 @@ TILE = 1 << 15            # products formed at a time
 WIDE = 1 << 11            # of these, how many along the longer operand
 DEPTH = 128               # terms prepared at a time
 SATURATION = 2.0**15
+LARGEST_PRODUCT = 65504.0**2 * 2**16  # quanta
+DOUBLE_LIMIT, SUM_LIMIT = 2.0**53, 2.0**62  # quanta: sums float64 holds exactly; sums 64-bit integers hold
 
 
 @dataclass(slots=True)
@@ -42,13 +44,31 @@ class Factor:
 def _prepare(values: Floats) -> Factor:
     """`values` is [terms, ...], finite fp16 numbers in float32."""
     scaled = np.multiply(values, np.float32(256), order="C")
+    exponents = engine_exponents(scaled)
+    flat = scaled.reshape(len(scaled), -1)
+    least = np.where(flat == 0, 64, exponents.reshape(flat.shape)).min(axis=1)
+    return Factor(scaled, exponents, np.abs(flat).max(axis=1).astype(np.float64), least)
+
+
+def engine_exponents(scaled: Floats) -> np.ndarray:
+    """int32 exponents as the engine counts them, of fp16 numbers times 2^8 (contiguous)."""
     exponents = scaled.view(np.int32) >> 23
     exponents &= 0xFF
     exponents -= 127 + 8
     np.maximum(exponents, -14, out=exponents)
-    flat = scaled.reshape(len(scaled), -1)
-    least = np.where(flat == 0, 64, exponents.reshape(flat.shape)).min(axis=1)
-    return Factor(scaled, exponents, np.abs(flat).max(axis=1).astype(np.float64), least)
+    return exponents
+
+
+def _zeros(shape: tuple[int, int], bound: float) -> np.ndarray:
+    """Where sums of up to `bound` quanta are added: doubles, 64-bit integers where doubles would round."""
+    return np.zeros(shape, np.int64 if DOUBLE_LIMIT <= bound < SUM_LIMIT else np.float64)
+
+
+def _largest(values: Floats) -> Doubles:
+    """Of every term [terms, ...], in float64."""
+    flat = values.reshape(len(values), -1)
+    largest: Doubles = np.maximum(flat.max(axis=1), -flat.min(axis=1)).astype(np.float64)
+    return largest
 
 
 class _Accumulator:
@@ -59,7 +79,7 @@ class _Accumulator:
         self._keep = np.empty(shape, np.int32)
         self._partial = np.empty(shape, np.float32)
 
-    def add(self, left: Factor, right: Factor, total: Doubles) -> None:
+    def add(self, left: Factor, right: Factor, total: np.ndarray) -> None:
         """Adds the products of all terms to `total`, in quanta. Both broadcast against each other to its shape."""
         bounds = left.largest * right.largest + 1
         cut = left.least + right.least < CUT
@@ -77,15 +97,15 @@ class _Accumulator:
             if cut[term]:
                 self._cut(limits[term], right.exponents[term])
             if bound >= FLOAT_LIMIT:
-                total += self._products
+                total += self._products.astype(total.dtype)
                 continue
             if bound > room:
-                total += partial
+                total += partial.astype(total.dtype)
                 partial.fill(0)
                 room = FLOAT_LIMIT
             np.add(partial, self._products, out=partial)
             room -= bound
-        total += partial
+        total += partial.astype(total.dtype)
 
     def _round_large(self, left: Floats, right: Floats) -> None:
         products = self._products
@@ -112,7 +132,7 @@ def outer_sums(left: Floats, right: Floats) -> Doubles:
     if left.shape[1] > right.shape[1]:
         return outer_sums(right, left).T
     terms, rows, columns = left.shape[0], left.shape[1], right.shape[1]
-    total = np.zeros((rows, columns))
+    total = _zeros((rows, columns), float(_largest(left) @ _largest(right) / QUANTUM))
     wide = min(columns, max(WIDE, TILE // max(rows, 1)))
     tall = max(1, TILE // max(wide, 1))
     accumulators: dict[tuple[int, int], _Accumulator] = {}
@@ -126,14 +146,13 @@ def outer_sums(left: Floats, right: Floats) -> Doubles:
                 if shape not in accumulators:
                     accumulators[shape] = _Accumulator(shape)
                 accumulators[shape].add(left_factor, right_factor, tile)
-    total *= QUANTUM
-    return total
+    return total * QUANTUM
 
 
 def channel_sums(weights: Floats, columns: Floats) -> Doubles:
     """Sum over terms k of weights[k, c] * columns[k, c, j] by the rule: float64 [c, j], unrounded."""
     terms, channels, width = columns.shape
-    total = np.zeros((channels, width))
+    total = _zeros((channels, width), float(_largest(weights) @ _largest(columns) / QUANTUM))
     tall = max(1, TILE // max(width, 1))
     for c in range(0, channels, tall):
         for j in range(0, width, TILE):
@@ -142,8 +161,15 @@ def channel_sums(weights: Floats, columns: Floats) -> Doubles:
             for k in range(0, terms, DEPTH):
                 accumulator.add(_prepare(weights[k:k + DEPTH, c:c + tall, None]),
                                 _prepare(columns[k:k + DEPTH, c:c + tall, j:j + TILE]), tile)
-    total *= QUANTUM
-    return total
+    return total * QUANTUM
+
+
+def rounded_products(left: Floats, right: Floats) -> Doubles:
+    """Each product left * right by steps 1 to 3 of the rule, in quanta: float64 of their shape."""
+    a, b = (np.multiply(values, np.float32(256), order="C") for values in (left, right))
+    products = a.astype(np.float64) * b
+    products = np.copysign(np.floor(np.abs(products) + 0.5), products)
+    return np.where(engine_exponents(a) + engine_exponents(b) < CUT, 0.0, products)
 
 
 def to_half(sums: Doubles) -> Bits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,10 +10,16 @@ import numpy as np
 
 from openane.errors import SimulationError
 from openane.simulator.arithmetic import exact, fast
-from openane.simulator.arithmetic.half import Floats
+from openane.simulator.arithmetic.half import Doubles, Floats
+from openane.simulator.arithmetic.overflow import overflow_inside, overflow_inside_channels
 
 EXACT_PRODUCTS = 1 << 24
 """`auto` computes a task exactly up to this many products (about 20 ms), in float32 beyond."""
+
+COMPILED_FROM = 1 << 22
+"""Products of a program from which the compiled form of `exact` is taken: below, importing numba takes longer."""
+COMPILED_TASK = 1 << 12
+"""Products of one of its tasks from which it pays."""
 
 Sums = np.ndarray
 """float64 from `exact`, float32 from `fast`."""
@@ -42,6 +48,41 @@ class Mode(StrEnum):
         return Mode.EXACT if products <= EXACT_PRODUCTS else Mode.FAST
 
 
+class Form(StrEnum):
+    """What forms the sums of products. All forms of one mode give the same bits."""
+
+    NUMPY = "numpy"
+    NUMBA = "numba"
+
+    @staticmethod
+    def choose(mode: Mode, tasks: Iterable[int]) -> Form:
+        """The fastest there is for a program whose tasks have so many products: numba's where it is installed."""
+        if sum(products for products in tasks if mode.choose(products) is Mode.EXACT) < COMPILED_FROM:
+            return Form.NUMPY
+        try:
+            _functions(Mode.EXACT, Form.NUMBA)
+        except ImportError:
+            return Form.NUMPY
+        return Form.NUMBA
+
+    def of(self, products: int) -> Form:
+        """For one task of the program."""
+        return self if products >= COMPILED_TASK else Form.NUMPY
+
+
+Function = Callable[[Floats, Floats], Sums]
+
+
+def _functions(mode: Mode, form: Form) -> tuple[Function, Function]:
+    """What computes `outer` and `channels`. ImportError where numba is not installed."""
+    if mode is not Mode.EXACT:
+        return fast.outer_sums, fast.channel_sums
+    if form is Form.NUMPY:
+        return exact.outer_sums, exact.channel_sums
+    from openane.simulator.arithmetic import compiled  # numba: only when asked for, it takes a second
+    return compiled.outer_sums, compiled.channel_sums
+
+
 @dataclass(frozen=True, slots=True)
 class Accumulator:
     """Sums of products in one mode, infinite operands included.
@@ -50,16 +91,29 @@ class Accumulator:
     """
 
     mode: Mode
+    form: Form = Form.NUMPY
 
     def outer(self, left: Floats, right: Floats, *, finite: bool = False) -> Sums:
         """Sum over k of left[k, i] * right[k, j]: [i, j]. `finite` says that neither holds an infinity."""
-        function = exact.outer_sums if self.mode is Mode.EXACT else fast.outer_sums
-        return _with_infinities(function, fast.outer_sums, left, right, finite)
+        compute = _functions(self.mode, self.form)[0]
+        return _with_infinities(self._ranged(compute, overflow_inside), fast.outer_sums, left, right, finite)
 
     def channels(self, weights: Floats, columns: Floats, *, finite: bool = False) -> Sums:
         """Sum over k of weights[k, c] * columns[k, c, j]: [c, j]."""
-        function = exact.channel_sums if self.mode is Mode.EXACT else fast.channel_sums
-        return _with_infinities(function, fast.channel_sums, weights, columns, finite)
+        compute = self._ranged(_functions(self.mode, self.form)[1], overflow_inside_channels)
+        return _with_infinities(compute, fast.channel_sums, weights, columns, finite)
+
+    def _ranged(self, compute: Function, overflow: Callable[[Doubles, Floats, Floats], None]) -> Function:
+        """With the accumulator's range applied while sums are made; `fast` knows it of whole sums only."""
+        if self.mode is not Mode.EXACT:
+            return compute
+
+        def ranged(left: Floats, right: Floats) -> Sums:
+            sums = compute(left, right)
+            overflow(sums, left, right)
+            return sums
+
+        return ranged
 
 
 def saturate(sums: Sums) -> None:
@@ -69,8 +123,7 @@ def saturate(sums: Sums) -> None:
         sums[beyond] = np.copysign(np.inf, sums[beyond])
 
 
-def _with_infinities(compute: Callable[[Floats, Floats], Sums], count: Callable[[Floats, Floats], Sums],
-                     left: Floats, right: Floats, finite: bool) -> Sums:
+def _with_infinities(compute: Function, count: Function, left: Floats, right: Floats, finite: bool) -> Sums:
     if finite or (all_finite(left) and all_finite(right)):
         return compute(left, right)
     calm_left, calm_right = (np.where(np.isinf(a), np.float32(0), a) for a in (left, right))

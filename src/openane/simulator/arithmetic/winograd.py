@@ -8,10 +8,12 @@ Evidence: published error norms of convolutions, convolution stacks and a stenci
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from openane.simulator.arithmetic.exact import outer_sums, to_half
-from openane.simulator.arithmetic.half import Floats, decoded, encode_away
+from openane.simulator.arithmetic.half import Doubles, Floats, decoded, encode_away
 
 
 def direct_conv3x3(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -31,22 +33,35 @@ def winograd_conv3x3(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
     channels, height, width = x.shape
     pairs = -(-width // 2)
     padded = _padded(x, (1, 2 * pairs + 1 - width))
-    d = [padded[:, :, i:i + 2 * pairs:2] for i in range(4)]
-    inputs: tuple[Floats, ...] = (d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3])
+    inputs = transformed_inputs([padded[:, :, i:i + 2 * pairs:2] for i in range(4)])
     w = decoded(weights.view(np.uint16))
-    g: list[Floats] = [w[..., i] for i in range(3)]
-    half = np.float32(0.5)
-    kernels: tuple[Floats, ...] = (g[0], (g[0] + g[1] + g[2]) * half, (g[0] - g[1] + g[2]) * half, g[2])
+    kernels = transformed_weights([w[..., i] for i in range(3)])
     sums = []
     for data, kernel in zip(inputs, kernels, strict=True):
-        rounded = _rounded(data)
-        columns = np.stack([rounded[:, row:row + height] for row in range(3)], axis=1)
-        sums.append(outer_sums(_terms(_rounded(kernel)), columns.reshape(channels * 3, -1)))
+        columns = np.stack([data[:, row:row + height] for row in range(3)], axis=1)
+        sums.append(outer_sums(_terms(kernel), columns.reshape(channels * 3, -1)))
     result = np.empty((len(weights), height, pairs, 2))
-    result[..., 0] = (sums[0] + sums[1] + sums[2]).reshape(len(weights), height, pairs)
-    result[..., 1] = (sums[1] - sums[2] - sums[3]).reshape(len(weights), height, pairs)
+    for place, values in enumerate(untransformed(sums)):
+        result[..., place] = values.reshape(len(weights), height, pairs)
     flat = result.reshape(len(weights), height, 2 * pairs)[:, :, :width]
     return to_half(flat).view(np.float16)
+
+
+def transformed_inputs(d: Sequence[Floats]) -> tuple[Floats, ...]:
+    """The four inputs of each pair of outputs, from the values at four neighbouring columns, rounded to fp16."""
+    a, b, c, e = (values.astype(np.float64) for values in d)
+    return tuple(map(_rounded, (a - c, b + c, c - b, b - e)))
+
+
+def transformed_weights(g: Sequence[Floats]) -> tuple[Floats, ...]:
+    """The four weights of each row of a kernel, from its three columns, rounded to fp16."""
+    a, b, c = (values.astype(np.float64) for values in g)
+    return tuple(map(_rounded, (a, (a + b + c) / 2, (a - b + c) / 2, c)))
+
+
+def untransformed(m: Sequence[Doubles]) -> tuple[Doubles, Doubles]:
+    """Even and odd outputs from the sums at the four positions, exactly."""
+    return m[0] + m[1] + m[2], m[1] - m[2] - m[3]
 
 
 def _padded(x: np.ndarray, sides: tuple[int, int]) -> Floats:
@@ -58,5 +73,5 @@ def _terms(weights: Floats) -> Floats:
     return np.ascontiguousarray(weights.reshape(len(weights), -1).T)
 
 
-def _rounded(values: Floats) -> Floats:
+def _rounded(values: Doubles) -> Floats:
     return decoded(encode_away(values))

@@ -1,0 +1,83 @@
+"""The rules of the engine's arithmetic by name: what each says, how it is known, and which generations follow it.
+
+Code asks `follows(generation, name)` where generations differ; everything else is the same on all of them as far as is
+known. Measurements are published ones, made by others on the chips named. Rules of standing `candidate` explain some
+measurements and are not applied to programs; `unplaced` ones are measured, but no program seen shows which task they
+belong to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openane.chips.machines import generations
+
+ALL = generations()
+
+
+class Standing(StrEnum):
+    """How surely a rule is known."""
+
+    SOLVED = "solved"        # reproduces published results of real chips bit for bit, as far as an error norm tells
+    MEASURED = "measured"    # probed on a chip, published
+    EXECUTED = "executed"    # Apple's compiled programs compute the right thing with it
+    INFERRED = "inferred"    # fits what is known; nothing tests it
+    UNPLACED = "unplaced"    # measured, but not known to belong to any task described here
+    CANDIDATE = "candidate"  # explains some measurements only
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: `statement` is what the simulator does, `evidence` why."""
+
+    name: str
+    statement: str
+    standing: Standing
+    evidence: str
+    generations: tuple[str, ...] = ALL
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("products", "a product counts from an exponent sum of -16 and is rounded to 2^-16, ties away; products are "
+         "added exactly in any order", Standing.SOLVED, "32 error norms on M1, M2, M2 Max, M4, M5, M5 Pro, M6"),
+    Rule("output-conversion", "a sum is rounded to fp16 once, ties away from zero, subnormals kept", Standing.SOLVED,
+         "the same error norms; ties to even miss them by 2e-5"),
+    Rule("accumulator-range", "a sum of two or more products is infinite from 2^15 on, also while it is being made",
+         Standing.MEASURED, "M1: 32752 passes, 32768 does not, at any length; the order of partial sums is assumed"),
+    Rule("single-product", "a pointwise convolution of one input channel uses the whole fp16 range", Standing.MEASURED,
+         "M1: 60000 passes"),
+    Rule("bias-before-scale", "y = activation(scale * (sum + bias row + bias)), unrounded up to the output conversion",
+         Standing.EXECUTED, "Apple's programs; where a bias is rounded is not tested by any published result"),
+    Rule("winograd", "dense 3x3 convolutions of stride 1 run through F(2, 3) along the width, transforms rounded to "
+         "fp16, ties away", Standing.SOLVED, "error norms of M5, M5 Pro (h17) and M6 (h18); M1, M2, M4 compute "
+         "directly", ("h17", "h18")),
+    Rule("planar-single-precision", "the planar engine computes in float32 and rounds half to even, with the whole "
+         "fp16 range", Standing.MEASURED, "M1: 65504 passes a reduction, elementwise results overflow at 65520"),
+    Rule("planar-sums", "reductions add in double precision", Standing.INFERRED,
+         "row sums of integers are exact to 2048; norms of long rows show more error (tests/open_fingerprints.txt)"),
+    Rule("not-a-number-in", "NaN is read as +inf; no result is ever NaN", Standing.MEASURED, "M1"),
+    Rule("undefined-is-zero", "inf - inf, 0 * inf and roots and logarithms of negative numbers are +0",
+         Standing.MEASURED, "M1"),
+    Rule("zero-without-sign", "a zero loses its sign as it is read", Standing.MEASURED,
+         "M1: 1 / -0 is +inf, -0 + 0 is +0"),
+    Rule("subnormals", "subnormal fp16 numbers pass elementwise operations unchanged; products of them vanish below "
+         "half of 2^-16", Standing.MEASURED, "M1; M5 is said to keep sums of subnormals, which contradicts `products`"),
+    Rule("tables", "33 knots, linear between them, on the unrounded accumulator; two lines beyond, clips at the ends",
+         Standing.EXECUTED, "every table of Apple's programs; the error at the origin is that of the knots"),
+    Rule("width-crop-gain", "a slice of the width that begins inside goes through a gain of 16: 4095 and more becomes "
+         "infinite", Standing.UNPLACED, "M1, M2; from A15 on no such limit. openane moves such slices by strides",
+         ("h13", "h14")),
+    Rule("tiles-of-four", "a row is added in tiles of four neighbours, each with an adder of a 12-bit window; tiles "
+         "are added exactly", Standing.CANDIDATE, "19 probes of short row sums on M1 with magnitudes of 4096 beside 1"),
+)
+
+
+def rules_of(generation: str) -> tuple[Rule, ...]:
+    """The rules a generation (`h13`) follows."""
+    return tuple(rule for rule in RULES if generation in rule.generations)
+
+
+def follows(generation: str, name: str) -> bool:
+    """Whether a generation follows the rule called `name`. KeyError for a rule there is not."""
+    return generation in {rule.name: rule for rule in RULES}[name].generations
