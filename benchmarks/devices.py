@@ -1,8 +1,10 @@
 """What a backend adds to every run, in one run: microseconds over, and times, the bare call of the simulator.
 
-The bare call is `LoadedProgram.run` on packed bytes of the same data. Beside it every backend twice: `run` takes
-arrays, packs and unpacks them; `execute` leaves them in the buffers. The calls take turns, and of each the fastest
-counts. A tiny program, of which the overhead is nearly everything, and a medium one. Arithmetic is `fast` everywhere.
+The bare call is `LoadedProgram.run` on packed bytes of the same data. Beside it every backend of programs twice: `run`
+takes arrays, packs and unpacks them; `execute` leaves them in the buffers. The macOS stand-in takes models and computes
+them by reference numerics, so its overhead is counted over those: the same graph evaluated without a device. The calls
+take turns, and of each the fastest counts. A tiny program, of which the overhead is nearly everything, and a medium
+one. Arithmetic is `fast` everywhere. `execute` may cost less than the bare call, which copies its arrays in and out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from openane.compiler import compile
+from openane.compiler import Model, compile
+from openane.compiler.states import reference
 from openane.devices import open_device
 from openane.devices.packer import NUMPY, pack
 from openane.devices.protocol import Device
@@ -59,13 +62,19 @@ def served() -> Iterator[Device]:
 
 
 def backends() -> dict[str, Callable[[], object]]:
-    """Context managers of devices by what they are called here. The macOS stand-in has its place at the end."""
+    """Context managers of devices of programs by what they are called here."""
     return {
         "simulator": lambda: open_device("simulator?arithmetic=fast"),
         "linux, driver in process": lambda: open_device("linux?driver=simulated&mode=faithful&arithmetic=fast"),
         "linux, strict driver": lambda: open_device("linux?driver=simulated&mode=strict&arithmetic=fast"),
         "linux, served driver": served,
     }
+
+
+GRAPH_BACKENDS = {
+    f"macos stand-in, {route}, worker {worker}": f"macos?runtime=simulated&route={route}&worker={worker}"
+    for route in ("memory", "e5rt") for worker in ("off", "on")}
+"""Devices of models by what they are called here."""
 
 
 def draw(program: Program) -> dict[str, np.ndarray]:
@@ -101,26 +110,32 @@ def fastest(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     return best
 
 
-def report(name: str, program: Program) -> None:
+def report(name: str, model: Model) -> None:
     """One block of lines."""
-    inputs = draw(program)
-    calls = {"bare": bare(program, inputs)}
+    inputs = draw(model.program)
+    given = {port.name: inputs[port.name].reshape(port.shape) for port in model.inputs}
+    calls = {"bare": bare(model.program, inputs), "reference": lambda: reference(model.graph, given)}
     with ExitStack() as stack:
         for backend, opened in backends().items():
             device = stack.enter_context(opened())  # type: ignore[arg-type]
-            executable = stack.enter_context(device.load(program))
+            executable = stack.enter_context(device.load(model.program))
             calls[f"{backend}: run"] = lambda run=executable.run: run(inputs)  # type: ignore[misc]
             calls[f"{backend}: execute"] = executable.execute
+        for backend, string in GRAPH_BACKENDS.items():
+            loaded = stack.enter_context(stack.enter_context(open_device(string)).load(model))
+            calls[f"{backend}: run"] = lambda run=loaded.run: run(given)  # type: ignore[misc]
         found = fastest(calls)
-    base = found.pop("bare")
-    print(f"{name}: {len(program.tasks)} tasks, bare simulator call {base * 1e6:.0f} us")
+    base, numerics = found.pop("bare"), found.pop("reference")
+    print(f"{name}: {len(model.program.tasks)} tasks, bare simulator call {base * 1e6:.0f} us, "
+          f"reference numerics {numerics * 1e6:.0f} us")
     for call, seconds in found.items():
-        print(f"  {call:34s} {(seconds - base) * 1e6:9.0f} us over it   {seconds / base:6.2f} times")
+        over = numerics if call.startswith("macos") else base
+        print(f"  {call:42s} {(seconds - over) * 1e6:9.0f} us over it   {seconds / over:6.2f} times")
 
 
 def main() -> None:
     for name, graph in (("tiny", tiny()), ("medium", medium())):
-        report(name, compile(graph).program)
+        report(name, compile(graph))
 
 
 if __name__ == "__main__":

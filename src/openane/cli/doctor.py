@@ -55,8 +55,8 @@ def _survey(path: Path, runtime: str) -> int:
     path.write_text(as_json(document) + "\n")
     found = differences(document)
     print("\n".join(found or ["every interface is as it is known"]))
-    print(f"{path}: {plural(sum(map(len, document['methods'].values())), 'method')} of "
-          f"{plural(len(document['methods']), 'class')}".replace("classs", "classes"))
+    methods = document["methods"].values()
+    print(f"{path}: {plural(sum(map(len, methods)), 'method')} in {len(methods)} classes")
     return int(bool(found))
 
 

@@ -1,8 +1,8 @@
 """Drive a recorded trace against a driver, and print every byte that comes out otherwise.
 
 A trace is what 'ane run --record T' writes: every request to the Linux driver, its answer, and what memory held before
-and after. On the simulated driver it needs no hardware; --device linux:0 takes an engine. Exit status 1 when anything
-differs.
+and after. On the simulated driver it needs no hardware; --device linux:0 --unverified takes an engine. Exit status 1
+when anything differs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("trace", metavar="TRACE", type=Path, help="a file that ane run --record has written")
     parser.add_argument("--device", metavar="D", default=DEVICE, help=f"the driver to ask (default: {DEVICE})")
+    parser.add_argument("--unverified", action="store_true",
+                        help="let an engine execute the recorded commands, which the verifier does not see")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -31,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Replays and compares."""
     trace = Trace(options.trace)
     try:
-        differences = list(itertools.islice(replayed(trace, options.device), SHOWN))
+        differences = list(itertools.islice(replayed(trace, options.device, options.unverified), SHOWN))
         submissions = trace.submissions
     finally:
         trace.close()

@@ -65,11 +65,13 @@ class ProgramDevice(ABC):
         if not isinstance(program, Program | Verified):
             if not hasattr(program, "programs"):
                 raise DeviceError(f"a device loads a Program or a compiled model, not {type(program).__name__}")
+            refuse_buffers(buffers)
             return ModelExecutable(self, program)
+        with self._lock:  # closed ones still hold their programs; they go before the next asks for memory
+            self._executables = [known for known in self._executables if not known.closed]
         executable = self.prepare(self._accepted(program), buffers)
         with self._lock:
             still_open = self._open
-            self._executables = [known for known in self._executables if not known.closed]
             if still_open:
                 self._executables.append(executable)
         if not still_open:  # closed by another thread meanwhile
@@ -85,8 +87,7 @@ class ProgramDevice(ABC):
                 stages.append(self.load(model))
             return Pipeline(models, stages, depth)
         except BaseException:
-            for stage in stages:
-                stage.close()
+            every(stage.close for stage in stages)
             raise
 
     def require_open(self) -> None:
@@ -118,3 +119,9 @@ class ProgramDevice(ABC):
         if not program.unchanged():
             raise DeviceError(f"program {known.name!r} is no longer what was verified")
         return program
+
+
+def refuse_buffers(buffers: Mapping[str, np.ndarray] | None) -> None:
+    """DeviceError when memory is given with a model."""
+    if buffers:
+        raise DeviceError("a model has memory of its own: load it, then put yours behind a port or state with bind()")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from threading import RLock
 from types import TracebackType
@@ -15,8 +15,9 @@ from typing import Self
 
 import numpy as np
 
-from openane.devices.packer import logical_shape, pack, unpack, update
+from openane.devices.packer import as_array, logical_shape, pack, unpack, update
 from openane.devices.protocol import Arrays, Index
+from openane.devices.submissions import Submissions
 from openane.errors import DeviceError
 from openane.program import Buffer, Program
 from openane.simulator import RunReport
@@ -29,7 +30,7 @@ class BufferExecutable(ABC):
         self.program = program
         self.report = RunReport()
         self._lock = RLock()
-        self._queue: ThreadPoolExecutor | None = None
+        self._queue = Submissions("the executable")
         self._closed = False
 
     @abstractmethod
@@ -50,6 +51,8 @@ class BufferExecutable(ABC):
 
     def bind(self, name: str, memory: np.ndarray) -> None:
         """See `Executable.bind`."""
+        if not isinstance(memory, np.ndarray):
+            raise DeviceError(f"buffer {name!r} takes an array of uint8, not {type(memory).__name__}")
         with self._lock:
             self.require_open()
             self.rebind(name, memory)
@@ -74,12 +77,8 @@ class BufferExecutable(ABC):
     def submit(self, inputs: Mapping[str, np.ndarray]) -> Future[Arrays]:
         """See `Executable.submit`."""
         self._check_names(inputs)
-        copied = {name: np.array(values) for name, values in inputs.items()}
-        with self._lock:
-            self.require_open()
-            if self._queue is None:
-                self._queue = ThreadPoolExecutor(max_workers=1)
-            return self._queue.submit(self.run, copied)
+        copied = {name: np.array(as_array(values, name)) for name, values in inputs.items()}
+        return self._queue.submit(self.run, copied)
 
     def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
         """See `Executable.patch`. DeviceError when the values do not fit the part they are written to."""
@@ -92,10 +91,7 @@ class BufferExecutable(ABC):
 
     def close(self) -> None:
         """Waits for what was submitted and gives the memory back. Closing twice does nothing."""
-        with self._lock:
-            queue, self._queue = self._queue, None
-        if queue is not None:
-            queue.shutdown()
+        self._queue.close()
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -131,7 +127,7 @@ class BufferExecutable(ABC):
 def _put(buffer: Buffer, store: np.ndarray, values: np.ndarray) -> str | None:
     if buffer.layout is not None:
         return pack(values, buffer.layout, store, buffer.name)
-    data = np.asarray(values)
+    data = as_array(values, buffer.name)
     if data.dtype != np.uint8 or data.size != buffer.size:
         raise DeviceError(f"{buffer.name} takes {_describe(buffer)}, not {data.dtype} {list(data.shape)}")
     store[:buffer.size] = data.reshape(-1)

@@ -7,7 +7,7 @@ outputs get them back with the model's element types.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from threading import RLock
 from types import TracebackType
 from typing import Self
@@ -18,6 +18,7 @@ from openane.devices.closing import every
 from openane.devices.packer import update
 from openane.devices.protocol import Arrays, CompiledModel, Device, Index
 from openane.devices.steps import Finished, Function, Memory, Staged
+from openane.devices.submissions import Submissions
 from openane.errors import DeviceError
 from openane.simulator import RunReport
 
@@ -29,7 +30,7 @@ class ModelExecutable:
         """Loads every function's programs. DeviceError where two functions mean different tensors by one state."""
         self.report = RunReport()
         self._main = model.name
-        self._queue: ThreadPoolExecutor | None = None
+        self._queue = Submissions("the executable")
         self._lock = RLock()
         states: dict[str, Memory] = {}
         for each in model.functions.values():
@@ -55,11 +56,7 @@ class ModelExecutable:
         """See `LoadedModel.submit`."""
         self._function(function).check(inputs)
         copied = {name: np.array(values) for name, values in inputs.items()}
-        with self._lock:
-            self._function(function)
-            if self._queue is None:
-                self._queue = ThreadPoolExecutor(max_workers=1)
-            return self._queue.submit(self.run, copied, function)
+        return self._queue.submit(self.run, copied, function)
 
     def stage(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> Staged:
         """See `LoadedModel.stage`."""
@@ -99,6 +96,8 @@ class ModelExecutable:
 
     def bind(self, name: str, memory: np.ndarray) -> None:
         """See `LoadedModel.bind`. DeviceError when no function has such a buffer."""
+        if not isinstance(memory, np.ndarray):
+            raise DeviceError(f"{name!r} takes an array of uint8, not {type(memory).__name__}")
         with self._lock:
             self._memory(name)
             for function in self._functions.values():
@@ -106,10 +105,7 @@ class ModelExecutable:
 
     def close(self) -> None:
         """Waits for what was submitted and closes every program."""
-        with self._lock:
-            queue, self._queue = self._queue, None
-        if queue is not None:
-            queue.shutdown()
+        self._queue.close()
         with self._lock:
             functions, self._functions = self._functions, {}
             every(function.close for function in functions.values())

@@ -29,7 +29,7 @@ def pack(values: np.ndarray, layout: Layout, store: np.ndarray, name: str = "ten
     even, integers must be fp16 numbers, and what was done is returned as a sentence. DeviceError names what is expected
     otherwise.
     """
-    array, note = _as_elements(np.asarray(values), layout, name)
+    array, note = _as_elements(as_array(values, name), layout, name)
     if array.size != np.prod(layout.shape):
         raise DeviceError(f"{name} has shape {list(np.shape(values))}, which cannot be reshaped to "
                           f"{list(layout.shape)} (N, C, D, H, W)")
@@ -54,16 +54,35 @@ def unpack(layout: Layout, store: np.ndarray, shape: Sequence[int] | None = None
 def update(layout: Layout, store: np.ndarray, values: np.ndarray, index: tuple[int | slice, ...],
            shape: Sequence[int] | None = None, name: str = "tensor") -> None:
     """Writes `values` into part of the tensor in the surface `store`; `index` selects it in `shape` (default: the
-    layout's), as in numpy. DeviceError when the values do not fit it."""
-    whole = unpack(layout, store, shape, name)
+    layout's), as in numpy. Element types are taken as `pack` takes them. DeviceError when the values do not fit it.
+
+    Only that part is touched where the surface, seen in `shape`, is an array with strides.
+    """
+    operand = surface(layout, store, name)
+    wanted = tuple(layout.shape if shape is None else shape)
+    places = operand.array.view(NUMPY[layout.dtype])
+    places = places.reshape(wanted) if np.prod(wanted, dtype=object) == places.size else places
+    direct = places.shape == wanted and np.may_share_memory(places, store)
+    whole = places if direct else unpack(layout, store, shape, name)
+    given = as_array(values, name)
+    if given.dtype != NUMPY[layout.dtype]:
+        given = _as_elements(given, layout, name)[0].reshape(given.shape)
     try:
-        whole[index] = values
-    except (IndexError, ValueError) as error:
+        whole[index] = given
+    except (IndexError, ValueError, TypeError) as error:
         raise DeviceError(f"{name}{list(index)} does not take values of shape {list(np.shape(values))}: "
                           f"{error}") from None
-    operand = surface(layout, store, name)
-    operand.array[...] = whole.reshape(layout.shape).view(operand.array.dtype)
-    operand.store()
+    if not direct:
+        operand.array[...] = whole.reshape(layout.shape).view(operand.array.dtype)
+        operand.store()
+
+
+def as_array(values: object, name: str) -> np.ndarray:
+    """The values of `name` as an array. DeviceError for what is none."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise DeviceError(f"{name} is no array: {error}") from None
 
 
 def surface(layout: Layout, store: np.ndarray, name: str = "tensor") -> Operand:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from openane.devices.closing import every
 from openane.devices.protocol import Arrays, CompiledModel
+from openane.devices.submissions import Submissions
 from openane.errors import DeviceError
 from openane.simulator import RunReport
 
@@ -103,8 +105,7 @@ class Pipeline:
         self.outputs = _outer([(k, port.name) for k, model in enumerate(models) for port in model.outputs
                                if k == last or (k, port.name) not in given], "output")
         self.report = RunReport()
-        self._packer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ane-pack")
-        self._engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ane-run")
+        self._packer, self._engine = Submissions("the pipeline"), Submissions("the pipeline")
         self._closed = False
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
@@ -136,10 +137,7 @@ class Pipeline:
         """Waits for what runs and gives the stages back. Closing twice does nothing."""
         if not self._closed:
             self._closed = True
-            for pool in (self._packer, self._engine):
-                pool.shutdown()
-            for stage in self._stages:
-                stage.close()
+            every([self._packer.close, self._engine.close, *(stage.close for stage in self._stages)])
 
     def __enter__(self) -> Self:
         return self

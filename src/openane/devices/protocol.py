@@ -284,7 +284,8 @@ class Device(Protocol):
     def load(self, program: Program | Verified | CompiledModel,
              buffers: Mapping[str, np.ndarray] | None = None) -> Executable | LoadedModel:
         """Prepares a program or a model to run many times. A model's inputs must have, and its outputs get, the shapes
-        and element types the model states. `buffers` is memory from `allocate` for a program's buffers, by name.
+        and element types the model states. `buffers` is memory from `allocate` for a program's buffers, by name; a
+        model takes none, see `bind`.
 
         What is not `Verified` yet is verified first; VerifyError lists every rule it breaks.
         """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from openane.devices.closing import every
-from openane.devices.packer import logical_shape, pack, unpack
+from openane.devices.packer import as_array, logical_shape, pack, unpack
 from openane.devices.protocol import Arrays, CompiledModel, Device, Executable, HostOperation, ModelPort
 from openane.errors import DeviceError
 from openane.graph import numpy_type
@@ -166,18 +167,26 @@ class Function:
                         (("missing", missing), ("not an input:", unknown)) if names]
             raise DeviceError(f"the inputs of {self._model.name!r} are {expected}; {' and '.join(problems)}")
         for name, values in inputs.items():
-            if np.shape(values) != self._inputs[name].shape:
-                raise DeviceError(f"input {name!r} must have shape {list(self._inputs[name].shape)}, "
-                                  f"not {list(np.shape(values))}")
+            shape = as_array(values, f"input {name!r}").shape
+            if shape != self._inputs[name].shape:
+                raise DeviceError(f"input {name!r} must have shape {list(self._inputs[name].shape)}, not {list(shape)}")
 
     def bind(self, name: str, store: np.ndarray) -> None:
-        """Other memory behind a buffer, where the function has it."""
-        if name not in self.memory:
+        """Other memory behind a buffer, where the function has it. When one of its programs does not take it, all keep
+        what they had. DeviceError when it does not fit."""
+        memory = self.memory.get(name)
+        if memory is None:
             return
-        self.memory[name].store = store
-        for program, executable in zip(self._model.programs, self._programs, strict=True):
-            if any(buffer.name == name for buffer in program.buffers if buffer.role is not Role.SCRATCH):
-                executable.bind(name, store)
+        if store.dtype != np.uint8 or store.ndim != 1 or store.size < memory.layout.size:
+            raise DeviceError(f"{name!r} takes {memory.layout.size} bytes of uint8, not {store.size} of {store.dtype} "
+                              f"in {store.ndim} dimensions")
+        with ExitStack() as undo:
+            for program, executable in zip(self._model.programs, self._programs, strict=True):
+                if any(buffer.name == name for buffer in program.buffers if buffer.role is not Role.SCRATCH):
+                    executable.bind(name, store)
+                    undo.callback(executable.bind, name, memory.store)
+            undo.pop_all()
+        memory.store = store
 
     def close(self) -> None:
         """Closes the programs."""

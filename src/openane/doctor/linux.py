@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 
 from openane.devices.linux.interface import DRIVER, NODE, NODES
 from openane.devices.linux.real import RealKernel
@@ -68,6 +70,7 @@ def _nodes(machine: Machine) -> Iterator[Check]:
     paths = [NODE.format(number) for number in range(NODES) if machine.exists(NODE.format(number))]
     if not paths:
         yield Check(AREA, "node", Status.NOTE, f"no {NODE.format('N')}", "it appears when the driver is loaded")
+    engines = count()  # devices are numbered by engine, not by node
     for path in paths:
         if not machine.may(path):
             yield Check(AREA, path, Status.MISSING, "this user may not open it",
@@ -78,7 +81,7 @@ def _nodes(machine: Machine) -> Iterator[Check]:
         if name is None:
             yield Check(AREA, path, Status.UNKNOWN, "it does not say which driver it belongs to")
         elif name == DRIVER:
-            yield Check(AREA, path, Status.OK, f"--device linux:{path.removeprefix(NODE.format(''))}")
+            yield Check(AREA, path, Status.OK, f"--device linux:{next(engines)}")
         else:
             yield Check(AREA, path, Status.NOTE, f"belongs to the driver {name!r}, not to {DRIVER!r}")
 
@@ -94,7 +97,8 @@ def _driver_of(path: str) -> str | None:
     except OSError:
         return None
     finally:
-        kernel.close(fd)
+        with suppress(OSError):
+            kernel.close(fd)
 
 
 def _supervision(machine: Machine) -> Check:

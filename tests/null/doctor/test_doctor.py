@@ -55,6 +55,14 @@ def found(machine: Described) -> dict[str, Check]:
     return {check.name: check for check in examine(machine)}
 
 
+def test_devices_are_numbered_by_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {"/dev/accel/accel0": "rocket", "/dev/accel/accel1": "ane", "/dev/accel/accel2": "ane"}
+    monkeypatch.setattr("openane.doctor.linux._driver_of", nodes.get)
+    checks = found(Described("Linux", "aarch64", files=LINUX | dict.fromkeys(nodes, b"")))
+    assert [checks[path].found for path in nodes] == [
+        "belongs to the driver 'rocket', not to 'ane'", "--device linux:0", "--device linux:1"]
+
+
 def test_an_asahi_machine_that_lacks_only_permission() -> None:
     checks = found(Described("Linux", "aarch64", files=LINUX, locked=("/dev/accel/accel0",)))
     assert {name for name, check in checks.items() if check.status is Status.MISSING} == {"/dev/accel/accel0"}

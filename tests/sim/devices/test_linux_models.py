@@ -1,13 +1,13 @@
-"""Models on the Linux backend over a simulated driver: bit for bit what the simulator computes, by another string."""
+"""Models and programs on the Linux backend over a simulated driver: bit for bit what the simulator computes."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from support.device_models import ONES, compiled, draw, function, single
 from support.linux_kernels import CountingKernel, IdleKernel
 from support.verifier_programs import base_programs
 
@@ -16,54 +16,11 @@ from openane.compiler import Model, compile_functions
 from openane.devices.linux.device import LinuxDevice
 from openane.devices.packer import NUMPY, logical_shape
 from openane.devices.simdriver import SimDriver, SimKernel
-from openane.formats import load_program
-from openane.graph import Graph, numpy_type
-from openane.graph.mil import parse_mil
+from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.program import Program
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 LINUX = "linux?driver=simulated"
-T = "tensor<fp16, [1, 8, 1, 16]>"
-ONES = np.ones((1, 8, 1, 16), np.float16)
-RNG = np.random.default_rng(3)
-
-
-def single(op: str, shape: tuple[int, ...], **operands: object) -> Graph:
-    builder = GraphBuilder()
-    return builder.finish({"y": builder.single(op, x=builder.input("x", "fp16", shape), **operands)})
-
-
-def product() -> Graph:
-    builder = GraphBuilder()
-    x, y = builder.input("x", "fp16", (2, 24, 40)), builder.input("y", "fp16", (2, 40, 17))
-    return builder.finish({"z": builder.single("matmul", x=x, y=y)})
-
-
-def elementwise() -> Graph:
-    builder = GraphBuilder()
-    x, y = builder.input("x", "fp16", (3, 5, 33)), builder.input("y", "fp32", (3, 1, 33))
-    both = builder.single("mul", x=builder.single("add", x=x, y=builder.single("cast", x=y, dtype="fp16")), y=x)
-    return builder.finish({"z": builder.single("tanh", x=both), "product": both})
-
-
-def transformer_block() -> Graph:
-    """Layer norm, attention of two heads, a residual, a feed-forward part."""
-    builder, shape, width, heads = GraphBuilder(), (1, 12, 32), 32, 2
-    add = builder.single
-
-    def linear(x, rows):  # type: ignore[no-untyped-def]
-        return add("linear", x=x, weight=RNG.standard_normal((rows, x.shape[-1])) / 6, bias=RNG.standard_normal(rows))
-
-    def split(x):  # type: ignore[no-untyped-def]
-        return add("transpose", x=add("reshape", x=x, shape=[1, 12, heads, width // heads]), perm=[0, 2, 1, 3])
-
-    x = builder.input("x", "fp16", shape)
-    norm = add("layer_norm", x=x, axes=[-1], epsilon=1e-3, gamma=np.ones(width), beta=np.zeros(width))
-    mixed = add("scaled_dot_product_attention", **{name: split(linear(norm, width)) for name in
-                                                   ("query", "key", "value")})
-    x = add("add", x=x, y=linear(add("reshape", x=add("transpose", x=mixed, perm=[0, 2, 1, 3]), shape=shape), width))
-    return builder.finish({"y": add("add", x=x, y=linear(add("gelu", x=linear(x, 64), mode="EXACT"), width))})
 
 
 def on_the_host() -> Graph:
@@ -72,21 +29,6 @@ def on_the_host() -> Graph:
     x, rows = builder.input("x", "fp16", (8, 16)), builder.input("rows", "int32", (3,))
     chosen = builder.single("gather", x=builder.single("exp", x=x), indices=rows, axis=0)
     return builder.finish({"z": builder.single("relu", x=chosen)})
-
-
-MODELS: dict[str, Callable[[], Graph]] = {
-    "elementwise": elementwise, "matmul": product, "transformer": transformer_block,
-    "conv": lambda: single("conv", (1, 20, 14, 14), weight=RNG.standard_normal((24, 20, 3, 3)) / 13, pad_type="same"),
-    "softmax": lambda: single("softmax", (2, 5, 70), axis=-1),
-    "layer_norm": lambda: single("layer_norm", (2, 6, 48), axes=[-1], epsilon=1e-3, gamma=RNG.standard_normal(48),
-                                 beta=RNG.standard_normal(48)),
-    "digits": lambda: ane.load_graph(EXAMPLES / "digits" / "digits.onnx"),
-}
-
-
-def draw(model: Model) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(5)
-    return {port.name: rng.uniform(-2, 2, port.shape).astype(numpy_type(port.dtype)) for port in model.inputs}
 
 
 def same(subject: Model | Program, inputs: Mapping[str, np.ndarray], *devices: str) -> None:
@@ -103,31 +45,12 @@ def same(subject: Model | Program, inputs: Mapping[str, np.ndarray], *devices: s
             assert executable.report.seconds > 0
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_the_simulators_outputs(name: str) -> None:
-    model = ane.compile(MODELS[name]())
-    assert not model.host_operations
-    same(model, draw(model))
-
-
 @pytest.mark.parametrize("arithmetic", ["exact", "fast"])
 def test_the_arithmetic_can_be_chosen(arithmetic: str) -> None:
-    model = ane.compile(MODELS["conv"]())
+    model = compiled("conv")
     inputs = draw(model)
     found = ane.run(model, inputs, f"{LINUX}&timeout=60&arithmetic={arithmetic}")["y"]
     assert found.tobytes() == ane.run(model, inputs, f"simulator?arithmetic={arithmetic}")["y"].tobytes()
-
-
-@pytest.mark.parametrize("name", ["add", "softmax"])
-def test_programs_of_apples_compiler(corpus: Path, name: str) -> None:
-    path = corpus / "apple" / "anec" / f"{name}.anec"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not in the corpus")
-    program = load_program(path)
-    rng = np.random.default_rng(7)
-    shapes = {buffer.name: buffer.layout.shape for buffer in program.inputs if buffer.layout}
-    same(program, {key: rng.standard_normal(shape, np.float32).astype(np.float16) for key, shape in shapes.items()},
-         LINUX)
 
 
 def test_steps_on_the_host() -> None:
@@ -135,19 +58,6 @@ def test_steps_on_the_host() -> None:
     assert model.host_operations
     assert len(model.programs) > 1
     same(model, draw(model))
-
-
-def function(name: str, last: str) -> Graph:
-    return parse_mil(f"""program(1.3)
-{{
-  func {name}<ios18>({T} x, state<{T}> total) {{
-    {T} old = read_state(input = total)[name = string("old")];
-    {T} new = {last};
-    write_state(data = new, input = total)[name = string("w")];
-    {T} y = add(x = new, y = new)[name = string("y")];
-  }} -> (y);
-}}
-""")
 
 
 def test_functions_share_states() -> None:
@@ -178,7 +88,7 @@ def test_two_models_share_memory_and_submissions_keep_their_order() -> None:
 
 def test_nothing_is_reported_or_left_behind() -> None:
     with SimDriver("strict") as driver:
-        model = ane.compile(MODELS["transformer"]())
+        model = compiled("transformer")
         with LinuxDevice(SimKernel(driver), "/dev/accel/accel0", "linux:0", simulated="a driver") as device:
             kept = device.allocate(100)
             kept[:] = 7
@@ -214,3 +124,26 @@ def test_every_kind_of_operation(name: str) -> None:
         shape = logical_shape(buffer.layout)
         inputs[buffer.name] = rng.integers(-8, 8, shape).astype(NUMPY[buffer.layout.dtype])
     same(program, inputs)
+
+
+WRONG = (None, "1", [[1], [1, 2]], np.full(ONES.shape, None), ONES.astype(complex), ONES.astype("M8[s]"))
+
+
+@pytest.mark.parametrize("name", ["simulator", LINUX, "macos?runtime=simulated&worker=off"])
+def test_what_is_refused_changes_nothing(name: str) -> None:
+    model = ane.compile(single("square", ONES.shape))
+    with ane.open_device(name) as device:
+        with pytest.raises(ane.DeviceError, match="bind"):
+            device.load(model, {"x": device.allocate(512)})
+        with device.load(model) as executable:
+            for memory in (None, np.zeros(3, np.uint8), np.zeros((2, 512), np.uint8), np.zeros(512, np.float16)):
+                with pytest.raises(ane.DeviceError):
+                    executable.bind("x", memory)  # type: ignore[arg-type]
+            for values in WRONG:
+                with pytest.raises(ane.DeviceError):
+                    executable.run({"x": values})  # type: ignore[dict-item]
+                with pytest.raises(ane.DeviceError):
+                    executable.submit({"x": values}).result()  # type: ignore[dict-item]
+                with pytest.raises(ane.DeviceError):
+                    executable.write("x", values)  # type: ignore[arg-type]
+            assert (executable.run({"x": ONES * 3})["y"] == 9).all()

@@ -20,7 +20,7 @@ from openane.program import Buffer, Layout, Program, Role, Task
 from openane.simulator import load
 
 LAYOUT = Layout.packed((1, 4, 1, 3, 32))
-MUTANTS = 400
+MUTANTS = 200
 
 
 def adder() -> Program:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from openane.compiler import Model
 from openane.devices import open_device
 from openane.devices.linux.device import LinuxDevice
 from openane.devices.simdriver import SimDriver, SimKernel
+from openane.devices.simdriver.messages import FAMILY, TYPE
 from openane.devices.simdriver.server import Server
 from openane.errors import DeviceHung, DeviceUnavailable, SubmitFailed
 from openane.formats import save_program
@@ -58,9 +60,11 @@ def test_what_the_command_line_says_about_devices(tmp_path: Path, capsys: Captur
     monkeypatch.setenv("ANE_DEVICE", f"{LINUX}&mode=faithful")
     assert main(["run", str(DIGITS)]) == 0
     assert f"10 tasks on {LINUX}&mode=faithful in " in capsys.readouterr().out
+    assert main(["run", str(DIGITS), "--device", "macos?runtime=simulated&worker=off"]) == 0
+    assert "the graph, compiled by the device, on macos?" in capsys.readouterr().out
     for arguments, text in ((["--device", "linux:0", "--arithmetic", "exact"], "belongs to the simulated driver"),
                             (["--device", f"linux?driver={tmp_path / 'none'}"], "no simulated driver is served at"),
-                            (["--device", f"{LINUX}&speed=2"], "no option 'speed'; it has driver, timeout, record, mode")):
+                            (["--device", f"{LINUX}&speed=2"], "no option 'speed'; it has driver, timeout")):
         assert main(["run", str(DIGITS), *arguments]) == 1
         assert text in capsys.readouterr().err
 
@@ -77,6 +81,15 @@ def test_over_a_served_driver(model: Model, tmp_path: Path) -> None:
         assert (driver.used, driver.reports) == (0, ())
     with pytest.raises(DeviceUnavailable, match="no simulated driver is served"):
         open_device(f"linux?driver={path}")
+
+
+def test_the_socket_of_a_server_that_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "ane"
+    with socket.socket(FAMILY, TYPE) as server:
+        server.bind(str(path))
+    for name in (path, tmp_path):
+        with pytest.raises(DeviceUnavailable, match=r"no simulated driver is served at .*Connection refused"):
+            open_device(f"linux?driver={name}")
 
 
 def test_threads_share_a_device_and_a_driver(model: Model) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from support.device_models import ONES, compiled, draw, function, near, single
 from support.random_graphs import LIMIT, draw_graph, draw_inputs, spread
 from support.random_operands import TABLE
 
@@ -19,125 +17,34 @@ from openane.compiler import Model, compile_functions
 from openane.devices.macos import MacDevice, open_kind
 from openane.devices.macos.graph_model import Port
 from openane.errors import GraphError
-from openane.formats import load_program
-from openane.graph import Graph, numpy_type
-from openane.graph.mil import parse_mil
+from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.program import Layout
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 WORKER = "macos?runtime=simulated"
 HERE = f"{WORKER}&worker=off"
 ROUTES = (HERE, f"{HERE}&route=e5rt")
-T = "tensor<fp16, [1, 8, 1, 16]>"
-ONES = np.ones((1, 8, 1, 16), np.float16)
-RNG = np.random.default_rng(3)
 
 
-def single(op: str, shape: tuple[int, ...], **operands: object) -> Graph:
-    builder = GraphBuilder()
-    return builder.finish({"y": builder.single(op, x=builder.input("x", "fp16", shape), **operands)})
-
-
-def product() -> Graph:
-    builder = GraphBuilder()
-    x, y = builder.input("x", "fp16", (2, 24, 40)), builder.input("y", "fp16", (2, 40, 17))
-    return builder.finish({"z": builder.single("matmul", x=x, y=y)})
-
-
-def elementwise() -> Graph:
-    """Ports that do not come in alphabetical order, and one that is fp32."""
-    builder = GraphBuilder()
-    x, y = builder.input("x", "fp16", (3, 5, 33)), builder.input("a", "fp32", (3, 1, 33))
-    both = builder.single("sub", x=x, y=builder.single("cast", x=y, dtype="fp16"))
-    return builder.finish({"z": builder.single("tanh", x=both), "difference": both})
-
-
-def transformer_block() -> Graph:
-    """Layer norm, masked attention of two heads, a residual, a feed-forward part."""
-    builder, shape, width, heads = GraphBuilder(), (1, 12, 32), 32, 2
-    add = builder.single
-
-    def linear(x: Any, rows: int) -> Any:
-        return add("linear", x=x, weight=RNG.standard_normal((rows, x.shape[-1])) / 6, bias=RNG.standard_normal(rows))
-
-    def split(x: Any) -> Any:
-        return add("transpose", x=add("reshape", x=x, shape=[1, 12, heads, width // heads]), perm=[0, 2, 1, 3])
-
-    x = builder.input("x", "fp16", shape)
-    norm = add("layer_norm", x=x, axes=[-1], epsilon=1e-12, gamma=np.ones(width), beta=np.zeros(width))
-    mixed = add("scaled_dot_product_attention", attn_mask=np.where(np.tri(12), 0, -1e9),
-                **{name: split(linear(norm, width)) for name in ("query", "key", "value")})
-    x = add("add", x=x, y=linear(add("reshape", x=add("transpose", x=mixed, perm=[0, 2, 1, 3]), shape=shape), width))
-    return builder.finish({"y": add("add", x=x, y=linear(add("gelu", x=linear(x, 64), mode="EXACT"), width))})
-
-
-MODELS: dict[str, Callable[[], Graph]] = {
-    "elementwise": elementwise, "matmul": product, "transformer": transformer_block,
-    "conv": lambda: single("conv", (1, 20, 14, 14), weight=RNG.standard_normal((24, 20, 3, 3)) / 13, pad_type="same"),
-    "softmax": lambda: single("softmax", (2, 5, 70), axis=-1),
-    "layer_norm": lambda: single("layer_norm", (2, 6, 48), axes=[-1], epsilon=1e-3, gamma=RNG.standard_normal(48),
-                                 beta=RNG.standard_normal(48)),
-    "digits": lambda: ane.load_graph(EXAMPLES / "digits" / "digits.onnx"),
-}
-
-
-def draw(model: Model) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(5)
-    return {port.name: rng.uniform(-2, 2, port.shape).astype(numpy_type(port.dtype)) for port in model.inputs}
-
-
-def near(model: Model, inputs: dict[str, np.ndarray], device: str, part: float = 0.01) -> None:
-    """The simulator's outputs: a `part` of the largest number at most apart."""
+def agrees(model: Model, device: str) -> None:
+    """Twice the simulator's outputs, and a report that says who computed."""
+    inputs = draw(model)
     wanted = ane.run(model, inputs, "simulator")
     with ane.open_device(device) as opened, opened.load(model) as executable:
         for _ in range(2):
-            found = executable.run(inputs)
-            assert list(found) == list(wanted)
-            for name, values in wanted.items():
-                assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape)
-                bound = part * np.abs(values.astype(np.float64)).max() + 1e-3
-                assert np.abs(found[name].astype(np.float64) - values).max() <= bound
+            near(executable.run(inputs), wanted, 0.01)
         assert "stand-in" in executable.report.tasks[0].operation
         assert executable.report.seconds > 0
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("device", ROUTES)
-def test_the_simulators_outputs(device: str, name: str) -> None:
-    model = ane.compile(MODELS[name]())
-    near(model, draw(model), device)
-
-
-@pytest.mark.parametrize("path", [1, 2, 3, 4])
-def test_every_way_to_evaluate(path: int) -> None:
-    model = ane.compile(elementwise())
-    near(model, draw(model), f"{HERE}&path={path}&qos=33")
+@pytest.mark.parametrize("options", ["path=1", "path=2&qos=33", "path=3", "path=4", "route=e5rt"])
+def test_every_way_to_evaluate(options: str) -> None:
+    agrees(compiled("elementwise"), f"{HERE}&{options}")
 
 
 @pytest.mark.parametrize("inject", ["row-alignment=2", "row-alignment=256", "nil=localModelPath", "equal-sizes"])
 def test_other_layouts_and_habits_of_the_system(inject: str) -> None:
-    model = ane.compile(single("conv", (1, 20, 14, 14), weight=RNG.standard_normal((20, 20, 3, 3)) / 13,
-                               pad_type="same"))
-    near(model, draw(model), f"{HERE}&inject={inject}")
-
-
-def test_minilm() -> None:
-    for name in ("safetensors", "scipy", "tokenizers"):
-        pytest.importorskip(name)
-    names = ("encoder", "network", "weights")
-    modules: dict[str, ModuleType] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EXAMPLES / "minilm")
-        for name in names:
-            modules[name] = __import__(name)
-        for name in names:
-            sys.modules.pop(name)
-    folder = modules["weights"].model_folder()
-    if folder is None:
-        pytest.skip(f"the weights are not installed: {modules['weights'].INSTALL}")
-    model = modules["encoder"].SentenceEncoder(folder, 8).model
-    near(model, draw(model), WORKER, 0.03)  # six layers in fp16 on one side, in fp32 on the other
+    agrees(compiled("conv"), f"{HERE}&inject={inject}")
 
 
 @dataclass
@@ -231,19 +138,6 @@ def test_scalars_and_outputs_that_are_inputs(device: MacDevice) -> None:
         "total": ((), 6), "x_again": ((4,), [0, 1, 2, 3]), "twice": ((), 6)}
 
 
-def function(name: str, last: str) -> Graph:
-    return parse_mil(f"""program(1.3)
-{{
-  func {name}<ios18>({T} x, state<{T}> total) {{
-    {T} old = read_state(input = total)[name = string("old")];
-    {T} new = {last};
-    write_state(data = new, input = total)[name = string("w")];
-    {T} y = add(x = new, y = new)[name = string("y")];
-  }} -> (y);
-}}
-""")
-
-
 @pytest.mark.parametrize("name", [*ROUTES, WORKER])
 def test_functions_share_states(name: str, tmp_path: Path) -> None:
     compiled = compile_functions([function("sum", 'add(x = old, y = x)[name = string("new")]'),
@@ -274,15 +168,6 @@ def test_models_share_memory_pipelines_run_and_submissions_keep_their_order() ->
                 one.bind("y", opened.allocate(8))
         with opened.pipeline([first, second]) as chain:
             assert [float(chain.run({"x": ONES * k})["y"].max()) for k in (2, 3)] == [4, 9]
-
-
-@pytest.mark.parametrize("name", ["add", "softmax"])
-def test_programs_of_apples_compiler_have_no_graph(corpus: Path, name: str) -> None:
-    path = corpus / "apple" / "anec" / f"{name}.anec"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not in the corpus")
-    with ane.open_device(HERE) as opened, pytest.raises(ane.DeviceError, match="an engine program without one"):
-        opened.load(load_program(path))
 
 
 def test_engine_programs_are_refused_in_words() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import openane as ane
+from openane.devices.protocol import LoadedModel
 from openane.graph.mil import parse_mil
 
 TEXT = """program(1.3)
@@ -117,3 +120,33 @@ def test_stages_that_do_not_fit_are_refused(double: ane.Model) -> None:
             device.pipeline([])
         with pytest.raises(ane.DeviceError, match="1 to 64"):
             device.pipeline([double], depth=0)
+
+
+def test_a_pipeline_that_is_closed_in_the_middle_of_a_stream(double: ane.Model) -> None:
+    with ane.open_device() as device:
+        pipeline = device.pipeline([double])
+        stream = pipeline.stream({"x": np.full((1, 4, 6, 40), k, np.float16)} for k in itertools.count())
+        assert next(stream)["y"].max() == 0
+        pipeline.close()
+        pipeline.close()
+        with pytest.raises(ane.DeviceError, match="the pipeline is closed"):
+            list(stream)
+
+
+def test_what_is_submitted_while_it_closes_runs_or_is_refused(double: ane.Model) -> None:
+    given = {"x": np.ones((1, 4, 6, 40), np.float16)}
+
+    def submit(executable: LoadedModel) -> list[Future[dict[str, np.ndarray]]]:
+        found = []
+        for _ in range(8):
+            with suppress(ane.DeviceError):
+                found.append(executable.submit(given))
+        return found
+
+    with ane.open_device() as device, ThreadPoolExecutor(3) as threads:
+        for _ in range(20):
+            executable = device.load(double)
+            submitting = [threads.submit(submit, executable) for _ in range(3)]
+            executable.close()
+            for future in (each for done in submitting for each in done.result()):
+                assert (future.result()["y"] == 2).all()

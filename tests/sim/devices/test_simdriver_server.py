@@ -60,7 +60,7 @@ def test_threads_and_processes_share_a_device(mode: str, tmp_path: Path) -> None
 
 def share_device(driver: SimDriver, path: Path) -> None:
     """Threads, some in this process and some over the socket, and processes: every answer is checked."""
-    share = RUNS // (THREADS + PROCESSES)
+    share = -(-RUNS // (THREADS + PROCESSES))
     with Server(driver, path), ThreadPoolExecutor(THREADS) as threads:
         processes = [subprocess.Popen(worker(path, share, seed), env=ENVIRONMENT, stdout=subprocess.PIPE)
                      for seed in range(PROCESSES)]
@@ -125,10 +125,10 @@ def test_errors_reach_the_client_as_they_are(driver: SimDriver, tmp_path: Path) 
         assert kernel.nodes() == SimKernel(driver).nodes()
         client = Client(kernel, program())
         assert kernel.version(client.fd) == driver.version
-        for name in ("SUBMIT", "MAP", "BO_INIT", "OPEN"):
+        for name in ("SUBMIT", "MAP", "BO_INIT", "OPEN", "VERSION"):
             driver.inject(name, errno.ENOMEM)
         for call in (client.submit, lambda: kernel.map(client.fd, 1, 1), lambda: client.allocate("more", 1),
-                     lambda: kernel.open(kernel.nodes()[0])):
+                     lambda: kernel.open(kernel.nodes()[0]), lambda: kernel.version(client.fd)):
             with pytest.raises(DriverError, match="injected") as failed:
                 call()  # type: ignore[operator]
             assert failed.value.errno == errno.ENOMEM

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import openane as ane
+from openane.cli import main
+from openane.devices.linux import replayed
 from openane.devices.linux.device import LinuxDevice
 from openane.devices.linux.drive import drive
 from openane.devices.linux.interface import NODE, SUBMIT
 from openane.devices.linux.recording import RecordingKernel
 from openane.devices.linux.replay import ReplayKernel
-from openane.devices.linux.trace import Trace
+from openane.devices.linux.trace import LINES, Trace
 from openane.devices.simdriver import SimDriver, SimKernel
 from openane.ops.build import GraphBuilder
 
@@ -78,18 +83,15 @@ def test_a_driver_that_does_the_same_shows_no_difference(recorded) -> None:
         driver.close()
 
 
-def test_a_driver_that_computes_otherwise_is_found(recorded, tmp_path: Path) -> None:
+def test_a_driver_that_computes_otherwise_is_found(recorded) -> None:
     path, _ = recorded
-    changed = tmp_path / "changed.trace"
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
-        for name in old.namelist():
-            data = old.read(name)
-            if name == "trace.jsonl":
-                lines = [json.loads(line) for line in data.decode().splitlines()]
-                submits = [line for line in lines if line.get("request") == SUBMIT]
-                submits[0]["after"] = submits[1]["after"]
-                data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-            new.writestr(name, data)
+
+    def second(lines: list[dict[str, Any]], blobs: list[str]) -> list[dict[str, Any]]:
+        submits = [line for line in lines if line.get("request") == SUBMIT]
+        submits[0]["after"] = submits[1]["after"]
+        return lines
+
+    changed = rewritten(path, second)
     driver = SimDriver("strict")
     found = list(drive(Trace(changed), SimKernel(driver)))
     driver.close()
@@ -131,6 +133,110 @@ def test_what_is_no_trace(tmp_path: Path, lines: str) -> None:
         file.writestr("trace.jsonl", lines)
     with pytest.raises(ane.FormatError):
         Trace(path)
+
+
+def test_from_the_command_line(tmp_path: Path, model: ane.Model, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle, path = tmp_path / "model.ane", tmp_path / "run.trace"
+    model.save(bundle)
+    device = "linux?driver=simulated"
+    assert main(["run", str(bundle), "--device", device, "--record", str(path)]) == 0
+    for other in (device, f"{device}&mode=faithful"):
+        assert main(["replay", str(path), "--device", other]) == 0
+    assert main(["run", str(bundle), "--device", f"linux?driver={path}"]) == 0
+    assert "every byte is the recorded one" in capsys.readouterr().out
+    assert main(["run", str(bundle), "--device", f"linux?driver={path}", "--seed", "1"]) == 1
+    assert "the run is not the recorded one" in capsys.readouterr().err
+    assert main(["replay", str(rewritten(path, as_failed))]) == 1
+    assert "recorded 22, found 0\n1 difference" in capsys.readouterr().out
+
+
+def as_failed(lines: list[dict[str, Any]], blobs: list[str]) -> list[dict[str, Any]]:
+    """The submission is said to have failed."""
+    [submit] = [line for line in lines if line.get("request") == SUBMIT]
+    submit["error"] = 22
+    submit["after"] = {}
+    return lines
+
+
+def test_an_engine_gets_unverified_commands_only_when_told_to(recorded, kernel: SimKernel,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openane.devices.linux.opening.RealKernel", lambda: kernel)
+    trace = Trace(recorded[0])
+    with pytest.raises(ane.DeviceError, match="commands that nobody has verified"):
+        list(replayed(trace, "linux:0"))
+    assert list(replayed(trace, "linux:0", unverified=True)) == []
+    assert list(replayed(trace, "linux?driver=simulated")) == []
+
+
+ODD = (None, True, -1, 0, 1, 255, 1 << 32, 1 << 64, 10**400, 1.5, float("nan"), "", "00", "ff" * 24, "zz", [], ["a"],
+       {}, {"1": "x"}, {"99": None}, {"x": "y"})
+FIELDS = ("kind", "file", "request", "argument", "answer", "error", "length", "offset", "path", "texts", "before",
+          "after", "seconds")
+
+
+def altered(lines: list[dict[str, Any]], blobs: list[str], rng: random.Random) -> list[dict[str, Any]]:
+    """Another trace: a field changed or left out, an event left out or twice, memory of another buffer object."""
+    lines = [dict(line) for line in lines]
+    line, place = rng.choice(lines[1:]), rng.randrange(1, len(lines))
+    change = rng.randrange(6)
+    if change == 0:
+        line[rng.choice(FIELDS)] = rng.choice(ODD)
+    elif change == 1:
+        del lines[place]
+    elif change == 2:
+        lines.insert(place, rng.choice(lines[1:]))
+    elif change == 3:
+        del line[rng.choice(list(line))]
+    elif change == 4:
+        line[rng.choice(("before", "after"))] = {str(rng.randrange(8)): rng.choice(blobs)}
+    elif line.get("argument"):
+        data = bytearray.fromhex(line["argument"])
+        data[rng.randrange(len(data))] = rng.choice((0, 1, 255))
+        line["argument"] = data.hex()
+    return lines
+
+
+def rewritten(path: Path, change: Callable[[list[dict[str, Any]], list[str]], list[dict[str, Any]]]) -> Path:
+    """The same trace with other lines."""
+    other = path.with_name("other.trace")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        names = [name for name in old.namelist() if name != LINES]
+        for name in names:
+            new.writestr(name, old.read(name))
+        lines = change([json.loads(line) for line in old.read(LINES).decode().splitlines()],
+                       [name.partition("/")[2] for name in names])
+        new.writestr(LINES, "".join(json.dumps(line) + "\n" for line in lines))
+    return other
+
+
+def test_altered_traces_give_typed_errors_and_leave_nothing(recorded, model: ane.Model) -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        path = rewritten(recorded[0], lambda lines, blobs, rng=rng: altered(lines, blobs, rng))
+        try:
+            trace = Trace(path)
+        except ane.FormatError:
+            continue
+        with SimDriver("strict", "fast") as driver:
+            with suppress(ane.AneError):
+                list(drive(trace, SimKernel(driver)))
+            assert (driver.used, driver.files) == (0, ()), seed
+        with suppress(ane.AneError), LinuxDevice(ReplayKernel(trace), NODE.format(0), "linux:0") as device, \
+                device.load(model) as executable:
+            executable.run(inputs(0))
+        trace.close()
+
+
+def test_what_cannot_be_written_is_said_of_the_trace(recorded, tmp_path: Path, kernel: SimKernel) -> None:
+    for path in (tmp_path, tmp_path / "none" / "run.trace"):
+        with pytest.raises(ane.DeviceError, match=f"the trace {path} cannot be written"):
+            RecordingKernel(kernel, path)
+    late = RecordingKernel(kernel, tmp_path / "late.trace")
+    late.close(late.open(NODE.format(0)))
+    (tmp_path / "late.trace").mkdir()
+    with pytest.raises(ane.DeviceError, match=r"late\.trace cannot be written: Is a directory"):
+        late.finish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["late.trace", "run.trace"]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -7,6 +7,7 @@ return in time waits until it does.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import weakref
@@ -167,7 +168,7 @@ def attempt(request: str, call: Callable[[], T], used: int = 0) -> T:
                 return call()
             except OSError as error:
                 left -= 1
-                if not left or not isinstance(error, InterruptedError):
+                if not left or error.errno != errno.EINTR:
                     raise failure(request, error, used) from error
     finally:
         _calling.inside = before

@@ -4,7 +4,10 @@ what was recorded."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
+from openane.devices.closing import every
+from openane.devices.linux.connection import attempt
 from openane.devices.linux.interface import BO_FREE, BO_INIT, SUBMIT, BufferFree, BufferInit, Submit
 from openane.devices.linux.kernel import Kernel, Mapping
 from openane.devices.linux.trace import Difference, Event, Trace, first_difference
@@ -38,6 +41,8 @@ class _Drive:
         self._handles: dict[tuple[int, int], int] = {}
         self._offsets: dict[tuple[int, int], int] = {}
         self._maps: dict[tuple[int, int], Mapping] = {}
+        self._made: dict[int, set[int]] = {}
+        """The driver's handles by file: a trace may call two of them the same."""
 
     def step(self, number: int, event: Event) -> Iterator[Difference]:
         """One event."""
@@ -46,6 +51,8 @@ class _Drive:
         error = 0
         try:
             if event.kind == "open":
+                if event.file in self._files:
+                    raise FormatError(f"{self._trace.path}: event {number} opens file {event.file}, which is open")
                 self._files[event.file] = self._kernel.open(self._node or event.path)
             elif event.kind == "version":
                 found = self._kernel.version(self._files[event.file])
@@ -54,7 +61,7 @@ class _Drive:
             elif event.kind == "map":
                 self._map(number, event)
             elif event.kind == "close":
-                self._kernel.close(self._files.pop(event.file))
+                self._close(event.file)
             else:
                 self._request(number, event)
         except OSError as failure:
@@ -65,14 +72,16 @@ class _Drive:
             yield from self._memory(number, event)
 
     def close(self) -> None:
-        """Gives back what a trace that ended early has left."""
-        for mapping in self._maps.values():
-            mapping.close()
-        for (file, _), handle in self._handles.items():
-            if file in self._files:
-                self._kernel.ioctl(self._files[file], BO_FREE, BufferFree(handle).pack())
-        for fd in self._files.values():
-            self._kernel.close(fd)
+        """Gives back what a trace that ended early has left. DeviceError when the driver does not take it."""
+        every([partial(attempt, "close", partial(self._close, file)) for file in list(self._files)])
+
+    def _close(self, file: int) -> None:
+        """Closes a file, first what the trace has left open in it: the driver frees nothing by itself."""
+        for place in [place for place in self._maps if place[0] == file]:
+            self._maps.pop(place).close()
+        fd, made = self._files.pop(file), self._made.pop(file, set())
+        every([*(partial(self._kernel.ioctl, fd, BO_FREE, BufferFree(handle).pack()) for handle in made),
+               partial(self._kernel.close, fd)])
 
     def _map(self, number: int, event: Event) -> None:
         handle = self._trace.mapped(number, event.file, event.offset)
@@ -87,6 +96,7 @@ class _Drive:
             argument = bytearray(event.argument)
             self._kernel.ioctl(fd, BO_INIT, argument)
             recorded, made = BufferInit.unpack(event.answer or event.argument), BufferInit.unpack(argument)
+            self._made.setdefault(file, set()).add(made.handle)
             self._handles[file, recorded.handle] = made.handle
             self._offsets[file, recorded.offset] = made.offset
         elif event.request == BO_FREE:
@@ -96,6 +106,7 @@ class _Drive:
                 mapping.close()
             own = self._handles.pop((file, free.handle), free.handle)
             self._kernel.ioctl(fd, BO_FREE, BufferFree(own, free.pad).pack())
+            self._made.get(file, set()).discard(own)
         elif event.request == SUBMIT:
             for handle, blob in event.before.items():
                 self._fill(number, (file, handle), self._trace.blob(blob))

@@ -64,14 +64,19 @@ def open_driver(target: str, options: Mapping[str, str]) -> Opened:
     return _recorded(opened, options["record"]) if "record" in options else opened
 
 
-def replayed(trace: Trace, device: str) -> Iterator[Difference]:
+def replayed(trace: Trace, device: str, unverified: bool = False) -> Iterator[Difference]:
     """Sends a trace's requests to the driver of a device name (`linux:0`, `linux?driver=simulated`) and gives every
-    difference. DeviceError for a name that is no Linux device."""
+    difference. DeviceError for a name that is no Linux device, and for an engine unless `unverified` says that it may
+    execute commands which the verifier has not seen."""
     kind, target, options = parts(device)
     if kind != "linux":
         raise DeviceError(f"a trace is of the Linux driver; {device!r} is none (linux:0, linux?driver=simulated)")
     opened = open_driver(target, options)
     try:
+        if not opened.simulated and not unverified:
+            raise DeviceError(f"{opened.name} is an engine, and a trace holds commands that nobody has verified: they "
+                              "can reach the tensors of everybody else who uses it, and hang it\nhint: replay it on "
+                              f"linux?driver={SIMULATED} first; --unverified sends a trace you trust")
         yield from drive(trace, opened.kernel, opened.path)
     finally:
         opened.close()
@@ -127,8 +132,9 @@ def _served(path: str) -> Opened:
     try:
         node = kernel.nodes()[0]
         Connection(kernel, node).close()
-    except DeviceUnavailable as error:
-        raise DeviceUnavailable(f"no simulated driver is served at {path} ({error.missing})",
+    except DeviceError as error:  # refused, too: the socket of a server that was killed
+        found = error.missing if isinstance(error, DeviceUnavailable) else error
+        raise DeviceUnavailable(f"no simulated driver is served at {path} ({found})",
                                 "'ane simdriver --listen PATH' serves one, or take driver=simulated, which is in this "
                                 "process") from None
     return Opened(kernel, node, f"linux?driver={path}", f"simulated engine served at {path}")
@@ -145,9 +151,9 @@ def _recorded(opened: Opened, path: str) -> Opened:
     """The same driver, everything it is asked written to a trace, which is complete when the device is closed."""
     try:
         recording = RecordingKernel(opened.kernel, Path(path), device=opened.name, simulated=opened.simulated)
-    except OSError as error:
+    except DeviceError:
         opened.close()
-        raise DeviceError(f"the trace {path} cannot be written: {error.strerror}") from None
+        raise
 
     def at_end() -> None:
         try:

@@ -19,7 +19,7 @@ class RecordingKernel:
     """See `Kernel`. The trace is complete when `finish` is called; `abandon` leaves none."""
 
     def __init__(self, kernel: Kernel, path: Path, **header: str) -> None:
-        """`header`: what else the first line of the trace says. OSError when the file cannot be written."""
+        """`header`: what else the first line of the trace says. DeviceError when the file cannot be written."""
         self._kernel = kernel
         self._writer = TraceWriter(path, {"openane": __version__, "machine": platform.machine(),
                                           "system": platform.platform(), **header})

@@ -36,6 +36,8 @@ class ReplayKernel:
     def open(self, path: str) -> int:
         """See `Kernel.open`."""
         event = self._expect("open", path=path)
+        if event is not None and event.error:
+            raise OSError(event.error, os.strerror(event.error), path)
         return 0 if event is None else event.file
 
     def version(self, fd: int) -> tuple[str, str, str]:
@@ -53,8 +55,8 @@ class ReplayKernel:
             for handle, blob in event.before.items():
                 self._compare(fd, handle, self._trace.blob(blob))
             for handle, blob in event.after.items():
-                with memoryview(self._objects[fd, handle]) as view:
-                    data = self._trace.blob(blob)
+                data = self._trace.blob(blob)
+                with memoryview(self._object(fd, handle, len(data))) as view:
                     view[:len(data)] = data
             if event.error:
                 raise OSError(event.error, os.strerror(event.error))
@@ -88,14 +90,19 @@ class ReplayKernel:
             return event
 
     def _compare(self, fd: int, handle: int, expected: bytes) -> None:
-        if (fd, handle) not in self._objects:
-            raise FormatError(f"{self._trace.path}: event {self._next - 1} submits buffer object {handle}, which was "
-                              "never mapped")
-        with memoryview(self._objects[fd, handle]) as view:
+        with memoryview(self._object(fd, handle, len(expected))) as view:
             different = first_difference(view, expected)
         if different is not None:
             self._fail(f"buffer object {handle} at byte {different:#x}", f"SHA-256 of {len(expected)} bytes",
                        "other bytes")
+
+    def _object(self, fd: int, handle: int, size: int) -> mmap.mmap:
+        """The memory of a buffer object that holds `size` bytes."""
+        found = self._objects.get((fd, handle))
+        if found is None or found.closed or len(found) < size:
+            raise FormatError(f"{self._trace.path}: event {self._next - 1} has {size} bytes of buffer object {handle}, "
+                              "which is not mapped or smaller")
+        return found
 
     def _fail(self, what: str, expected: str, found: str) -> None:
         self._diverged = True

@@ -12,19 +12,22 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openane.devices.linux.interface import BO_INIT, NAMES, STRUCTURES, SUBMIT, BufferInit
-from openane.errors import FormatError
+from openane.errors import DeviceError, FormatError
 
 VERSION = 1
 FORMAT = "openane trace of the Linux accel driver"
 LINES = "trace.jsonl"
 LARGEST_BLOB = 1 << 32
 LARGEST_TEXT = 1 << 28
+LARGEST_ERROR = 4095
+"""The largest errno of Linux."""
 KINDS = ("open", "version", "ioctl", "map", "close")
 
 
@@ -88,10 +91,14 @@ class TraceWriter:
     """Writes a trace; the file appears under its name when it is closed, and not at all when something failed."""
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
-        """`header` is anything about the machine that helps to read the trace. OSError when it cannot be written."""
+        """`header` is anything about the machine that helps to read the trace. DeviceError, here and later, when the
+        file cannot be written."""
         self._path, self._header = path, dict(header)
+        if path.is_dir():
+            raise DeviceError(f"the trace {path} cannot be written: a folder is there")
         self._part = path.with_name(f".{path.name}.{os.getpid()}")
-        self._zip = zipfile.ZipFile(self._part, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+        with self._writing():
+            self._zip = zipfile.ZipFile(self._part, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
         self._known: set[str] = set()
         self._events: list[Event] = []
 
@@ -99,9 +106,9 @@ class TraceWriter:
         """Keeps some bytes; their name."""
         name = hashlib.sha256(data).hexdigest()
         if name not in self._known:
-            self._known.add(name)
-            with self._zip.open(f"blobs/{name}", "w", force_zip64=True) as file:
+            with self._writing(), self._zip.open(f"blobs/{name}", "w", force_zip64=True) as file:
                 file.write(data)
+            self._known.add(name)
         return name
 
     def add(self, event: Event) -> None:
@@ -111,14 +118,28 @@ class TraceWriter:
     def close(self) -> None:
         """Puts the file in its place."""
         lines = [{"format": FORMAT, "version": VERSION, **self._header}, *(event.line() for event in self._events)]
-        self._zip.writestr(LINES, "".join(json.dumps(line) + "\n" for line in lines))
-        self._zip.close()
-        os.replace(self._part, self._path)
+        try:
+            with self._writing():
+                self._zip.writestr(LINES, "".join(json.dumps(line) + "\n" for line in lines))
+                self._zip.close()
+                os.replace(self._part, self._path)
+        except BaseException:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Leaves nothing."""
-        self._zip.close()
+        with suppress(OSError):  # the rest of a file that goes
+            self._zip.close()
         self._part.unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """OSError as DeviceError: an errno would be taken for the driver's."""
+        try:
+            yield
+        except OSError as error:
+            raise DeviceError(f"the trace {self._path} cannot be written: {error.strerror or error}") from None
 
 
 class Trace:
@@ -132,7 +153,9 @@ class Trace:
             if self._zip.getinfo(LINES).file_size > LARGEST_TEXT:
                 raise FormatError(f"{path}: the trace's text is larger than {LARGEST_TEXT} bytes")
             lines = [json.loads(line) for line in self._zip.read(LINES).decode().splitlines()]
-        except (OSError, zipfile.BadZipFile, KeyError, ValueError, zlib.error, NotImplementedError, RecursionError,
+        except OSError as error:
+            raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+        except (zipfile.BadZipFile, KeyError, ValueError, zlib.error, NotImplementedError, RecursionError,
                 RuntimeError, EOFError) as error:
             raise FormatError(f"{path} is not a trace: {error}") from None
         if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != FORMAT:
@@ -193,30 +216,33 @@ def _event(line: Any, number: int, path: Path) -> Event:
     if not isinstance(line, dict) or line.get("kind") not in KINDS:
         raise FormatError(f"{where} is no event", expected=" or ".join(KINDS), found=str(line)[:80])
     try:
-        return Event(
-            kind=line["kind"], file=_number(line["file"]),
-            **{name: _number(line.get(name, 0)) for name in ("request", "error", "length", "offset")},
+        event = Event(
+            kind=line["kind"], file=_number(line["file"]), error=_number(line.get("error", 0), LARGEST_ERROR),
+            **{name: _number(line.get(name, 0)) for name in ("request", "length", "offset")},
             path=str(line.get("path", "")), texts=tuple(map(str, _list(line.get("texts", [])))),
-            argument=_structure(line.get("request", 0), line.get("argument", "")),
-            answer=_structure(line.get("request", 0), line.get("answer", "")),
+            argument=bytes.fromhex(line.get("argument", "")), answer=bytes.fromhex(line.get("answer", "")),
             before=_blobs(line.get("before", {})), after=_blobs(line.get("after", {})),
             seconds=float(line.get("seconds", 0.0)))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _check(event)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"{where} cannot be read: {error}") from None
+    return event
 
 
-def _structure(request: int, text: str) -> bytes:
-    """The bytes of a request's structure."""
-    data = bytes.fromhex(text)
-    known = STRUCTURES.get(request)
-    if data and known is not None and len(data) != known.length():
-        raise ValueError(f"the structure of {NAMES[request]} has {known.length()} bytes, not {len(data)}")
-    return data
+def _check(event: Event) -> None:
+    """ValueError for a structure that has not its size, and for memory that no submission looked at."""
+    known = STRUCTURES.get(event.request)
+    if event.kind == "ioctl" and known is not None:
+        for data in (event.argument,) if event.error else (event.argument, event.answer):
+            if len(data) != known.length():
+                raise ValueError(f"the structure of {NAMES[event.request]} has {known.length()} bytes, not {len(data)}")
+    if (event.before or event.after) and (event.kind != "ioctl" or event.request != SUBMIT):
+        raise ValueError("only a submission is recorded with the memory before and after it")
 
 
-def _number(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no whole number")
+def _number(value: Any, largest: int = (1 << 64) - 1) -> int:
+    if type(value) is not int or not 0 <= value <= largest:
+        raise ValueError(f"{str(value)[:80]} is no whole number from 0 to {largest}")
     return value
 
 

@@ -14,7 +14,7 @@ from typing import cast, overload
 import numpy as np
 
 from openane.chips import find
-from openane.devices.base import ProgramDevice
+from openane.devices.base import ProgramDevice, refuse_buffers
 from openane.devices.executable import BufferExecutable
 from openane.devices.macos.graph_model import GraphExecutable, GraphFunction, GraphTask, graph_function
 from openane.devices.macos.graph_program import dialect, graph_program
@@ -75,6 +75,7 @@ class MacDevice(ProgramDevice):
                 "route=precompiled")
         if not hasattr(program, "functions"):
             raise DeviceError(f"a device loads a Program or a compiled model, not {type(program).__name__}")
+        refuse_buffers(buffers)
         return self._loaded(program)
 
     def check(self, program: Program) -> Program | Verified:

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from openane.devices.closing import every
 from openane.devices.macos import e5rt_functions as api
 from openane.devices.macos.directories import TEXT_FILE, ModelDirectory
 from openane.devices.macos.e5rt_functions import POINTER, CallFailed, Functions
@@ -93,8 +94,7 @@ class E5Route:
         """See `Route.close`."""
         with self._lock:
             programs, self._programs = self._programs, []
-        for program in programs:
-            program.close()
+        every(program.close for program in programs)
 
     def spend(self) -> None:
         """Counts a compilation. BudgetExhausted beyond the limit."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from openane.devices.closing import every
 from openane.devices.macos import interfaces as api
 from openane.devices.macos.directories import ModelDirectory, weight_file
 from openane.devices.macos.foundation import ErrorFacts, Foundation
@@ -65,8 +66,7 @@ class MemoryRoute:
         """See `Route.close`."""
         with self._lock:
             models, self._models = self._models, []
-        for model in models:
-            model.close()
+        every(model.close for model in models)
 
     def call(self, receiver: int, selector: Any, *arguments: Any) -> ErrorFacts | None:
         """Sends a message whose last argument is an NSError**: None when it gives YES, else what the error says."""

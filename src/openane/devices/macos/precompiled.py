@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from openane.devices.closing import every
 from openane.devices.macos import interfaces as api
 from openane.devices.macos.directories import MODEL_PATH, ModelDirectory
 from openane.devices.macos.foundation import ErrorFacts, Foundation, Plain
@@ -90,8 +91,7 @@ class PrecompiledRoute:
         """See `Route.close`."""
         with self._lock:
             programs, self._programs = self._programs, []
-        for program in programs:
-            program.close()
+        every(program.close for program in programs)
 
     def ask(self, selector: Selector, *arguments: Any) -> ErrorFacts | None:
         """Asks the client something whose last argument is an NSError**: None when it gives YES. Call it in a pool."""

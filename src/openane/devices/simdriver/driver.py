@@ -94,6 +94,11 @@ class SimDriver:
         """What the VERSION request answers: name, date, description."""
         return interface.DRIVER, DATE, DESCRIPTION
 
+    def identify(self) -> tuple[str, str, str]:
+        """A VERSION request of a client without the structure: `version`. DriverError when it is to fail."""
+        self._injections.strike(interface.NAMES[interface.DRM_VERSION])
+        return self.version
+
     def open(self, client: int) -> DriverFile:
         """A new file of a client (its process number, say). OSError ENODEV when the driver is closed."""
         self._injections.strike(OPEN)

@@ -39,7 +39,7 @@ class SimKernel:
     def version(self, fd: int) -> tuple[str, str, str]:
         """Name, date and description of the driver. OSError EBADF for what is no descriptor of it."""
         self._file(fd)
-        return self.driver.version
+        return self.driver.identify()
 
     def ioctl(self, fd: int, request: int, argument: bytearray) -> None:
         """See `SimDriver.ioctl`."""

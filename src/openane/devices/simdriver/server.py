@@ -153,7 +153,7 @@ class Server:
             elif request.action == Action.MAP:
                 self.driver.mappable(file, request.size, request.offset)
             else:
-                text = "\n".join(self.driver.version)
+                text = "\n".join(self.driver.identify())
         except OSError as error:
             return pack_answer(error.errno or errno.EIO, text=error.strerror or str(error))
         return pack_answer(0, argument, text)

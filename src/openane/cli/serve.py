@@ -1,0 +1,122 @@
+"""Serve a language model over HTTP with OpenAI's chat and completions endpoints, streaming or not.
+
+MODEL is a Hugging Face directory or a llama2.c checkpoint, as for 'ane generate'. Requests are answered one after the
+other, in the order they came; those beyond the queue get status 429. Ctrl-C or SIGTERM ends it: the answer that is
+being generated may end first. Counts of tokens are logged to stderr, texts never.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from openane.errors import UnsupportedError
+from openane.models import Buckets, LanguageModel, Precision, Settings, load
+from openane.models.language import DEFAULT_PREFILL
+from openane.serving import require
+
+MOST_WAITING = 1 << 16
+LONGEST_CONTEXT = 1 << 24
+SECONDS = 1 << 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's options."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's directory, or a llama2.c checkpoint")
+    parser.add_argument("--host", metavar="H", default="127.0.0.1",
+                        help="address to listen on (default: 127.0.0.1, for this machine only)")
+    parser.add_argument("--port", metavar="P", type=whole(0, 65535), default=8000,
+                        help="port to listen on (default: 8000; 0: a free one)")
+    parser.add_argument("--name", metavar="NAME", help="what clients call the model (default: its directory's name)")
+    parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
+    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile for (default: h13)")
+    parser.add_argument("--context", metavar="N", type=whole(1, LONGEST_CONTEXT),
+                        help="longest text, prompt included (default: 1024 or the model's own)")
+    parser.add_argument("--weights", choices=[str(p) for p in Precision], default="fp16",
+                        help="how weights are held before they are folded into fp16 (default: fp16)")
+    parser.add_argument("--max-queue", metavar="N", type=whole(0, MOST_WAITING), default=64,
+                        help="requests that may wait (default: 64)")
+    parser.add_argument("--timeout", metavar="S", type=whole(1, SECONDS), default=600,
+                        help="seconds a request may take, waiting included (default: 600)")
+    parser.add_argument("--grace", metavar="S", type=whole(0, SECONDS), default=10,
+                        help="seconds the running answer has to end when the server is stopped (default: 10)")
+    parser.add_argument("--api-key-file", metavar="F", type=Path,
+                        help="a file of keys, one per line, one of which clients must send (default: no key is needed)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Loads the model and serves it until it is stopped."""
+    require()
+    from openane.serving.app import Service
+    from openane.serving.engine import Engine
+    from openane.serving.guard import Guard, is_loopback, read_keys
+    from openane.serving.server import HttpServer, bound
+
+    keys = () if options.api_key_file is None else read_keys(options.api_key_file)
+    local = is_loopback(options.host)
+    with bound(options.host, options.port) as listening:
+        port = listening.getsockname()[1]
+        if not local:
+            _warn(f"{options.host} is open to other machines: " + (
+                "without --api-key-file whoever reaches it may use it, and texts" if not keys else "keys and texts") +
+                " travel unencrypted")
+        _say(f"loading {options.model}")
+        with load(options.model, options.device, _settings(options)) as model:
+            _require_text(model)
+            engine = Engine(model, model.config.vocabulary, options.max_queue)
+            path = options.model.resolve()
+            name = options.name or (path.name if path.is_dir() else path.stem)
+            service = Service(name, model.device.info.name, engine, Guard(keys, local), options.timeout)
+            ready = (f"{name} on {service.device}, up to {model.context} tokens, at "
+                     f"http://{_address(options.host)}:{port}/v1 (Ctrl-C ends it)")
+            _log_to_stderr()
+            HttpServer(service, listening, options.grace, lambda: _say(ready)).serve_until_stopped()
+    _say("stopped")
+    return 0
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """A type for argparse: a whole number from `low` to `high`."""
+    def number(text: str) -> int:
+        if not text.isdecimal() or len(text) > len(str(high)) or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {low} to {high}, found {text!r}")
+        return int(text)
+    return number
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    buckets = None
+    if options.context is not None:
+        prefill = (DEFAULT_PREFILL,) if options.context >= DEFAULT_PREFILL else ()
+        buckets = Buckets((options.context,), prefill)
+    return Settings(buckets, Precision(options.weights), target=options.target)
+
+
+def _require_text(model: LanguageModel) -> None:
+    """UnsupportedError for a model without a tokenizer; a warning where it is not known how it talks."""
+    if model.tokenizer is None:
+        raise UnsupportedError("ane serve", "the model has no tokenizer", remedy="put its tokenizer.json (llama2.c: "
+                               "tokenizer.bin) beside it")
+    if model.template is None:
+        _warn("the model has no chat template and no form that is known: /v1/chat/completions will refuse, "
+              "/v1/completions works")
+
+
+def _address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s")
+    logging.getLogger("openane.serving").setLevel(logging.INFO)
+
+
+def _warn(text: str) -> None:
+    _say(f"warning: {text}")
+
+
+def _say(text: str) -> None:
+    print(f"ane: {text}", file=sys.stderr, flush=True)

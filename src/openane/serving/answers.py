@@ -1,0 +1,112 @@
+"""The documents of OpenAI's API that carry an answer, whole or in chunks."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from openane import __version__
+from openane.serving.engine import Finished, Piece
+
+Document = dict[str, Any]
+FINGERPRINT = f"openane-{__version__}"
+OWNER = "openane"
+
+
+def usage_of(prompt: int, completion: int) -> Document:
+    """Token counts."""
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def model_document(name: str, created: int) -> Document:
+    """One entry of /v1/models."""
+    return {"id": name, "object": "model", "created": created, "owned_by": OWNER}
+
+
+@dataclass
+class Answer:
+    """One answer in the making: what it is called, and the text of each choice so far. `chat` tells the endpoints
+    apart, `usage` whether a stream ends with the token counts."""
+
+    model: str
+    chat: bool
+    usage: bool
+    prompt_tokens: int
+    choices: int
+    created: int = field(default_factory=lambda: int(time.time()))
+    identity: str = field(default_factory=lambda: secrets.token_hex(12))
+    completion_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self._texts: list[list[str]] = [[] for _ in range(self.choices)]
+        self._reasons = ["stop"] * self.choices
+
+    def take(self, event: Piece | Finished) -> None:
+        """Adds to what `whole` will give."""
+        if isinstance(event, Piece):
+            self._texts[event.index].append(event.text)
+        else:
+            self._reasons[event.index] = event.reason
+            self.completion_tokens += event.tokens
+
+    def whole(self) -> Document:
+        """The complete answer."""
+        kind = "chat.completion" if self.chat else "text_completion"
+        return {**self._head(kind), "choices": [self._choice(index) for index in range(self.choices)],
+                "usage": usage_of(self.prompt_tokens, self.completion_tokens)}
+
+    def opening(self) -> list[Document]:
+        """What a stream begins with: a chat says who speaks."""
+        if not self.chat:
+            return []
+        return [self._chunk(index, {"delta": {"role": "assistant", "content": "", "refusal": None}})
+                for index in range(self.choices)]
+
+    def chunk(self, event: Piece | Finished) -> Document:
+        """What a stream says of an event."""
+        self.completion_tokens += event.tokens if isinstance(event, Finished) else 0
+        reason = event.reason if isinstance(event, Finished) else None
+        text = event.text if isinstance(event, Piece) else ""
+        if self.chat:
+            return self._chunk(event.index, {"delta": {"content": text} if text else {}}, reason)
+        return self._chunk(event.index, {"text": text}, reason)
+
+    def closing(self) -> list[Document]:
+        """What a stream ends with: the token counts where they were asked for."""
+        if not self.usage:
+            return []
+        return [{**self._head(self._chunk_kind()), "choices": [],
+                 "usage": usage_of(self.prompt_tokens, self.completion_tokens)}]
+
+    def _choice(self, index: int) -> Document:
+        text = "".join(self._texts[index])
+        said = {"message": {"role": "assistant", "content": text, "refusal": None}} if self.chat else {"text": text}
+        return {"index": index, **said, "logprobs": None, "finish_reason": self._reasons[index]}
+
+    def _chunk(self, index: int, said: Document, reason: str | None = None) -> Document:
+        document = {**self._head(self._chunk_kind()),
+                    "choices": [{"index": index, **said, "logprobs": None, "finish_reason": reason}]}
+        return {**document, "usage": None} if self.usage else document
+
+    def _chunk_kind(self) -> str:
+        return "chat.completion.chunk" if self.chat else "text_completion"
+
+    def _head(self, kind: str) -> Document:
+        return {"id": f"{'chatcmpl' if self.chat else 'cmpl'}-{self.identity}", "object": kind, "created": self.created,
+                "model": self.model, "system_fingerprint": FINGERPRINT}
+
+
+def encoded(document: object) -> bytes:
+    """A document as JSON, in one line."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+
+
+def server_sent(document: object) -> bytes:
+    """A document as one server-sent event."""
+    return b"data: " + encoded(document) + b"\n\n"
+
+
+LAST = b"data: [DONE]\n\n"

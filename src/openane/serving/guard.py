@@ -1,0 +1,111 @@
+"""What is checked before a request reaches a route: where it says it goes, its key, its kind, and its size.
+
+A web page may send requests to servers on the reader's own machine. It cannot send JSON without being asked first, and
+cannot name `localhost` as host through a domain of its own; so a body must be declared as JSON, and a server on a
+loopback address without keys takes only requests to a loopback name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from starlette.requests import ClientDisconnect, Request
+
+from openane.errors import FormatError
+from openane.serving.refusals import Refusal
+
+BODY_LIMIT = 1 << 20
+"""Bytes of a request's body."""
+BODY_SECONDS = 30.0
+OPEN_PATHS = frozenset({"/health"})
+"""What needs no key."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """`keys` are accepted bearer tokens (none: everybody may), `local` allows loopback hosts only."""
+
+    keys: Sequence[str] = ()
+    local: bool = True
+    limit: int = BODY_LIMIT
+    seconds: float = BODY_SECONDS
+
+    def admit(self, request: Request) -> None:
+        """Refusal for a wrong host or key."""
+        if self.local and not self.keys and not is_loopback(request.headers.get("host", "")):
+            raise Refusal("this server is for its own machine: send requests to localhost, or start it with "
+                          "--api-key-file", code="wrong_host", status=HTTPStatus.FORBIDDEN)
+        if self.keys and request.scope["path"] not in OPEN_PATHS and not self._known(request):
+            raise Refusal("Incorrect API key provided: send 'Authorization: Bearer KEY' with a key of this server's "
+                          "key file.", code="invalid_api_key", status=HTTPStatus.UNAUTHORIZED)
+
+    async def body(self, request: Request) -> bytes:
+        """The request's body. Refusal when it is not declared as JSON, too large (by what is declared before anything
+        is read, by what comes where nothing is) or too slow."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Refusal("a request's body is JSON: send 'Content-Type: application/json'", code="wrong_content_type",
+                          status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        declared = request.headers.get("content-length", "0")
+        if not declared.isdecimal() or len(declared) > len(str(self.limit)) or int(declared) > self.limit:
+            raise self._too_large()
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await self._read(request)
+        except TimeoutError:
+            raise Refusal(f"the request's body did not arrive within {self.seconds:g} s", code="timeout",
+                          status=HTTPStatus.REQUEST_TIMEOUT) from None
+        except ClientDisconnect:
+            raise Refusal("the request ended before its body was complete") from None
+
+    async def _read(self, request: Request) -> bytes:
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self.limit:
+                raise self._too_large()
+            parts.append(part)
+        return b"".join(parts)
+
+    def _too_large(self) -> Refusal:
+        return Refusal(f"the request's body is larger than {self.limit} bytes", code="request_too_large",
+                       status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+    def _known(self, request: Request) -> bool:
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        given = key.strip().encode("latin-1", "replace")
+        matches = [hmac.compare_digest(given, known.encode()) for known in self.keys]
+        return scheme.lower() == "bearer" and any(matches)
+
+
+def read_keys(path: Path) -> tuple[str, ...]:
+    """The keys of a file, one per line; empty lines and those that begin with # are none. FormatError where there is
+    no key or one holds a space."""
+    try:
+        lines = [line.strip() for line in path.read_text().splitlines()]
+    except UnicodeDecodeError:
+        raise FormatError(path.name, expected="keys as text, one per line", found="bytes that are no UTF-8") from None
+    keys = tuple(line for line in lines if line and not line.startswith("#"))
+    if not keys or any(len(key.split()) > 1 for key in keys):
+        raise FormatError(path.name, expected="keys, one per line, without spaces",
+                          found="none" if not keys else "a line with a space")
+    return keys
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host`, with or without a port, names this machine's loopback interface."""
+    name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host
+    if name.count(":") == 1:
+        name = name.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

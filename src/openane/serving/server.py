@@ -1,0 +1,115 @@
+"""Sockets, signals and the end: a `Service` on a socket until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from openane.errors import AneError
+from openane.serving.app import Service
+
+IDLE_SECONDS = 30
+"""A connection without a request is closed then."""
+STALLED_SECONDS = 30
+"""A connection whose client has stopped to read is dropped then."""
+MARGIN = 5
+"""Seconds after the grace in which answers that were ended are still written."""
+
+
+class HttpServer(uvicorn.Server):
+    """Serves until `stop`, SIGINT or SIGTERM. Answers that are being generated then have `grace` seconds to end, those
+    that wait are refused. A second signal ends everything at once. `ready` is called when clients are served."""
+
+    def __init__(self, service: Service, listening: socket.socket, grace: float,
+                 ready: Callable[[], None] = lambda: None) -> None:
+        self._service, self._listening, self._grace, self._ready = service, listening, grace, ready
+        super().__init__(uvicorn.Config(
+            service.app(), http=_Connection, ws="none", loop="asyncio", lifespan="on", log_config=None,
+            access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=int(grace) + MARGIN))
+
+    def serve_until_stopped(self) -> None:
+        """Blocks until the end. Handles signals when called by the main thread."""
+        try:
+            self.run([self._listening])
+        finally:
+            self._service.engine.abandon()
+            self._listening.close()
+
+    def stop(self) -> None:
+        """Begins the end; for any thread."""
+        self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins the end, or hurries it. The signal is not raised again afterwards: the server ended as asked."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        self._service.engine.stop(self._grace)
+        await super().shutdown(sockets)
+
+
+class _Connection(H11Protocol):
+    """A connection that ends when its first request does not come, or its client does not read what is sent."""
+
+    _silent: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._silent = self.loop.call_later(IDLE_SECONDS, self._close_if_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._moves()
+        if self._silent is not None:
+            self._silent.cancel()  # it would keep the connection's memory
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._moves()
+        super().resume_writing()
+
+    def _moves(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket with an address, port 0 taking a free one, that does not listen yet: clients are refused until the
+    server runs. AneError when the address cannot be had."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise AneError(f"there is no address {host!r} to listen on: {error}") from None
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: what is left to send when a connection is closed must not stay
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
+        made.bind(address)
+    except OSError as error:
+        made.close()
+        hint = "\nhint: --port 0 takes a free port" if error.errno == errno.EADDRINUSE else ""
+        raise AneError(f"cannot listen on {host}, port {port}: {error.strerror}{hint}") from None
+    return made

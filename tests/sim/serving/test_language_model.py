@@ -1,0 +1,117 @@
+"""A language model on the simulator behind the server, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("tokenizers")
+pytest.importorskip("safetensors")
+
+from support.http_service import MODEL, served
+from support.tiny_llama import write_directory
+
+import openane
+from openane.models import LanguageModel, Options, Sampling, load
+
+SOURCES = str(Path(openane.__file__).parents[1])
+MESSAGES = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_directory(tmp_path_factory.mktemp("models") / "tiny-1.5")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Iterator[LanguageModel]:
+    with load(folder) as loaded:
+        yield loaded
+
+
+def test_answers_are_those_of_the_model(model: LanguageModel) -> None:
+    def expected(prompt: object, sampling: Sampling) -> str:
+        return "".join(token.text for token in model.generate(prompt, Options(12, sampling)))
+
+    sampling = Sampling(0.8, 0, 0.9, 5)
+    chat, text = expected(MESSAGES, Sampling()), expected("once", sampling)
+    with served(model) as server:
+        for _ in range(2):
+            answer = server.chat("hello", temperature=0, max_tokens=12)[1]
+            assert answer["choices"][0]["message"]["content"] == chat
+        assert server.complete("once", temperature=0.8, top_p=0.9, seed=5,
+                               max_tokens=12)[1]["choices"][0]["text"] == text
+        events = server.events("/v1/chat/completions", {"model": MODEL, "messages": MESSAGES, "temperature": 0,
+                                                        "max_tokens": 12, "stream": True})
+        assert "".join(event["choices"][0]["delta"].get("content", "") for event in events[:-1]) == chat
+        assert answer["usage"]["prompt_tokens"] == len(model.prompt_tokens(MESSAGES))
+        status, refused = server.complete("x" * 128)
+        assert (status, refused["error"]["code"]) == (400, "context_length_exceeded")
+        assert server.complete([300])[0] == 400
+
+
+@contextmanager
+def command(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str], str]]:
+    """`ane serve` on a free port: the process, what it said so far, the address."""
+    process = subprocess.Popen([sys.executable, "-m", "openane", "serve", str(folder), "--port", "0", *options],
+                               stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": SOURCES})
+    said: list[str] = []
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            if found := re.search(r"http://\S+:\d+/v1", line):
+                yield process, said, found[0]
+                break
+        else:
+            pytest.fail("".join(said))
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            said.append(process.stderr.read())
+            process.stderr.close()
+
+
+def ask(url: str, document: object, key: str) -> dict[str, object]:
+    """One answer."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    with urlopen(Request(url, json.dumps(document).encode(), headers), timeout=20) as answer:
+        return dict(json.load(answer))
+
+
+def test_the_command_serves_until_it_is_interrupted(folder: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("# ours\n\nopen-sesame\n")
+    with command(folder, "--api-key-file", str(keys), "--context", "96") as (process, said, url):
+        assert url.startswith("http://127.0.0.1:")
+        answer = ask(f"{url}/completions", {"model": "tiny-1.5", "prompt": "SECRET", "max_tokens": 4}, "open-sesame")
+        assert answer["usage"] == {"prompt_tokens": 6, "completion_tokens": 4, "total_tokens": 10}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    text = "".join(said)
+    assert "tiny-1.5 on simulator, up to 96 tokens" in text
+    assert "completion: 6 + 4 tokens" in text
+    assert "SECRET" not in text
+    assert "warning" not in text
+    assert text.endswith("ane: stopped\n")
+
+
+def test_listening_to_others_is_warned_of(folder: Path) -> None:
+    with command(folder, "--host", "0.0.0.0") as (process, said, _):
+        assert any("warning" in line and "0.0.0.0" in line and "--api-key-file" in line for line in said)
+        process.terminate()
+        assert process.wait(20) == 0
+    assert said[-1].endswith("ane: stopped\n")
