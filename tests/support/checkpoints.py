@@ -79,6 +79,7 @@ def bert_directory(folder: Path, config: Config, weights: Mapping[str, np.ndarra
     whole = {"embedding.weight": "word_embeddings.weight", "positions.weight": "position_embeddings.weight",
              "types.weight": "token_type_embeddings.weight", "embedding.norm.weight": "LayerNorm.gamma",
              "embedding.norm.bias": "LayerNorm.beta"}
+    pooler = {"pooler.weight": "bert.pooler.dense.weight", "pooler.bias": "bert.pooler.dense.bias"}
     names = {"query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
              "output": "attention.output.dense", "norm1": "attention.output.LayerNorm", "up": "intermediate.dense",
              "down": "output.dense", "norm2": "output.LayerNorm"}
@@ -86,6 +87,8 @@ def bert_directory(folder: Path, config: Config, weights: Mapping[str, np.ndarra
     for name, array in weights.items():
         if name in whole:
             tensors[f"bert.embeddings.{whole[name]}"] = array
+        elif name in pooler:
+            tensors[pooler[name]] = array
         else:
             _, number, part, kind = name.split(".")
             tensors[f"bert.encoder.layer.{number}.{names[part]}.{kind}"] = array

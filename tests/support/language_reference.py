@@ -21,7 +21,7 @@ GROUPED = Config("llama", 101, 96, 2, 6, 2, 16, 128, 64, 1e-6, tied=True, rope=R
 GPT2 = Config("gpt2", 89, 64, 2, 4, 4, 16, 256, 64, 1e-5, "gelu_tanh", True,
               frozenset({"query", "key", "value", "output", "up", "down"}))
 BERT = Config("bert", 83, 64, 2, 4, 4, 16, 128, 64, 1e-12, "gelu", True,
-              frozenset({"query", "key", "value", "output", "up", "down"}), types=2)
+              frozenset({"query", "key", "value", "output", "up", "down", "pooler"}), types=2)
 
 
 def scores(config: Config, weights: Weights, tokens: Sequence[int]) -> np.ndarray:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import asdict
 
 from openane.cli.output import as_json, table
-from openane.devices import DEFAULT, VARIABLE, discover
+from openane.devices import DEFAULT, KINDS, VARIABLE, discover
+from openane.devices.options import parts
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,4 +28,6 @@ def run(options: argparse.Namespace) -> int:
             for device in found]
     print("\n".join(table(rows, heading=("device", "chip", "", "description"))))
     print(f"default: {default} (${VARIABLE} or --device chooses another)")
+    if parts(default)[0] not in KINDS:
+        print(f"ane devices: warning: no device is called {default!r}; devices are {', '.join(KINDS)}", file=sys.stderr)
     return 0

@@ -47,6 +47,11 @@ class Values:
             tensor = self._widened[id(value)] = widened(self._compiler, tensor)
         return tensor
 
+    def stored(self, value: Value) -> Tensor | None:
+        """The tensor a value is, perhaps in another shape of the same row-major order; None where it never is one."""
+        known = self._known.get(id(value))
+        return known.tensor if isinstance(known, Reshaped) else known
+
     def native(self, value: Value) -> Tensor:
         """The tensor of a value as it is stored. GraphError when it is not made yet."""
         compiler, known = self._compiler, self._known.get(id(value))
@@ -108,6 +113,5 @@ class Values:
 
     def _lies_in(self, value: Value, port: Tensor) -> bool:
         """Whether a value is stored in a port, or in what becomes it."""
-        known = self._known.get(id(value))
-        tensor = known.tensor if isinstance(known, Reshaped) else known
+        tensor = self.stored(value)
         return tensor is not None and (tensor.slot == port.slot or self._shadows.stands_for(tensor, port))

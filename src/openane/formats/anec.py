@@ -93,7 +93,7 @@ def write_anec(program: Program, header: int = 0x1000) -> bytes:
     payload, text = command_bytes(program), len(program.text())
     tiles = [0] * SLOTS
     nchw = [0] * (SLOTS * NUMBERS_PER_SLOT)
-    tiles[TEXT_SLOT] = -(-len(payload) // TILE)
+    tiles[TEXT_SLOT] = max(-(-len(payload) // TILE), text // TILE + 1)  # the driver wants more bytes than the text has
     for buffer in program.buffers:
         tiles[buffer.slot] = -(-buffer.size // TILE)
         if buffer.role is not Role.SCRATCH:

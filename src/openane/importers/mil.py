@@ -13,6 +13,7 @@ from openane.graph import Data, Graph, Node, TensorType, Value, numpy_type
 from openane.graph.mil import Blobs, parse_mil
 from openane.importers.files import read_file
 from openane.ops import get_op
+from openane.ops.build import standing_for
 from openane.ops.evaluate import evaluate_node
 from openane.ops.operands import result_types
 
@@ -95,12 +96,7 @@ def check_types(nodes: Iterable[Node]) -> None:
         if found != declared:
             raise GraphError(f"{node.label}: declares {_list(declared)}, its operands give {_list(found)}")
         if node.op.startswith("constexpr_"):
-            known.update((id(value), _standing_for(value)) for value in node.outputs)
-
-
-def _standing_for(value: Value) -> Value:
-    """A constant of the same type that takes no memory."""
-    return Value(value.name, value.type, np.broadcast_to(np.zeros((), numpy_type(value.dtype)), value.shape))
+            known.update((id(value), standing_for(value)) for value in node.outputs)
 
 
 def infer_types(node: Node) -> list[tuple[TensorType, Data]]:

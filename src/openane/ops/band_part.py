@@ -8,10 +8,11 @@ import numpy as np
 
 from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only, product
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("lower", const=True, default=-1, kind="int32"),
               Parameter("upper", const=True, default=-1, kind="int32"))
@@ -45,5 +46,11 @@ def _lower(node: Node, lowering: Lowering) -> None:
         lowering.elementwise(lowering.result(node.output), x, lowering.constant(mask), Binary.MULTIPLY)
 
 
-OPS = (Op("band_part", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower,
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    arguments, shape = Arguments("band_part", PARAMETERS, node.operands), node["x"].shape
+    mask = band(shape[-2], shape[-1], arguments.integer("lower"), arguments.integer("upper"))
+    return {"x": product(backward, only(upstream), mask.astype(np.float32))}
+
+
+OPS = (Op("band_part", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
           note="A product with a mask, as defined: inf outside the band becomes NaN."),)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
-from openane.ops.gradients import Backward, only, product
+from openane.ops.gradients import Backward, only, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
@@ -71,8 +71,20 @@ def _lower(node: Node, lowering: Lowering) -> None:
 
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """The gain of each channel: mean and variance are constants of the inference form."""
-    gain, _ = constants(node)
-    return {"x": product(backward, only(upstream), gain.reshape(-1, *(1,) * (node["x"].type.rank - 2)))}
+    x, given, gamma, beta = node["x"], only(upstream), node.get("gamma"), node.get("beta")
+    epsilon = Arguments("batch_norm", PARAMETERS, node.operands).number("epsilon")
+    mean, variance = (node[name].array().astype(np.float64) for name in ("mean", "variance"))
+    shape, over = (-1, *(1,) * (x.type.rank - 2)), [0, *range(2, x.type.rank)]
+    found: dict[str, Operand] = {}
+    if beta is not None and backward.wants(beta):
+        found["beta"] = backward.single("reduce_sum", x=given, axes=over, keep_dims=False)
+    unit = 1 / np.sqrt(variance + epsilon).reshape(shape)
+    scaled = product(backward, given, unit)
+    if gamma is not None and backward.wants(gamma):
+        centred = backward.single("sub", x=x, y=mean.reshape(shape))
+        found["gamma"] = backward.single("reduce_sum", x=product(backward, scaled, centred), axes=over, keep_dims=False)
+    found["x"] = scaled if gamma is None else product(backward, scaled, reshaped(backward, gamma, shape))
+    return found
 
 
 OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=_gradient),)

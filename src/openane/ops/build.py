@@ -33,6 +33,7 @@ class GraphBuilder:
         self._nodes: list[Node] = []
         self._names: set[str] = set()
         self._repeats: dict[str, int] = {}
+        self._folded: dict[int, Value] = {}
 
     def input(self, name: str, dtype: str, shape: Iterable[int]) -> Value:
         """A new function input. GraphError when the name is taken or the type is not a static tensor."""
@@ -84,12 +85,14 @@ class GraphBuilder:
         given = {key: value for key, value in operands.items() if value is not None}
         try:
             values = self._operands(op, base, given)
-            types = result_types(op, values)
+            types = result_types(op, {key: self._foreseen(operand) for key, operand in values.items()})
         except GraphError as error:
             label = Node(op_name, {}, (), name or "", source).label
             raise GraphError(f"{label}: {str(error).removeprefix(f'{op_name}: ')}") from None
         outputs = tuple(Value(base if i == 0 else self._unique(f"{base}_{i}"), t) for i, t in enumerate(types))
         self._nodes.append(Node(op_name, values, outputs, base, source))
+        if op_name.startswith("constexpr_"):
+            self._folded.update((id(value), standing_for(value)) for value in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def single(self, op_name: str, name: str | None = None, source: str = "", **operands: Given) -> Value:
@@ -106,6 +109,12 @@ class GraphBuilder:
         graph = Graph(tuple(self._inputs), tuple(self._nodes), values, self.name, self.metadata)
         graph.verify()
         return graph
+
+    def _foreseen(self, operand: Operand) -> Operand:
+        """The operand, results of operations on constants as the constants that compilation makes of them."""
+        if isinstance(operand, tuple):
+            return tuple(self._folded.get(id(value), value) for value in operand)
+        return self._folded.get(id(operand), operand)
 
     def _named(self, outputs: Mapping[str, Value]) -> tuple[Value, ...]:
         results = []
@@ -152,6 +161,11 @@ class GraphBuilder:
         self._repeats[base] = count
         self._names.add(name)
         return name
+
+
+def standing_for(value: Value) -> Value:
+    """A constant of the same type that takes no memory."""
+    return Value(value.name, value.type, np.broadcast_to(np.zeros((), numpy_type(value.dtype)), value.shape))
 
 
 def convert(op: str, parameter: Parameter, given: Given, dtype: str | None) -> np.ndarray:

@@ -13,11 +13,12 @@ import numpy as np
 from openane.engine import DType
 from openane.engine.table import KNOTS, Kind, Table
 from openane.graph import Node, Operand, TensorType, numpy_type
+from openane.ops.gradients import Backward, only
 from openane.ops.halves import LARGEST
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import MOVABLE, MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 from openane.ops.tables import clip, step
 
 PARAMETERS = (Parameter("x"), Parameter("dtype", const=True, kind="string"))
@@ -83,4 +84,9 @@ def _lower(node: Node, lowering: Lowering) -> None:
         lowering.copy(source, lowering.result(node.output))
 
 
-OPS = (Op("cast", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=_view),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Back to the element type it came from; only real numbers are reached (see training.gradient)."""
+    return {"x": backward.single("cast", x=only(upstream), dtype=node["x"].dtype)}
+
+
+OPS = (Op("cast", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=_view, gradient=_gradient),)

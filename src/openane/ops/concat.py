@@ -8,10 +8,11 @@ import numpy as np
 
 from openane.engine import DType
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("values", variadic=True),
@@ -62,4 +63,21 @@ def _lower(node: Node, lowering: Lowering) -> None:
         lowering.join(target, parts, axis)
 
 
-OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Each operand's slice of what comes from upstream."""
+    arguments = Arguments("concat", PARAMETERS, node.operands)
+    values, given = arguments.tensors("values"), only(upstream)
+    axis, interleave = arguments.axis("axis", given.type.rank), arguments.flag("interleave")
+    parts, at = [], 0
+    for position, value in enumerate(values):
+        begin, end, stride = [0] * given.type.rank, list(given.shape), [1] * given.type.rank
+        if interleave:
+            begin[axis], stride[axis] = position, len(values)
+        else:
+            begin[axis], end[axis] = at, at + value.shape[axis]
+            at = end[axis]
+        parts.append(backward.single("slice_by_index", x=given, begin=begin, end=end, stride=stride))
+    return {"values": tuple(parts)}
+
+
+OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)

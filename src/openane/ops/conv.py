@@ -12,11 +12,13 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.engine import Binary
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.gradients import Backward, only, placed, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.taps import taps, weight_gradient
 from openane.ops.window import Window, make_window, read_window
 
 PARAMETERS = (
@@ -119,7 +121,54 @@ def _lower_runtime(node: Node, lowering: Lowering, bias: np.ndarray | None) -> N
         lowering.elementwise(result, result, vector, Binary.ADD)
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """By x: the transposed convolution. By the weight: a product with the unfolded x. By the bias: sums per channel."""
+    x, weight, bias, given = node["x"], node["weight"], node.get("bias"), only(upstream)
+    found: dict[str, Operand] = {}
+    groups = Arguments("conv", PARAMETERS, node.operands).integer("groups", 1)
+    window = conv_window(node.operands)
+    if backward.wants(x):
+        turned = _transposed if weight.constant else _turned
+        found["x"] = turned(backward, given, weight, x, window, groups)
+    if backward.wants(weight):
+        found["weight"] = weight_gradient(backward, taps(backward, x, window), given, weight.shape, groups)
+    if bias is not None and backward.wants(bias):
+        found["bias"] = backward.single("reduce_sum", x=given, axes=[0, *range(2, given.type.rank)], keep_dims=False)
+    return found
+
+
+def _transposed(backward: Backward, given: Value, weight: Value, x: Value, window: Window, groups: int) -> Value:
+    return backward.single(
+        "conv_transpose", x=given, weight=weight, output_shape=list(x.shape), strides=list(window.strides),
+        dilations=list(window.dilations), groups=groups, pad_type="custom",
+        pad=[count for pair in window.padding for count in pair])
+
+
+def _turned(backward: Backward, given: Value, weight: Value, x: Value, window: Window, groups: int) -> Value:
+    """The same for a weight computed by the program, which conv_transpose does not take: zeros between and around what
+    is given, and a convolution with the kernel backwards, inputs and outputs of each group swapped."""
+    outs, ins = weight.shape[0] // groups, weight.shape[1]
+    matrix = reshaped(backward, weight, (groups, outs, ins, prod(window.kernel)))
+    if prod(window.kernel) > 1:
+        matrix = backward.single("reverse", x=matrix, axes=[3])
+    matrix = backward.single("transpose", x=matrix, perm=[0, 2, 1, 3])
+    kernel = reshaped(backward, matrix, (groups * ins, outs, *window.kernel))
+    # full results of the transposed convolution are those of x and its padding; of them those of x are kept
+    whole = [(0, 0), (0, 0), *((axis.reach - 1, axis.before + axis.extent - (axis.result - 1) * axis.stride - 1)
+                               for axis in window.axes)]
+    shape = (*given.shape[:2], *(sum(pair) + (axis.result - 1) * axis.stride + 1
+                                 for pair, axis in zip(whole[2:], window.axes, strict=True)))
+    kept = [range(given.shape[0]), range(given.shape[1]), *(
+        range(axis.reach - 1, axis.reach + (axis.result - 1) * axis.stride, axis.stride) for axis in window.axes)]
+    wide = placed(backward, given, shape, kept)
+    begin = [0, 0, *(axis.before for axis in window.axes)]
+    if any(begin):
+        size = [*given.shape[:2], *(axis.extent + axis.reach - 1 for axis in window.axes)]
+        wide = backward.single("slice_by_size", x=wide, begin=begin, size=size)
+    return backward.single("conv", x=wide, weight=kernel, groups=groups, dilations=list(window.dilations))
+
+
 OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=(*ENGINE, known_weight),
-          evidence=Evidence.APPLE,
+          evidence=Evidence.APPLE, gradient=_gradient,
           note="Apple-made programs show stride 1, and stride 2 with kernels 1x1 and 3x3 and one group; larger kernels "
                "at stride 2 follow the same rule (inferred), everything else is composed of these."),)

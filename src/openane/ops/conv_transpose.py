@@ -16,11 +16,14 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import MAXIMUM_ELEMENTS, Arguments, refusal
 from openane.ops.phases import interleaved
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.taps import taps, weight_gradient
+from openane.ops.window import make_window
 
 PAD_TYPES = ("valid", "same", "custom")
 MAXIMUM_WEIGHTS = 1 << 28
@@ -215,4 +218,31 @@ def _by_channel(made: Tensor, groups: int, steps: Sequence[int], each: int) -> T
     return made.seen(made.offset, tuple(shape), tuple(strides))
 
 
-OPS = (Op("conv_transpose", PARAMETERS, _infer, _reference, rules=(*ENGINE, weights_fit), lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """By x: a convolution over the full results, of which those that were cropped are padding. By the weight: as that
+    convolution's, which makes x of the results. By the bias: sums per channel."""
+    x, weight, given = node["x"], node["weight"], only(upstream)
+    groups = Arguments("conv_transpose", PARAMETERS, node.operands).integer("groups", 1)
+    found: dict[str, Operand] = {}
+    if backward.wants(node.get("bias")):
+        found["bias"] = backward.single("reduce_sum", x=given, axes=[0, *range(2, given.type.rank)], keep_dims=False)
+    axes, pad, size = _node_axes(node.operands), [], list(given.shape)
+    for d, axis in enumerate(axes, 2):
+        after = (axis.extent - 1) * axis.stride + axis.reach - axis.before - axis.result
+        size[d] += min(after, 0)  # results beyond the last tap are 0 whatever x is
+        pad += [axis.before, max(after, 0)]
+    if size != list(given.shape):
+        given = backward.single("slice_by_size", x=given, begin=[0] * len(size), size=size)
+    strides, dilations = [axis.stride for axis in axes], [axis.dilation for axis in axes]
+    if backward.wants(weight):
+        window = make_window("conv", given.shape[2:], weight.shape[2:], pad_type="custom", strides=strides,
+                             dilations=dilations, pad=pad)
+        found["weight"] = weight_gradient(backward, taps(backward, given, window), x, weight.shape, groups)
+    if backward.wants(x):
+        found["x"] = backward.single("conv", x=given, weight=weight, strides=strides, pad_type="custom", pad=pad,
+                                     dilations=dilations, groups=groups)
+    return found
+
+
+OPS = (Op("conv_transpose", PARAMETERS, _infer, _reference, rules=(*ENGINE, weights_fit), lower=_lower,
+          gradient=_gradient),)

@@ -8,10 +8,11 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 LONGEST = 2048
 """Elements of the axis: the matrix of ones that sums them is at most 4 MiB of coefficients."""
@@ -64,5 +65,12 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.mix(lowering.result(node.output), source, axis, ones[::-1, ::-1] if arguments.flag("reverse") else ones)
 
 
-OPS = (Op("cumsum", PARAMETERS, _infer, _reference, rules=(*ENGINE, short), lower=_lower,
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Sums from the other end."""
+    arguments = Arguments("cumsum", PARAMETERS, node.operands)
+    return {"x": backward.single("cumsum", x=only(upstream), axis=arguments.axis("axis", node["x"].type.rank),
+                                 exclusive=arguments.flag("exclusive"), reverse=not arguments.flag("reverse"))}
+
+
+OPS = (Op("cumsum", PARAMETERS, _infer, _reference, rules=(*ENGINE, short), lower=_lower, gradient=_gradient,
           note="Each sum is rounded to fp16 once; inf and NaN reach all sums of their line."),)

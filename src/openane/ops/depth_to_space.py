@@ -18,13 +18,14 @@ import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.digits import Factors, rearranged
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.movement import place_for, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.pad import widened
 from openane.ops.rules import MOVED
 from openane.ops.slice import as_operands
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 FACTOR = {"depth_to_space": "block_size", "space_to_depth": "block_size", "pixel_shuffle": "upscale_factor",
           "pixel_unshuffle": "downscale_factor"}
@@ -135,5 +136,19 @@ def _lower(node: Node, lowering: Lowering) -> None:
     select(lowering, node.output, whole, {2: np.arange(top, top + h), 3: np.arange(left, left + w)})
 
 
-OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name), rules=MOVED, lower=_lower)
+INVERSE = {"depth_to_space": "space_to_depth", "pixel_shuffle": "pixel_unshuffle", "space_to_batch": "batch_to_space"}
+INVERSE |= {second: first for first, second in INVERSE.items()}
+
+
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The inverse operation, with the same block; what was cut off is added as zeros and the other way round."""
+    inverse = INVERSE[node.op]
+    names = [parameter.name for parameter in PARAMETERS[node.op][1:]]
+    others = [parameter.name for parameter in PARAMETERS[inverse][1:]]
+    settings: dict[str, Any] = {other: node[name] for name, other in zip(names, others, strict=True)}
+    return {"x": backward.single(inverse, x=only(upstream), **settings)}
+
+
+OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name), rules=MOVED, lower=_lower,
+               gradient=_gradient)
             for name, parameters in PARAMETERS.items())

@@ -19,10 +19,11 @@ from openane.graph import Node, Operand, TensorType
 from openane.ops import tables
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.compositions import Stages
+from openane.ops.gradients import Backward, only, product, stopped, unbroadcast
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 BELOW = 1 - 2.0 ** -8
@@ -90,9 +91,20 @@ def _lower_mod(node: Node, lowering: Lowering) -> None:
     stages.times(stages.planar(parts.rest, moved, subtract=True), parts.sign, target=target)
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """x less the divisor times the quotient rounded down, which itself does not change."""
+    given, found = only(upstream), {}
+    if backward.wants(node["x"]):
+        found["x"] = unbroadcast(backward, given, node["x"].shape)
+    if backward.wants(node["y"]):
+        quotient = backward.single("floor_div", x=node["x"], y=node["y"])
+        found["y"] = unbroadcast(backward, product(backward, product(backward, given, quotient), -1.0), node["y"].shape)
+    return found
+
+
 def _op(name: str, function: Function, lower: Callable[[Node, Lowering], None]) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=MOVED,
-              lower=lower)
+              lower=lower, gradient=stopped if name == "floor_div" else _gradient)
 
 
 OPS = (_op("floor_div", np.floor_divide, _lower_floor), _op("mod", np.mod, _lower_mod))

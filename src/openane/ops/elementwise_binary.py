@@ -7,12 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from openane.graph import Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.arithmetic import lower_binary, scale_stage
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.gradients import Backward, number, only, product, unbroadcast
 from openane.ops.operands import FLOATS, NUMBERS, Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 
@@ -30,10 +31,61 @@ def _reference(*, function: Function, x: np.ndarray, y: np.ndarray) -> tuple[np.
     return (np.asarray(function(x, y)),)
 
 
+def _negated(backward: Backward, value: Value) -> Value:
+    return product(backward, value, -1.0)
+
+
+def _by_quotient(node: Node, given: Value, backward: Backward) -> tuple[Value, Value | None]:
+    """given / y, and the negative of that times the quotient."""
+    share = backward.single("real_div", x=given, y=node["y"])
+    return share, product(backward, _negated(backward, share), node.output) if backward.wants(node["y"]) else None
+
+
+def _by_power(node: Node, given: Value, backward: Backward) -> tuple[Value | None, Value | None]:
+    """given * y * x^(y - 1) and given * x^y * log x; the second one, and the first when y is computed, for x > 0."""
+    x, y, by_x, by_y = node["x"], node["y"], None, None
+    if backward.wants(x):
+        lower = backward.single("sub", x=y, y=1.0)
+        slope = product(backward, backward.single("pow", x=x, y=lower), y)
+        by_x = product(backward, given, slope)
+    if backward.wants(y):
+        logarithm = backward.single("log", x=x, epsilon=0.0)
+        by_y = product(backward, product(backward, given, node.output), logarithm)
+    return by_x, by_y
+
+
+def _by_extreme(node: Node, given: Value, backward: Backward) -> tuple[Value, Value]:
+    """All to the operand that is taken, to x where both are equal."""
+    comparison = "greater_equal" if node.op == "maximum" else "less_equal"
+    first = number(backward, backward.single(comparison, x=node["x"], y=node["y"]), given.dtype)
+    second = backward.single("linear_activation", x=first, alpha=-1.0, beta=1.0)
+    return product(backward, given, first), product(backward, given, second)
+
+
+SLOPES: Mapping[str, Callable[[Node, Value, Backward], tuple[Value | None, Value | None]]] = {
+    "add": lambda node, given, backward: (given, given),
+    "sub": lambda node, given, backward: (given, _negated(backward, given) if backward.wants(node["y"]) else None),
+    "mul": lambda node, given, backward: (
+        product(backward, given, node["y"]) if backward.wants(node["x"]) else None,
+        product(backward, given, node["x"]) if backward.wants(node["y"]) else None),
+    "real_div": _by_quotient,
+    "maximum": _by_extreme,
+    "minimum": _by_extreme,
+    "pow": _by_power,
+}
+"""(node, upstream, builder) -> the derivatives by x and by y before what was broadcast is summed."""
+
+
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    found = zip("xy", SLOPES[node.op](node, only(upstream), backward), strict=True)
+    return {name: unbroadcast(backward, value, node[name].shape) for name, value in found
+            if value is not None and backward.wants(node[name])}
+
+
 def _op(name: str, function: Function, dtypes: Sequence[str] = NUMBERS) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name, dtypes=dtypes), partial(_reference, function=function),
               rules=ENGINE, lower=lower_binary, post=scale_stage if name == "mul" else None,
-              evidence=Evidence.APPLE)
+              evidence=Evidence.APPLE, gradient=_gradient)
 
 
 OPS = (

@@ -20,6 +20,7 @@ from openane.ops.halves import LARGEST, half
 from openane.ops.operands import FLOATS, Arguments, refusal
 from openane.ops.rules import ENGINE, MOVED
 from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.unary_gradients import unary_gradient
 
 GELU_MODES = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
 
@@ -145,7 +146,8 @@ def _op(name: str, function: Function) -> Op:
     return Op(name, parameters, partial(_infer, name=name, parameters=parameters),
               partial(_reference, function=function), rules=rules, lower=partial(lower_unary, parameters=parameters),
               post=partial(post_stage, parameters=parameters),
-              evidence=Evidence.APPLE if name in APPLE else Evidence.COMPOSED)
+              evidence=Evidence.APPLE if name in APPLE else Evidence.COMPOSED,
+              gradient=unary_gradient(name, parameters))
 
 
 OPS = tuple(_op(name, function) for name, function in FUNCTIONS.items())

@@ -15,6 +15,7 @@ import numpy as np
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType, mil_type, numpy_type
 from openane.ops.evaluate import evaluate_node
+from openane.ops.gradients import stopped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, INDICES, MAXIMUM_ELEMENTS, NUMBERS, Arguments, describe, refusal
 from openane.ops.rules import MOVED
@@ -151,7 +152,8 @@ def _lower(node: Node, lowering: Lowering) -> None:
 
 def _op(name: str, reference: Any) -> Op:
     return Op(name, PARAMETERS[name], partial(_infer, name=name), reference,
-              rules=(*MOVED, constant_indices, exact_integers), lower=_lower, evidence=Evidence.FOLDED)
+              rules=(*MOVED, constant_indices, exact_integers), lower=_lower, evidence=Evidence.FOLDED,
+              gradient=stopped)
 
 
 OPS = tuple(_op(name, reference) for name, reference in REFERENCES.items())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
 from openane.chips import Limits
-from openane.graph import Node, Operand, TensorType, Value
+from openane.graph import Node, Operand, TensorType, Value, numpy_type
+from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.indexing import few
 from openane.ops.lowering import Lowering
 from openane.ops.movement import constant_indices, few_positions, select, take_positions, within
 from openane.ops.operands import ELEMENTS, INDICES, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 VALIDATE = Parameter("validate_indices", const=True, default=False, kind="bool")
 GATHER = (
@@ -160,6 +162,21 @@ def _lower_nd(node: Node, lowering: Lowering) -> None:
     take_positions(lowering, node.output, lowering.native(node["x"]), _nd_positions(node))
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Every element of x gets what its copies got: a product with the constant matrix that says which those are."""
+    x, indices, given = node["x"], node["indices"], only(upstream)
+    axis, batch = _gather_axes(Arguments("gather", GATHER, node.operands), x, indices)
+    if not indices.constant or batch:
+        raise backward.refuse("the gradient is known for constant indices and without batch_dims",
+                              "multiply the rows of x with a one-hot matrix made by the host (matmul)")
+    at = within("gather", "indices", indices.array(), x.shape[axis]).ravel()
+    copies = np.zeros((x.shape[axis], len(at)), numpy_type(x.dtype))
+    copies[at, np.arange(len(at))] = 1
+    before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1:])
+    rows = reshaped(backward, given, (before, len(at), after))
+    return {"x": reshaped(backward, backward.single("matmul", x=copies, y=rows), x.shape)}
+
+
 POSITIONS = {"gather": _gather_positions, "gather_along_axis": _along_positions, "gather_nd": _nd_positions}
 
 
@@ -174,7 +191,7 @@ def few_runs(node: Node, limits: Limits) -> bool:
 
 RULES = (*MOVED, constant_indices, few_runs)
 OPS = (
-    Op("gather", GATHER, _gather, _gather_array, rules=RULES, lower=_lower_gather),
+    Op("gather", GATHER, _gather, _gather_array, rules=RULES, lower=_lower_gather, gradient=_gradient),
     Op("gather_along_axis", ALONG, _along, _along_array, rules=RULES, lower=_lower_along),
     Op("gather_nd", ND, _nd, _nd_array, rules=RULES, lower=_lower_nd),
 )

@@ -6,15 +6,17 @@ gamma and beta have the shape of x's normalised dimensions, in x's order.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
 from openane.engine import Binary
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.gradients import Backward, only, product, reshaped, unbroadcast
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"),
@@ -67,4 +69,35 @@ def _lower(node: Node, lowering: Lowering) -> None:
         result = target
 
 
-OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """r * (g - mean(g) - n * mean(g * n)) with g = dy * gamma, n the normalised x and r the reciprocal deviation. The
+    deviation is a norm of scaled differences: their squares never are fp16 numbers."""
+    arguments = Arguments("layer_norm", PARAMETERS, node.operands)
+    x, given, gamma, beta = node["x"], only(upstream), node.get("gamma"), node.get("beta")
+    axes = arguments.axes("axes", x.type.rank)
+    axes = tuple(range(x.type.rank)) if axes is None else axes
+    shape = [extent if d in axes else 1 for d, extent in enumerate(x.shape)]
+
+    def mean(value: Value) -> Value:
+        return backward.single("reduce_mean", x=value, axes=list(axes), keep_dims=True)
+
+    centred = backward.single("sub", x=x, y=mean(x))
+    share = backward.single("linear_activation", x=centred, alpha=prod(x.shape[d] for d in axes) ** -0.5, beta=0.0)
+    variance = backward.single("reduce_sum_square", x=share, axes=list(axes), keep_dims=True)
+    root = backward.single("rsqrt", x=variance, epsilon=arguments.number("epsilon"))
+    normal = product(backward, centred, root)
+    found: dict[str, Operand] = {}
+    if beta is not None and backward.wants(beta):
+        found["beta"] = reshaped(backward, unbroadcast(backward, given, shape), beta.shape)
+    if gamma is not None and backward.wants(gamma):
+        slope = unbroadcast(backward, product(backward, given, normal), shape)
+        found["gamma"] = reshaped(backward, slope, gamma.shape)
+    if gamma is not None:
+        given = product(backward, given, reshaped(backward, gamma, shape))
+    along = product(backward, normal, mean(product(backward, given, normal)))
+    rest = backward.single("sub", x=backward.single("sub", x=given, y=mean(given)), y=along)
+    return {**found, "x": product(backward, rest, root)}
+
+
+OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+          gradient=_gradient),)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("weight", const=True), Parameter("bias", const=True, default=None))
 
@@ -37,4 +38,20 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lower_rows(node, lowering, node["x"], node["weight"].array().T, bias if isinstance(bias, np.ndarray) else None)
 
 
-OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Products with the weight and with x; the bias got every row."""
+    x, weight, bias, given = node["x"], node["weight"], node.get("bias"), only(upstream)
+    found: dict[str, Operand] = {}
+    if backward.wants(x):
+        found["x"] = backward.single("matmul", x=given, y=weight)
+    rows = reshaped(backward, given, (-1, given.shape[-1]))
+    if backward.wants(weight):
+        flat = reshaped(backward, x, (-1, x.shape[-1]))
+        found["weight"] = backward.single("matmul", x=rows, y=flat, transpose_x=True)
+    if bias is not None and backward.wants(bias):
+        found["bias"] = backward.single("reduce_sum", x=rows, axes=[0], keep_dims=False)
+    return found
+
+
+OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+          gradient=_gradient),)

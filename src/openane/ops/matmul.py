@@ -12,11 +12,12 @@ import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.gradients import Backward, only, reshaped, unbroadcast
 from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_batches, lower_columns, lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"), Parameter("y"),
@@ -68,4 +69,35 @@ def _lower(node: Node, lowering: Lowering) -> None:
         lower_batches(node, lowering, x, y, left, right)
 
 
-OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """dx = dz y^T and dy = x^T dz, operands of rank 1 as the row or column they stand for."""
+    arguments = Arguments("matmul", PARAMETERS, node.operands)
+    x, y, given = node["x"], node["y"], only(upstream)
+    left, right = arguments.flag("transpose_x"), arguments.flag("transpose_y")
+    row = reshaped(backward, x, (1, *x.shape)) if x.type.rank == 1 else x
+    column = reshaped(backward, y, (*y.shape, 1)) if y.type.rank == 1 else y
+    batch = broadcast_shape("matmul", "y", row.shape[:-2], column.shape[:-2])
+    matrix = reshaped(backward, given, (*batch, row.shape[-1 if left else -2], column.shape[-2 if right else -1]))
+    found: dict[str, Operand] = {}
+    if backward.wants(x):
+        slope = backward.single("matmul", x=column, y=matrix, transpose_x=right, transpose_y=True) if left else \
+            backward.single("matmul", x=matrix, y=column, transpose_y=not right)
+        found["x"] = reshaped(backward, unbroadcast(backward, slope, row.shape), x.shape)
+    if backward.wants(y):
+        found["y"] = reshaped(backward, _by_second(backward, row, column.shape, matrix, left, right), y.shape)
+    return found
+
+
+def _by_second(backward: Backward, x: Value, shape: tuple[int, ...], given: Value, left: bool, right: bool) -> Value:
+    """The derivative by the second operand, of `shape`: one product over all rows where every matrix of x meets the
+    same second operand (sums then never leave the accumulator), else a product for each and their sum."""
+    if len(shape) == 2 and not left and given.shape[:-1] == x.shape[:-1]:
+        rows = prod(x.shape[:-1])
+        x, given = reshaped(backward, x, (rows, x.shape[-1])), reshaped(backward, given, (rows, given.shape[-1]))
+    slope = backward.single("matmul", x=given, y=x, transpose_x=True, transpose_y=left) if right else \
+        backward.single("matmul", x=x, y=given, transpose_x=not left)
+    return unbroadcast(backward, slope, shape)
+
+
+OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+          gradient=_gradient),)

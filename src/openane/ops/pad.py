@@ -8,11 +8,12 @@ import numpy as np
 
 from openane.engine import DType
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.movement import inner, inside, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PADDED = tuple(dtype for dtype in ELEMENTS if dtype != "bool")
 NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
@@ -125,4 +126,13 @@ def _lower(node: Node, lowering: Lowering) -> None:
     select(lowering, node.output, tensor, {d: outside(mode, tensor.shape[d], *pair) for d, pair in enumerate(pairs)})
 
 
-OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """What was inside; elements that are repeated or reflected are refused."""
+    if Arguments("pad", PARAMETERS, node.operands).text("mode", tuple(NUMPY_MODES)) != "constant":
+        raise backward.refuse("the gradient is known for padding with a constant", 'use mode="constant"')
+    x, pairs = node["x"], padding(node.operands)
+    return {"x": backward.single("slice_by_size", x=only(upstream), begin=[before for before, _ in pairs],
+                                 size=list(x.shape))}
+
+
+OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)

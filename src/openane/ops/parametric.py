@@ -14,10 +14,11 @@ from openane.graph import Node, Operand, TensorType
 from openane.ops import functions as special
 from openane.ops.activation import POSTS, fitted
 from openane.ops.compositions import Stages
+from openane.ops.gradients import Backward, number, only, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 CHANNELS = 1
 X, ALPHA, BETA = Parameter("x"), Parameter("alpha", const=True), Parameter("beta", const=True)
@@ -86,11 +87,26 @@ def _lower_softplus(node: Node, lowering: Lowering) -> None:
     lowering.gain_offset(target, curve, CHANNELS, np.zeros_like(outer), outer)
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """By x: 1 above 0, below it the channel's slope. By the slopes: what lies below 0, summed by channel."""
+    x, alpha, given, found = node["x"], node["alpha"], only(upstream), {}
+    above = number(backward, backward.single("greater", x=x, y=0.0), x.dtype)
+    below = backward.single("linear_activation", x=above, alpha=-1.0, beta=1.0)
+    if backward.wants(x):
+        slopes = reshaped(backward, alpha, (-1, *(1,) * (x.type.rank - 2)))
+        slope = backward.single("add", x=above, y=product(backward, below, slopes))
+        found["x"] = product(backward, given, slope)
+    if backward.wants(alpha):
+        share = product(backward, product(backward, given, x), below)
+        found["alpha"] = backward.single("reduce_sum", x=share, axes=[0, *range(2, x.type.rank)], keep_dims=False)
+    return found
+
+
 RULES = (engine_slopes, *ENGINE)
 
 OPS = (
     Op("prelu", (X, ALPHA), partial(_infer, name="prelu", parameters=(X, ALPHA)), _prelu, rules=RULES,
-       lower=_lower_prelu, post=_prelu_stage),
+       lower=_lower_prelu, post=_prelu_stage, gradient=_gradient),
     Op("softplus_parametric", (X, ALPHA, BETA),
        partial(_infer, name="softplus_parametric", parameters=(X, ALPHA, BETA)), _softplus, rules=RULES,
        lower=_lower_softplus),

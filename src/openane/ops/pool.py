@@ -13,11 +13,13 @@ from math import prod
 import numpy as np
 
 from openane.engine import Binary, Pool, Reduce
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.gradients import Backward, number, only, product, reshaped, total
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.taps import columns, taps
 from openane.ops.window import Axis, Window, make_window, read_window, require_elements
 
 MAX_PARAMETERS = (
@@ -30,6 +32,10 @@ MAX_PARAMETERS = (
 )
 AVG_PARAMETERS = (
     *MAX_PARAMETERS, Parameter("exclude_padding_from_average", const=True, default=False, kind="bool"))
+
+
+LOWEST = -65504.0
+"""Padding that no maximum comes from; a window of nothing but it is refused."""
 
 
 def pool_window(name: str, operands: Mapping[str, Operand]) -> Window:
@@ -165,10 +171,40 @@ def _lower_average(node: Node, lowering: Lowering) -> None:
         lowering.elementwise(target, mean, lowering.constant(area / counts), Binary.MULTIPLY)
 
 
+def _gradient_average(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Each window hands its share to all of its elements: a transposed depthwise convolution with ones."""
+    x, given, window = node["x"], only(upstream), pool_window(node.op, node.operands)
+    exclude = Arguments(node.op, AVG_PARAMETERS, node.operands).flag("exclude_padding_from_average")
+    share = product(backward, given, 1 / divisors(window, exclude))
+    return {"x": _put_back(backward, share, np.ones((x.shape[1], 1, *window.kernel), np.float32), x.shape, window)}
+
+
+def _put_back(backward: Backward, value: Value, weight: np.ndarray, shape: Sequence[int], window: Window) -> Value:
+    """The transposed depthwise convolution that takes results of windows back to `shape`."""
+    return backward.single(
+        "conv_transpose", x=value, weight=weight, output_shape=list(shape), strides=list(window.strides),
+        groups=shape[1], pad_type="custom", pad=[count for pair in window.padding for count in pair])
+
+
+def _gradient_maximum(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Each window hands what it gets to those of its elements that are its maximum, in equal parts. Tap by tap the
+    elements are compared with the maximum; what each gets goes back by a transposed convolution that puts tap k of a
+    channel where it came from."""
+    x, y, given, window = node["x"], node.output, only(upstream), pool_window(node.op, node.operands)
+    masks = [number(backward, backward.single("equal", x=seen, y=y), x.dtype)
+             for seen in taps(backward, x, window, LOWEST)]
+    share = backward.single("real_div", x=given, y=total(backward, masks))
+    parts = [product(backward, mask, share) for mask in masks]
+    together = reshaped(backward, columns(backward, parts, 1), (x.shape[0], x.shape[1] * len(parts), *y.shape[2:]))
+    weight = np.tile(np.eye(len(parts), dtype=np.float32), (x.shape[1], 1)).reshape(-1, 1, *window.kernel)
+    return {"x": _put_back(backward, together, weight, x.shape, window)}
+
+
 OPS = (
     Op("max_pool", MAX_PARAMETERS, partial(_infer, name="max_pool"), _max_pool, rules=ENGINE, lower=_lower_max,
+       gradient=_gradient_maximum,
        evidence=Evidence.INFERRED,
        note="The windowed planar operation is known from register maps of later generations only."),
     Op("avg_pool", AVG_PARAMETERS, partial(_infer, name="avg_pool"), _avg_pool, rules=ENGINE,
-       lower=_lower_average),
+       lower=_lower_average, gradient=_gradient_average),
 )

@@ -9,11 +9,12 @@ import numpy as np
 
 from openane.engine import Reduce
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, number, only, product, reshaped, spread
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.shaped import written_as
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -59,9 +60,27 @@ def _lower(node: Node, lowering: Lowering) -> None:
                         final_scale=1 / count if node.op == "reduce_mean" else sign)
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Sums and means hand the same to every element, extremes to those that are one, in equal parts."""
+    x, given = node["x"], only(upstream)
+    axes = Arguments(node.op, PARAMETERS, node.operands).axes("axes", x.type.rank)
+    axes = tuple(range(x.type.rank)) if axes is None else axes
+    shape = reduced_shape(x.shape, axes, True)
+    given = reshaped(backward, given, shape)
+    if node.op == "reduce_mean":
+        given = product(backward, given, node.output.type.elements / x.type.elements)
+    if node.op in ("reduce_sum", "reduce_mean"):
+        return {"x": spread(backward, given, x.shape)}
+    best = reshaped(backward, node.output, shape)
+    taken = number(backward, backward.single("equal", x=x, y=best), x.dtype)
+    count = backward.single("reduce_sum", x=taken, axes=list(axes), keep_dims=True)
+    return {"x": product(backward, taken, backward.single("real_div", x=given, y=count))}
+
+
 def _op(name: str, function: Function) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=ENGINE,
-              lower=_lower, evidence=Evidence.COMPOSED if name == "reduce_min" else Evidence.APPLE)
+              lower=_lower, evidence=Evidence.COMPOSED if name == "reduce_min" else Evidence.APPLE,
+              gradient=_gradient)
 
 
 OPS = (_op("reduce_sum", np.sum), _op("reduce_mean", np.mean), _op("reduce_max", np.max), _op("reduce_min", np.min))

@@ -13,13 +13,14 @@ from openane.chips import Limits
 from openane.engine import Activation, Post, Root
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
+from openane.ops.gradients import Backward, only, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.reduce import PARAMETERS, reduced_shape
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.shaped import written_as
-from openane.ops.spec import Op, Rule
+from openane.ops.spec import Op, Rule, Upstream
 
 LONGEST = 1 << 15
 """Elements one sum of exponentials may have: it is an fp16 number between 1 and their count."""
@@ -95,6 +96,21 @@ def _exponentials(rewriter: Rewriter, x: Value, axes: Sequence[int], keep: bool)
     return result if keep else rewriter.single("reshape", x=result, shape=list(reduced_shape(x.shape, axes, False)))
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """2 x of a sum of squares, x over the norm, and the softmax of a logarithm of exponentials' sum."""
+    arguments = Arguments(node.op, PARAMETERS, node.operands)
+    x, axes = node["x"], list(_axes(arguments, node["x"]))
+    shape = reduced_shape(x.shape, axes, True)
+    given, result = (reshaped(backward, value, shape) for value in (only(upstream), node.output))
+    if node.op == "reduce_sum_square":
+        return {"x": product(backward, product(backward, x, 2.0), given)}
+    if node.op == "reduce_l2_norm":
+        return {"x": product(backward, x, backward.single("real_div", x=given, y=result))}
+    share = backward.single("exp", x=backward.single("sub", x=x, y=result)) if len(axes) > 1 else \
+        backward.single("softmax", x=x, axis=axes[0])
+    return {"x": product(backward, share, given)}
+
+
 def has_a_route(node: Node, limits: Limits) -> bool:
     """The engine has no reduction that multiplies, and sums of logarithms lose signs, zeros and precision: where all
     numbers are positive and close to 1, write exp(reduce_sum(log(x)))."""
@@ -112,7 +128,8 @@ def _op(name: str, function: Function) -> Op:
     squares = name in ("reduce_sum_square", "reduce_l2_norm")
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function),
               rules=(*ENGINE, *more.get(name, ())), lower=_lower_squares if squares else None,
-              decompose=None if squares or name == "reduce_prod" else _decompose)
+              decompose=None if squares or name == "reduce_prod" else _decompose,
+              gradient=_gradient if squares or name == "reduce_log_sum_exp" else None)
 
 
 OPS = tuple(_op(name, function) for name, function in FUNCTIONS.items())

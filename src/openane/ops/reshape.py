@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, normalised_axes, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 RESHAPE = (Parameter("x"), Parameter("shape", const=True, kind="int32"))
 SQUEEZE = (Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"))
@@ -103,9 +104,13 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.alias(node.output, node["x"])
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    return {"x": reshaped(backward, only(upstream), node["x"].shape)}
+
+
 def _op(name: str, parameters: tuple[Parameter, ...], shape: Any, reference: Any) -> Op:
     return Op(name, parameters, partial(_infer, name=name, parameters=parameters, shape=shape), reference,
-              rules=MOVED, lower=_lower, view=True)
+              rules=MOVED, lower=_lower, view=True, gradient=_gradient)
 
 
 OPS = (

@@ -8,10 +8,11 @@ from math import prod
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -60,4 +61,8 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.alias(node.output, node["x"])
 
 
-OPS = (Op("reshape_like", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=True),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    return {"x": reshaped(backward, only(upstream), node["x"].shape)}
+
+
+OPS = (Op("reshape_like", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=True, gradient=_gradient),)

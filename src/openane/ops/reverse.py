@@ -8,11 +8,12 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.movement import constant_indices, few_positions, select, take_positions
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"))
 SEQUENCE = (
@@ -89,8 +90,12 @@ def _lower_sequence(node: Node, lowering: Lowering) -> None:
     take_positions(lowering, node.output, lowering.native(node["x"]), _positions(node))
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    return {"x": backward.single("reverse", x=only(upstream), axes=list(_axes(node.operands)))}
+
+
 OPS = (
-    Op("reverse", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),
+    Op("reverse", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),
     Op("reverse_sequence", SEQUENCE, _sequence, _sequence_array, rules=(*MOVED, constant_indices, few_runs),
        lower=_lower_sequence),
 )

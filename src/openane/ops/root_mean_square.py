@@ -15,11 +15,12 @@ import numpy as np
 
 from openane.engine import Binary, Root
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only, product
 from openane.ops.halves import fits, half
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 L2_NORM = (Parameter("x"), Parameter("epsilon", const=True, default=1e-6))
 RMS_NORM = (
@@ -104,7 +105,25 @@ def _one_number(gamma: np.ndarray | str | None) -> float | None:
     return half(number) if (gamma == gamma.flat[0]).all() and fits(number) else None
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """r * (g - n * share * sum(g * n)): n the normalised x, r the reciprocal root, g = dy * gamma."""
+    x, given = node["x"], only(upstream)
+    arguments = Arguments(node.op, L2_NORM if node.op == "l2_norm" else RMS_NORM, node.operands)
+    axes, share = tuple(range(x.type.rank - 3, x.type.rank)), 1.0
+    if node.op == "rms_norm":
+        axes = arguments.axes("axes", x.type.rank) or ()
+        share = 1 / prod(x.shape[axis] for axis in axes)
+        if node.get("gamma") is not None:
+            given = product(backward, given, node["gamma"].array().reshape(_shape_over(x.shape, axes)))
+    scaled = product(backward, x, share ** 0.5)
+    squares = backward.single("reduce_sum_square", x=scaled, axes=list(axes), keep_dims=True)
+    root = backward.single("rsqrt", x=squares, epsilon=arguments.number("epsilon"))
+    normal = product(backward, scaled, root)
+    mean = backward.single("reduce_sum", x=product(backward, given, normal), axes=list(axes), keep_dims=True)
+    return {"x": product(backward, backward.single("sub", x=given, y=product(backward, normal, mean)), root)}
+
+
 OPS = (
-    Op("l2_norm", L2_NORM, _infer_l2, _l2_reference, rules=ENGINE, lower=_lower_l2),
-    Op("rms_norm", RMS_NORM, _infer_rms, _rms_reference, rules=ENGINE, lower=_lower_rms),
+    Op("l2_norm", L2_NORM, _infer_l2, _l2_reference, rules=ENGINE, lower=_lower_l2, gradient=_gradient),
+    Op("rms_norm", RMS_NORM, _infer_rms, _rms_reference, rules=ENGINE, lower=_lower_rms, gradient=_gradient),
 )

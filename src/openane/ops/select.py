@@ -15,11 +15,12 @@ from openane.engine.table import KNOTS, Table
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.compositions import Stages
+from openane.ops.gradients import Backward, number, only, product, unbroadcast
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("cond", kind="bool"), Parameter("a"), Parameter("b"))
 
@@ -97,4 +98,15 @@ def _scalar(value: Value) -> float | None:
     return half(float(value.array().reshape(())))
 
 
-OPS = (Op("select", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """All to the operand that is taken."""
+    given, found = only(upstream), {}
+    mask = number(backward, node["cond"], given.dtype)
+    for name in ("a", "b"):
+        if backward.wants(node[name]):
+            share = mask if name == "a" else backward.single("linear_activation", x=mask, alpha=-1.0, beta=1.0)
+            found[name] = unbroadcast(backward, product(backward, given, share), node[name].shape)
+    return found
+
+
+OPS = (Op("select", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value, mil_type
+from openane.ops.gradients import Backward, only, placed, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.movement import constant_indices, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 BOUNDS = (
     Parameter("begin", const=True, kind="index"),
@@ -152,9 +153,20 @@ def _lower(node: Node, lowering: Lowering) -> None:
     select(lowering, node.output, lowering.native(node["x"]), {d: np.asarray(r) for d, r in enumerate(kept)})
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Zeros around, and between where the step was more than 1; ranges that ran backwards are turned first."""
+    kept, _ = KEPT[node.op](node.operands)
+    given = reshaped(backward, only(upstream), tuple(len(r) for r in kept))
+    turned = [axis for axis, r in enumerate(kept) if r.step < 0 and len(r) > 1]
+    if turned:
+        given = backward.single("reverse", x=given, axes=turned)
+    rising = [r[::-1] if r.step < 0 else r for r in kept]
+    return {"x": placed(backward, given, node["x"].shape, rising)}
+
+
 def _op(name: str, parameters: tuple[Parameter, ...]) -> Op:
     return Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
-              rules=(*MOVED, constant_indices), lower=_lower, view=keeps_all)
+              rules=(*MOVED, constant_indices), lower=_lower, view=keeps_all, gradient=_gradient)
 
 
 OPS = (_op("slice_by_index", BY_INDEX), _op("slice_by_size", BY_SIZE), _op("crop", CROP))

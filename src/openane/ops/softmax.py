@@ -9,11 +9,12 @@ import numpy as np
 from openane.engine import Activation, Binary, Post, Reduce, Root
 from openane.graph import Node, Operand, TensorType
 from openane.ops import tables
+from openane.ops.gradients import Backward, only, product
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor, plane_axis
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("axis", const=True, default=-1, kind="int32"))
 
@@ -109,4 +110,13 @@ def _last(rank: int, row: int | None) -> tuple[int, ...]:
     return (*(d for d in range(rank) if d != row), -1 if row is None else row)
 
 
-OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """y * (dy - sum of dy * y)."""
+    y, given = node.output, only(upstream)
+    axis = Arguments("softmax", PARAMETERS, node.operands).axis("axis", y.type.rank)
+    mean = backward.single("reduce_sum", x=product(backward, given, y), axes=[axis], keep_dims=True)
+    return {"x": product(backward, y, backward.single("sub", x=given, y=mean))}
+
+
+OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+          gradient=_gradient),)

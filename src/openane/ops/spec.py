@@ -6,7 +6,7 @@ a tuple of `Op`. `openane.ops.get_op` finds them by listing the package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -16,7 +16,7 @@ import numpy as np
 from openane.chips import Limits
 from openane.engine import Post
 from openane.engine.table import Table
-from openane.graph import Node, TensorType, Value
+from openane.graph import Node, Operand, TensorType, Value
 
 REQUIRED = object()
 
@@ -27,6 +27,14 @@ what the node leaves out is the parameter's default, None when it has none."""
 Rule = Callable[[Node, Limits], bool]
 """True when the node obeys; the docstring is the sentence a user reads when it does not. `{kernel_width}` and the
 other names of `Limits` in it stand for the chip's number (see rules.sentence)."""
+
+Upstream = Sequence[Value | None]
+"""For each result of a node the derivative of the loss by it; None where the loss does not depend on that result."""
+
+Gradient = Callable[[Node, Upstream, Any], Mapping[str, Operand]]
+"""Given a node, what comes from upstream (never None throughout) and a builder (ops.gradients.Backward): the derivative
+of the loss by each operand, of the operand's shape and element type, by the operand's name; a tuple for a variadic one.
+Operands that are left out stop the gradient."""
 
 Kind = Literal["tensor", "int32", "index", "number", "own", "bool", "string"]
 """What an operand holds: "tensor" shares the operation's element type, "index" is integers of 8, 16 or 32 bits (int32
@@ -63,7 +71,9 @@ class Op:
     one tensor is the neural engine's post stage: (Post, table or None), or None when it is not. `view`: the result has
     x's elements in the same order, always or for the nodes the function accepts. `decompose` builds the operation from
     others instead of lowering it: given the node and a rewriter (ops.rewriter) it returns the results. `evidence` and
-    `note` say how its engine operations are known and what users should know beside the rules."""
+    `note` say how its engine operations are known and what users should know beside the rules. `gradient` builds the
+    operation's part of a backward pass (see Gradient); None: through its decomposition if it has one, else it cannot be
+    trained through. Results of integers and booleans need no rule: the gradient ends there."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -76,6 +86,7 @@ class Op:
     decompose: Callable[[Node, Any], tuple[Value, ...]] | None = None
     evidence: Evidence = Evidence.COMPOSED
     note: str = ""
+    gradient: Gradient | None = None
 
     def views(self, node: Node) -> bool:
         """Whether the node's result is its operand x, element by element, as it is stored."""

@@ -7,11 +7,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, numpy_type
+from openane.ops.gradients import Backward
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -68,4 +69,12 @@ def _lower(node: Node, lowering: Lowering) -> None:
         lowering.bind(value, tensor.part(axis, start, size))
 
 
-OPS = (Op("split", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The parts joined, zeros for those the loss does not depend on."""
+    axis, _ = _parts(node.operands)
+    parts = [np.zeros(value.shape, numpy_type(value.dtype)) if given is None else given
+             for value, given in zip(node.outputs, upstream, strict=True)]
+    return {"x": backward.single("concat", values=tuple(parts), axis=axis)}
+
+
+OPS = (Op("split", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)

@@ -8,10 +8,11 @@ import numpy as np
 
 from openane.engine import DType
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("values", variadic=True), Parameter("axis", const=True, kind="int32"))
 
@@ -45,4 +46,18 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.join(lowering.native_result(node.output, dtype), deeper, axis)
 
 
-OPS = (Op("stack", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Each operand's slice of what comes from upstream."""
+    arguments = Arguments("stack", PARAMETERS, node.operands)
+    values, given = arguments.tensors("values"), only(upstream)
+    axis, rank = arguments.axis("axis", given.type.rank), given.type.rank
+    parts = []
+    for position in range(len(values)):
+        begin, end = [0] * rank, list(given.shape)
+        begin[axis], end[axis] = position, position + 1
+        parts.append(backward.single("slice_by_index", x=given, begin=begin, end=end,
+                                     squeeze_mask=[d == axis for d in range(rank)]))
+    return {"values": tuple(parts)}
+
+
+OPS = (Op("stack", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments
 from openane.ops.rules import MOVED
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("reps", const=True, kind="int32"))
 
@@ -39,4 +41,19 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.bind(node.output, tensor.expand(node.output.shape))
 
 
-OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The copies of each axis summed, axis by axis."""
+    x, given = node["x"], only(upstream)
+    reps = Arguments("tile", PARAMETERS, node.operands).vector("reps", (1,) * x.type.rank, minimum=1)
+    for axis, count in enumerate(reps):
+        if count == 1:
+            continue
+        front, back = given.shape[:axis], given.shape[axis + 1:]
+        apart = reshaped(backward, given, (prod(front), count, x.shape[axis], prod(back)))
+        summed = backward.single("reduce_sum", x=apart, axes=[1], keep_dims=False)
+        given = reshaped(backward, summed, (*front, x.shape[axis], *back))
+    return {"x": given}
+
+
+OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE,
+          gradient=_gradient),)

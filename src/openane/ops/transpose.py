@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("perm", const=True, kind="int32"))
 
@@ -41,4 +42,11 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.bind(node.output, lowering.native(node["x"]).transpose(permutation(node.operands)))
 
 
-OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The inverse permutation."""
+    perm = permutation(node.operands)
+    return {"x": backward.single("transpose", x=only(upstream), perm=[perm.index(axis) for axis in range(len(perm))])}
+
+
+OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE,
+          gradient=_gradient),)
