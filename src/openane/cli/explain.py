@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 
-from openane.cli.files import parse_shape
 from openane.cli.output import as_json, table
 from openane.cli.profile import CHIPS, subject_of
-from openane.cli.subject import open_subject
+from openane.cli.subject import model_arguments, open_subject
 from openane.compiler import Model
 from openane.report import Profile, profile
 from openane.report.explain import Advice, explain
@@ -26,17 +24,10 @@ COSTLIEST, SHOWN = 8, 4
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
     parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
     parser.add_argument("--route", choices=tuple(Route), type=Route, default=Route.MACOS,
                         help="how programs are handed to the engine (default: macos)")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
-    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
-                        help="shape of an input the model leaves open; may be repeated")
-    parser.add_argument("--allow-host", action="store_true",
-                        help="let the host compute what the engine cannot take, instead of refusing the model")
-    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
-    parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
+    model_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from openane.cli.arrays import parse_seed
-from openane.cli.files import parse_shape
 from openane.cli.output import as_json
 from openane.cli.output import table as aligned
 from openane.cli.subject import Subject as Opened
-from openane.cli.subject import open_subject
+from openane.cli.subject import model_arguments, open_subject
 from openane.cli.values import measured
 from openane.compiler import Model, Where
 from openane.compiler.model import Step
@@ -32,7 +31,6 @@ CHIPS = {"h11": "a12", "h12": "a13", "h13": "m1", "h14": "m2", "h15": "m3", "h16
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
     parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
     parser.add_argument("--route", choices=tuple(Route), type=Route, default=Route.MACOS,
                         help="how programs are handed to the engine (default: macos)")
@@ -51,13 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=parse_seed, default=0,
                         help="with --numbers: seed of drawn inputs (default: 0)")
     parser.add_argument("--all", action="store_true", help="show every task, in order")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
-    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
-                        help="shape of an input the model leaves open; may be repeated")
-    parser.add_argument("--allow-host", action="store_true",
-                        help="let the host compute what the engine cannot take, instead of refusing the model")
-    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
-    parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
+    model_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 

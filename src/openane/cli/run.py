@@ -17,9 +17,8 @@ from urllib.parse import quote
 import numpy as np
 
 from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed
-from openane.cli.files import parse_shape
 from openane.cli.output import as_json, plural, shape_text, table
-from openane.cli.subject import Subject, open_subject
+from openane.cli.subject import Subject, model_arguments, open_subject
 from openane.cli.tensors import THRESHOLD, WatchedSimulator, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
 from openane.devices import DEFAULT, VARIABLE, open_device
@@ -34,7 +33,6 @@ SIMULATOR, EXACT = "simulator", "exact"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
     parser.add_argument("--input", metavar="NAME=FILE.npy", type=parse_input, action="append", default=[],
                         help="array for an input; inputs without one get seeded values; may be repeated")
     parser.add_argument("--output-dir", metavar="DIR", type=Path, help="write every output to DIR/NAME.npy")
@@ -48,14 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threshold", metavar="E", type=float, default=THRESHOLD,
                         help="relative L2 error from which --check says a tensor diverges (default: %(default)s)")
     parser.add_argument("--seed", metavar="N", type=parse_seed, default=0, help="seed of drawn inputs (default: 0)")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
-    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
-                        help="shape of an input the model leaves open; may be repeated")
-    parser.add_argument("--allow-host", action="store_true",
-                        help="compute on the host what the engine cannot take, instead of refusing the model")
-    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
-    parser.add_argument("--function", metavar="NAME",
-                        help="which function to run (default: a bundle's first, a model's own)")
+    model_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 

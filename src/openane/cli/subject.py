@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from openane.cli.arrays import Array, Port
-from openane.cli.files import open_file
+from openane.cli.files import open_file, parse_shape
 from openane.compiler import Model, Where, compile
 from openane.compiler.states import reference
 from openane.devices import Device
@@ -51,6 +51,18 @@ class Subject:
             report = executable.report
         return {port.name: convert(found[port.name], mil_type(port.dtype), port.name).reshape(port.shape)
                 for port in self.outputs}, seconds, report
+
+
+def model_arguments(parser: ArgumentParser) -> None:
+    """Declares FILE and the options `open_subject` reads."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
+    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
+    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
+                        help="shape of an input the model leaves open; may be repeated")
+    parser.add_argument("--allow-host", action="store_true",
+                        help="compute on the host what the engine cannot take, instead of refusing the model")
+    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
+    parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
 
 
 def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace) -> Subject:

@@ -70,10 +70,10 @@ def summary(profile: Profile) -> Iterator[str]:
     yield "  time by engine: " + _times(profile.time_by_engine(), profile.engine_seconds)
     yield "  time decided by: " + _times(profile.time_by_part(), profile.engine_seconds)
     limit, seconds = max(profile.roofline().items(), key=lambda item: item[1])
-    yield (f"  roofline: {limit} alone needs {seconds * MICRO:.1f} us, {profile.efficiency():.0%} of the engine's "
-           f"{profile.engine_seconds * MICRO:.1f} us")
-    engine, calls = profile.engine_seconds * MICRO, profile.dispatch * len(profile.programs) * MICRO
-    yield (f"  one inference: {profile.seconds * MICRO:.1f} us = engine {engine:.1f} + dispatch {calls:.1f} "
+    yield (f"  roofline: {limit} alone needs {_us(seconds)}, {profile.efficiency():.0%} of the engine's "
+           f"{_us(profile.engine_seconds)}")
+    engine, calls = profile.engine_seconds, profile.dispatch * len(profile.programs)
+    yield (f"  one inference: {_us(profile.seconds)} = engine {_us(engine)} + dispatch {_us(calls)} "
            f"({profile.route}); {profile.inferences:.0f} a second")
 
 
@@ -108,8 +108,14 @@ def _size(count: int) -> str:
 
 
 def _times(values: Mapping[str, float], total: float) -> str:
-    return ", ".join(f"{name} {seconds * MICRO:.1f} us ({seconds / total:.0%})" if total else name
+    return ", ".join(f"{name} {_us(seconds)} ({seconds / total:.0%})" if total else name
                      for name, seconds in sorted(values.items(), key=lambda item: -item[1]))
+
+
+def _us(seconds: float) -> str:
+    """Microseconds, with a tenth or three figures, whichever says more."""
+    value = seconds * MICRO
+    return f"{value:.1f} us" if value >= 10 or not value else f"{value:.3g} us"
 
 
 def _count(number: int, noun: str) -> str:
