@@ -110,3 +110,20 @@ def test_accesses_whose_strides_do_not_nest(nest: list[tuple[int, int]]) -> None
     assert not found or set().union(*map(bytes_of, found)) == set(members(0, nest, 2))
     if len(nest) == 2:
         assert found
+
+
+def test_what_cannot_be_taken_apart_does_not_take_distant_bytes_with_it() -> None:
+    """Tensors far from each other are known as one region; one of them is overwritten by another arrangement."""
+    written = Written()
+    rows = ((6, 40960), (320, 128))
+    for offset in (0, 492544):
+        region, _ = nested(offset, list(rows), 96)
+        assert region is not None
+        written.add(region)
+    over, _ = nested(0, [(64, 3856), (6, 640)], 640)
+    assert over is not None
+    written.remove(over)
+    for head in range(6):
+        kept, _ = nested(492544 + 40960 * head, [(320, 128)], 96)
+        assert kept is not None
+        assert written.missing(kept) is None

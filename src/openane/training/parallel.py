@@ -1,0 +1,134 @@
+"""Training on several machines: each rank computes its part of every batch, and gradients are summed in the order of
+the ranks, so that all of them move their weights alike.
+
+Message passing is MPI's (mpi4py, the extra `mpi`). Ranks that wait for each other do not wait for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from openane.errors import AneError
+
+BLOCK = 1 << 20
+"""Elements summed at a time: what gathering them needs is a multiple of this."""
+POLL = 0.0005
+SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""Variables by which mpirun of Open MPI, and of MPICH and its relatives, tells a program how many there are."""
+
+
+class RankLost(AneError):
+    """A rank that does not answer."""
+
+
+class Group(Protocol):
+    """The ranks of a training."""
+
+    @property
+    def rank(self) -> int:
+        """This one's number."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        ...
+
+    def sum(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Arrays of one name and shape added up over all ranks, in their order. fp64 in, fp64 out. RankLost."""
+        ...
+
+    def share(self, value: Any) -> list[Any]:
+        """What every rank has given, in their order. RankLost."""
+        ...
+
+    def abort(self, message: str) -> None:
+        """Ends the other ranks too, where there are any."""
+        ...
+
+
+class Alone:
+    """One rank."""
+
+    rank, size = 0, 1
+
+    def sum(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """See `Group.sum`."""
+        return dict(arrays)
+
+    def share(self, value: Any) -> list[Any]:
+        """See `Group.share`."""
+        return [value]
+
+    def abort(self, message: str) -> None:
+        """See `Group.abort`."""
+
+
+class Ranks:
+    """The ranks mpirun has started."""
+
+    def __init__(self, timeout: float) -> None:
+        """`timeout`: seconds to wait for the others. AneError where mpi4py is missing."""
+        try:
+            from mpi4py import MPI
+        except ImportError:
+            raise AneError("mpirun has started several ranks, and mpi4py is not installed: "
+                           "pip install 'openane[mpi]'") from None
+        self._mpi, self._timeout = MPI, timeout
+        self._world = MPI.COMM_WORLD
+        self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
+
+    def sum(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """See `Group.sum`."""
+        flat = np.concatenate([np.ravel(array).astype(np.float64, copy=False) for array in arrays.values()])
+        for start in range(0, flat.size, BLOCK):
+            own = np.ascontiguousarray(flat[start:start + BLOCK])
+            gathered = np.empty((self.size, own.size))
+            self._wait(self._world.Iallgather(own, gathered), "gradients")
+            total = gathered[0]
+            for other in gathered[1:]:
+                total = total + other
+            flat[start:start + BLOCK] = total
+        result, place = {}, 0
+        for name, array in arrays.items():
+            result[name] = flat[place:place + array.size].reshape(array.shape)
+            place += array.size
+        return result
+
+    def share(self, value: Any) -> list[Any]:
+        """See `Group.share`."""
+        self._wait(self._world.Ibarrier(), "an answer")
+        found: list[Any] = self._world.allgather(value)
+        return found
+
+    def abort(self, message: str) -> None:
+        """See `Group.abort`."""
+        self._world.Abort(1)
+
+    def _wait(self, request: Any, what: str) -> None:
+        """Waits without keeping a processor busy. RankLost when it takes too long."""
+        limit = time.monotonic() + self._timeout
+        while not request.Test():
+            if time.monotonic() > limit:
+                raise RankLost(f"rank {self.rank} of {self.size} has waited {self._timeout:g} s for {what} of the "
+                               "others: one is lost or much slower\nhint: start the same command with --resume; it "
+                               "goes on from the last checkpoint, on any number of ranks that divides the batch")
+            time.sleep(POLL)
+
+
+def launched() -> bool:
+    """Whether mpirun has started this process as one of several."""
+    return any(os.environ.get(name, "1") != "1" for name in SIZES)
+
+
+def open_group(timeout: float) -> Group:
+    """The ranks of this training: those of mpirun, or one."""
+    if not launched():
+        return Alone()
+    ranks = Ranks(timeout)
+    return ranks if ranks.size > 1 else Alone()

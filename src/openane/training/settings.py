@@ -1,0 +1,140 @@
+"""The configuration of a training: a TOML file, read whole and checked before anything else happens."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from openane.errors import FormatError
+from openane.training.data import SOURCES, Source
+from openane.training.fields import as_table, read, read_choice, within
+from openane.training.networks import NETWORKS, Description
+from openane.training.optimisers import OPTIMISERS, Optimiser
+from openane.training.runners import ROUTES
+from openane.training.scaling import Scaling
+from openane.training.schedules import SCHEDULES, Constant, Schedule
+
+Table = Mapping[str, Any]
+REFERENCE = "reference"
+"""The device that is none: graphs are evaluated in fp32 on the host."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """[training]: how long, in which portions. `micro_batch` examples are computed at a time and `batch` of them make
+    a step, on however many ranks (0: a rank's whole part). `clip` limits the global norm of the gradient (0: not)."""
+
+    epochs: int = within(1, low=1, high=1_000_000)
+    steps: int = within(0, low=0)
+    """Ends earlier, after so many steps (0: not)."""
+    batch: int = within(32, low=1, high=1 << 20)
+    micro_batch: int = within(0, low=0, high=1 << 20)
+    seed: int = within(0, low=0)
+    clip: float = within(0.0, low=0)
+    evaluate: int = within(1, low=0)
+    """Epochs between two evaluations; the end is always one. 0: at the end alone."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """[engine]: where and how it is computed. `{rank}` in `device` is the rank's number."""
+
+    device: str = "simulator"
+    route: str = within("inputs", choices=ROUTES)
+    target: str = "h13"
+    allow_host: bool = False
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """[checkpoints]: one every `every` steps, and one at the end; the last `keep` are kept."""
+
+    every: int = within(100, low=1)
+    keep: int = within(3, low=1)
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """[parallel]: seconds a rank waits for the others."""
+
+    timeout: float = within(600.0, low=0.1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything about a training. `base` is the folder its relative paths begin at, `table` the file's contents."""
+
+    data: Source
+    model: Description
+    optimiser: Optimiser
+    schedule: Schedule = field(default_factory=Constant)
+    training: Run = field(default_factory=Run)
+    engine: Engine = field(default_factory=Engine)
+    scaling: Scaling = field(default_factory=Scaling)
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    parallel: Parallel = field(default_factory=Parallel)
+    base: Path = Path()
+    table: Table = field(default_factory=dict)
+
+    def meaning(self) -> dict[str, Any]:
+        """What two runs must have in common so that one may go on where the other stopped."""
+        engine = {key: text for key, text in dict(self.table.get("engine", {})).items() if key == "route"}
+        return {key: part for key, part in self.table.items() if key not in ("engine", "checkpoints", "parallel")} \
+            | ({"engine": engine} if engine else {})
+
+
+TABLES = {"training": Run, "engine": Engine, "scaling": Scaling, "checkpoints": Checkpoints, "parallel": Parallel}
+CHOICES: Mapping[str, Mapping[str, type[Any]]] = {"data": SOURCES, "model": NETWORKS, "optimiser": OPTIMISERS,
+                                                  "schedule": SCHEDULES}
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The tables of a configuration file. FormatError when it is no TOML, with the place of the mistake."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is not text in UTF-8: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{path} is no TOML: {error}") from None
+
+
+def settings(table: Table, base: Path) -> Settings:
+    """The settings a file's tables state. FormatError names what is unknown, missing or wrong."""
+    known = (*CHOICES, *TABLES)
+    for name in table:
+        if name not in known:
+            raise FormatError(f"the configuration has no table [{name}]; it has {', '.join(known)}, sweep")
+    missing = [name for name in ("data", "model", "optimiser") if name not in table]
+    if missing:
+        raise FormatError(f"the configuration must have a table [{missing[0]}], whose kind is one of "
+                          f"{', '.join(CHOICES[missing[0]])}")
+    parts: dict[str, Any] = {name: read_choice(kinds, table[name], name) for name, kinds in CHOICES.items()
+                             if name in table}
+    parts |= {name: read(kind, table[name], name) for name, kind in TABLES.items() if name in table}
+    return Settings(**parts, base=base, table=table)
+
+
+def variants(table: Table) -> list[tuple[str, dict[str, Any]]]:
+    """The configurations a file stands for: itself, or with a table [sweep] (`"optimiser.rate" = [1e-3, 1e-2]`) one
+    for each combination, with a name. FormatError when a key of the sweep names no setting."""
+    plain = {name: part for name, part in table.items() if name != "sweep"}
+    if "sweep" not in table:
+        return [("", plain)]
+    axes = as_table(table["sweep"], "sweep")
+    for key, values in axes.items():
+        if key.count(".") != 1 or not isinstance(values, list) or not values:
+            raise FormatError(f"sweep.{key!r} must be \"TABLE.KEY\" = [VALUE, ...]: a setting and what it is in "
+                              "turn")
+    made = []
+    for chosen in product(*axes.values()):
+        changed = {name: dict(part) if isinstance(part, Mapping) else part for name, part in plain.items()}
+        for key, value in zip(axes, chosen, strict=True):
+            name, _, entry = key.partition(".")
+            as_table(changed.setdefault(name, {}), name)
+            changed[name][entry] = value
+        made.append((",".join(f"{key}={value}" for key, value in zip(axes, chosen, strict=True)), changed))
+    return made

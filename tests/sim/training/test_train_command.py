@@ -1,0 +1,159 @@
+"""`ane train`: JSON lines, the record and the plot, refusals, sweeps, and starting again when a budget is used up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from support.killing import ENVIRONMENT
+from support.trainings import endless, toml
+
+from openane.cli import main, train
+from openane.cli.train_display import Live, bars, text_of
+from openane.training.plot import loss_plot, ticks
+
+Table = dict[str, Any]
+
+
+def command(tmp_path: Path, table: Table, *more: str) -> list[str]:
+    """The command line of a configuration that is written to a file."""
+    path = tmp_path / "config.toml"
+    path.write_text(toml(table))
+    return ["train", str(path), *more]
+
+
+def quick(folder: Path, **tables: Table) -> Table:
+    """A training of a few steps in fp32."""
+    table = endless(folder, 2)
+    table["training"] = {"epochs": 2, "steps": 5, "batch": 100} | tables.pop("training", {})
+    return table | tables
+
+
+def test_json_lines_end_with_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "out"
+    assert main(command(tmp_path, quick(tmp_path), "--json", "--output", str(output))) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines].count("step") == 5
+    assert 0 <= lines[-1]["test_accuracy"] <= 1
+    assert lines[0]["device"] == "reference"
+    assert [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()] == lines
+    drawn = ElementTree.parse(output / "loss.svg").getroot()
+    assert [each for each in drawn.iter() if each.tag.endswith("polyline")]
+
+
+def test_plain_text_and_the_device_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = quick(tmp_path, training={"steps": 1, "batch": 20}) | {"engine": {"device": "nothing"}}
+    assert main(command(tmp_path, table)) == 1
+    assert "no device is called 'nothing'" in capsys.readouterr().err
+    assert main(command(tmp_path, table, "--device", "simulator")) == 0
+    out = capsys.readouterr().out
+    assert "weights by inputs: persistent buffers" in out
+    assert ", 0 on the host" in out
+    assert "done after 1 steps" in out
+
+
+def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, output = quick(tmp_path), str(tmp_path / "out")
+    assert main(command(tmp_path, table, "--resume")) == 1
+    assert "--resume needs --output" in capsys.readouterr().err
+    assert main(command(tmp_path, table, "--output", output)) == 0
+    assert main(command(tmp_path, table, "--output", output)) == 1
+    assert "has checkpoints already; go on with --resume" in capsys.readouterr().err
+    assert main(command(tmp_path, table, "--output", output, "--resume")) == 0
+    assert main(command(tmp_path, table | {"training": {"batch": 7}}, "--output", output, "--resume")) == 1
+    assert "training.batch was 100 and is 7" in capsys.readouterr().err
+    assert main(["train", str(tmp_path / "none.toml")]) == 1
+    assert "none.toml: No such file" in capsys.readouterr().err
+
+
+def test_a_resumed_record_has_every_step_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, output = quick(tmp_path), tmp_path / "out"
+    assert main(command(tmp_path, table, "--output", str(output))) == 0
+    (output / "checkpoints" / "step-00000005" / "state.json").unlink()
+    assert main(command(tmp_path, table, "--output", str(output), "--resume")) == 0
+    events = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+    assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4, 5]
+    assert "passed over: " in capsys.readouterr().out
+
+
+def test_a_sweep_tries_every_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = quick(tmp_path) | {"sweep": {"optimiser.rate": [0.001, 0.01]}}
+    assert main(command(tmp_path, table, "--json", "--output", str(tmp_path / "out"))) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["variant"] for row in rows] == ["optimiser.rate=0.001", "optimiser.rate=0.01"]
+    assert all("test_accuracy" in row for row in rows)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [row["variant"] for row in rows]
+    assert main(command(tmp_path, table)) == 0
+    assert "optimiser.rate=0.01" in capsys.readouterr().out
+
+
+LIMITED = """
+import sys
+from openane.devices.macos import memory_model
+memory_model.COMPILATIONS = 2
+from openane.training.computing import Computing
+kept = Computing.reopen
+def reopen(self):
+    if self._step is not None:
+        from openane.errors import BudgetExhausted
+        raise BudgetExhausted("compilations", limit=2, used=2, remedy="a new process")
+    kept(self)
+Computing.reopen = reopen
+from openane.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_used_up_process_is_followed_by_another(tmp_path: Path) -> None:
+    table = quick(tmp_path, training={"steps": 3, "batch": 16}, engine={
+        "device": "macos?runtime=simulated&worker=off", "route": "recompile"}) | {"checkpoints": {"every": 100}}
+    line = command(tmp_path, table, "--json", "--output", str(tmp_path / "out"))
+    made = subprocess.run([sys.executable, "-c", LIMITED, *line], capture_output=True, text=True, env=ENVIRONMENT,
+                          timeout=120, check=False)
+    assert made.returncode == 0, made.stderr
+    assert "starting again from the checkpoint" in made.stderr
+    lines = [json.loads(text) for text in made.stdout.splitlines()]
+    assert [each["event"] for each in lines] == ["start", "step", "step", "start", "step", "end"]
+    assert [each["step"] for each in lines] == [0, 1, 2, 2, 3, 3]
+
+
+def test_the_verb_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    assert "mpirun" in capsys.readouterr().out
+    assert train.__doc__
+
+
+def test_plots_bear_any_numbers() -> None:
+    for line in ([], [(1.0, 2.0)], [(1.0, float("nan")), (2.0, float("inf"))], [(float(i), 1.0) for i in range(9000)],
+                 [(0.0, -3.0), (1.0, 1e9)]):
+        ElementTree.fromstring(loss_plot({"a <b>": line, "other": [(1.0, 1.0)]}, "t & t"))
+    assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]
+    assert len(ticks(3, 3)) >= 2
+    assert bars([]) == bars([float("nan")]) == ""
+    assert len(bars([float(i) for i in range(1000)])) <= 60
+
+
+STEP = {"event": "step", "step": 3, "loss": 1.0, "rate": 0.1, "norm": 2.0, "scale": 8.0, "seconds": 0.1,
+        "engine_share": 0.5, "skipped": True}
+
+
+def test_the_live_panel(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("rich")
+    display = Live()
+    for event in (STEP, {"event": "epoch", "step": 3, "epoch": 1, "loss": 1.0, "test_accuracy": 0.5}, STEP):
+        display.show(event)
+    display.close()
+    display.close()
+    out = capsys.readouterr().out
+    assert "epoch 1  mean loss 1.0000  test accuracy 0.5000" in out
+    assert "█" in out
+
+
+def test_texts_of_events() -> None:
+    assert "skipped: a gradient left fp16" in text_of(STEP)[0]
+    assert text_of({"event": "restart", "step": 2, "reason": "why"}) == ["restart at step 2: why"]

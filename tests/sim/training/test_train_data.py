@@ -1,0 +1,112 @@
+"""Data: arrays, text, token files; and the order in which they are gone through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openane.errors import FormatError
+from openane.training.data import batches, order
+from openane.training.data.arrays import Arrays
+from openane.training.data.digits import Digits
+from openane.training.data.text import Text
+from openane.training.data.tokens import Tokens
+
+
+def test_an_epoch_has_every_example_once_in_an_order_of_its_own() -> None:
+    first, again, second = order(1, 0, 50), order(1, 0, 50), order(1, 1, 50)
+    assert sorted(first) == list(range(50))
+    assert (first == again).all()
+    assert (first != second).any()
+    assert (first != order(2, 0, 50)).any()
+
+
+def test_batches_are_filled_up() -> None:
+    made = list(batches(5, 3))
+    assert [numbers.tolist() for numbers, _ in made] == [[0, 1, 2], [3, 4, 3]]
+    assert [real for _, real in made] == [3, 2]
+
+
+def test_arrays_from_both_kinds_of_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.integers(0, 255, (20, 2, 3)).astype(np.uint8), rng.integers(0, 4, 20)
+    labels[0] = 3
+    np.save(tmp_path / "x.npy", inputs)
+    np.save(tmp_path / "y.npy", labels)
+    np.savez(tmp_path / "both.npz", inputs=inputs, labels=labels)
+    split = Arrays(inputs="x.npy", labels="y.npy", scale=0.5).load(tmp_path)
+    other = Arrays(file="both.npz", scale=0.5).load(tmp_path)
+    assert (len(split.training), len(split.test), split.classes) == (16, 4, 4)
+    whole = [np.concatenate([part.take(np.arange(len(part)))[i] for part in (split.training, split.test)])
+             for i in (0, 1)]
+    assert sorted(whole[0].sum((1, 2))) == sorted(inputs.sum((1, 2)) * 0.5)
+    for mine, its in zip(split.training.take(np.arange(16)), other.training.take(np.arange(16)), strict=True):
+        assert (mine == its).all()
+
+
+def test_arrays_that_do_not_fit(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", inputs=np.zeros((4, 2)), labels=np.zeros(3, np.int64), words=np.array(["a"] * 4))
+    with pytest.raises(FormatError, match=r"one whole number from 0 for each input \(expected \[4\]"):
+        Arrays(file="a.npz").load(tmp_path)
+    with pytest.raises(FormatError, match="must be numbers of rank 2 or more"):
+        Arrays(file="a.npz", inputs="words").load(tmp_path)
+    with pytest.raises(FormatError, match="has no array 'x'; it has inputs, labels, words"):
+        Arrays(file="a.npz", inputs="x").load(tmp_path)
+    (tmp_path / "b.npz").write_bytes(b"nothing")
+    with pytest.raises(FormatError, match="cannot be read as numpy's npz"):
+        Arrays(file="b.npz").load(tmp_path)
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    with pytest.raises(FormatError, match="cannot be read as numpy's npy"):
+        Arrays(inputs="objects.npy").load(tmp_path)
+
+
+def test_digits_are_split_as_in_the_example() -> None:
+    split = Digits().load(Path())
+    images, labels = split.training.take(np.arange(3))
+    assert images.shape == (3, 1, 8, 8)
+    assert images.dtype == np.float32
+    assert labels.dtype == np.int64
+    assert (len(split.training), len(split.test), split.classes) == (1437, 360, 10)
+
+
+def test_characters_are_tokens(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("abcabcab" * 40)
+    (tmp_path / "a.txt").write_text("z" + "aab" * 40)
+    split = Text(files=("*.txt",), length=8, classes=4).load(tmp_path)
+    assert split.tokens
+    inputs, labels = split.training.take(np.array([0]))
+    assert inputs.tolist() == [[0, 1, 1, 2, 1, 1, 2, 1]]  # z is the least frequent character
+    assert labels.tolist() == [[1, 1, 2, 1, 1, 2, 1, 1]]
+    assert len(split.training) == (len("z" + "aab" * 40 + "abcabcab" * 40) * 9 // 10 - 1) // 8
+    with pytest.raises(FormatError, match=r"no file matches '\*\.md'"):
+        Text(files=("*.md",)).load(tmp_path)
+    for wrong in ("", "a**b/"):
+        with pytest.raises(FormatError, match=r"data\.files: "):
+            Text(files=(wrong,)).load(tmp_path)
+    with pytest.raises(FormatError, match=r"have 441 characters; data\.least asks for 5000"):
+        Text(files=("*.txt",), least=5000).load(tmp_path)
+    with pytest.raises(FormatError, match="too few for windows of 400"):
+        Text(files=("*.txt",), length=400).load(tmp_path)
+
+
+def test_the_library_of_python_is_text_enough() -> None:
+    split = Text(files=("{stdlib}/[a-d]*.py",), limit=240_000, least=200_000).load(Path())
+    assert len(split.training) > 3000
+
+
+def test_token_files(tmp_path: Path) -> None:
+    tokens = np.random.default_rng(0).integers(0, 300, 1000).astype("<u2")
+    tokens[3] = 299
+    (tmp_path / "t.bin").write_bytes(tokens.tobytes())
+    split = Tokens(file="t.bin", classes=300, length=10).load(tmp_path)
+    inputs, labels = split.training.take(np.array([2, 0]))
+    assert (inputs[0] == tokens[20:30]).all()
+    assert (labels[0] == tokens[21:31]).all()
+    assert (len(split.training), len(split.test)) == (89, 9)
+    with pytest.raises(FormatError, match=r"token data\.classes does not allow \(expected below 200, found 299\)"):
+        Tokens(file="t.bin", classes=200).load(tmp_path)
+    (tmp_path / "odd.bin").write_bytes(b"abc")
+    with pytest.raises(FormatError, match="no file of uint16 tokens"):
+        Tokens(file="odd.bin", classes=300).load(tmp_path)
