@@ -1,0 +1,168 @@
+"""Continue a text with a language model: a Hugging Face directory (config.json, safetensors, tokenizer.json) or a
+llama2.c checkpoint (.bin beside its tokenizer.bin).
+
+The text goes to stdout as it is made; what ran where, how fast, and what the host did goes to stderr. With --json a
+line of JSON per token goes to stdout, and a summary as the last line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openane.cli.arrays import parse_seed
+from openane.cli.output import byte_text, plural
+from openane.errors import GenerationError
+from openane.models import (
+    HOST,
+    Buckets,
+    LanguageModel,
+    Options,
+    Placement,
+    Precision,
+    Residence,
+    Sampling,
+    Settings,
+    Slots,
+    Token,
+    load,
+    load_adapter,
+)
+from openane.models.runner import shares
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's options."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's directory, or a llama2.c checkpoint")
+    text = parser.add_mutually_exclusive_group(required=True)
+    text.add_argument("--prompt", metavar="TEXT", help="the text to continue")
+    text.add_argument("--chat", metavar="TEXT", help="what to say to a model that was trained on conversations")
+    text.add_argument("--tokens", metavar="N,N,...", help="the text as tokens, for models without a tokenizer")
+    parser.add_argument("--max-tokens", metavar="N", type=int, default=128, help="longest answer (default: 128)")
+    parser.add_argument("--temperature", metavar="T", type=float, default=0.0,
+                        help="0 takes the most likely token (default), 1 draws as the model says")
+    parser.add_argument("--top-k", metavar="K", type=int, default=0, help="draw from the K most likely (default: all)")
+    parser.add_argument("--top-p", metavar="P", type=float, default=1.0,
+                        help="draw from the fewest tokens that are P likely together (default: 1)")
+    parser.add_argument("--seed", metavar="N", type=parse_seed,
+                        help="seed of what is drawn (default: another each time)")
+    parser.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end before TEXT; may be repeated")
+    parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
+    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile for (default: h13)")
+    parser.add_argument("--context", metavar="N", type=int, help="longest text, prompt included (default: 1024 or the "
+                        "model's own)")
+    parser.add_argument("--prefill", metavar="N", type=int, default=64,
+                        help="tokens of the prompt per step (default: 64; 0: one by one)")
+    parser.add_argument("--weights", choices=[str(p) for p in Precision], default="fp16",
+                        help="how weights are held before they are folded into fp16 (default: fp16)")
+    parser.add_argument("--placement", choices=[str(p) for p in Placement], default="host",
+                        help="who puts new keys and values into the cache (default: host)")
+    parser.add_argument("--adapter", metavar="DIR", type=Path, help="a LoRA adapter of PEFT")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON per token and a summary")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Loads, continues the text, and says what it took."""
+    wanted = Options(options.max_tokens, Sampling(options.temperature, options.top_k, options.top_p, options.seed),
+                     tuple(options.stop))
+    prompt = _prompt(options)
+    adapter = None if options.adapter is None else load_adapter(options.adapter)
+    slots = None if adapter is None else Slots(frozenset(part for _, part in adapter.matrices),
+                                               max(len(pair[0]) for pair in adapter.matrices.values()))
+    start = time.perf_counter()
+    with load(options.model, options.device, _settings(options, slots)) as model:
+        if adapter is not None:
+            model.use(adapter)
+        timing = Timing(time.perf_counter() - start)
+        tokens = model.prompt_tokens(prompt)
+        ended = None
+        for token in timing.watched(model.stream(tokens, wanted)):
+            ended = token.finish
+            _show(token, options.json, model.tokenizer is None)
+        summary = _summary(model, timing, len(tokens), ended)
+    print(json.dumps(summary) if options.json else "", flush=True)
+    print("\n".join(_talk(summary)), file=sys.stderr)
+    return 0
+
+
+@dataclass(slots=True)
+class Timing:
+    """Seconds to load, to the first token and from there on, and how many tokens there were."""
+
+    loading: float
+    first: float = 0.0
+    rest: float = 0.0
+    tokens: int = 0
+
+    def watched(self, stream: Iterator[Token]) -> Iterator[Token]:
+        """The stream, timed."""
+        start = time.perf_counter()
+        for token in stream:
+            now = time.perf_counter() - start
+            self.first, self.rest = (now, 0.0) if not self.tokens else (self.first, now - self.first)
+            self.tokens += token.number is not None
+            yield token
+
+
+def _prompt(options: argparse.Namespace) -> Any:
+    if options.prompt is not None:
+        return options.prompt
+    if options.chat is not None:
+        return [{"role": "user", "content": options.chat}]
+    try:
+        return [int(token) for token in options.tokens.split(",")]
+    except ValueError:
+        raise GenerationError(f"--tokens takes numbers between commas, not {options.tokens!r}") from None
+
+
+def _settings(options: argparse.Namespace, slots: Slots | None) -> Settings:
+    buckets = None
+    if options.context is not None:
+        fits = 2 <= options.prefill <= options.context
+        buckets = Buckets((options.context,), (options.prefill,) if fits else ())
+    elif options.prefill != 64:
+        raise GenerationError("--prefill needs --context")
+    return Settings(buckets, Precision(options.weights), Placement(options.placement), False, slots, Residence.AUTO,
+                    options.target)
+
+
+def _show(token: Token, as_json: bool, numbers: bool) -> None:
+    if as_json:
+        print(json.dumps({"token": token.number, "text": token.text, "finish": token.finish}), flush=True)
+    else:
+        print(f"{token.number} " if numbers and token.number is not None else token.text, end="", flush=True)
+
+
+def _summary(model: LanguageModel, timing: Timing, prompt: int, finish: str | None) -> dict[str, Any]:
+    usage = model.usage
+    functions = {name: {"engine_operations": engine, "host_operations": host}
+                 for name, engine, host in shares(model.runner.models)}
+    return {"device": model.device.info.name, "prompt_tokens": prompt, "tokens": timing.tokens, "finish": finish,
+            "load_seconds": timing.loading, "first_token_seconds": timing.first,
+            "tokens_per_second": (timing.tokens - 1) / timing.rest if timing.rest else None,
+            "engine_share": usage.engine_seconds / (timing.first + timing.rest) if timing.tokens else None,
+            "steps": usage.steps, "tasks": usage.tasks, "function_switches": usage.switches,
+            "cache_bytes_placed_by_host": usage.placed, "bytes_passed": usage.passed, "functions": functions,
+            "host": list(HOST)}
+
+
+def _talk(summary: dict[str, Any]) -> Iterator[str]:
+    speed = summary["tokens_per_second"]
+    yield (f"{plural(summary['tokens'], 'token')} after {summary['prompt_tokens']} on {summary['device']} "
+           f"({summary['finish']}): loaded in {summary['load_seconds']:.1f} s, first token after "
+           f"{summary['first_token_seconds']:.2f} s" + (f", then {speed:.1f} tokens/s" if speed else ""))
+    if summary["engine_share"] is not None:
+        yield (f"  engine: {summary['engine_share']:.0%} of the time, {plural(summary['steps'], 'step')}, "
+               f"{plural(summary['tasks'], 'task')}")
+    for name, counts in summary["functions"].items():
+        yield (f"  {name}: {counts['engine_operations']} operations for the engine, "
+               f"{counts['host_operations']} for the host")
+    yield (f"  host: {byte_text(summary['cache_bytes_placed_by_host'])} put into the cache, "
+           f"{byte_text(summary['bytes_passed'])} handed over")
+    yield from (f"  host: {line}" for line in summary["host"])

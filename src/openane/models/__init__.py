@@ -1,0 +1,25 @@
+"""Language models on the engine: decoders that continue texts, encoders that embed them.
+
+    from openane import models
+    with models.load("Qwen2.5-0.5B-Instruct") as model:
+        for token in model.generate("Once upon a time", models.Options(max_tokens=64)):
+            print(token.text, end="", flush=True)
+"""
+
+from openane.models.adapters import Adapter, Slots, load_adapter
+from openane.models.config import Config, Rope
+from openane.models.encoder import Encoded, Encoder
+from openane.models.generation import Options, Token
+from openane.models.language import HOST, LanguageModel, Settings
+from openane.models.layers import Precision
+from openane.models.load import load, load_encoder
+from openane.models.runner import Residence, Usage
+from openane.models.sampling import Sampling
+from openane.models.steps import Buckets, Placement
+from openane.models.tokenizer import Tokenizer
+
+__all__ = [
+    "HOST", "Adapter", "Buckets", "Config", "Encoded", "Encoder", "LanguageModel", "Options", "Placement", "Precision",
+    "Residence", "Rope", "Sampling", "Settings", "Slots", "Token", "Tokenizer", "Usage", "load", "load_adapter",
+    "load_encoder",
+]

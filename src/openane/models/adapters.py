@@ -1,0 +1,162 @@
+"""LoRA adapters as persistent buffers of a compiled model: swapped by writing them, without compiling anything.
+
+A projection W gains scale * B @ A, A [rank, inputs], B [outputs, rank]. Projections that the graph computes as one
+(query, key and value) have one pair of matrices: their A below each other, their B along a diagonal of blocks. Each
+group of projections has two states for all layers, `NAME.a` [1, layers, rank, inputs] and `NAME.b` [1, layers,
+outputs, rank]; zeros are no adapter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from openane.errors import FormatError
+from openane.graph import Value
+from openane.models.config import Config
+from openane.models.layers import gate_scale
+from openane.models.naming import LLAMA_PARTS
+from openane.models.weights import Tensors
+from openane.ops.build import GraphBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Projections the graph computes as one, by name; `source`: what they read, `norm` the normalisation it is of."""
+
+    parts: tuple[str, ...]
+    source: str = "width"
+    norm: str = ""
+
+    def sizes(self, config: Config) -> dict[str, int]:
+        """Outputs of each part."""
+        query, key = config.heads * config.head_size, config.kv_heads * config.head_size
+        known = {"query": query, "key": key, "value": key, "output": config.width, "gate": config.hidden,
+                 "up": config.hidden, "down": config.width}
+        return {part: known[part] for part in self.parts}
+
+    def inputs(self, config: Config) -> int:
+        """Inputs of every part."""
+        return {"width": config.width, "heads": config.heads * config.head_size, "hidden": config.hidden}[self.source]
+
+
+GROUPS = {"attention": Group(("query", "key", "value"), norm="norm1"), "output": Group(("output",), "heads"),
+          "gate": Group(("gate",), norm="norm2"), "up": Group(("up",), norm="norm2"),
+          "down": Group(("down",), "hidden")}
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Room for adapters of a model: projections (`query`, `value`, ...) and the largest rank."""
+
+    parts: frozenset[str]
+    rank: int
+
+    def __post_init__(self) -> None:
+        known = {part for group in GROUPS.values() for part in group.parts}
+        if not self.parts or not self.parts <= known or not 0 < self.rank <= 1024:
+            raise FormatError("room for adapters",
+                              expected=f"some of {', '.join(sorted(known))} and a rank of 1 to 1024",
+                              found=f"{', '.join(sorted(self.parts)) or 'none'} and {self.rank}")
+
+    def shapes(self, config: Config) -> dict[str, tuple[int, int, int, int]]:
+        """Shape of every state by name."""
+        shapes = {}
+        for name, group in GROUPS.items():
+            parts = [part for part in group.parts if part in self.parts]
+            if parts and (config.family == "llama" or name != "gate"):
+                rank, outputs = self.rank * len(parts), sum(group.sizes(config).values())
+                shapes[f"{name}.a"] = (1, config.layers, rank, group.inputs(config))
+                shapes[f"{name}.b"] = (1, config.layers, outputs, rank)
+        return shapes
+
+
+class Adapted:
+    """The states of a graph, and what they add to its projections."""
+
+    def __init__(self, builder: GraphBuilder, config: Config, slots: Slots) -> None:
+        self._builder = builder
+        self._held = {name: builder.read(builder.state(name, "fp16", shape))
+                      for name, shape in slots.shapes(config).items()}
+
+    def added(self, result: Value, source: Value, group: str, layer: int) -> Value:
+        """result + source @ A^T @ B^T of one layer; both [1, tokens, features]."""
+        if f"{group}.a" not in self._held:
+            return result
+        low = self._builder.single("matmul", x=source, y=self._layer(f"{group}.a", layer), transpose_y=True)
+        high = self._builder.single("matmul", x=low, y=self._layer(f"{group}.b", layer), transpose_y=True)
+        return self._builder.single("add", x=result, y=high)
+
+    def _layer(self, name: str, layer: int) -> Value:
+        whole = self._held[name]
+        _, _, rows, columns = whole.shape
+        part = self._builder.single("slice_by_index", x=whole, begin=[0, layer, 0, 0],
+                                    end=[1, layer + 1, rows, columns])
+        return self._builder.single("reshape", x=part, shape=(1, rows, columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A and B by (layer, projection); B has the adapter's scale in it. float32."""
+
+    matrices: Mapping[tuple[int, str], tuple[np.ndarray, np.ndarray]]
+
+    def states(self, config: Config, slots: Slots, gains: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the states hold, fp16; `gains` are those the graph has in its weights, by normalisation. FormatError
+        when there is no room for a projection, or the shapes differ."""
+        made = {name: np.zeros(shape, np.float16) for name, shape in slots.shapes(config).items()}
+        for (layer, part), (down, up) in self.matrices.items():
+            name, group = next((n, g) for n, g in GROUPS.items() if part in g.parts)
+            sizes, inputs = group.sizes(config), group.inputs(config)
+            rank = down.shape[0]
+            if part not in slots.parts or f"{name}.a" not in made or rank > slots.rank or layer >= config.layers:
+                raise FormatError(f"there is no room for an adapter of layer {layer}, {part}",
+                                  expected=f"{', '.join(sorted(slots.parts))} up to rank {slots.rank}, "
+                                           f"{config.layers} layers", found=f"rank {rank}")
+            if down.shape != (rank, inputs) or up.shape != (sizes[part], rank):
+                raise FormatError(f"adapter of layer {layer}, {part}", expected=[[rank, inputs], [sizes[part], rank]],
+                                  found=[list(down.shape), list(up.shape)])
+            column = [p for p in group.parts if p in slots.parts].index(part) * slots.rank
+            row = sum(sizes[p] for p in group.parts[:group.parts.index(part)])
+            gain = gains.get(f"layers.{layer}.{group.norm}", np.float32(1))
+            made[f"{name}.a"][0, layer, column:column + rank] = down * gain
+            made[f"{name}.b"][0, layer, row:row + sizes[part], column:column + rank] = \
+                up * _folded(config, part)
+        return made
+
+
+def _folded(config: Config, part: str) -> float:
+    """What the graph has multiplied a projection's weights by."""
+    return {"query": float(config.head_size ** -0.5), "gate": gate_scale(config)}.get(part, 1.0)
+
+
+_WEIGHT = re.compile(r"layers\.(\d+)\.(.+)\.lora_([AB])\.weight$")
+
+
+def load_adapter(folder: Path) -> Adapter:
+    """An adapter of PEFT: `adapter_config.json`, `adapter_model.safetensors`, for the Llama family's projections.
+    FormatError when something is missing or not a LoRA adapter."""
+    try:
+        document = json.loads((folder / "adapter_config.json").read_text())
+        rank, alpha = document["r"], document["lora_alpha"]
+        stabilised = document.get("use_rslora", False)
+        scale = alpha / (math.sqrt(rank) if stabilised else rank)
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise FormatError("adapter_config.json", expected="r and lora_alpha", found=error) from None
+    found: dict[tuple[int, str], dict[str, np.ndarray]] = {}
+    with Tensors([folder / "adapter_model.safetensors"]) as tensors:
+        for name in tensors:
+            match = _WEIGHT.search(name)
+            part = LLAMA_PARTS.get(match[2]) if match else None
+            if match is None or part is None:
+                raise FormatError("an adapter's weight", expected="layers.N.PROJECTION.lora_A.weight", found=name)
+            found.setdefault((int(match[1]), part), {})[match[3]] = np.asarray(tensors[name], np.float32)
+    if any(len(pair) != 2 for pair in found.values()):
+        raise FormatError("an adapter's weights", expected="lora_A and lora_B for every projection", found=len(found))
+    return Adapter({key: (pair["A"], pair["B"] * scale) for key, pair in found.items()})

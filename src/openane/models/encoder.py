@@ -1,0 +1,158 @@
+"""BERT-style encoders: every token of a text mixed with every other, one function per length.
+
+The host looks embeddings up (words, positions and types, added in float32) and makes the mask; the engine does the
+rest: normalised embeddings, layers that are normalised after each part, and the pooler where the checkpoint has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from openane.devices import Device, open_device
+from openane.errors import ContextFull, GenerationError, UnsupportedError
+from openane.graph import Graph, Value
+from openane.models.config import Config
+from openane.models.layers import FAR, Layers, Parameters, Precision
+from openane.models.naming import Weights
+from openane.models.runner import Residence, Runner, Usage, runner
+from openane.models.steps import Step
+from openane.models.tokenizer import Tokenizer
+from openane.ops.build import GraphBuilder
+
+HOST = ("rows of the tables of words, positions and types, added in float32", "the mask: which rows hold tokens")
+"""What an encoding leaves to the host."""
+DEFAULT_LENGTHS = (128,)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """`states` float32 [tokens, width]; `pooled` float32 [width], None where the checkpoint has no pooler."""
+
+    states: np.ndarray
+    pooled: np.ndarray | None
+
+
+def build(parameters: Parameters, step: Step, pooled: bool) -> Graph:
+    """Inputs, fp16: `embeddings` [1, tokens, width], `mask` [1, 1, 1, tokens]. Outputs: `states` [1, tokens, width],
+    `pooled` [1, 1, width] (tanh of a linear layer on the first token) if asked for."""
+    config, builder = parameters.config, GraphBuilder(step.name)
+    layers = Layers(builder, parameters, step.tokens)
+    x = builder.input("embeddings", "fp16", (1, step.tokens, config.width))
+    mask = builder.input("mask", "fp16", (1, 1, 1, step.tokens))
+    x = layers.norm(x, "embedding.norm")
+    for number in range(config.layers):
+        name = f"layers.{number}"
+        x = layers.norm(builder.single("add", x=x, y=_attention(layers, x, mask, name)), f"{name}.norm1")
+        x = layers.norm(builder.single("add", x=x, y=layers.feed_forward(x, name, False)), f"{name}.norm2")
+    outputs: dict[str, Value] = {"states": x}
+    if pooled:
+        first = layers.part(x, 1, 0, 1)
+        outputs["pooled"] = builder.single("tanh", x=layers.linear(first, "pooler", {"pooler.weight": config.width}))
+    return builder.finish(outputs)
+
+
+def _attention(layers: Layers, x: Value, mask: Value, name: str) -> Value:
+    config = layers.config
+    size = config.heads * config.head_size
+    scales = {f"{name}.query.weight": config.head_size ** -0.5}
+    mixed = layers.linear(x, f"{name}.attention",
+                          {f"{name}.{part}.weight": size for part in ("query", "key", "value")}, scales)
+    heads = layers.heads(mixed, 3 * config.heads)
+    query, keys, values = (layers.part(heads, 1, place * config.heads, (place + 1) * config.heads)
+                           for place in range(3))
+    return layers.linear(layers.attention(query, layers.turned_over(keys), values, mask), f"{name}.output",
+                         {f"{name}.output.weight": config.width})
+
+
+class Encoder:
+    """One encoder on one device. Close it, or use it in a `with` statement."""
+
+    def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
+                 lengths: Sequence[int] = DEFAULT_LENGTHS, precision: Precision = Precision.FP16,
+                 tokenizer: Tokenizer | None = None, residence: Residence = Residence.AUTO,
+                 target: str = "h13") -> None:
+        """Compiles a function for every one of `lengths` tokens. Errors as for `LanguageModel`."""
+        if config.decoder:
+            raise UnsupportedError(f"a {config.family} model", "continues texts; it is no encoder",
+                                   remedy="openane.models.load")
+        wanted = tuple(sorted({min(length, config.context) for length in lengths}))
+        if not wanted or wanted[0] < 1:
+            raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
+        self.config, self.tokenizer, self.longest = config, tokenizer, wanted[-1]
+        pooled = "pooler.weight" in weights
+        parameters = Parameters(config, weights, precision)
+        steps = [Step(f"encode_{length}", length, length, length, False) for length in wanted]
+        self._words, self._positions = parameters.embedding(), parameters.positions()
+        self._types = parameters.table("types.weight", (config.types, config.width)).astype(np.float32)
+        self._closes = device is None or isinstance(device, str)
+        self._device = open_device(device) if device is None or isinstance(device, str) else device
+        try:
+            self._runner = runner(self._device, parameters, steps, target, residence,
+                                  lambda parameters, step: build(parameters, step, pooled))
+        except BaseException:
+            if self._closes:
+                self._device.close()
+            raise
+
+    @property
+    def usage(self) -> Usage:
+        """Counters since the model was loaded."""
+        return self._runner.usage
+
+    @property
+    def runner(self) -> Runner:
+        """The compiled functions on the device."""
+        return self._runner
+
+    def encode(self, text: str | Sequence[int], types: Sequence[int] | None = None) -> Encoded:
+        """A text, or tokens with the segment each belongs to (default: all to the first). ContextFull when it is
+        longer than the longest function, GenerationError when a token or a segment is unknown."""
+        tokens = self._tokens(text)
+        segments = [0] * len(tokens) if types is None else list(types)
+        self._check(tokens, segments)
+        step = min((step for step in self._runner.steps if step.tokens >= len(tokens)), key=lambda step: step.tokens)
+        count = len(tokens)
+        rows = np.zeros((1, step.tokens, self.config.width), np.float16)
+        assert self._positions is not None
+        rows[0, :count] = self._words[tokens].astype(np.float32) + self._positions[:count] + self._types[segments]
+        mask = np.full((1, 1, 1, step.tokens), FAR, np.float16)
+        mask[..., :count] = 0
+        outputs = self._runner.run(step.name, {"embeddings": rows, "mask": mask})
+        pooled = outputs.get("pooled")
+        return Encoded(outputs["states"][0, :count].astype(np.float32),
+                       None if pooled is None else pooled.reshape(-1).astype(np.float32))
+
+    def close(self) -> None:
+        """Gives the model back, and the device where it was opened here."""
+        self._runner.close()
+        if self._closes:
+            self._device.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def _tokens(self, text: str | Sequence[int]) -> list[int]:
+        if not isinstance(text, str):
+            return list(text)
+        if self.tokenizer is None:
+            raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
+        return self.tokenizer.encode(text)
+
+    def _check(self, tokens: Sequence[int], types: Sequence[int]) -> None:
+        if not tokens or len(types) != len(tokens):
+            raise GenerationError(f"{len(tokens)} tokens and {len(types)} segments are no text")
+        for name, numbers, limit in (("token", tokens, self.config.vocabulary), ("segment", types, self.config.types)):
+            unknown = next((number for number in numbers if not 0 <= number < limit), None)
+            if unknown is not None:
+                raise GenerationError(f"{name} {unknown} is none of the {limit} the model knows")
+        if len(tokens) > self.longest:
+            raise ContextFull(self.longest, len(tokens), "shorten the text, or compile a longer function")

@@ -1,0 +1,98 @@
+"""Tensors of safetensors files, read by name when they are asked for, so that a checkpoint is never in memory twice.
+
+The files are read by the `safetensors` library. bfloat16 has no numpy type of its own: `ml_dtypes` gives it one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from openane.errors import FormatError, UnsupportedError
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+PIP = 'pip install "openane[llm]"'
+
+
+class Tensors(Mapping[str, np.ndarray]):
+    """The tensors of one or several safetensors files by name; use it in a `with` statement, or close it.
+
+    FormatError when a file is not one; UnsupportedError with the pip line where the library is missing.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        library = _library()
+        self._stack = ExitStack()
+        self._files: dict[str, Any] = {}
+        try:
+            for file in files:
+                opened = self._stack.enter_context(_opened(library, file))
+                self._files |= dict.fromkeys(opened.keys(), opened)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        file = self._files[name]
+        try:
+            found: np.ndarray = file.get_tensor(name)
+        except Exception as error:  # the library raises kinds of its own
+            raise FormatError(f"tensor {name!r} cannot be read: {error}") from None
+        return found.astype(np.float32) if found.dtype.kind == "V" or found.dtype.name == "bfloat16" else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._files = {}
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def checkpoint(folder: Path) -> Tensors:
+    """The weights of a Hugging Face directory: one file, or those its index names. FormatError when there are none."""
+    index = folder / INDEX
+    if not index.is_file():
+        if not (folder / SINGLE).is_file():
+            raise FormatError(f"{folder} holds no weights", expected=f"{SINGLE} or {INDEX}", found="neither")
+        return Tensors([folder / SINGLE])
+    try:
+        names = set(json.loads(index.read_text())["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise FormatError(f"{INDEX}", expected="a weight_map of names to files", found="something else") from None
+    if not names or any(not isinstance(name, str) or Path(name).name != name for name in names):
+        raise FormatError(f"{INDEX}", expected="names of files beside it", found=sorted(map(str, names))[:3])
+    return Tensors([folder / name for name in sorted(names)])
+
+
+def _library() -> Any:
+    try:
+        import ml_dtypes  # noqa: F401  bfloat16 becomes a numpy type by its import
+        import safetensors
+    except ImportError as missing:
+        raise UnsupportedError("reading safetensors", f"needs the {missing.name} package", remedy=PIP) from None
+    return safetensors
+
+
+def _opened(library: Any, file: Path) -> Any:
+    try:
+        return library.safe_open(str(file), framework="numpy")
+    except library.SafetensorError as error:
+        raise FormatError(f"{file.name} is not a safetensors file: {error}") from None

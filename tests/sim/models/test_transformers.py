@@ -1,0 +1,66 @@
+"""Random models of the transformers library, saved by it, loaded from its directory: the same scores. Skipped without
+the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openane import models
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+DEVICE = "simulator?arithmetic=fast"
+TOKENS = np.random.default_rng(0).integers(3, 90, 40).tolist()
+SIZES = {"vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 96, "max_position_embeddings": 64}
+LLAMA = SIZES | {"num_key_value_heads": 2}
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+GPT2 = {"vocab_size": 97, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, "bos_token_id": 1,
+        "eos_token_id": 2}
+DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("Llama", LLAMA), "biases": ("Llama", LLAMA | {"attention_bias": True, "mlp_bias": True}),
+    "llama3": ("Llama", LLAMA | {"rope_scaling": LLAMA3}), "yarn": ("Llama", LLAMA | {"rope_scaling": YARN}),
+    "linear": ("Llama", LLAMA | {"rope_scaling": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}}),
+    "qwen2": ("Qwen2", LLAMA | {"tie_word_embeddings": True}), "mistral": ("Mistral", LLAMA), "gpt2": ("GPT2", GPT2),
+}
+
+
+def saved(folder: Path, family: str, sizes: dict[str, Any], kind: str) -> Any:
+    """A model with weights that keep the size of what passes through them, in a directory; what it makes of TOKENS."""
+    transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
+    torch.manual_seed(0)
+    made = getattr(transformers, f"{family}{kind}")(getattr(transformers, f"{family}Config")(**sizes)).eval().float()
+    for weight in made.parameters():
+        if weight.dim() == 2:
+            torch.nn.init.normal_(weight, 0, 1 / weight.shape[-1] ** 0.5)
+        else:
+            weight.data += 0.1 * torch.randn_like(weight)
+    made.save_pretrained(folder)
+    with torch.no_grad():
+        return made(torch.tensor([TOKENS]))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoders(name: str, tmp_path: Path) -> None:
+    family, sizes = DECODERS[name]
+    wanted = saved(tmp_path, family, sizes, "LMHeadModel" if family == "GPT2" else "ForCausalLM").logits[0].numpy()
+    settings = models.Settings(models.Buckets((48,), (16,)), scores=True)
+    with models.load(tmp_path, DEVICE, settings) as model:
+        found = np.concatenate([model.score(TOKENS[:30]), *(model.decode(token)[None] for token in TOKENS[30:])])
+    # matrices of GPT-2 lie the other way round here, so that its up projection is drawn twice as large
+    assert np.abs(found - wanted).max() <= (0.015 if family == "GPT2" else 0.005) * np.abs(wanted).max()
+
+
+def test_an_encoder(tmp_path: Path) -> None:
+    wanted = saved(tmp_path, "Bert", SIZES | {"type_vocab_size": 2}, "Model")
+    with models.load_encoder(tmp_path, DEVICE, (48,)) as encoder:
+        found = encoder.encode(TOKENS)
+    states = wanted.last_hidden_state[0].numpy()
+    assert np.abs(found.states - states).max() <= 0.005 * np.abs(states).max()
+    assert found.pooled is not None
+    assert np.abs(found.pooled - wanted.pooler_output[0].numpy()).max() < 0.01
