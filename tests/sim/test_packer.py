@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openane.devices.packer import NUMPY, logical_shape, pack, unpack
+from openane.devices.packer import NUMPY, logical_shape, pack, unpack, update
 from openane.engine import DType
 from openane.errors import DeviceError
 from openane.program import Layout
@@ -73,3 +73,26 @@ def test_shapes_and_types() -> None:
             unpack(layout, store, shape)
     with pytest.raises(DeviceError, match="of a buffer of 100 bytes"):
         pack(x, layout, store[:100], "x")
+
+
+@pytest.mark.parametrize("interleave", [1, 4])
+def test_parts_are_written_in_place(interleave: int) -> None:
+    """A part changes as in numpy, in the tensor's own shape; no byte elsewhere does, padding of rows included."""
+    plain = Layout.packed((3, 8, 1, 5, 7))
+    n, c, d, h, w = plain.strides
+    layout = plain if interleave == 1 else Layout(plain.shape, (n * 4, c * 4, d * 4, h * 4, w * 4), plain.dtype, 4)
+    rng = np.random.default_rng(0)
+    store = rng.integers(0, 100, layout.size, np.uint8)
+    shape = (3, 8, 5, 7)
+    before, wanted = store.copy(), unpack(layout, store, shape)
+    part = rng.standard_normal((3, 8, 5, 2)).astype(np.float16)
+    wanted[..., 3:5] = part
+    update(layout, store, part, (slice(None), slice(None), slice(None), slice(3, 5)), shape)
+    np.testing.assert_array_equal(unpack(layout, store, shape), wanted)
+    assert 0 < np.count_nonzero(store != before) <= part.nbytes
+    kept = store.copy()
+    with pytest.raises(DeviceError, match="does not take values of shape"):
+        update(layout, store, part, (0,), shape)
+    with pytest.raises(DeviceError, match="cannot be reshaped"):
+        update(layout, store, part, (), (3, 8, 5, 8))
+    np.testing.assert_array_equal(store, kept)

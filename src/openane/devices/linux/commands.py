@@ -39,7 +39,8 @@ class Commands:
         self._text, self._first, self._constants = (np.frombuffer(data, np.uint8) for data in
                                                     (program.text(), first, program.constants))
         self._behind, self._block = round_up(self._text.size, CONSTANT_ALIGNMENT), 0
-        self._command = BufferObject(connection, max(len(payload), self._text.size + 1), f"command buffer of {program.name!r}")
+        size = max(len(payload), self._text.size + 1)  # the driver wants more bytes than the text has
+        self._command = BufferObject(connection, size, f"command buffer of {program.name!r}")
         try:
             self._bootstrap = BufferObject(connection, len(first), f"bootstrap buffer of {program.name!r}")
         except BaseException:
