@@ -96,7 +96,7 @@ def check_types(nodes: Iterable[Node]) -> None:
         if found != declared:
             raise GraphError(f"{node.label}: declares {_list(declared)}, its operands give {_list(found)}")
         if node.op.startswith("constexpr_"):
-            known.update((id(value), standing_for(value)) for value in node.outputs)
+            known |= standing_for(node.outputs)
 
 
 def infer_types(node: Node) -> list[tuple[TensorType, Data]]:

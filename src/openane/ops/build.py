@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,7 +92,7 @@ class GraphBuilder:
         outputs = tuple(Value(base if i == 0 else self._unique(f"{base}_{i}"), t) for i, t in enumerate(types))
         self._nodes.append(Node(op_name, values, outputs, base, source))
         if op_name.startswith("constexpr_"):
-            self._folded.update((id(value), standing_for(value)) for value in outputs)
+            self._folded |= standing_for(outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def single(self, op_name: str, name: str | None = None, source: str = "", **operands: Given) -> Value:
@@ -163,9 +163,12 @@ class GraphBuilder:
         return name
 
 
-def standing_for(value: Value) -> Value:
-    """A constant of the same type that takes no memory."""
-    return Value(value.name, value.type, np.broadcast_to(np.zeros((), numpy_type(value.dtype)), value.shape))
+def standing_for(results: Sequence[Value]) -> dict[int, Value]:
+    """For weights that are known when they are decompressed, constants of their types that take no memory, by id of the
+    result. Masks have none: shapes depend on what they hold."""
+    kinds = {id(value): numpy_type(value.dtype) for value in results}
+    return {id(value): Value(value.name, value.type, np.broadcast_to(np.zeros((), kinds[id(value)]), value.shape))
+            for value in results if kinds[id(value)].kind == "f"}
 
 
 def convert(op: str, parameter: Parameter, given: Given, dtype: str | None) -> np.ndarray:
