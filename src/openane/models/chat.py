@@ -120,8 +120,10 @@ def _jinja(template: str, names: Mapping[str, Any]) -> Callable[[Sequence[Messag
 
     def render(messages: Sequence[Message]) -> str:
         try:
-            return compiled.render(messages=list(messages), add_generation_prompt=True, raise_exception=refuse, **names)
+            text: str = compiled.render(messages=list(messages), add_generation_prompt=True, raise_exception=refuse,
+                                        **names)
         except TemplateError as error:
             raise UnsupportedError("chat template", f"refuses the conversation: {error}") from None
+        return text
 
     return render
