@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import KEYS, browser, click, complaints, opened, press, requests, texts
+from support.browser import DIGITS, KEYS, browser, click, complaints, digits_report, opened, press, requests, texts
 
 import openane as ane
-from openane.cli import main
 from openane.cli.profile import subject_of
 from openane.report import profile
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 SECTIONS = ["summary", "compare", "graph", "timeline", "memory", "tasks", "task", "numbers", "operations"]
 CONTRAST = (Path(__file__).parents[1] / "support" / "contrast.js").read_text()
 
@@ -29,11 +27,7 @@ def driver() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the digits example with all there is to show."""
-    folder = tmp_path_factory.mktemp("reports")
-    first, path = folder / "first.html", folder / "digits.html"
-    assert main(["profile", str(DIGITS), "--chip", "m4", "--html", str(first)]) == 0
-    assert main(["profile", str(DIGITS), "--html", str(path), "--compare", str(first), "--numbers"]) == 0
-    return path
+    return digits_report(tmp_path_factory.mktemp("reports"))
 
 
 def test_it_draws_in_silence_and_fetches_nothing(driver: Any, report: Path) -> None:

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import browser, click, complaints, opened, press, requests, texts
+from support.browser import browser, click, complaints, digits_report, opened, press, requests, texts
 
 import openane as ane
-from openane.cli import main
 from openane.ops.build import GraphBuilder
 from openane.program import Program
 from openane.report import Subject, html, profile
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror='window.hit=2'>{{7*7}}\u2028`${window.hit=3}`"
 
 
@@ -29,11 +27,7 @@ def driver() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the digits example with all there is to show."""
-    folder = tmp_path_factory.mktemp("reports")
-    first, path = folder / "first.html", folder / "digits.html"
-    assert main(["profile", str(DIGITS), "--chip", "m4", "--html", str(first)]) == 0
-    assert main(["profile", str(DIGITS), "--html", str(path), "--compare", str(first), "--numbers"]) == 0
-    return path
+    return digits_report(tmp_path_factory.mktemp("reports"))
 
 
 def test_the_mouse_chooses_moves_and_zooms(driver: Any, report: Path) -> None:

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from openane.cli import main
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900", "--disable-dev-shm-usage")
 KEYS = {"TAB": "\ue004", "ENTER": "\ue007", "ESCAPE": "\ue00c", "END": "\ue010", "HOME": "\ue011",
         "ARROW_LEFT": "\ue012", "ARROW_UP": "\ue013", "ARROW_RIGHT": "\ue014", "ARROW_DOWN": "\ue015"}
@@ -81,3 +84,11 @@ def texts(driver: Any, column: int, grid: str = "tasks") -> list[str]:
     """What a column of a table shows, row by row."""
     rows = f"[...document.querySelectorAll('#{grid}-grid tbody tr:not(.space)')]"
     return list(driver.execute_script(f"return {rows}.map((row) => row.children[{column}].textContent)"))
+
+
+def digits_report(folder: Path) -> Path:
+    """The page of the digits example with all there is to show, made in this folder."""
+    first, path = folder / "first.html", folder / "digits.html"
+    assert main(["profile", str(DIGITS), "--chip", "m4", "--html", str(first)]) == 0
+    assert main(["profile", str(DIGITS), "--html", str(path), "--compare", str(first), "--numbers"]) == 0
+    return path

@@ -25,10 +25,9 @@ from openane.devices.macos import e5rt_functions as api
 from openane.devices.macos.directories import TEXT_FILE, ModelDirectory
 from openane.devices.macos.e5rt_functions import POINTER, CallFailed, Functions
 from openane.devices.macos.graph_program import GraphPort, GraphProgram
-from openane.devices.macos.routes import RouteOptions, RunFacts
+from openane.devices.macos.routes import COMPILATIONS, RouteOptions, RunFacts, require_compilation
 from openane.devices.macos.symbols import Symbols
 from openane.errors import (
-    BudgetExhausted,
     DeviceError,
     DeviceRejected,
     DeviceUnavailable,
@@ -47,8 +46,6 @@ FUNCTION = b"main"
 PLAIN_MEMORY = 0
 """Type of buffers."""
 BUFFER_GRANULE = 64
-COMPILATIONS = 100
-"""Compilations after which a process should end: below the lowest limit anyone has met (110)."""
 DOMAIN = "e5rt"
 
 
@@ -100,10 +97,7 @@ class E5Route:
         """Counts a compilation. BudgetExhausted beyond the limit."""
         self.require_process()
         with self._lock:
-            if self.compilations >= COMPILATIONS:
-                raise BudgetExhausted("compilations of this process", limit=COMPILATIONS, used=self.compilations,
-                                      remedy="use the device with worker=on, which starts a new process when one is "
-                                             "used up, or keep models loaded instead of loading them again")
+            require_compilation(self.compilations, COMPILATIONS)
             self.compilations += 1
 
     def require_process(self) -> None:

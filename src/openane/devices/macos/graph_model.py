@@ -53,8 +53,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class ToBits:
-    """Whole numbers to the buffer of an input that takes them as 16-bit integers."""
+class _Bits:
+    """Whole numbers on one side, 16-bit integers `element` in a buffer on the other."""
 
     source: Port
     target: Port
@@ -69,6 +69,11 @@ class ToBits:
     def results(self) -> Sequence[Port]:
         """See `HostOperation`."""
         return (self.target,)
+
+
+@dataclass(frozen=True, slots=True)
+class ToBits(_Bits):
+    """Whole numbers to the buffer of an input that takes them as 16-bit integers."""
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """See `HostOperation`. DeviceError for numbers beyond 16 bits."""
@@ -81,22 +86,8 @@ class ToBits:
 
 
 @dataclass(frozen=True, slots=True)
-class FromBits:
+class FromBits(_Bits):
     """The buffer of an output that holds 16-bit integers to whole numbers."""
-
-    source: Port
-    target: Port
-    element: str
-
-    @property
-    def operands(self) -> Sequence[Port]:
-        """See `HostOperation`."""
-        return (self.source,)
-
-    @property
-    def results(self) -> Sequence[Port]:
-        """See `HostOperation`."""
-        return (self.target,)
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """See `HostOperation`. DeviceError for a number at the end of 16 bits: one beyond is cast to it."""

@@ -20,13 +20,10 @@ from openane.devices.macos.foundation import ErrorFacts, Foundation
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.loaded_model import LoadedMemoryModel
 from openane.devices.macos.objc import ObjC
-from openane.devices.macos.routes import RouteOptions
+from openane.devices.macos.routes import COMPILATIONS, RouteOptions, require_compilation
 from openane.devices.macos.surfaces import Surfaces
 from openane.devices.macos.symbols import NEURAL_ENGINE, Symbols
-from openane.errors import BudgetExhausted, DeviceChanged, DeviceRejected
-
-COMPILATIONS = 100
-"""Compilations after which a process should end: below the lowest limit anyone has met (110)."""
+from openane.errors import DeviceChanged, DeviceRejected
 
 
 class MemoryRoute:
@@ -50,10 +47,7 @@ class MemoryRoute:
     def load(self, program: GraphProgram) -> LoadedMemoryModel:
         """See `Route.load`."""
         with self._lock:
-            if self.compilations >= COMPILATIONS:
-                raise BudgetExhausted("compilations of this process", limit=COMPILATIONS, used=self.compilations,
-                                      remedy="use the device with worker=on, which starts a new process when one is "
-                                             "used up, or keep models loaded instead of loading them again")
+            require_compilation(self.compilations, COMPILATIONS)
             self.compilations += 1
             self._models = [model for model in self._models if not model.closed]
         with self.objc.pool():

@@ -15,10 +15,21 @@ import numpy as np
 
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.symbols import Symbols, SystemSymbols
-from openane.errors import DeviceError, DeviceUnavailable
+from openane.errors import BudgetExhausted, DeviceError, DeviceUnavailable
+
+COMPILATIONS = 100
+"""Compilations after which a process should end: below the lowest limit anyone has met (110)."""
 
 DirectoryNoted = Callable[[str], None]
 """Told of every directory a route is about to make, so that whoever survives a crash of the process can remove it."""
+
+
+def require_compilation(used: int, limit: int) -> None:
+    """BudgetExhausted when a process has no compilation left."""
+    if used >= limit:
+        raise BudgetExhausted("compilations of this process", limit=limit, used=used,
+                              remedy="use the device with worker=on, which starts a new process when one is used up, "
+                                     "or keep models loaded instead of loading them again")
 
 
 @dataclass(frozen=True, slots=True)

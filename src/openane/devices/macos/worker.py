@@ -14,10 +14,9 @@ import numpy as np
 
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.hosting import HostOptions
-from openane.devices.macos.memory_model import COMPILATIONS
 from openane.devices.macos.messages import Request
 from openane.devices.macos.process import WorkerProcess
-from openane.devices.macos.routes import RunFacts
+from openane.devices.macos.routes import COMPILATIONS, RunFacts
 from openane.devices.macos.shared_memory import SharedMemory, needed, tensors
 from openane.devices.macos.symbols import Platform
 from openane.errors import AneError, BudgetExhausted, DeviceError, DeviceRejected, DeviceUnavailable, SubmitFailed
