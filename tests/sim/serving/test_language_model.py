@@ -97,7 +97,8 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path, tmp_path: Path
     keys.write_text("# ours\n\nopen-sesame\n")
     with command(folder, "--api-key-file", str(keys), "--context", "96") as (process, said, url):
         assert url.startswith("http://127.0.0.1:")
-        answer = ask(f"{url}/completions", {"model": "tiny-1.5", "prompt": "SECRET", "max_tokens": 4}, "open-sesame")
+        body = {"model": "tiny-1.5", "prompt": "SECRET", "max_tokens": 4, "temperature": 0}  # a draw may end the text
+        answer = ask(f"{url}/completions", body, "open-sesame")
         assert answer["usage"] == {"prompt_tokens": 6, "completion_tokens": 4, "total_tokens": 10}
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
