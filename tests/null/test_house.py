@@ -20,11 +20,12 @@ _ENGINE = _FILES | {"formats"}
 _GRAPH = {"graph", "ops", "passes"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "wording": set(),
     "registers": set(),
     "engine": {"registers"},
     "chips": {"registers", "engine"},
     "program": {"registers", "engine", "chips"},
-    "formats": _FILES,
+    "formats": _FILES | {"wording"},
     "graph": {"formats"},  # MIL text names weights in blob files
     "ops": {"graph", *_FILES},
     "passes": {"graph", "ops", *_FILES},
@@ -34,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": _FILES,
     "timing": _FILES,
     "devices": {"simulator", "timing", "graph", "ops", *_ENGINE},
-    "report": {"timing", "graph", *_ENGINE},
+    "report": {"timing", "graph", "wording", *_ENGINE},
     "bench": {"compiler", "devices", "timing", *_GRAPH, *_ENGINE},
     "doctor": {"cache", "devices"},
     "models": {"importers", "compiler", "devices", *_GRAPH, *_ENGINE},

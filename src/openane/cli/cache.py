@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from openane.cache import Cache, CacheEntry
-from openane.cli.output import as_json, byte_text, plural, table
+from openane.cli.output import as_json, table
+from openane.wording import byte_text, plural
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.arrays import parse_input, read_array
 from openane.cli.files import container, open_file, parse_shape
-from openane.cli.output import as_json, byte_text, plural, shape_text, table
+from openane.cli.output import as_json, shape_text, table
 from openane.errors import UnsupportedError
+from openane.wording import byte_text, plural
 
 if TYPE_CHECKING:
     from openane.compiler import Entry, Model

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from openane.cli.output import as_json, plural
+from openane.cli.output import as_json
 from openane.devices.macos.standin import SimulatedSymbols
 from openane.devices.macos.symbols import Symbols, SystemSymbols
 from openane.doctor import Check, Status, examine
 from openane.doctor.survey import differences, survey
 from openane.errors import DeviceUnavailable
+from openane.wording import plural
 
 MARKS = {Status.OK: "ok", Status.MISSING: "MISSING", Status.NOTE: "note", Status.UNKNOWN: "unknown"}
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from openane.cli.arrays import parse_seed
-from openane.cli.output import byte_text, plural
 from openane.errors import GenerationError
 from openane.models import (
     HOST,
@@ -35,6 +34,7 @@ from openane.models import (
     load_adapter,
 )
 from openane.models.runner import shares
+from openane.wording import byte_text, plural
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from openane.chips import get_chip
 from openane.cli.files import container, open_file, programs
-from openane.cli.output import as_json, byte_text, plural, shape_text, table
+from openane.cli.output import as_json, shape_text, table
 from openane.errors import ProgramError
 from openane.program import Buffer, Program
+from openane.wording import byte_text, plural
 
 if TYPE_CHECKING:
     from openane.compiler import Model

@@ -33,21 +33,6 @@ def shape_text(shape: Iterable[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def byte_text(count: int) -> str:
-    """A byte count in the unit that reads best: `640 B`, `16.0 KiB`, `7.8 MiB`."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 task`, `3 tasks`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _cell(value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -12,9 +12,10 @@ import itertools
 from dataclasses import asdict
 from pathlib import Path
 
-from openane.cli.output import as_json, plural
+from openane.cli.output import as_json
 from openane.devices.linux import replayed
 from openane.devices.linux.trace import Trace
+from openane.wording import plural
 
 SHOWN = 20
 DEVICE = "linux?driver=simulated"

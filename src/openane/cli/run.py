@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 
 from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed
-from openane.cli.output import as_json, plural, shape_text, table
+from openane.cli.output import as_json, shape_text, table
 from openane.cli.subject import Subject, model_arguments, open_subject
 from openane.cli.tensors import THRESHOLD, WatchedSimulator, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
@@ -26,6 +26,7 @@ from openane.devices.options import parts
 from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
 from openane.simulator import RunReport
+from openane.wording import plural
 
 Document = dict[str, Any]
 SIMULATOR, EXACT = "simulator", "exact"

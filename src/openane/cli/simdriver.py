@@ -17,12 +17,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from openane.cli.output import plural
 from openane.devices.simdriver import SimDriver
 from openane.devices.simdriver.driver import MODES
 from openane.devices.simdriver.server import Server
 from openane.devices.simdriver.supervisor import Outcome, supervise
 from openane.simulator import Mode
+from openane.wording import plural
 
 USAGE = 2
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from openane.cli.files import programs
-from openane.cli.output import as_json, byte_text, plural, table
+from openane.cli.output import as_json, table
 from openane.program import Program
 from openane.program.verify import Violation, summary, violations
+from openane.wording import byte_text, plural
 
 FAILED = 1
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from openane.chips.machines import Figure
 from openane.report.profile import Kind, Profile, Row
+from openane.wording import byte_text, plural
 
 MICRO = 1e6
 COLUMNS = ("program", "task", "operation", "node", "engine", "bound", "start_us", "time_us", "share", "utilisation",
@@ -62,9 +63,9 @@ def summary(profile: Profile) -> Iterator[str]:
     rates, kind = profile.rates, profile.time_kind
     yield f"{profile.subject.name} on {rates.chip} ({rates.generation}, {profile.state} clock), times {kind}"
     yield "  " + ", ".join(f"{WORDS.get(name, name)} {_rate(getattr(rates, name), unit)}" for name, unit in RATES)
-    yield (f"  {_count(len(profile.rows), 'task')} in {_count(len(profile.programs), 'program')}, "
-           f"{_count(len(profile.subject.host), 'host operation')}")
-    yield "  memory (exact): " + _sizes(profile.subject.memory()) + f"; L2 up to {_size(profile.l2_high())}"
+    yield (f"  {plural(len(profile.rows), 'task')} in {plural(len(profile.programs), 'program')}, "
+           f"{plural(len(profile.subject.host), 'host operation')}")
+    yield "  memory (exact): " + _sizes(profile.subject.memory()) + f"; L2 up to {byte_text(profile.l2_high())}"
     yield "  moved (exact): " + _sizes(profile.bytes_by_kind())
     yield f"  multiplications (exact): {sum(row.multiplies for row in profile.rows):,}"
     yield "  time by engine: " + _times(profile.time_by_engine(), profile.engine_seconds)
@@ -95,16 +96,7 @@ def _rate(figure: Figure, unit: str) -> str:
 
 
 def _sizes(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {_size(count)}" for name, count in values.items())
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
+    return ", ".join(f"{name} {byte_text(count)}" for name, count in values.items())
 
 
 def _times(values: Mapping[str, float], total: float) -> str:
@@ -116,7 +108,3 @@ def _us(seconds: float) -> str:
     """Microseconds, with a tenth or three figures, whichever says more."""
     value = seconds * MICRO
     return f"{value:.1f} us" if value >= 10 or not value else f"{value:.3g} us"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from openane.cli.arrays import Port, compare, gather, parse_input, parse_seed, read_array
 from openane.cli.files import parse_shape
-from openane.cli.output import as_json, byte_text, plural, shape_text, table
+from openane.cli.output import as_json, shape_text, table
 from openane.errors import FormatError, UnsupportedError
+from openane.wording import byte_text, plural
 
 IMAGE = Port("image", (1, 2, 3), np.dtype(np.float32))
 INDEX = Port("index", (4,), np.dtype(np.int32))

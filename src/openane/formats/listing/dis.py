@@ -35,6 +35,7 @@ from openane.program import Program
 from openane.program.listing import quoted, slot_names
 from openane.program.listing.lexer import comment
 from openane.program.text import surface
+from openane.wording import plural
 
 VERSION = 1
 SUFFIX = ".ane.s"
@@ -146,18 +147,14 @@ def _notes(name: str, program: Program | None, problem: str, claims: Claims, ite
         yield f"; {title}: does not load: {problem}"
     else:
         origin = "".join(f", {key} {value}" for key, value in program.origin.items() if key != "container")
-        yield comment(f"; {title}: program {program.name}, {_count(len(program.tasks), 'task')}{origin}")
+        yield comment(f"; {title}: program {program.name}, {plural(len(program.tasks), 'task')}{origin}")
         width = max((len(b.name) for b in program.buffers), default=0)
         for buffer in program.buffers:
             yield comment(f";   {buffer.role:<7}  {buffer.name:<{width}}  slot {buffer.slot:<2}  {surface(buffer)}")
     sizes = {part: sum(item.size for item in items if item.part is part) for part in Part}
     zero = len(data) - sum(sizes.values()) + sizes[Part.PADDING]
-    yield (f"; {len(data)} bytes: {sizes[Part.TASK]} in {_count(claims.tasks, 'task')}, {sizes[Part.CONTAINER]} in the "
+    yield (f"; {len(data)} bytes: {sizes[Part.TASK]} in {plural(claims.tasks, 'task')}, {sizes[Part.CONTAINER]} in the "
            f"container, {sizes[Part.CONSTANTS]} of constants, {zero} zero")
     yield (f"; without a description: {sizes[Part.UNDESCRIBED]} bytes of the file, {claims.rest_bits} bits of tasks"
-           + (f", {_count(claims.raw_tasks, 'whole task')}" if claims.raw_tasks else ""))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+           + (f", {plural(claims.raw_tasks, 'whole task')}" if claims.raw_tasks else ""))
 
