@@ -1,14 +1,20 @@
-"""One Llama-style layer as the six programs a training step on the engine runs, each with the taps the next ones read.
+"""One Llama-style layer as the six programs of a training step, each handing out the taps the next ones read.
 
-Activations are [1, channels, 1, sequence]. Forward attention and feed-forward hand out what their backward parts need
-(the taps), so that nothing is computed twice; attention's backward pass is cut in two where only probabilities and
-their gradients remain. RMS normalisation's own backward pass and residual sums are left to the caller.
+Activations are [1, channels, 1, sequence]. The forward parts hand out what their backward parts need, so that nothing
+is computed twice; attention's backward pass is cut in two where only the probabilities and their gradients remain. The
+backward pass of RMS normalisation, residual sums and weight gradients are left to the caller.
+
+A kernel's ports are one surface each way by default, the parts one after another along the channels: a call hands over
+two surfaces, however many taps there are. A slice or a concatenation along the channels costs nothing, since every
+channel has its own place in a surface. `packed=False` gives a port a part. Which parts, and in which order, follows
+the public training kernels for Stories110M.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -40,19 +46,41 @@ class Layer:
 
 
 class Kernel(GraphBuilder):
-    """A GraphBuilder in the words of the layer."""
+    """A GraphBuilder in the words of the layer. `reads` names its activations and their channels."""
 
-    def __init__(self, layer: Layer, name: str) -> None:
+    def __init__(self, layer: Layer, name: str, reads: Mapping[str, int], packed: bool = True) -> None:
         super().__init__(name)
-        self.layer, self.weights = layer, layer.weights
+        self.layer, self.weights, self.packed = layer, layer.weights, packed
+        self.parts = self._sliced(reads) if packed else {part: self._surface(part, channels)
+                                                        for part, channels in reads.items()}
 
-    def activation(self, name: str, channels: int | None = None) -> Value:
-        """An input [1, channels, 1, sequence]; the layer's width of channels when none are named."""
-        return self.input(name, "fp16", (1, channels or self.layer.width, 1, self.layer.sequence))
+    def hand_out(self, parts: Mapping[str, Value]) -> Graph:
+        """The graph with these parts [1, channels, 1, sequence] as outputs."""
+        if not self.packed or len(parts) == 1:
+            return self.finish(dict(parts))
+        return self.finish({"taps": self.single("concat", values=tuple(parts.values()), axis=1, interleave=False)})
+
+    def _surface(self, name: str, channels: int) -> Value:
+        return self.input(name, "fp16", (1, channels, 1, self.layer.sequence))
+
+    def _sliced(self, reads: Mapping[str, int]) -> dict[str, Value]:
+        """The parts of one surface `x`."""
+        whole = self._surface("x", sum(reads.values()))
+        if len(reads) == 1:
+            return dict.fromkeys(reads, whole)
+        parts = self.add("split", x=whole, split_sizes=list(reads.values()), axis=1)
+        assert isinstance(parts, tuple)  # there are several
+        return dict(zip(reads, parts, strict=True))
 
     def scores(self, name: str) -> Value:
-        """An input [1, heads, sequence, sequence]."""
-        return self.input(name, "fp16", (1, self.layer.heads, self.layer.sequence, self.layer.sequence))
+        """A part of the heads' scores as [1, heads, sequence, sequence]."""
+        layer = self.layer
+        return self.single("reshape", x=self.parts[name], shape=[1, layer.heads, layer.sequence, layer.sequence])
+
+    def folded(self, scores: Value) -> Value:
+        """[1, heads * sequence, 1, sequence] of [1, heads, sequence, sequence]."""
+        layer = self.layer
+        return self.single("reshape", x=scores, shape=[1, layer.heads * layer.sequence, 1, layer.sequence])
 
     def project(self, x: Value, weight: str, backwards: bool = False) -> Value:
         """The weight, or its transpose, times the channels of every position."""
@@ -95,24 +123,24 @@ class Kernel(GraphBuilder):
         return {"feed": self.project(gate, "w2"), "h1": first, "h3": third, "gate": gate}
 
 
-def forward_attention(layer: Layer) -> Graph:
+def forward_attention(layer: Layer, packed: bool = True) -> Graph:
     """x -> attention; taps q k v context normal."""
-    kernel = Kernel(layer, "forward_attention")
-    normal = kernel.norm(kernel.activation("x"), "norm1")
-    return kernel.finish({**kernel.attend(normal), "normal": normal})
+    kernel = Kernel(layer, "forward_attention", {"x": layer.width}, packed)
+    normal = kernel.norm(kernel.parts["x"], "norm1")
+    return kernel.hand_out({**kernel.attend(normal), "normal": normal})
 
 
-def forward_feed(layer: Layer) -> Graph:
+def forward_feed(layer: Layer, packed: bool = True) -> Graph:
     """x -> feed; taps h1 h3 gate normal."""
-    kernel = Kernel(layer, "forward_feed")
-    normal = kernel.norm(kernel.activation("x"), "norm2")
-    return kernel.finish({**kernel.feed(normal), "normal": normal})
+    kernel = Kernel(layer, "forward_feed", {"x": layer.width}, packed)
+    normal = kernel.norm(kernel.parts["x"], "norm2")
+    return kernel.hand_out({**kernel.feed(normal), "normal": normal})
 
 
-def backward_feed(layer: Layer) -> Graph:
+def backward_feed(layer: Layer, packed: bool = True) -> Graph:
     """d_feed h1 h3 -> d_normal; taps d_h1 d_h3, which the gradients of w1 and w3 need."""
-    kernel = Kernel(layer, "backward_feed")
-    given, first, third = kernel.activation("d_feed"), *(kernel.activation(name, layer.hidden) for name in ("h1", "h3"))
+    kernel = Kernel(layer, "backward_feed", {"d_feed": layer.width, "h1": layer.hidden, "h3": layer.hidden}, packed)
+    given, first, third = kernel.parts.values()
     d_gate = kernel.project(given, "w2", backwards=True)
     half = kernel.single("sigmoid", x=first)
     silu = kernel.single("mul", x=first, y=half)
@@ -120,59 +148,60 @@ def backward_feed(layer: Layer) -> Graph:
     d_first = kernel.single("mul", x=kernel.single("mul", x=d_gate, y=third), y=slope)
     d_third = kernel.single("mul", x=d_gate, y=silu)
     total = kernel.single("add", x=kernel.project(d_first, "w1", True), y=kernel.project(d_third, "w3", True))
-    return kernel.finish({"d_normal": total, "d_h1": d_first, "d_h3": d_third})
+    return kernel.hand_out({"d_normal": total, "d_h1": d_first, "d_h3": d_third})
 
 
-def backward_attention_values(layer: Layer) -> Graph:
-    """d_attention q k v -> d_v, probabilities and the gradient of the probabilities."""
-    kernel = Kernel(layer, "backward_attention_values")
-    given = kernel.split(kernel.project(kernel.activation("d_attention"), "wo", backwards=True))
-    query, key, value = (kernel.split(kernel.activation(name)) for name in "qkv")
+def backward_attention_values(layer: Layer, packed: bool = True) -> Graph:
+    """q k v d_attention -> d_v, probabilities and the gradient of the probabilities."""
+    reads = dict.fromkeys(("q", "k", "v", "d_attention"), layer.width)
+    kernel = Kernel(layer, "backward_attention_values", reads, packed)
+    given = kernel.split(kernel.project(kernel.parts["d_attention"], "wo", backwards=True))
+    query, key, value = (kernel.split(kernel.parts[name]) for name in "qkv")
     weights = kernel.probabilities(query, key)
     d_value = kernel.join(kernel.single("matmul", x=given, y=weights))
     slopes = kernel.single("matmul", x=given, y=value, transpose_x=True)
-    return kernel.finish({"d_v": d_value, "probabilities": weights, "d_probabilities": slopes})
+    return kernel.hand_out({"d_v": d_value, "probabilities": kernel.folded(weights),
+                            "d_probabilities": kernel.folded(slopes)})
 
 
-def backward_attention_scores(layer: Layer) -> Graph:
+def backward_attention_scores(layer: Layer, packed: bool = True) -> Graph:
     """probabilities d_probabilities q k -> d_q d_k."""
-    kernel = Kernel(layer, "backward_attention_scores")
+    scores = layer.heads * layer.sequence
+    reads = {"probabilities": scores, "d_probabilities": scores, "q": layer.width, "k": layer.width}
+    kernel = Kernel(layer, "backward_attention_scores", reads, packed)
     weights, slopes = kernel.scores("probabilities"), kernel.scores("d_probabilities")
-    query, key = (kernel.split(kernel.activation(name)) for name in "qk")
+    query, key = (kernel.split(kernel.parts[name]) for name in "qk")
     mean = kernel.single("reduce_sum", x=kernel.single("mul", x=weights, y=slopes), axes=[-1], keep_dims=True)
     logits = kernel.single("mul", x=weights, y=kernel.single("sub", x=slopes, y=mean))
     scaled = kernel.single("mul", x=logits, y=(layer.width // layer.heads) ** -0.5)
     d_query = kernel.join(kernel.single("matmul", x=key, y=scaled, transpose_y=True))
-    return kernel.finish({"d_q": d_query, "d_k": kernel.join(kernel.single("matmul", x=query, y=scaled))})
+    return kernel.hand_out({"d_q": d_query, "d_k": kernel.join(kernel.single("matmul", x=query, y=scaled))})
 
 
-def backward_projections(layer: Layer) -> Graph:
+def backward_projections(layer: Layer, packed: bool = True) -> Graph:
     """d_q d_k d_v -> d_normal."""
-    kernel = Kernel(layer, "backward_projections")
-    parts = [kernel.project(kernel.activation(f"d_{name}"), f"w{name}", backwards=True) for name in "qkv"]
+    kernel = Kernel(layer, "backward_projections", dict.fromkeys(("d_q", "d_k", "d_v"), layer.width), packed)
+    parts = [kernel.project(kernel.parts[f"d_{name}"], f"w{name}", backwards=True) for name in "qkv"]
     total = kernel.single("add", x=kernel.single("add", x=parts[0], y=parts[1]), y=parts[2])
-    return kernel.finish({"d_normal": total})
+    return kernel.hand_out({"d_normal": total})
 
 
-def block(layer: Layer) -> Graph:
-    """The whole layer: x -> y, both residual sums included."""
-    kernel = Kernel(layer, "block")
-    x = kernel.activation("x")
+def block(layer: Layer, packed: bool = True) -> Graph:
+    """The whole layer forward: x -> y, both residual sums included."""
+    kernel = Kernel(layer, "block", {"x": layer.width}, packed)
+    x = kernel.parts["x"]
     middle = kernel.single("add", x=x, y=kernel.attend(kernel.norm(x, "norm1"))["attention"])
-    return kernel.finish({"y": kernel.single("add", x=middle, y=kernel.feed(kernel.norm(middle, "norm2"))["feed"])})
+    return kernel.hand_out({"y": kernel.single("add", x=middle, y=kernel.feed(kernel.norm(middle, "norm2"))["feed"])})
 
 
-def measured(layer: Layer, part: str) -> Graph:
-    """normal -> attention or feed, and as `loss` the sum of its elements times the input `given`: the gradient by
-    normal is what the backward programs make of `given`."""
-    kernel = Kernel(layer, part)
-    normal, given = kernel.activation("normal"), kernel.activation("given")
-    result = (kernel.attend if part == "attention" else kernel.feed)(normal)[part]
-    loss = kernel.single("reduce_sum", "loss", x=kernel.single("mul", x=result, y=given))
-    return kernel.finish({"loss": loss})
+class Builder(Protocol):
+    """Makes a kernel's graph."""
+
+    def __call__(self, layer: Layer, packed: bool = True) -> Graph:
+        """The graph for a layer's sizes; `packed` as the module says."""
 
 
-KERNELS: Mapping[str, Callable[[Layer], Graph]] = {
+KERNELS: Mapping[str, Builder] = {
     "forward attention": forward_attention, "forward feed-forward": forward_feed,
     "backward feed-forward": backward_feed, "backward attention, values": backward_attention_values,
     "backward attention, scores": backward_attention_scores, "backward projections": backward_projections,
