@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from openane.errors import ProgramError, SimulationError, UnsupportedError
 from openane.program import Buffer, Program, Role, Task
 from openane.simulator import LoadedProgram, load, load_operations
 from openane.simulator.executable import Operation
+from openane.simulator.sharing import SharedWeights
 
 SHAPE = (1, 4, 1, 3, 32)
 STRIDES = (0, 192, 0, 64, 2)
@@ -127,3 +129,40 @@ def test_programs_whose_words_mean_nothing_are_refused() -> None:
         load(Program("h99", ()))
     with pytest.raises(SimulationError, match="exact, fast, auto"):
         load(Program("h13", ()), arithmetic="double")
+
+
+@pytest.mark.parametrize("operation", [
+    PassThrough(source=X, result=Y, post=Post(bias=0.5, scale=-3.0, activation=Activation.RELU)),
+    PassThrough(source=X, result=Y, post=Post(scale=0.3)), Elementwise(first=X, result=Y, absolute=True, scale=7.0)])
+def test_a_function_that_was_computed_often_is_looked_up(operation: Operation) -> None:
+    """After 65536 elements a run is a look-up, of every word there is, with the same bits and the same report."""
+    loaded = load_operations([operation, replace(operation, source=Y) if isinstance(operation, PassThrough) else
+                              replace(operation, first=Y)], BUFFERS)
+    rng = np.random.default_rng(0)
+    for _ in range(2 * 65536 // (2 * draw().size)):
+        x = rng.integers(0, 1 << 16, SHAPE).astype(np.uint16).view(np.float16)
+        values(loaded, "x")[...] = x
+        report = loaded.run()
+        fresh = load_operations(loaded.operations, BUFFERS)
+        values(fresh, "x")[...] = x
+        assert fresh.run().tasks == report.tasks
+        np.testing.assert_array_equal(values(loaded, "y").view(np.uint16), values(fresh, "y").view(np.uint16))
+
+
+def test_equal_weights_are_held_once() -> None:
+    weights, shared = np.random.default_rng(0).standard_normal((1, 64, 128)).astype(np.float32), SharedWeights()
+    first = shared.shared(weights)
+    assert first is weights
+    assert shared.shared(weights.copy()) is first
+    other = weights.copy()
+    other[0, 3, 5] += 1
+    assert shared.shared(other) is other
+    assert shared.shared(other.copy()) is other
+    zeros = np.zeros((1, 64, 128), np.float32)
+    assert shared.shared(zeros) is zeros
+    assert np.signbit(shared.shared(-zeros)).all()
+    few = np.ones(8, np.float32)
+    assert shared.shared(few.copy()) is not shared.shared(few.copy())
+    known = weakref.ref(first)
+    del first, weights
+    assert known() is None  # nobody holds them any more

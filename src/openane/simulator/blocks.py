@@ -44,6 +44,17 @@ def coalesce(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             for array, s in zip(arrays, strides, strict=True)]
 
 
+def apart(array: np.ndarray) -> bool:
+    """Whether no two elements share memory, as the strides show it: an array that interlaces may seem to."""
+    reach = array.itemsize
+    axes = [(abs(stride), extent) for stride, extent in zip(array.strides, array.shape, strict=True) if extent > 1]
+    for stride, extent in sorted(axes):
+        if stride < reach:
+            return False
+        reach += stride * (extent - 1)
+    return True
+
+
 def paired_blocks(arrays: Sequence[np.ndarray], limit: int) -> list[tuple[np.ndarray, ...]]:
     """Views of all `arrays` (broadcast to the shape of the last), block by block."""
     shape = arrays[-1].shape

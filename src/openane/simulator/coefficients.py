@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,10 +25,13 @@ from openane.engine.coefficients import (
 from openane.engine.table import Table
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Bits, Floats, decode, decoded
+from openane.simulator.context import Workspace
 from openane.simulator.sparse import MASK_LANES, expand
 
 HALFWORD = 2
 GATHER = 1 << 15  # weights gathered at a time: their positions take four times their memory
+LANES = 4         # lanes of a block from which blocks are copied whole
+KEPT = 1 << 20    # weights up to which the positions are kept between runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +67,51 @@ class Gather:
 
     def read_weights(self, store: np.ndarray, order: np.ndarray) -> Floats:
         """float32 [groups, channels, rows], the rows of each channel in `order`; ones where there are no weights."""
-        weights = np.ones(self.geometry.shape, np.float32)
+        weights = np.empty(self.geometry.shape, np.float32)
         if self.first is None or self.step is None:
+            weights.fill(1)
             return weights
         flat = weights.reshape(len(self.first), -1)
         share = max(1, GATHER // self.geometry.rows)
+        breaks = (np.diff(self.first) != HALFWORD) | (np.diff(self.step) != 0)
+        blocks = np.concatenate(([0], np.flatnonzero(breaks) + 1))  # channels beside each other: lanes of one block
         for start in range(0, len(flat), share):
             part = slice(start, start + share)
-            positions = self.first[part, None] + self.step[part, None] * order
-            decode(_halfwords(store, positions), flat[part])
+            if LANES * len(blocks) <= len(flat):
+                decode(self._copied(store, order, blocks, start, min(start + share, len(flat))), flat[part])
+            else:
+                decode(_halfwords(store, self.first[part, None] + self.step[part, None] * order), flat[part])
         return weights
+
+    def _copied(self, store: np.ndarray, order: np.ndarray, blocks: np.ndarray, low: int, high: int) -> Bits:
+        """The weights of channels `low` to `high`, block by block; `blocks` are the first channels of all blocks."""
+        assert self.first is not None
+        assert self.step is not None
+        rows, plain = self.geometry.rows, bool((order[1:] > order[:-1]).all())
+        bits = np.empty((high - low, rows), np.uint16)
+        inside = blocks[(blocks > low) & (blocks < high)].tolist()
+        for start, end in pairwise([low, *inside, high]):
+            lanes = np.ndarray((rows, end - start), "<u2", store.data, int(self.first[start]),
+                               (int(self.step[start]), HALFWORD))
+            bits[start - low:end - low] = (lanes if plain else lanes[order]).T
+        return bits
+
+    def repeated(self, store: np.ndarray, order: np.ndarray, workspace: Workspace) -> Callable[[], Floats]:
+        """What reads weights that change between runs, as `read_weights` does: where they lie is worked out once."""
+        if self.first is None or self.step is None or len(self.first) * self.geometry.rows > KEPT:
+            return lambda: self.read_weights(store, order)
+        positions = self.first[:, None] + self.step[:, None] * order
+        base = int(positions.min())
+        places = positions - base
+        if (store.ctypes.data + base) % HALFWORD or (places % HALFWORD).any():
+            return lambda: self.read_weights(store, order)
+        kept = workspace.positions(places // HALFWORD)
+        words = store[base:base + (store.size - base) // HALFWORD * HALFWORD].view(np.uint16)
+
+        def read() -> Floats:
+            return decoded(words.take(kept, mode="clip")).reshape(self.geometry.shape)  # bounds are proved
+
+        return read
 
     def read_bias(self, store: np.ndarray) -> Floats | None:
         """float32 [groups, channels], or None where the operation has no bias row."""
@@ -81,15 +122,38 @@ class Gather:
         return None if self.table is None else Table.from_bytes(store[self.table:self.table + TABLE_BYTES].tobytes())
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where output channels lie, one number each: core, bytes from the start of its stream to the first weight, from
+    one weight to the next, to the bias."""
+
+    cores: np.ndarray
+    weights: np.ndarray
+    steps: np.ndarray
+    bias: np.ndarray | None
+
+
 def placement(geometry: Geometry, coefficients: Coefficients) -> list[Channel]:
     """Every output channel's place in the streams, group by group."""
-    bias, table, lanes = coefficients.bias, coefficients.table, coefficients.lanes
+    return _channels(geometry, coefficients.lanes, coefficients.bias, coefficients.table)
+
+
+def _channels(geometry: Geometry, lanes: int, bias: bool, table: bool) -> list[Channel]:
     groups, channels, rows = geometry.shape
     if geometry.depthwise:
         return depthwise_channels(groups * channels, rows, bias=bias, table=table)
     if groups == 1:
         return dense_channels(channels, rows, lanes, bias=bias, table=table)
     return grouped_channels(groups, channels, rows, lanes, bias=bias, table=table)
+
+
+@lru_cache(maxsize=32)
+def _placed(geometry: Geometry, lanes: int, bias: bool, table: bool) -> Placed:
+    """All places as arrays, remembered: layers of a model are alike."""
+    numbers = [(each.core, each.weights, each.step, each.bias or 0)
+               for each in _channels(geometry, lanes, bias, table)]
+    cores, weights, steps, biases = np.array(numbers, np.int64).reshape(-1, 4).T.copy()
+    return Placed(cores, weights * HALFWORD, steps * HALFWORD, biases * HALFWORD if bias else None)
 
 
 def plan(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what: str) -> Gather:
@@ -106,23 +170,21 @@ def plan(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what
     if coefficients.packing is not Packing.DENSE:
         raise SimulationError(f"{what}: {coefficients.packing} coefficients have no positions of their own")
     _refuse_oversized(geometry, coefficients, what)
-    placed = placement(geometry, coefficients)
+    placed = _placed(geometry, coefficients.lanes, coefficients.bias, coefficients.table)
     starts, ends = np.full(CORES, -1), np.zeros(CORES, np.int64)
     for core, stream in streams.items():
         starts[core], ends[core] = stream.offset, stream.offset + stream.size
-    cores = np.array([channel.core for channel in placed])
-    if (starts[cores] < 0).any():
-        idle = int(cores[starts[cores] < 0][0])
+    if (starts[placed.cores] < 0).any():
+        idle = int(placed.cores[starts[placed.cores] < 0][0])
         raise SimulationError(f"{what}: core {idle} computes output channels but has no coefficient stream")
+    base, end = starts[placed.cores], ends[placed.cores]
     first = step = bias = None
     if coefficients.weights:
-        first = np.array([channel.weights for channel in placed]) * HALFWORD + starts[cores]
-        step = np.array([channel.step for channel in placed]) * HALFWORD
-        _require_inside(first + step * (geometry.rows - 1), ends[cores], what)
-    if coefficients.bias:
-        places = np.array([-1 if channel.bias is None else channel.bias for channel in placed])
-        bias = (places * HALFWORD + starts[cores]).reshape(geometry.shape[:2])
-        _require_inside(bias.reshape(-1), ends[cores], what)
+        first, step = placed.weights + base, placed.steps
+        _require_inside(first + step * (geometry.rows - 1), end, what)
+    if placed.bias is not None:
+        bias = (placed.bias + base).reshape(geometry.shape[:2])
+        _require_inside(bias.reshape(-1), end, what)
     return Gather(geometry, first, step, bias, table)
 
 

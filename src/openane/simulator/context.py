@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from math import prod
 
@@ -11,6 +12,7 @@ from openane.simulator.arithmetic import Encoder, Form, Mode
 from openane.simulator.arithmetic.half import Bits, Floats
 from openane.simulator.memory import Memory
 from openane.simulator.report import TaskReport
+from openane.simulator.sharing import SharedWeights
 
 _ALIGNED = 16
 DEFAULT_GENERATION = "h13"
@@ -21,21 +23,43 @@ def padded(count: int) -> int:
     return -(-count // _ALIGNED) * _ALIGNED
 
 
+@dataclass(slots=True)
+class Lookup:
+    """A function of one fp16 operand: its results for every word once they are known, and for how many elements it was
+    computed before that."""
+
+    table: Bits | None = None
+    computed: int = 0
+
+
+LOOKUPS = 64
+"""Tables of functions a workspace shares at most, 128 KiB each: programs whose tables are patched make new ones."""
+
+
 class Workspace:
     """Scratch memory that all tasks share, for they run one after another: as much as the largest of them needs."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: SharedWeights | None = None) -> None:
+        """`weights`: where weights that are constants are looked up, among those of other programs."""
         self.encoder = Encoder()
+        self.weights = weights or SharedWeights()
         self._floats = np.empty(0, np.float32)
         self._ends: dict[int, int] = {}
         self._reserved = 0
         self._bits = np.empty(0, np.uint16)
-        self._maps: dict[int, Bits] = {}
+        self._lookups: dict[Hashable, Lookup] = {}
+        self._positions: dict[Hashable, np.ndarray] = {}
 
-    def shared(self, table: Bits) -> Bits:
-        """An array equal to `table`, the same one for tasks that look up the same function."""
-        known = self._maps.setdefault(hash(table.tobytes()), table)
-        return known if np.array_equal(known, table) else table
+    def lookup(self, key: Hashable) -> Lookup:
+        """The table of a function, one for all tasks that compute it with the same `key`."""
+        if key not in self._lookups and len(self._lookups) >= LOOKUPS:
+            self._lookups.pop(next(iter(self._lookups)))  # tasks that have it keep it
+        return self._lookups.setdefault(key, Lookup())
+
+    def positions(self, places: np.ndarray) -> np.ndarray:
+        """An array equal to `places` (int64), the same one for tasks whose operands lie alike."""
+        known = self._positions.setdefault((places.shape, hash(places.tobytes())), places)
+        return known if np.array_equal(known, places) else places
 
     def reserve(self, count: int) -> None:
         """Makes the memory of `floats` as large as `count` elements when it is first made."""

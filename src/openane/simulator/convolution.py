@@ -3,59 +3,34 @@
 Terms are ordered kernel row, input channel, kernel plane, kernel column. In fast arithmetic with a row stride of 1 only
 the kernel columns are unrolled: the terms of one kernel row then are the same columns, some rows further on.
 
+A tile covers as many groups as fit. Exact sums are the same however they are tiled, so that groups with the same
+weights are one matrix product; in fast arithmetic every group stays a product of its own, for a longer one might add
+in another order, but all are one call.
+
 The workspace is bounded: a tile holds at most `WORKSPACE` column elements (or one row of them), whatever the shapes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from openane.engine import Convolution, MatrixProduct
 from openane.errors import SimulationError
-from openane.simulator.arithmetic import Accumulator, Form, Mode, all_finite, saturate
-from openane.simulator.arithmetic.half import BLOCK, Floats
+from openane.simulator.arithmetic import Accumulator, Form, Mode, fast, saturate
+from openane.simulator.arithmetic.half import BLOCK, INFINITY_BITS, Bits, Floats, decoded, encode_away, has_special
+from openane.simulator.blocks import apart
 from openane.simulator.context import Context, padded
-from openane.simulator.post import PostStage
-from openane.simulator.streams import read, write
+from openane.simulator.streams import MAP_FROM, WORDS, read, write
+from openane.simulator.tiles import Piece, Tile
+from openane.simulator.weights import Weights
 
 WORKSPACE = 1 << 19
-ROW_TERMS = 64  # terms of one kernel row from which a product of their own pays
-Range = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """float32 weights [groups, channels, terms], biases [groups, channels] and the post stage."""
-
-    values: Floats
-    bias: Floats | None
-    stage: PostStage
-    finite: bool
-
-    @staticmethod
-    def of(values: Floats, bias: Floats | None, stage: PostStage) -> Weights:
-        """With what is worth knowing about them."""
-        return Weights(values, bias, stage, all_finite(values))
-
-
-def term_order(rows: int, kernel: tuple[int, int, int]) -> np.ndarray:
-    """Row of the stream (input channel slowest, then kernel plane, row, column) behind every term."""
-    return np.arange(rows).reshape(-1, *kernel).transpose(2, 0, 1, 3).reshape(-1)
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Part of the result: group, depth, and ranges of channels, rows and columns."""
-
-    group: int
-    channels: Range
-    depth: int
-    rows: Range
-    columns: Range
+GROUPED = 1 << 18  # column elements up to which a tile takes another group
+ROW_TERMS = 64     # terms of one kernel row from which a product of their own pays
 
 
 class ConvolutionTask:
@@ -80,10 +55,11 @@ class ConvolutionTask:
         context.report.arithmetic, context.report.form = str(mode), str(self._accumulator.form)
         self._by_row = (mode is Mode.FAST and not self._unicast and self._stride[1] == 1
                         and self._terms // self._kernel[1] >= ROW_TERMS and self._kernel[1] > 1)
-        self._tiles = list(self._plan())
-        for tile in self._tiles[:1]:  # the largest
-            slab = self._slab_shape(tile)
-            context.workspace.reserve(padded(prod(slab)) + prod(self._columns_shape(tile, slab[0])))
+        self._own = isinstance(operation, Convolution) and not operation.shared and result.shape[0] > 1
+        self._beside = mode is Mode.EXACT and not self._unicast and not self._own
+        self._pieces = [self._piece(tile) for tile in self._plan()]
+        for piece in self._pieces[:1]:  # the largest
+            context.workspace.reserve(padded(prod(piece.shape)) + prod(self._columns_shape(piece.tile, self._by_row)))
 
     def _subsampled(self, source: np.ndarray) -> np.ndarray:
         """Takes a stride into the source where the kernel has one tap and nothing is padded."""
@@ -106,116 +82,237 @@ class ConvolutionTask:
         across = min(width, positions)
         down = max(1, min(height, positions // across))
         down = -(-height // -(-height // down))  # as many tiles, of equal size
-        for group in range(groups):
+        together = self._together(per_position * down * across)
+        for group in range(0, groups, together):
             for channel in range(0, channels, share):
                 for plane in range(depth):
                     for row in range(0, height, down):
                         for column in range(0, width, across):
-                            yield Tile(group, (channel, min(channel + share, channels)), plane,
+                            yield Tile((group, min(group + together, groups)),
+                                       (channel, min(channel + share, channels)), plane,
                                        (row, min(row + down, height)), (column, min(column + across, width)))
+
+    def _together(self, elements: int) -> int:
+        """How many groups a tile covers, of so many column elements each."""
+        in_one_call = self._beside or self._unicast or self._accumulator.mode is Mode.FAST
+        if not in_one_call or not apart(self._result):
+            return 1
+        groups = len(self._result)
+        most = max(1, min(groups, min(GROUPED, WORKSPACE) // max(elements, 1)))
+        return -(-groups // -(-groups // most)) if groups else 1
 
     def run(self, weights: Weights) -> None:
         """Computes every tile."""
-        for tile in self._tiles:
-            self._run_tile(tile, weights)
+        table = self._table(weights)
+        for piece in self._pieces:
+            if table is None or not self._take(piece, weights, table):
+                self._run_tile(piece, weights)
 
-    def _run_tile(self, tile: Tile, weights: Weights) -> None:
-        group = tile.group if len(weights.values) > 1 else 0
-        low, high = tile.channels
-        sums = self._sums(tile, weights.values[group, low:high].T, weights.finite)
+    def _run_tile(self, piece: Piece, weights: Weights) -> None:
+        sums = self._sums(piece, weights)
         if weights.bias is not None:
-            sums += weights.bias[group, low:high, None]
+            bias = weights.bias[self._sets(piece.tile), slice(*piece.tile.channels), None]
+            sums += bias[0] if self._beside else bias
         if self._terms > 1:
             saturate(sums)
-        target = self._result[tile.group, low:high, tile.depth, slice(*tile.rows), slice(*tile.columns)]
-        write(weights.stage.apply(sums), target, self._context, to_even=False)
+        write(weights.stage.apply(sums), piece.target, self._context, to_even=False)
 
-    def _sums(self, tile: Tile, terms: Floats, finite: bool) -> np.ndarray:
-        """[channels, positions] of a tile; `terms` is [terms, channels]."""
+    def _sets(self, tile: Tile) -> slice:
+        """Which sets of weights the groups of a tile have: each its own, or all the only one."""
+        return slice(*tile.groups) if self._own else slice(1)
+
+    def _table(self, weights: Weights) -> Bits | None:
+        """Where every output is a function of one source element: fp16 results by fp16 words, infinities and NaN
+        excepted."""
+        single, halves = weights.single, self._source.dtype == self._result.dtype == np.uint16
+        if single is None or not halves or self._unicast or self._result.size < MAP_FROM:
+            return None
+        key = (single.weight, weights.stage, self._operation.input_relu, self._accumulator.mode, self._terms > 1)
+        lookup = self._context.workspace.lookup(key)
+        if lookup.table is None:
+            words = np.arange(WORDS, dtype=np.uint16)
+            words[words & INFINITY_BITS == INFINITY_BITS] = 0
+            numbers = np.maximum(decoded(words), 0 if self._operation.input_relu else -np.inf)
+            sums = self._accumulator.outer(np.full((1, 1), single.weight, np.float32), numbers[None], finite=True)
+            if self._terms > 1:
+                saturate(sums)
+            lookup.table = encode_away(weights.stage.apply(sums)).reshape(-1)
+        return lookup.table
+
+    def _take(self, piece: Piece, weights: Weights, table: Bits) -> bool:
+        """Looks the results of a tile up; False, and nothing done, where an infinity would meet a weight of zero."""
+        assert weights.single is not None
+        raw = piece.source if piece.inside is None else self._padded(piece)
+        if has_special(raw):
+            return False
+        words = self._halves(raw.shape, 0)
+        table.take(raw, out=words, mode="clip")
+        result = self._halves(piece.target.shape, 1)
+        sources, targets = (words, result) if self._beside else (words.swapaxes(0, 1), result.swapaxes(0, 1))
+        for target, term in zip(targets, weights.single.terms[slice(*piece.tile.channels)], strict=True):
+            target[...] = self._window(piece, sources, term)
+        self._report.stored(result)
+        piece.target[...] = result
+        return True
+
+    def _halves(self, shape: tuple[int, ...], place: int) -> Bits:
+        count = prod(shape)
+        return self._context.workspace.floats((-(-count // 2),), place).view(np.uint16)[:count].reshape(shape)
+
+    def _window(self, piece: Piece, sources: np.ndarray, term: int) -> np.ndarray:
+        """The source elements [groups, rows, columns] of one term; `sources` is [channels, groups, D, H, W]."""
+        (deep, _, broad), (_, down, across) = self._kernel, self._stride
+        rest, x = divmod(term, broad)
+        rest, z = divmod(rest, deep)
+        y, channel = divmod(rest, self._source.shape[1])
+        high, wide = piece.target.shape[2:]
+        return sources[channel, :, z, y:y + (high - 1) * down + 1:down, x:x + (wide - 1) * across + 1:across]
+
+    def _sums(self, piece: Piece, weights: Weights) -> np.ndarray:
+        """[groups, channels, positions] of a tile, or [channels, groups * positions] where groups stand beside each
+        other."""
         seen = self._report.nan_inputs + self._report.infinite_inputs
-        slab = self._slab(tile)
-        finite = finite and seen == self._report.nan_inputs + self._report.infinite_inputs
-        if self._by_row and finite:
-            return self._sums_by_row(tile, terms, slab)
-        columns = self._columns(tile, slab)
+        tile, slab = piece.tile, self._slab(piece)
+        values = weights.values[self._sets(tile), slice(*tile.channels)]
+        calm = weights.finite and seen == self._report.nan_inputs + self._report.infinite_inputs
+        if self._beside:
+            if weights.used is not None and calm:
+                return self._used_sums(piece, values[0][:, weights.used], slab, weights.used)
+            return self._accumulator.outer(values[0].T, self._columns(tile, slab), finite=calm)
         if self._unicast:
-            return self._accumulator.channels(terms, columns, finite=finite)
-        return self._accumulator.outer(terms, columns, finite=finite)
+            return self._channel_sums(tile, values, slab, calm)
+        if self._accumulator.mode is Mode.FAST and calm:
+            if weights.used is not None and not self._by_row:
+                return fast.stacked_sums(values, self._used_columns(piece, slab, weights.used))
+            return self._stacked_sums(tile, values, slab)
+        if tile.count == 1:
+            return self._accumulator.outer(values[0].T, self._columns(tile, slab)[0], finite=calm)[None]
+        return self._sums_by_group(piece, values, slab, weights.finite)
 
-    def _sums_by_row(self, tile: Tile, terms: Floats, slab: Floats) -> np.ndarray:
+    def _used_sums(self, piece: Piece, weights: Floats, slab: Floats, used: np.ndarray) -> np.ndarray:
+        """Exact sums of some terms, where the others add zeros."""
+        columns = self._context.workspace.floats((len(used), piece.tile.count, *piece.target.shape[2:]), 1)
+        for column, term in zip(columns, used.tolist(), strict=True):
+            column[...] = self._window(piece, slab, term)
+        return self._accumulator.outer(weights.T, columns.reshape(len(used), -1), finite=True)
+
+    def _used_columns(self, piece: Piece, slab: Floats, used: np.ndarray) -> Floats:
+        """[groups, terms, positions] with zeros for terms whose weights are all zero: the product stays the one it
+        would be."""
+        columns = self._context.workspace.floats((piece.tile.count, self._terms, *piece.target.shape[2:]), 1)
+        columns.fill(0)
+        for term in used.tolist():
+            columns[:, term] = self._window(piece, slab.swapaxes(0, 1), term)
+        return columns.reshape(piece.tile.count, self._terms, -1)
+
+    def _channel_sums(self, tile: Tile, weights: Floats, slab: Floats, finite: bool) -> np.ndarray:
+        every = weights if len(weights) == tile.count else np.repeat(weights, tile.count, axis=0)
+        sums = self._accumulator.channels(every.reshape(-1, self._terms).T, self._columns(tile, slab), finite=finite)
+        return sums.reshape(*every.shape[:2], -1)
+
+    def _sums_by_group(self, piece: Piece, weights: Floats, slab: Floats, finite: bool) -> np.ndarray:
+        """Each group as if it were alone: an infinity in one of them decides nothing for the others."""
+        tile, first = piece.tile, piece.tile.groups[0]
+        sums = []
+        for i in range(tile.count):
+            one, own = replace(tile, groups=(first + i, first + i + 1)), weights[i:i + 1] if self._own else weights
+            calm = finite and not (piece.source.dtype == np.uint16 and has_special(piece.source[i]))
+            if calm:
+                sums.append(self._stacked_sums(one, own, slab[i:i + 1])[0])
+            else:
+                columns = self._columns(one, slab[i:i + 1])[0]
+                sums.append(self._accumulator.outer(own[0].T, columns, finite=calm))
+        return np.stack(sums)
+
+    def _stacked_sums(self, tile: Tile, weights: Floats, slab: Floats) -> np.ndarray:
+        """Of finite numbers in fast arithmetic."""
+        if not self._by_row:
+            return fast.stacked_sums(weights, self._columns(tile, slab))
         (tall, broad), across = self._kernel[1:], self._stride[2]
         high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
-        columns = self._context.workspace.floats(self._columns_shape(tile, len(slab)), 1)
+        columns = self._context.workspace.floats(self._columns_shape(tile, by_row=True), 1)
         for x in range(broad):
-            columns[:, :, x] = slab[..., x:x + (wide - 1) * across + 1:across]
-        flat, count = columns.reshape(-1, slab.shape[2] * wide), len(terms) // tall
-        total = self._accumulator.outer(terms[:count], flat[:, :high * wide], finite=True)
+            columns[:, :, :, x] = slab[..., x:x + (wide - 1) * across + 1:across]
+        flat, count = columns.reshape(tile.count, -1, slab.shape[3] * wide), self._terms // tall
+        total = fast.stacked_sums(weights[..., :count], flat[..., :high * wide])
         for row in range(1, tall):
-            total += self._accumulator.outer(terms[row * count:(row + 1) * count],
-                                             flat[:, row * wide:(row + high) * wide], finite=True)
+            total += fast.stacked_sums(weights[..., row * count:(row + 1) * count],
+                                       flat[..., row * wide:(row + high) * wide])
         return total
 
     def _columns(self, tile: Tile, slab: Floats) -> Floats:
-        """[terms, positions], or [terms, channels, positions] where every channel has inputs of its own."""
-        shape = self._columns_shape(tile, len(slab), whole=True)
+        """[groups, terms, positions]; [terms, groups * positions] where groups stand beside each other, and [terms,
+        groups * channels, positions] where every channel has inputs of its own."""
+        count, terms = tile.count, self._terms
+        shape = self._columns_shape(tile)
         if not shape:
-            return slab.reshape(len(slab), -1)
-        tall, inputs, deep, broad, outputs, high, wide = shape
+            return slab.reshape(terms, -1) if self._beside else slab.reshape(count, terms, -1)
+        stacks, tall, inputs, deep, broad, outputs, high, wide = shape
         down, across = self._stride[1:]
-        split = slab.reshape(outputs, inputs, *slab.shape[1:])
+        extents = slab.shape[2:]
+        split = (slab.reshape(1, outputs, inputs, *extents).swapaxes(1, 2) if self._unicast
+                 else slab.reshape(stacks, inputs, outputs, *extents))
         columns = self._context.workspace.floats(shape, 1)
         for z in range(deep):
             for y in range(tall):
                 for x in range(broad):
-                    window = split[:, :, z, y:y + (high - 1) * down + 1:down, x:x + (wide - 1) * across + 1:across]
-                    columns[y, :, z, x] = window.swapaxes(0, 1)
+                    columns[:, y, :, z, x] = split[..., z, y:y + (high - 1) * down + 1:down,
+                                                   x:x + (wide - 1) * across + 1:across]
         if self._unicast:
-            return columns.reshape(self._terms, outputs, high * wide)
-        return columns.reshape(self._terms, high * wide)
+            return columns.reshape(terms, outputs, high * wide)
+        return columns.reshape(terms, -1) if self._beside else columns.reshape(count, terms, -1)
 
-    def _columns_shape(self, tile: Tile, channels: int, whole: bool = False) -> tuple[int, ...]:
-        """Of the unrolled columns of so many source channels, all of them or those of one kernel row; empty where the
-        source itself is the columns."""
+    def _columns_shape(self, tile: Tile, by_row: bool = False) -> tuple[int, ...]:
+        """Of the unrolled columns, all of them or those of one kernel row; empty where the source itself is the
+        columns."""
         (deep, tall, broad), down = self._kernel, self._stride[1]
         high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
-        if self._by_row and not whole:
-            return channels, deep, broad, (high - 1) * down + tall, wide
-        if self._kernel == self._stride == (1, 1, 1) and not self._unicast:
+        channels = tile.channels[1] - tile.channels[0]
+        if by_row:
+            return tile.count, self._source.shape[1], deep, broad, (high - 1) * down + tall, wide
+        if self._unicast:
+            return 1, tall, self._unicast, deep, broad, tile.count * channels, high, wide
+        if self._kernel == self._stride == (1, 1, 1):
             return ()
-        inputs = self._unicast or channels
-        return tall, inputs, deep, broad, channels // inputs, high, wide
+        stacks, outputs = (1, tile.count) if self._beside else (tile.count, 1)
+        return stacks, tall, self._source.shape[1], deep, broad, outputs, high, wide
 
-    def _slab_shape(self, tile: Tile) -> tuple[int, int, int, int]:
-        """Channels, D, H, W of the source elements a tile needs."""
+    def _piece(self, tile: Tile) -> Piece:
         low, high = tile.channels
-        ranges = ((tile.depth, tile.depth + 1), tile.rows, tile.columns)
-        extents = [(last - first - 1) * stride + tap
-                   for (first, last), stride, tap in zip(ranges, self._stride, self._kernel, strict=True)]
-        return self._unicast * (high - low) or self._source.shape[1], extents[0], extents[1], extents[2]
-
-    def _slab(self, tile: Tile) -> Floats:
-        """The source elements a tile needs as float32 [channels, D, H, W], zeros where they are padding."""
-        low, high = tile.channels
-        shape = self._slab_shape(tile)
         channels = slice(low * self._unicast, high * self._unicast) if self._unicast else slice(None)
-        source = self._source[tile.group, channels]
-        firsts = (tile.depth, tile.rows[0], tile.columns[0])
-        inner, outer = [slice(None)], [slice(None)]
-        for axis, (first, extent, size) in enumerate(zip(firsts, shape[1:], source.shape[1:], strict=True)):
-            start = first * self._stride[axis] - self._padding[axis]
+        source = self._source[slice(*tile.groups), channels]
+        inner, outer, extents = [slice(None)] * 2, [slice(None)] * 2, []
+        places = zip(((tile.depth, tile.depth + 1), tile.rows, tile.columns), self._stride, self._kernel,
+                     self._padding, source.shape[2:], strict=True)
+        for (first, last), stride, taps, padding, size in places:
+            start, extent = first * stride - padding, (last - first - 1) * stride + taps
             begin, end = max(start, 0), min(start + extent, size)
             outer.append(slice(begin, max(end, begin)))
             inner.append(slice(begin - start, max(end, begin) - start))
+            extents.append(extent)
         raw = source[tuple(outer)]
-        whole = raw.shape == shape
-        slab = self._context.workspace.floats(shape)
-        if not whole:
-            slab.fill(0)
+        target = self._result[slice(*tile.groups), low:high, tile.depth, slice(*tile.rows), slice(*tile.columns)]
+        if self._beside:
+            raw, target = raw.swapaxes(0, 1), target.swapaxes(0, 1)
+        shape = (*raw.shape[:2], *extents)
+        return Piece(tile, raw, shape, None if raw.shape == shape else tuple(inner), target)
+
+    def _slab(self, piece: Piece) -> Floats:
+        """The source elements a tile needs as float32, zeros where they are padding."""
+        slab, raw = self._context.workspace.floats(piece.shape), piece.source
+        if piece.inside is not None:
+            raw = self._padded(piece)
         if raw.size:
-            numbers = slab if whole else self._context.workspace.floats(raw.shape, 1)
-            read(raw, numbers, self._report)
+            read(raw, slab, self._report)
             if self._operation.input_relu:
-                np.maximum(numbers, 0, out=numbers)
-            if not whole:
-                slab[tuple(inner)] = numbers
+                np.maximum(slab, 0, out=slab)
         return slab
+
+    def _padded(self, piece: Piece) -> np.ndarray:
+        """The raw elements of a tile, whose zeros are those of numbers."""
+        dtype = piece.source.dtype
+        raw = self._context.workspace.bits(piece.shape).reshape(-1).view(dtype)[:prod(piece.shape)]
+        raw.fill(0)
+        raw = raw.reshape(piece.shape)
+        raw[piece.inside] = piece.source
+        return raw

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from openane.chips import get_chip
 from openane.engine import Access, NeuralOperation, Operation, PlanarOperation, Space
 from openane.errors import ProgramError, SimulationError
-from openane.program import Buffer, Program
+from openane.program import CONSTANT_SLOT, Buffer, Constants, Program
+from openane.program.patch import ByteRange, meets
 from openane.simulator import neural_engine, planar_engine
 from openane.simulator.arithmetic import Form, Mode
 from openane.simulator.context import DEFAULT_GENERATION, Context, Workspace
 from openane.simulator.memory import ELEMENT, L2_SIZE, Memory, Operand, overlapping
 from openane.simulator.report import RunReport, TaskReport
+from openane.simulator.sharing import SharedWeights
 
 Seen = Callable[[int, np.ndarray], None]
 """Shown a task's number and the raw elements of its result [N, C, D, H, W] (fp16 as uint16); they do not stay."""
@@ -34,14 +37,16 @@ class LoadedProgram:
     """A program in simulated memory. `buffers` maps names to uint8 arrays, which keep their contents between runs."""
 
     def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode,
-                 generation: str = DEFAULT_GENERATION) -> None:
-        """`generation` (`h13`) decides which rules of the arithmetic hold, see `simulator.rules`."""
+                 generation: str = DEFAULT_GENERATION, weights: SharedWeights | None = None) -> None:
+        """`generation` (`h13`) decides which rules of the arithmetic hold, see `simulator.rules`; programs with the
+        same `weights` hold equal ones once."""
         self._generation = generation
         self.operations = tuple(operations)
         self.memory = memory
         self._arithmetic = arithmetic
         self._form = Form.choose(arithmetic, map(neural_engine.multiplications, self.operations))
-        self._workspace = Workspace()
+        self._workspace = Workspace(weights)
+        self._owns_constants = False
         self._tasks = self._prepare_all()
 
     def _prepare_all(self) -> list[_Prepared]:
@@ -65,6 +70,68 @@ class LoadedProgram:
         self.memory.bind(name, store)
         self._tasks = self._prepare_all()
 
+    def write_constants(self, data: Constants, ranges: Sequence[ByteRange]) -> None:
+        """Puts the bytes `ranges` (ascending) of `data`, which is as large as the constants, in their places. Only the
+        tasks that read some of them are prepared again.
+
+        SimulationError or ProgramError when a task can make nothing of them; then nothing has changed.
+        """
+        owned = self._owns_constants
+        store, new = self.memory.constants, np.frombuffer(data, np.uint8)
+        if not owned:  # views of the memory before become views of the copy
+            self._prepare_again(_reads_constants)
+            self._owns_constants = True
+        kept = [store[low:high].copy() for low, high in ranges]
+        try:
+            for low, high in ranges:
+                store[low:high] = new[low:high]
+            self.reload(ranges)
+        except BaseException:
+            for (low, high), before in zip(ranges, kept, strict=True):
+                store[low:high] = before
+            self.reload(ranges)
+            raise
+
+    def reload(self, ranges: Sequence[ByteRange]) -> None:
+        """Makes the tasks with coefficients in these bytes (ascending) of the constants' memory take what is there now.
+        SimulationError or ProgramError when one can make nothing of it."""
+        others = set[int]()
+        with np.errstate(all="ignore"):
+            for index, (low, high) in self._coefficients.items():
+                if not meets(ranges, low, high):
+                    continue
+                compute = self._tasks[index].compute
+                if isinstance(compute, neural_engine.WeightedTask):
+                    compute.reload()
+                else:
+                    others.add(id(self.operations[index]))
+        if others:
+            self._prepare_again(lambda operation: id(operation) in others)
+
+    @cached_property
+    def _coefficients(self) -> dict[int, ByteRange]:
+        """By task the bytes of the constants' memory from the first to the last of its coefficients."""
+        found = {}
+        for index, operation in enumerate(self.operations):
+            held = operation.coefficients if isinstance(operation, NeuralOperation) else None
+            if held is not None and held.slot == CONSTANT_SLOT and held.streams:
+                found[index] = (min(stream.offset for stream in held.streams),
+                                max(stream.offset + stream.size for stream in held.streams))
+        return found
+
+    def _prepare_again(self, wanted: Callable[[Operation], bool]) -> None:
+        """Prepares the tasks of some operations anew, and those after them that are handed their results."""
+        tasks = list(self._tasks)
+        chained: Operand | None = None
+        moved = False
+        for index, operation in enumerate(self.operations):
+            moved = moved or wanted(operation)
+            if moved:
+                tasks[index] = self._prepare(index, operation, chained)
+            chained = tasks[index].result if operation.result.space is Space.CHAIN else None
+            moved = moved and chained is not None
+        self._tasks = tasks
+
     def run(self, buffers: Mapping[str, np.ndarray | bytes] | None = None, seen: Seen | None = None) -> RunReport:
         """Copies `buffers` in (bytes from each buffer's start), runs every task, and reports.
 
@@ -83,7 +150,7 @@ class LoadedProgram:
                 if seen is not None:
                     seen(index, task.result.array)
         seconds = time.perf_counter() - start
-        return RunReport(tuple(replace(task.report) for task in self._tasks), seconds)
+        return RunReport(tuple(task.report.numbered(task.report.index) for task in self._tasks), seconds)
 
     def _prepare(self, index: int, operation: Operation, chained: Operand | None) -> _Prepared:
         name = type(operation).__name__
@@ -128,8 +195,10 @@ class LoadedProgram:
         return operand
 
 
-def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.ndarray] | None = None) -> LoadedProgram:
-    """Prepares a program. `arithmetic` is `exact`, `fast` or `auto`; `stores` is memory to use for buffers, by name.
+def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.ndarray] | None = None,
+         weights: SharedWeights | None = None) -> LoadedProgram:
+    """Prepares a program. `arithmetic` is `exact`, `fast` or `auto`; `stores` is memory to use for buffers, by name;
+    programs loaded with the same `weights` hold equal ones once.
 
     SimulationError names the task and operand of an access outside its buffer; ProgramError a task whose words have
     no described meaning; UnsupportedError an unknown chip.
@@ -147,10 +216,10 @@ def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.nda
     memory = Memory(program.buffers, program.constants, program.text(), chip.limits.l2_size, l2_reach(operations))
     for name, store in (stores or {}).items():
         memory.bind(name, store)
-    return LoadedProgram(operations, memory, mode, chip.name)
+    return LoadedProgram(operations, memory, mode, chip.name, weights)
 
 
-def load_operations(operations: Sequence[Operation], buffers: Sequence[Buffer], constants: bytes = b"", *,
+def load_operations(operations: Sequence[Operation], buffers: Sequence[Buffer], constants: Constants = b"", *,
                     arithmetic: str = "auto", l2_size: int = L2_SIZE,
                     generation: str = DEFAULT_GENERATION) -> LoadedProgram:
     """The same from engine operations, without task words."""
@@ -165,6 +234,12 @@ def l2_reach(operations: Sequence[Operation]) -> int:
         if access.copy is not None:
             accesses.append(access.copy)
     return max([0, *(access.span[1] for access in accesses if access.space is Space.L2)])
+
+
+def _reads_constants(operation: Operation) -> bool:
+    """Whether a source, other than coefficients, is a view of the constants."""
+    return any(access.space is Space.MEMORY and access.slot == CONSTANT_SLOT
+               for access in _named_sources(operation).values())
 
 
 def _named_sources(operation: Operation) -> dict[str, Access]:

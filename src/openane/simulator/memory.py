@@ -14,7 +14,7 @@ import numpy as np
 from openane.engine import Access, DType, Space
 from openane.engine.access import CHANNELS
 from openane.errors import SimulationError
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer
+from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Constants
 
 L2_SIZE = 2 << 20
 MEMORY_LIMIT = 1 << 32
@@ -69,7 +69,7 @@ class Operand:
 class Memory:
     """Buffers by slot, constants, text and L2 of one loaded program."""
 
-    def __init__(self, buffers: Sequence[Buffer], constants: bytes = b"", text: bytes = b"",
+    def __init__(self, buffers: Sequence[Buffer], constants: Constants = b"", text: bytes = b"",
                  l2_size: int = L2_SIZE, l2_reach: int | None = None) -> None:
         """Of the `l2_size` bytes of L2 the first `l2_reach` are held. SimulationError when the buffers together exceed
         `MEMORY_LIMIT`."""
@@ -97,6 +97,15 @@ class Memory:
             raise SimulationError(f"buffer {name!r} needs {self.buffers[name].size} bytes, not {store.size}")
         slot = next(slot for slot, known in self.names.items() if known == name and slot not in READ_ONLY)
         self.buffers[name] = self._slots[slot] = store
+
+    @property
+    def constants(self) -> np.ndarray:
+        """Bytes of the constants, to be written: from the first time this is asked for they are a copy of those the
+        memory was made with."""
+        held = self._slots[CONSTANT_SLOT]
+        if not held.flags.owndata:
+            held = self._slots[CONSTANT_SLOT] = held.copy()
+        return held
 
     @property
     def total_size(self) -> int:

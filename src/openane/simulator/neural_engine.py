@@ -24,11 +24,12 @@ from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
 from openane.simulator.coefficients import Geometry, plan, table_alone, unpack_sparse
 from openane.simulator.context import Context
-from openane.simulator.convolution import ConvolutionTask, Weights, term_order
+from openane.simulator.convolution import ConvolutionTask
 from openane.simulator.memory import Operand
 from openane.simulator.post import PostStage
 from openane.simulator.rules import follows
 from openane.simulator.streams import Stream, read, write
+from openane.simulator.weights import Weights, term_order
 from openane.simulator.winograd import WinogradTask, transformable
 
 
@@ -83,7 +84,28 @@ def _pass_through(operation: NeuralOperation, source: Operand, result: Operand, 
         return stage.apply(np.maximum(values, 0, out=values) if operation.input_relu else values)
 
     plain = stage.identity and not operation.input_relu
-    return Stream([source], result, None if plain else compute, context, to_even=False).run
+    return Stream([source], result, None if plain else compute, context, to_even=False,
+                  key=(stage, operation.input_relu)).run
+
+
+class WeightedTask:
+    """A convolution or matrix product and its weights. Those that are constants are read once, and again by `reload`;
+    those in a buffer at every run."""
+
+    def __init__(self, task: ConvolutionTask, load: Callable[[], Weights], constant: bool) -> None:
+        """`load` reads the weights as they are in memory at that time."""
+        self._task, self._load = task, load
+        self._weights = load().studied() if constant else None
+
+    def __call__(self) -> None:
+        """Computes every tile."""
+        self._task.run(self._load() if self._weights is None else self._weights)
+
+    def reload(self) -> None:
+        """Takes constants as they are in memory now. SimulationError where they mean nothing; then the weights are
+        those of before."""
+        if self._weights is not None:
+            self._weights = self._load().studied()
 
 
 class ChannelTask:
@@ -123,17 +145,11 @@ def _convolution(operation: Convolution | MatrixProduct, source: Operand, result
     load = _weight_loader(operation, geometry, context)
     coefficients = operation.coefficients
     constant = coefficients is None or coefficients.slot == CONSTANT_SLOT
-    weights = load() if constant else None
     products = result.array.size * geometry.rows
     transformed = (transformable(operation) and follows(context.generation, "winograd")
                    and context.arithmetic.choose(products) is Mode.EXACT)
     kind = WinogradTask if transformed else ConvolutionTask
-    task = kind(operation, source.array, result.array, context)
-
-    def run() -> None:
-        task.run(load() if weights is None else weights)
-
-    return run
+    return WeightedTask(kind(operation, source.array, result.array, context), load, constant)
 
 
 def _geometry(operation: Convolution | MatrixProduct, source: tuple[int, ...], result: tuple[int, ...],
@@ -166,24 +182,32 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     if coefficients is None:
         ones = np.ones(geometry.shape, np.float32)
         return lambda: Weights.of(ones, None, PostStage.of(operation.post, None, what))
-    store = context.memory.bytes_of(coefficients.slot, f"{what} coefficients")
+    def bytes_now() -> np.ndarray:
+        return context.memory.bytes_of(coefficients.slot, f"{what} coefficients")
+
     if coefficients.packing is Packing.PALETTE:
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
-        table = plan(Geometry(1, 1, 1), table_alone(coefficients), store, what)
+        table = plan(Geometry(1, 1, 1), table_alone(coefficients), bytes_now(), what)
         depth, height, width = operation.kernel if isinstance(operation, Convolution) else (1, 1, 1)
         if depth != 1:
             raise SimulationError(f"{what}: zero-skipping coefficients of kernels {depth} deep are not described")
 
         def unpack() -> Weights:
+            store = bytes_now()
             weights, bias = unpack_sparse(geometry, coefficients, store, what, (height, width))
             stage = PostStage.of(operation.post, table.read_table(store), what)
             return Weights.of(weights[..., order], bias, stage)
         return unpack
-    gather = plan(geometry, coefficients, store, what)
+    gather = plan(geometry, coefficients, bytes_now(), what)
+
+    shared = context.workspace.weights.shared
+    repeated = None if coefficients.slot == CONSTANT_SLOT else gather.repeated(bytes_now(), order, context.workspace)
 
     def gathered() -> Weights:
+        store = bytes_now()
         stage = PostStage.of(operation.post, gather.read_table(store), what)
-        return Weights.of(gather.read_weights(store, order), gather.read_bias(store), stage)
+        weights = shared(gather.read_weights(store, order)) if repeated is None else repeated()
+        return Weights.of(weights, gather.read_bias(store), stage)
 
     return gathered

@@ -6,7 +6,9 @@ the neural engine's accumulator. Sums of reductions are kept in float64: how the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import fields
 
 import numpy as np
 
@@ -44,7 +46,8 @@ def prepare(operation: PlanarOperation, first: Operand, second: Operand | None, 
     if isinstance(operation, Elementwise):
         sources = [first] if second is None else [first, second]
         _require_fit(sources, result.array.shape, what)
-        return Stream(sources, result, _elementwise(operation), context, to_even=True).run
+        key = _without_operands(operation) if second is None else None
+        return Stream(sources, result, _elementwise(operation), context, to_even=True, key=key).run
     if isinstance(operation, GainOffset):
         return _gain_offset(operation, first, second, result, context)
     if isinstance(operation, Reduction):
@@ -109,7 +112,7 @@ def _affine(x: Floats, scale: np.float32, bias: np.float32) -> Floats:
 
 def quieten(x: Floats) -> None:
     """Results without a value (inf - inf, 0 * inf) are +0, in place."""
-    if x.size and np.isnan(x.max()):
+    if x.size and math.isnan(np.maximum.reduce(x, axis=None)):
         x[np.isnan(x)] = 0
 
 
@@ -120,6 +123,12 @@ def _relu(x: Floats, relu: bool) -> Floats:
 def _elementwise(operation: Elementwise) -> Function:
     compute = scaled_function(operation)
     return lambda *operands: _relu(compute(*operands), operation.relu)
+
+
+def _without_operands(operation: Elementwise) -> Hashable:
+    """What makes two operations on other operands the same function."""
+    return tuple((each.name, getattr(operation, each.name)) for each in fields(operation)
+                 if each.name not in ("first", "second", "result"))
 
 
 def _gain_offset(operation: GainOffset, first: Operand, second: Operand | None, result: Operand,

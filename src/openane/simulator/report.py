@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from openane.simulator.arithmetic.half import Bits, count_infinite, count_nan, extremes
+from openane.simulator.arithmetic.half import (
+    INFINITY_BITS,
+    Bits,
+    count_infinite,
+    count_nan,
+    extremes,
+    has_special,
+    is_nan,
+    special,
+    survey,
+)
 
 
 @dataclass(slots=True)
@@ -36,14 +47,36 @@ class TaskReport:
 
     def saw(self, bits: np.ndarray) -> None:
         """Counts NaN and infinities in a block of raw input elements (fp16 words; integers have none)."""
-        if bits.dtype == np.uint16:
+        if bits.dtype == np.uint16 and has_special(bits):
             self.nan_inputs += count_nan(bits)
             self.infinite_inputs += count_infinite(bits)
 
     def stored(self, bits: Bits) -> None:
-        """Counts a block of fp16 words as stored."""
-        self.overflows += count_infinite(bits)
-        self.widen(*extremes(bits))
+        """Counts a block of fp16 words without NaN as stored."""
+        low, high, signed_high = survey(bits)
+        self.held(bits, *extremes(low, high, signed_high))
+
+    def held(self, bits: Bits, low: float, high: float) -> None:
+        """Counts a block of fp16 words without NaN as stored, of which the extremes are known."""
+        if low == -math.inf or high == math.inf:
+            self.overflows += count_infinite(bits)
+        self.widen(low, high)
+
+    def copied(self, source: np.ndarray, target: np.ndarray) -> None:
+        """Counts a block of fp16 words as read and, unchanged but for NaN, stored in `target`,
+        where NaN become infinite."""
+        low, high, signed_high = survey(source)
+        if special(high, signed_high):
+            self.saw(source)
+            target[is_nan(source)] = INFINITY_BITS
+            self.stored(target)
+        else:
+            self.widen(*extremes(low, high, signed_high))
+
+    def numbered(self, index: int) -> TaskReport:
+        """A copy with another number."""
+        return TaskReport(index, self.operation, self.arithmetic, self.form, self.nan_inputs, self.infinite_inputs,
+                          self.overflows, self.low, self.high)
 
     def widen(self, low: float, high: float) -> None:
         """Takes `low` and `high` into the extremes."""

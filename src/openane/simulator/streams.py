@@ -1,35 +1,33 @@
 """Element-by-element tasks: cache-sized blocks through decode, a function, and encode.
 
-A function of one fp16 operand has 65536 possible inputs: it is tabulated once when the program is loaded, and running
-it is one look-up per element.
+A function of one fp16 operand has 65536 possible inputs: once it was computed for as many elements, or for a large one
+when the program is loaded, it is tabulated, and running it is one look-up per element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
 from openane.simulator.arithmetic.half import (
     BLOCK,
-    INFINITY_BITS,
-    Bits,
     Floats,
     decode,
     encode_away,
     encode_even,
-    is_nan,
 )
 from openane.simulator.blocks import paired_blocks
-from openane.simulator.context import Context
+from openane.simulator.context import Context, Lookup
 from openane.simulator.memory import Operand
 from openane.simulator.report import TaskReport
 
 Function = Callable[..., np.ndarray]
 """Takes one contiguous float32 array per operand, which it may overwrite; returns an array of their shape."""
 
+WORDS = 1 << 16
 MAP_FROM = 1 << 14
-"""Elements from which tabulating all inputs pays."""
+"""Elements of a task from which all inputs are tabulated at once."""
 
 INTEGER_RANGE = {np.dtype("i1"): (-128, 127), np.dtype("u1"): (0, 255)}
 
@@ -56,10 +54,10 @@ def write(values: np.ndarray, target: np.ndarray, context: Context, *, to_even: 
     if values.dtype == np.float32:
         values = np.ascontiguousarray(values)
         bits = values.reshape(-1).view(np.uint16)[:values.size].reshape(values.shape)
-        context.workspace.encoder.encode(values, bits, to_even=to_even)
+        context.report.held(bits, *context.workspace.encoder.encode(values, bits, to_even=to_even))
     else:
         bits = encode_even(values) if to_even else encode_away(values)
-    context.report.stored(bits)
+        context.report.stored(bits)
     target[...] = bits
 
 
@@ -67,45 +65,63 @@ class Stream:
     """One prepared element-by-element task."""
 
     def __init__(self, sources: Sequence[Operand], result: Operand, function: Function | None, context: Context,
-                 *, to_even: bool) -> None:
-        """`function` None copies elements as they are. Every source must broadcast to the result's shape."""
+                 *, to_even: bool, key: Hashable = None) -> None:
+        """`function` None copies elements as they are. Every source must broadcast to the result's shape. `key` says
+        which function of one operand it is: equal ones share their table."""
         self._function, self._to_even, self._context, self._report = function, to_even, context, context.report
         arrays = [operand.array for operand in (*sources, result)]
         self._blocks = paired_blocks(arrays, BLOCK)
         halves = all(array.dtype == np.uint16 for array in arrays)
-        self._map: Bits | None = None
-        if function is not None and len(sources) == 1 and halves and result.array.size >= MAP_FROM:
-            self._map = context.workspace.shared(self._tabulate(function))
         self._copies = function is None and halves
+        self._size = result.array.size
+        self._lookup: Lookup | None = None
+        if function is not None and len(sources) == 1 and halves:
+            self._lookup = Lookup() if key is None else context.workspace.lookup((key, to_even))
+            if self._size >= MAP_FROM:
+                self._tabulate()
 
     def run(self) -> None:
         """Computes every block."""
-        step = self._look_up if self._map is not None else self._copy if self._copies else self._compute
+        step = self._copy if self._copies else self._compute
+        if self._lookup is not None:
+            if self._lookup.computed >= WORDS:
+                self._tabulate()
+            self._lookup.computed += self._size
+            step = self._compute if self._lookup.table is None else self._look_up
         for block in self._blocks:
             step(*block)
 
-    def _tabulate(self, function: Function) -> Bits:
-        every = np.arange(1 << 16, dtype=np.uint16)
-        numbers = np.empty(every.shape, np.float32)
-        decode(every, numbers)
-        result = function(numbers)
-        return encode_even(result) if self._to_even else encode_away(result)
+    def _tabulate(self) -> None:
+        assert self._lookup is not None
+        assert self._function is not None
+        if self._lookup.table is None:
+            numbers = np.empty(WORDS, np.float32)
+            decode(np.arange(WORDS, dtype=np.uint16), numbers)
+            result = self._function(numbers)
+            self._lookup.table = encode_even(result) if self._to_even else encode_away(result)
 
     def _look_up(self, source: np.ndarray, target: np.ndarray) -> None:
-        assert self._map is not None
-        self._report.saw(source)
+        assert self._lookup is not None
+        assert self._lookup.table is not None
         bits = self._context.workspace.bits(source.shape)
-        np.take(self._map, source, out=bits, mode="clip")
+        words = self._gathered(source)
+        self._report.saw(words)
+        self._lookup.table.take(words, out=bits, mode="clip")
         self._report.stored(bits)
         target[...] = bits
 
     def _copy(self, source: np.ndarray, target: np.ndarray) -> None:
-        before = self._report.nan_inputs
-        self._report.saw(source)
-        np.copyto(target, source)
-        if self._report.nan_inputs != before:
-            target[is_nan(source)] = INFINITY_BITS
-        self._report.stored(target)
+        words = self._gathered(source)
+        np.copyto(target, words)
+        self._report.copied(words, target)
+
+    def _gathered(self, words: np.ndarray) -> np.ndarray:
+        """The same in one run of memory: what is read several times is read with its strides once."""
+        if words.flags.c_contiguous:
+            return words
+        bits = self._context.workspace.bits(words.shape)
+        np.copyto(bits, words)
+        return bits
 
     def _compute(self, *block: np.ndarray) -> None:
         *raw, target = block

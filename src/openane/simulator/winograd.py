@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from openane.engine import Convolution, Operation
-from openane.simulator.arithmetic.half import Floats
 from openane.simulator.arithmetic.winograd import transformed_inputs, transformed_weights, untransformed
-from openane.simulator.convolution import ConvolutionTask, Tile
+from openane.simulator.convolution import ConvolutionTask
+from openane.simulator.tiles import Piece, Tile
+from openane.simulator.weights import Weights
 
 KERNEL = (1, 3, 3)
 
@@ -28,6 +29,9 @@ def transformable(operation: Operation) -> bool:
 class WinogradTask(ConvolutionTask):
     """A dense 3x3 convolution of stride 1 with both transforms rounded to fp16."""
 
+    def _table(self, weights: Weights) -> None:
+        """A transform rounds sums of several elements."""
+
     def _plan(self) -> Iterator[Tile]:
         """Tiles that begin at even columns, so that no pair of outputs is cut."""
         for tile in super()._plan():
@@ -36,19 +40,21 @@ class WinogradTask(ConvolutionTask):
             if cut[0] < cut[1]:
                 yield replace(tile, columns=cut)
 
-    def _sums(self, tile: Tile, terms: Floats, finite: bool) -> np.ndarray:
-        """[channels, positions] of a tile; `terms` is [kernel rows * inputs * kernel columns, channels]."""
-        slab = self._slab(tile)[:, 0]
-        high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
-        pairs = -(-wide // 2)
-        even = np.pad(slab, ((0, 0), (0, 0), (0, 2 * pairs - wide)))
-        inputs = transformed_inputs([even[:, :, i:i + 2 * pairs:2] for i in range(4)])
+    def _sums(self, piece: Piece, weights: Weights) -> np.ndarray:
+        """As of `ConvolutionTask`; terms are [kernel rows * inputs * kernel columns]."""
+        tile, slab = piece.tile, self._slab(piece)[:, :, 0]
+        (high, wide), terms = piece.target.shape[2:], weights.values[self._sets(tile), slice(*tile.channels)][0].T
+        groups, channels, pairs = tile.count, terms.shape[1], -(-wide // 2)
+        even = np.pad(slab, ((0, 0), (0, 0), (0, 0), (0, 2 * pairs - wide)))
+        inputs = transformed_inputs([even[..., i:i + 2 * pairs:2] for i in range(4)])
         kernels = transformed_weights([terms[i::3] for i in range(3)])
         sums = []
         for data, kernel in zip(inputs, kernels, strict=True):
-            columns = np.stack([data[:, row:row + high] for row in range(3)])
+            rows = data if self._beside else data[0][:, None]
+            columns = np.stack([rows[:, :, row:row + high] for row in range(3)])
             sums.append(self._accumulator.outer(kernel, columns.reshape(len(kernel), -1)))
-        result = np.empty((terms.shape[1], high, pairs, 2))
+        result = np.empty((channels, groups, high, pairs, 2))
         for place, values in enumerate(untransformed(sums)):
-            result[..., place] = values.reshape(-1, high, pairs)
-        return result.reshape(-1, high, 2 * pairs)[:, :, :wide].reshape(terms.shape[1], -1)
+            result[..., place] = values.reshape(channels, groups, high, pairs)
+        result = result.reshape(channels, groups, high, 2 * pairs)[..., :wide]
+        return result.reshape(channels, -1) if self._beside else result.reshape(1, channels, -1)

@@ -17,6 +17,12 @@ def outer_sums(left: Floats, right: Floats) -> Floats:
     return sums
 
 
+def stacked_sums(left: Floats, right: Floats) -> Floats:
+    """The same for many at once, each as if it were alone: `left` [N or 1, I, K] and `right` [N, K, J], [N, I, J]."""
+    sums: Floats = left @ right
+    return sums
+
+
 def channel_sums(weights: Floats, columns: Floats) -> Floats:
     """Sum over terms k of weights[k, c] * columns[k, c, j]: float32 [c, j]."""
     total = np.multiply(weights[0][:, None], columns[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -118,7 +119,8 @@ class Accumulator:
 
 def saturate(sums: Sums) -> None:
     """Makes magnitudes of 2^15 and more infinite, in place: the accumulator's range."""
-    if sums.size and not (sums.max() < exact.SATURATION and sums.min() > -exact.SATURATION):
+    if sums.size and not (np.maximum.reduce(sums, axis=None) < exact.SATURATION
+                          and np.minimum.reduce(sums, axis=None) > -exact.SATURATION):
         beyond = np.abs(sums) >= exact.SATURATION
         sums[beyond] = np.copysign(np.inf, sums[beyond])
 
@@ -139,4 +141,5 @@ def _with_infinities(compute: Function, count: Function, left: Floats, right: Fl
 
 def all_finite(values: Floats) -> bool:
     """Whether there is no infinity among the values."""
-    return values.size == 0 or bool(np.isfinite(values.max()) and np.isfinite(values.min()))
+    return values.size == 0 or (math.isfinite(np.maximum.reduce(values, axis=None))
+                                and math.isfinite(np.minimum.reduce(values, axis=None)))

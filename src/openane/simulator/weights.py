@@ -1,0 +1,69 @@
+"""Weights of convolutions and matrix products as they are computed with, and what is worth knowing of constant ones.
+
+Unrolling (im2col), shuffling and folding are convolutions whose kernels are nearly all zero. Two forms are worth
+knowing: terms that no output channel has a weight for need not be formed, where that changes no sum; and where every
+output channel has one weight, the same number, a result is a function of one source element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from openane.simulator.arithmetic import all_finite
+from openane.simulator.arithmetic.half import Floats
+from openane.simulator.post import PostStage
+
+SAMPLED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The one weight every output channel has, and the term each has it for."""
+
+    weight: float
+    terms: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """float32 weights [groups, channels, terms], biases [groups, channels] and the post stage.
+
+    `used` are the terms (ascending) some channel has a weight for, where those are half of all or fewer.
+    """
+
+    values: Floats
+    bias: Floats | None
+    stage: PostStage
+    finite: bool
+    used: np.ndarray | None = None
+    single: Single | None = None
+
+    @staticmethod
+    def of(values: Floats, bias: Floats | None, stage: PostStage) -> Weights:
+        """With what is worth knowing about them."""
+        return Weights(values, bias, stage, all_finite(values))
+
+    def studied(self) -> Weights:
+        """With what takes a look at every weight to know: worth it for constants."""
+        values, terms = self.values, self.values.shape[2]
+        sample = values.reshape(-1)[::max(1, values.size // SAMPLED)]
+        if not self.finite or 2 * np.count_nonzero(sample) > sample.size:
+            return self
+        present = values != 0
+        used = np.flatnonzero(present.any(axis=(0, 1)))
+        return replace(self, used=used if 0 < 2 * len(used) <= terms else None, single=self._single(present))
+
+    def _single(self, present: np.ndarray) -> Single | None:
+        if len(present) != 1 or self.bias is not None or not (present.sum(axis=2) == 1).all():
+            return None
+        numbers = self.values[present]
+        if not numbers.size or (numbers != numbers[0]).any():
+            return None
+        return Single(float(numbers[0]), tuple(present[0].argmax(axis=1).tolist()))
+
+
+def term_order(rows: int, kernel: tuple[int, int, int]) -> np.ndarray:
+    """Row of the stream (input channel slowest, then kernel plane, row, column) behind every term."""
+    return np.arange(rows).reshape(-1, *kernel).transpose(2, 0, 1, 3).reshape(-1)
