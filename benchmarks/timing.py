@@ -2,8 +2,9 @@
 
 `--points FILE` names measurements: a JSON list of {source, chip, generation, kind, params, value, unit, notes}, as the
 project's data folder has beside it. Points of sources that numbers were fitted to are listed apart and not scored; so
-are points nobody can compute. A factor is the larger of modelled and measured over the smaller; `scatter` is the same
-between measurements of one thing, which no model can undercut. `--json` prints one document.
+are points nobody can compute, with the reason. A factor is the larger of modelled and measured over the smaller.
+`scatter` is the same between measurements of one thing and their middle, which no model can undercut; `repeat` what one
+session says about another. `--json` prints one document.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
-from timing_programs import Planned, UnknownPointError, planned
+from timing_points import Point, UnknownPointError, load, point
+from timing_programs import Planned, planned
+from timing_scatter import Scored, geomean, repeat, same_thing, scatter, summary
 
 import openane as ane
-from openane.timing import Part, Route, State, copies, dispatch, rates, schedule
+from openane.timing import Part, Route, State, copies, dispatch, rates, schedule, waking
 
 MILLI = 1e-3
-KINDS = ("conv", "matmul", "elementwise", "sram_cliff")
 AIMS = {"all": 1.35, "h13 conv": 1.25, "h13 matmul": 1.25, "h13 elementwise": 1.25, "h16 conv": 1.25,
         "h16 matmul": 1.25, "h16 elementwise": 1.25}
 FITTED = {
     "ANEForge bench/results/rooflines (ANE rows": "copies of the host (relu, reduce_sum), tile path (gemm)",
-    "dev-erik/ANE community_benchmarks/apple_m4_max_20260304_2.json": "M4 Max: dispatch, repeated payloads",
+    "dev-erik/ANE community_benchmarks/apple_m4_max_20260304_2.json": "M4 Max: dispatch, waking, repeated payloads",
     "dev-erik/ANE submissions/m3-ultra": "M3 Ultra: dispatch",
     "ANEForge tests/test_cost_model_analytic.py": "isolated calls",
-    "maderix/ANE README + substack": "M4: tile path",
+    "maderix/ANE README + substack": "M4: tile path, waking",
     "ANEForge bench/results/gemv_bandwidth_sweep": "M5: coefficient path",
     "ane-linux-experiments receipts": "lowest clock",
 }
@@ -46,126 +47,123 @@ WORST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """A point with its modelled time; both in milliseconds."""
-
-    point: Mapping[str, Any]
-    modelled: float
-    bound: Part
-
-    @property
-    def factor(self) -> float:
-        """At least 1."""
-        ratio = self.modelled / self.point["value"]
-        return max(ratio, 1 / ratio)
-
-    @property
-    def group(self) -> str:
-        """Generation and kind; single layers of a working-set sweep are convolutions."""
-        kind = "conv" if self.point["kind"] == "sram_cliff" else self.point["kind"]
-        return f"{self.point['generation'][:3].lower()} {kind}"
-
-
-def floors(points: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+class Floors:
     """Seconds of a call that a source measured itself, with a program that computes next to nothing, by (source,
     chip): what its system and harness cost, which differs from the usual."""
-    return {(point["source"], point["chip"]): point["value"] * MILLI for point in points
-            if point.get("kind") == "dispatch_floor" and point.get("unit") == "ms" and "op" in point["params"]}
+
+    known: Mapping[tuple[str, str], float]
+
+    @staticmethod
+    def of(entries: Iterable[Any]) -> Floors:
+        """Those among a file's entries; an operation, not a path, says that a program was run."""
+        known = {}
+        for entry in entries:
+            if isinstance(entry, Mapping) and entry.get("kind") == "dispatch_floor" \
+                    and isinstance(entry.get("params"), Mapping) and "op" in entry["params"]:
+                try:
+                    floor = point({**entry, "kind": "elementwise"})
+                except UnknownPointError:
+                    continue
+                if floor.counts == "milliseconds":
+                    known[floor.source, floor.chip] = floor.value * MILLI
+        return Floors(known)
+
+    def call(self, given: Point) -> float:
+        """Seconds of a point's call around a program that takes no time."""
+        usual = dispatch(given.chip, Route.MACOS).value or 0.0
+        return self.known.get((given.source, given.chip), usual)
 
 
-def modelled(point: Mapping[str, Any], known: Mapping[tuple[str, str], float] | None = None) -> Scored:
-    """A point's modelled time, its call as its source measured it where it did (`known`, see `floors`).
-    UnknownPointError where it cannot be computed."""
-    if point.get("kind") not in KINDS or point.get("unit") != "ms":
-        raise UnknownPointError(f"{point.get('kind')} in {point.get('unit')} is no time of a program")
-    machine = point["params"].get("machine")
-    if machine in LOADED:
+def modelled(given: Point, floors: Floors) -> Scored:
+    """A point's modelled time, its call as its source measured it where it did. UnknownPointError where it cannot be
+    computed."""
+    machine = given.params.get("machine")
+    if isinstance(machine, str) and machine in LOADED:
         raise UnknownPointError(f"{machine}: {LOADED[machine]}")
-    chip = point["chip"].lower()
-    try:
-        rate = rates(chip, State.RISING if point["params"].get("isolated") else State.FULL)
-    except ane.UnsupportedError as error:
-        raise UnknownPointError(str(error).splitlines()[0]) from None
-    name = point["params"].get("op")
-    if name == "conv1x1_slope":
-        few, many = (_chain(point, depth) for depth in (8, 40))
+    rate = rates(given.chip, State.RISING if given.params.get("isolated") else State.FULL)
+    if given.params.get("op") == "conv1x1_slope":
+        few, many = (_chain(given, depth) for depth in (8, 40))
         spent = [schedule(plan.operations, rate) for plan in (few, many)]
-        return Scored(point, (spent[1].seconds - spent[0].seconds) / 32 / MILLI, spent[1].tasks[-1].bound)
-    plan = planned(point)
-    spent_once = schedule(plan.operations, rate)
-    call = (known or {}).get((point["source"], point["chip"]), dispatch(chip, Route.MACOS).value or 0.0)
-    seconds = spent_once.seconds + call
-    if _with_copies(point):
-        seconds += copies(chip, plan.read, plan.written).value or 0.0
-    return Scored(point, seconds / MILLI, max(Part, key=spent_once.decided))
+        seconds, bound = (spent[1].seconds - spent[0].seconds) / 32, spent[1].tasks[-1].bound
+        return Scored(given, _measured(given, few), seconds / MILLI, bound)
+    plan = planned(given.params)
+    once = schedule(plan.operations, rate)
+    seconds = once.seconds + floors.call(given) + waking(given.chip, once.seconds)
+    if _with_copies(given):
+        seconds += copies(given.chip, plan.read, plan.written).value or 0.0
+    return Scored(given, _measured(given, plan), seconds / MILLI, max(Part, key=once.decided))
 
 
-def _chain(point: Mapping[str, Any], depth: int) -> Planned:
-    return planned({"params": {**point["params"], "op": "chain_conv1x1", "depth": depth}})
+def _measured(given: Point, plan: Planned) -> float:
+    """Milliseconds that were measured; of a rate, those its program's work takes at it."""
+    if given.counts == "milliseconds":
+        return given.value
+    amount = plan.amount(given.counts)
+    if not amount:
+        raise UnknownPointError(f"a rate of {given.counts}, of which its program has none")
+    return amount / (given.value * given.per_second) / MILLI
 
 
-def _with_copies(point: Mapping[str, Any]) -> bool:
+def _chain(given: Point, depth: int) -> Planned:
+    return planned({**given.params, "op": "chain_conv1x1", "depth": depth})
+
+
+def _with_copies(given: Point) -> bool:
     """Whether the measurement includes the host's copies: it says so, or was made through an array interface."""
-    if point["params"].get("zero_copy"):
+    if given.params.get("zero_copy"):
         return False
-    return bool(point["params"].get("host_copy")) or point["source"].startswith("ANEForge") or \
-        any(text in point.get("notes", "") for text in INCLUDED)
+    return bool(given.params.get("host_copy")) or given.source.startswith("ANEForge") or \
+        any(text in given.notes for text in INCLUDED)
 
 
-def geomean(factors: Iterable[float]) -> float | None:
-    """Geometric mean; None of nothing."""
-    logs = [log(factor) for factor in factors]
-    return exp(sum(logs) / len(logs)) if logs else None
-
-
-def scatter(points: Sequence[Scored]) -> float | None:
-    """The geometric-mean factor between measurements of one thing and their own geometric mean."""
-    same: dict[str, list[float]] = defaultdict(list)
-    for each in points:
-        what = {k: v for k, v in each.point["params"].items() if k not in ("machine", "iter_ms", "io_fp32", "via",
-                                                                            "weight_bytes", "shared_weights")}
-        same[json.dumps([each.point["chip"], what], sort_keys=True)].append(each.point["value"])
-    factors = []
-    for values in same.values():
-        middle = geomean(values) or 1.0
-        factors += [max(value / middle, middle / value) for value in values if len(values) > 1]
-    return geomean(factors)
-
-
-def fitted(point: Mapping[str, Any]) -> bool:
+def fitted(given: Point) -> bool:
     """Whether numbers were fitted to the point's source."""
-    return any(point["source"].startswith(source) for source in FITTED)
+    return any(given.source.startswith(source) for source in FITTED)
 
 
-def evaluate(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def evaluate(entries: Sequence[Any]) -> dict[str, Any]:
     """Every figure this prints."""
     found: dict[bool, list[Scored]] = {True: [], False: []}
     left: dict[str, int] = defaultdict(int)
-    known = floors(points)
-    for point in points:
+    floors = Floors.of(entries)
+    for entry in entries:
         try:
-            found[fitted(point)].append(modelled(point, known))
+            given = point(entry)
+            found[fitted(given)].append(modelled(given, floors))
         except UnknownPointError as error:
             left[str(error)] += 1
-    scored = found[False]
-    groups: dict[str, list[Scored]] = defaultdict(list)
-    for each in scored:
-        groups[each.group].append(each)
+    scored, every = found[False], [*found[False], *found[True]]
+    things = same_thing(every)
     return {
-        "geomean_factor": geomean(each.factor for each in scored), "scored": len(scored), "scatter": scatter(scored),
-        "groups": {name: {"geomean_factor": geomean(each.factor for each in members), "scored": len(members),
-                          "scatter": scatter(members), "aim": AIMS.get(name)}
-                   for name, members in sorted(groups.items())},
+        "geomean_factor": geomean(each.factor for each in scored), "scored": len(scored),
+        "scatter": scatter(scored, things), "repeat": repeat(scored, things), "aim": AIMS["all"],
+        "groups": _grouped(scored, lambda each: each.point.group, every),
+        "chips": _grouped(scored, lambda each: f"{each.point.chip} {each.point.kind}", every),
         "fitted": {"geomean_factor": geomean(each.factor for each in found[True]), "points": len(found[True]),
-                   "sources": FITTED},
-        "all": {"geomean_factor": geomean(each.factor for each in (*scored, *found[True])),
-                "points": len(scored) + len(found[True])},
+                   "sources": FITTED,
+                   "groups": _grouped(found[True], lambda each: each.point.group, every)},
+        "all": {"geomean_factor": geomean(each.factor for each in every), "points": len(every)},
         "not_scored": dict(left),
-        "worst": [{"chip": each.point["chip"], "params": each.point["params"], "measured": each.point["value"],
-                   "modelled": each.modelled, "bound": str(each.bound), "source": each.point["source"],
-                   "notes": each.point.get("notes", "")}
-                  for each in sorted(scored, key=lambda each: -each.factor)[:WORST]],
+        "worst": [_miss(each, things) for each in sorted(scored, key=lambda each: -each.factor)[:WORST]],
     }
+
+
+def _grouped(points: Sequence[Scored], key: Any, every: Sequence[Scored]) -> dict[str, Any]:
+    groups: dict[str, list[Scored]] = defaultdict(list)
+    for each in points:
+        groups[key(each)].append(each)
+    things = same_thing(every)
+    return {name: {**summary(members, things), "aim": AIMS.get(name)} for name, members in sorted(groups.items())}
+
+
+def _miss(each: Scored, things: Mapping[str, Sequence[Scored]]) -> dict[str, Any]:
+    """A point with what is modelled, and what else was measured of the same thing."""
+    others = sorted(other.measured for other in things[each.thing] if other is not each)
+    nearest = min((max(value / each.modelled, each.modelled / value) for value in others), default=None)
+    return {"chip": each.point.chip, "params": dict(each.point.params), "measured": each.measured,
+            "modelled": each.modelled, "factor": each.factor, "bound": str(each.bound), "source": each.point.source,
+            "notes": each.point.notes, "measured_elsewhere": others,
+            "factor_to_nearest": nearest}
 
 
 def default_points() -> Path | None:
@@ -180,6 +178,35 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
+def show(result: Mapping[str, Any]) -> None:
+    """Prints what was found."""
+    print(f"modelled over measured, geometric-mean factor: {number(result['geomean_factor'])} on {result['scored']} "
+          f"points not fitted to (aim {AIMS['all']}; scatter of the measurements {number(result['scatter'])}, one "
+          f"session against another {number(result['repeat'])}); {number(result['fitted']['geomean_factor'])} on "
+          f"{result['fitted']['points']} fitted to; {number(result['all']['geomean_factor'])} on all "
+          f"{result['all']['points']}")
+    if result["fitted"]["points"] and not result["scored"]:
+        print("none is scored: numbers were fitted to the sources of all that could be")
+    for name, group in result["groups"].items():
+        aim = f"  (aim {group['aim']})" if group["aim"] else ""
+        print(f"  {name:<16} {number(group['geomean_factor'])}  of {group['scored']:>3}, bias {number(group['bias'])}, "
+              f"scatter {number(group['scatter'])}, repeat {number(group['repeat'])}{aim}")
+        if group["explained"]:
+            print(f"    {group['explained']}")
+        for source, one in group["sources"].items() if len(group["sources"]) > 1 else ():
+            print(f"    {number(one['geomean_factor'])}  of {one['scored']:>3}, bias {number(one['bias'])}: {source}")
+    if result["worst"]:
+        print("worst:")
+    for each in result["worst"]:
+        what = ", ".join(f"{k} {v}" for k, v in each["params"].items() if k not in ("iter_ms", "weight_bytes"))
+        others = ", ".join(f"{value:.3f}" for value in each["measured_elsewhere"])
+        others = f"; other sessions {others}: at best {number(each['factor_to_nearest'])}" if others else ""
+        print(f"  {each['chip']}: {what}: measured {each['measured']:.3f} ms, modelled {each['modelled']:.3f} "
+              f"({each['bound']}){others}; {each['source']}")
+    for reason, count in result["not_scored"].items():
+        print(f"not scored, {count}: {reason}")
+
+
 def main() -> int:
     """Scores and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -189,25 +216,15 @@ def main() -> int:
     if options.points is None:
         print("timing: no measurements: name them with --points, or set OPENANE_CORPUS", file=sys.stderr)
         return 0
-    result = evaluate(json.loads(options.points.read_text()))
+    try:
+        result = evaluate(load(options.points))
+    except (ValueError, ane.AneError) as error:
+        print(f"timing: {error}", file=sys.stderr)
+        return 1
     if options.json:
         print(json.dumps(result, indent=2))
-        return 0
-    print(f"modelled over measured, geometric-mean factor: {number(result['geomean_factor'])} on {result['scored']} "
-          f"points not fitted to (aim 1.35; scatter of the measurements {number(result['scatter'])}); "
-          f"{number(result['fitted']['geomean_factor'])} on {result['fitted']['points']} fitted to; "
-          f"{number(result['all']['geomean_factor'])} on all {result['all']['points']}")
-    for name, group in result["groups"].items():
-        aim = f"  (aim {group['aim']})" if group["aim"] else ""
-        print(f"  {name:<16} {number(group['geomean_factor'])}  of {group['scored']:>3}, scatter "
-              f"{number(group['scatter'])}{aim}")
-    print("worst:")
-    for each in result["worst"]:
-        what = ", ".join(f"{k} {v}" for k, v in each["params"].items() if k not in ("iter_ms", "weight_bytes"))
-        print(f"  {each['chip']}: {what}: measured {each['measured']:.3f} ms, modelled {each['modelled']:.3f} "
-              f"({each['bound']}); {each['notes'] or each['source']}")
-    for reason, count in result["not_scored"].items():
-        print(f"not scored, {count}: {reason}")
+    else:
+        show(result)
     return 0
 
 

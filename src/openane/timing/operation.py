@@ -1,15 +1,18 @@
 """What one engine operation costs on each part of the engine, and which part decides.
 
 Inside a task everything is pipelined, so the slowest part decides; between tasks nothing overlaps but the coefficients
-of the next one (`program`). The array holds 256 output channels at once, 16 to a core; more take another pass over the
-source, and a last pass that is not full takes as long as a full one. Evidence: chains of 256, 384 and 512 channels on
-M4 Max. Fewer than 256 channels leave nothing idle: layers of 16 to 256 channels on M5 Pro.
+of the next one (`program`). Output channels are dealt to the 16 cores in rounds of blocks (`engine.coefficients`); a
+round is a pass over the source and takes as long as its blocks have lanes, 16 being all of the array. So 384 channels,
+rounds of 16 and 8 lanes, take one and a half passes. Evidence: chains of 256, 384 and 512 channels on M4 Max and
+M3 Ultra; layers of 16 to 256 channels on M5 Pro, which leave nothing idle. Dense 3x3 convolutions of stride 1 need four
+products for every two results of a row where an engine has the Winograd form (`rates`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import ceil, prod
 
 from openane.engine import (
@@ -21,13 +24,15 @@ from openane.engine import (
     Space,
     sources,
 )
-from openane.engine.coefficients import CORES
+from openane.engine.coefficients import CORES, blocks
 from openane.timing.parameters import BELIEVED, Parameters
 from openane.timing.rates import Rates
 
 LANES = 16
 """Output channels a core holds at once."""
 BURST = 64
+TRANSFORMED = (1, 3, 3)
+"""Kernels that have the Winograd form."""
 
 
 class Part(StrEnum):
@@ -82,7 +87,7 @@ def work(operation: Operation, parameters: Parameters = BELIEVED) -> Work:
     operands = [*sources(operation), operation.result]
     copies = [access.copy for access in operands if access.copy is not None]
     neural = isinstance(operation, NeuralOperation)
-    passes = ceil(operation.result.shape[1] / (CORES * LANES)) if neural else 1
+    passes = len(rounds(operation)) if _dense(operation) else 1
     multiplies, cycles, kernel = _array(operation, parameters) if isinstance(operation, NeuralOperation) else (0, 0, 0)
     read = passes * sum(moved(access) for access in sources(operation) if access.space is Space.L2)
     written = sum(moved(access) for access in (operation.result, *copies) if access.space is Space.L2)
@@ -97,13 +102,41 @@ def times(operation: Operation, rates: Rates, parameters: Parameters = BELIEVED)
     asked = work(operation, parameters)
     clock, l2 = rates.clock.value or 1.0, rates.l2_clock.value or 1.0
     parts = {
-        Part.MULTIPLY: asked.array_cycles / (clock * parameters.efficiency.value),
+        Part.MULTIPLY: asked.array_cycles * (saved(operation) if rates.winograd else 1.0)
+        / (clock * parameters.efficiency.value),
         Part.KERNEL: asked.kernel_bytes / (rates.kernel.value or 1.0),
         Part.TILE: asked.tile_bytes / (rates.tile.value or 1.0),
         Part.L2: max(asked.l2_read, asked.l2_write) / (parameters.l2_bytes.value * l2),
         Part.PLANAR: asked.planar_elements / (parameters.planar_elements.value * l2),
     }
     return Times(asked, parts, parameters.task_cycles.value / clock)
+
+
+def rounds(operation: Operation) -> tuple[int, ...]:
+    """Lanes of every round of blocks its output channels are dealt out in; one round where there are no weights."""
+    given = operation.coefficients if isinstance(operation, Convolution | MatrixProduct) else None
+    channels = operation.result.shape[1]
+    return _rounds(channels, given.lanes) if given is not None and given.weights else (ceil(channels / CORES),)
+
+
+@lru_cache(maxsize=1 << 10)
+def _rounds(channels: int, lanes: int) -> tuple[int, ...]:
+    return tuple(width for core, width, _ in blocks(channels, lanes) if core == 0)
+
+
+def _dense(operation: Operation) -> bool:
+    """Whether every output channel reads all of the source."""
+    return isinstance(operation, MatrixProduct) or (isinstance(operation, Convolution) and not operation.unicast)
+
+
+def saved(operation: Operation) -> float:
+    """What the Winograd form leaves of an operation's multiplications: F(2, 3) along the width makes two results of
+    four products instead of six. Which engines have it: error norms of published 3x3 convolutions."""
+    if not isinstance(operation, Convolution) or operation.unicast or operation.kernel != TRANSFORMED \
+            or operation.stride != (1, 1, 1):
+        return 1.0
+    width = operation.result.shape[4]
+    return 4 * ceil(width / 2) / (3 * width)
 
 
 def moved(access: Access) -> int:
@@ -126,12 +159,13 @@ def _array(operation: NeuralOperation, parameters: Parameters) -> tuple[int, int
     kernel = sum(stream.size for stream in coefficients.streams) if coefficients is not None else 0
     n, c, d, h, w = operation.result.shape
     positions = d * h * w
-    taps, inputs, lanes = 1, 1, CORES * LANES
+    taps, inputs, computed = 1, 1, c
     if isinstance(operation, Convolution):
         taps = prod(operation.kernel)
         inputs = operation.unicast or operation.source.shape[1]
+        computed = CORES * sum(rounds(operation))
     elif isinstance(operation, MatrixProduct):
         inputs = operation.source.shape[1]
-    computed = c if c <= lanes else ceil(c / lanes) * lanes
-    cycles = ceil(n * computed * inputs * taps * positions / (lanes * parameters.pixels.value))
+        computed = CORES * sum(rounds(operation))
+    cycles = ceil(n * computed * inputs * taps * positions / (CORES * LANES * parameters.pixels.value))
     return n * c * positions * inputs * taps, cycles, kernel

@@ -14,7 +14,7 @@ from hashlib import sha256
 from openane.chips import get_chip
 from openane.engine import NeuralOperation, Operation
 from openane.engine.coefficients import CORES, Coefficients
-from openane.program import Program
+from openane.program import Constants, Program
 from openane.timing.operation import Part, Times, times
 from openane.timing.parameters import BELIEVED, Parameters
 from openane.timing.rates import Rates
@@ -81,7 +81,7 @@ def operations_of(program: Program, shared: bool = False) -> tuple[Operation, ..
     return tuple(_sharing(operations, program.constants) if shared else operations)
 
 
-def _sharing(operations: Sequence[Operation], constants: bytes) -> Iterator[Operation]:
+def _sharing(operations: Sequence[Operation], constants: Constants) -> Iterator[Operation]:
     known: dict[bytes, Coefficients] = {}
     for operation in operations:
         if isinstance(operation, NeuralOperation) and operation.coefficients is not None \

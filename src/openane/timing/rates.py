@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from openane.chips.machines import Figure, Known, Soc, find
+from openane.chips.machines import Figure, Known, Soc, chips_of, find
 from openane.errors import UnsupportedError
 from openane.timing.parameters import BELIEVED, Parameters
 
@@ -27,7 +27,10 @@ FACTORS = {
 }
 """Clock, coefficient and tile paths against those at full clock. Lowest: 0.432 of 1.464 GHz, and fits to two
 measurements on Linux (M1 Max). Rising: fitted to isolated calls on M1 and M5."""
-REPEATED_PAYLOAD = {"H16s": 0.28}
+WINOGRAD = ("h17", "h18")
+"""Engines that run dense 3x3 convolutions of stride 1 through F(2, 3): solved from error norms of M5, M5 Pro and M6
+(M1, M2 and M4 compute directly); M6's 3x3 layers are some 1.45 times as fast (measured)."""
+REPEATED_PAYLOAD = {"H16s": 0.33}
 """What is left of the coefficient path where the pieces of all cores start at the same place modulo 1 MiB, by engine:
 fitted to layers of 4096 and 8192 channels on M4 Max; H17s (M5 Pro) has no such loss, others are not known."""
 
@@ -44,6 +47,7 @@ class Rates:
     kernel: Figure
     tile: Figure
     repeated_payload: float = 1.0
+    winograd: bool = False
 
     @property
     def guessed(self) -> tuple[str, ...]:
@@ -61,17 +65,17 @@ def rates(soc: Soc | str, state: State = State.FULL, parameters: Parameters = BE
     l2_clock = chip.l2_clock if chip.l2_clock.value else _guess(near.l2_clock)
     fabric = chip.fabric_clock if chip.fabric_clock.value else _guess(near.fabric_clock)
     kernel = chip.kernel if chip.kernel.value else _kernel(fabric, parameters)
-    tile = chip.tile if chip.tile.value else \
-        Figure(parameters.tile_fallback.value / GIGA, parameters.tile_fallback.known)
+    tile = chip.tile if chip.tile.value else _tile(chip, parameters)
     core, coefficients, operands = FACTORS[state]
     return Rates(chip.name, chip.generation, chip.cores, _scaled(clock, core), _scaled(l2_clock, core),
-                 _scaled(kernel, coefficients), _scaled(tile, operands), REPEATED_PAYLOAD.get(chip.variant, 1.0))
+                 _scaled(kernel, coefficients), _scaled(tile, operands), REPEATED_PAYLOAD.get(chip.variant, 1.0),
+                 chip.generation in WINOGRAD)
 
 
 def _chip(name: str) -> Soc:
     found = find(name)
     first = next((soc for soc in found.chips if soc.name.startswith("m")), found.chips[0])
-    if len(found.chips) > 1 and name not in (first.generation,):
+    if len(found.chips) > 1 and found.chips != chips_of(found.generation):
         speeds = {(soc.clock.value, soc.kernel.value, soc.tile.value) for soc in found.chips}
         if len(speeds) > 1:
             raise UnsupportedError(f"machine {name!r}", "it was made with chips of different speed",
@@ -87,14 +91,22 @@ def _nearest(chip: Soc) -> Soc:
     return find("m1").chips[0]
 
 
+def _tile(chip: Soc, parameters: Parameters) -> Figure:
+    """The tile path of a chip of the same generation, else M1's: a guess either way."""
+    known = [soc.tile for soc in find(chip.generation).chips if soc.tile.value]
+    return _guess(known[0]) if known else \
+        Figure(parameters.tile_fallback.value / GIGA, parameters.tile_fallback.known)
+
+
 def _kernel(fabric: Figure, parameters: Parameters) -> Figure:
     known = Known.GUESS if fabric.known is Known.GUESS else Known.DERIVED
     return Figure((fabric.value or 0.0) * 64 * parameters.kernel_efficiency.value, known)
 
 
 def _scaled(figure: Figure, factor: float) -> Figure:
-    """Giga units as units, times a factor that is a fit where it is not 1."""
-    return Figure((figure.value or 0.0) * GIGA * factor, figure.known if factor == 1 else Known.DERIVED)
+    """Giga units as units, times a factor that is a fit where it is not 1; a guess stays one."""
+    known = figure.known if factor == 1 or figure.known is Known.GUESS else Known.DERIVED
+    return Figure((figure.value or 0.0) * GIGA * factor, known)
 
 
 def _guess(figure: Figure) -> Figure:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openane.chips.machines import SOCS, Known
 from openane.engine import Access, Binary, Coefficients, Convolution, Elementwise, Operation, Space
-from openane.engine.coefficients import Stream
+from openane.engine.coefficients import Stream, left_over_lanes
 from openane.errors import UnsupportedError
-from openane.timing import Part, Route, State, copies, dispatch, rates, schedule, times, work
+from openane.timing import Part, Route, State, Work, copies, dispatch, rates, schedule, times, waking, work
 
 M1 = rates("m1")
 
@@ -26,7 +28,7 @@ def conv(inputs: int, outputs: int, height: int = 32, width: int = 32, *, kernel
     streams = tuple(Stream(core, at + core * size, size) for core in range(16))
     return Convolution(source=dense(inputs, height, width, space), result=dense(outputs, height, width, space),
                        kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2),
-                       coefficients=Coefficients(slot=1, streams=streams, lanes=16))
+                       coefficients=Coefficients(slot=1, streams=streams, lanes=min(16, left_over_lanes(outputs))))
 
 
 def add(channels: int, height: int, width: int, space: Space = Space.MEMORY) -> Elementwise:
@@ -61,11 +63,34 @@ def test_multiplications_and_bytes_are_counted() -> None:
     assert work(add(4, 8, 20, Space.L2)).tile_bytes == 0
 
 
-def test_a_pass_holds_256_channels() -> None:
-    cycles = [work(conv(64, outputs)).array_cycles for outputs in (128, 256, 272, 512)]
-    assert cycles[1] == 2 * cycles[0]
-    assert cycles[2] == cycles[3] == 2 * cycles[1]
-    assert work(conv(64, 512)).l2_read == 2 * work(conv(64, 256)).l2_read
+def test_a_pass_takes_as_long_as_its_blocks_have_lanes() -> None:
+    cycles = [work(conv(64, outputs)).array_cycles for outputs in (128, 256, 272, 384, 512)]
+    assert [each / cycles[1] for each in cycles] == [1 / 2, 1, 17 / 16, 3 / 2, 2]
+    assert work(conv(64, 512)).l2_read == 2 * work(conv(64, 256)).l2_read  # a pass reads the source once
+    assert work(conv(64, 1)).array_cycles == work(conv(64, 16)).array_cycles  # one core works, fifteen wait
+
+
+@given(st.integers(1, 2000), st.sampled_from([1, 2, 4, 8, 16]))
+def test_cycles_are_enough_for_the_products_and_grow_with_channels(outputs: int, lanes: int) -> None:
+    def asked(channels: int) -> Work:
+        layer = conv(8, channels)
+        return work(replace(layer, coefficients=replace(layer.coefficients, lanes=lanes)))
+
+    assert asked(outputs).array_cycles * 4096 >= asked(outputs).multiplies
+    assert asked(outputs).array_cycles <= asked(16 * -(-outputs // 16)).array_cycles
+
+
+def test_3x3_layers_take_two_thirds_where_an_engine_has_the_winograd_form() -> None:
+    def spent(operation: Operation, chip: str) -> float:
+        return times(operation, rates(chip)).parts[Part.MULTIPLY]
+
+    layer, odd = conv(256, 256, kernel=3), conv(256, 256, width=31, kernel=3)
+    strided = replace(layer, stride=(1, 2, 2))
+    for chip in ("m5", "m6"):
+        assert spent(layer, chip) == pytest.approx(spent(strided, chip) * 2 / 3)
+        assert spent(odd, chip) == pytest.approx(spent(layer, chip))  # results come in pairs
+    assert spent(layer, "m4") == spent(strided, "m4")
+    assert spent(conv(256, 256), "m6") == pytest.approx(spent(layer, "m6") / 6)
 
 
 @pytest.mark.parametrize(("operation", "part"), [
@@ -133,3 +158,22 @@ def test_routes() -> None:
     assert (dispatch("m1", Route.LINUX).value or 0) < (dispatch("m1", Route.MACOS).value or 0)
     assert dispatch("m3 pro", Route.MACOS).known is Known.GUESS
     assert copies("m1", 1 << 20, 0).value == pytest.approx((1 << 20) / 10.9e9)
+
+
+def test_a_call_waits_longer_for_longer_programs_up_to_a_limit() -> None:
+    waits = [waking("m4 max", busy) for busy in (0.0, 1e-4, 2e-4, 1.0)]
+    assert waits[0] == 0
+    assert waits[1] == pytest.approx(waits[2] / 2)
+    assert waits[2] == waits[3]
+    assert waking("m6", 1.0) == pytest.approx(195e-6)
+    assert waking("m1", 1.0) == 0
+    assert dispatch("m4 max", Route.MACOS, 1.0).value == pytest.approx((dispatch("m4 max", Route.MACOS).value or 0)
+                                                                       + waits[3])
+    assert dispatch("m4 max", Route.ENGINE, 1.0).value == 0
+
+
+def test_a_chip_nobody_has_measured_borrows_from_the_one_most_like_it() -> None:
+    assert dispatch("m4 pro", Route.MACOS) == replace(dispatch("m4 max", Route.MACOS), known=Known.GUESS)
+    assert dispatch("a17 pro", Route.MACOS).known is Known.GUESS
+    assert rates("a17 pro").tile.value == rates("m4").tile.value
+    assert rates("a17 pro").tile.known is Known.GUESS
