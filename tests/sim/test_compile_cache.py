@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +14,14 @@ import pytest
 from support.killing import run_and_kill
 
 import openane as ane
-from openane.cache import RECORD, Cache
+from openane.cache import RECORD, SIZE_LIMIT, Cache
 from openane.cli import main
 from openane.compiler import Model, caching, compile, pipeline
-from openane.compiler.caching import model_key
+from openane.compiler.caching import MappedModels, model_key
 from openane.compiler.plain import read_plain, write_plain
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
+from openane.program.verify import verify
 
 MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 ROUNDS = int(os.environ.get("OPENANE_CACHE_ROUNDS", "4"))
@@ -96,6 +99,68 @@ def test_entries_that_are_no_models_are_replaced(tmp_path: Path, compilations: l
     assert len(compilations) == 3
 
 
+def engine_network() -> Graph:
+    builder = GraphBuilder("main")
+    x = builder.input("x", "fp16", (1, 8, 6, 6))
+    weight = np.random.default_rng(0).uniform(-0.3, 0.3, (8, 8, 3, 3)).astype(np.float16)
+    return builder.finish({"y": builder.single("conv", x=x, weight=weight, pad_type="same")})
+
+
+def test_constants_are_mapped_from_the_cache(tmp_path: Path, compilations: list[str]) -> None:
+    plain = compile(engine_network())
+    first, second = (MappedModels(tmp_path).compile(engine_network(), "h13") for _ in range(2))
+    assert compilations == ["main", "main"]  # by compile, and the first time by the cache
+    for model in (first, second):
+        assert isinstance(model.program.constants, memoryview)
+        assert model.program.constants.readonly
+        same(plain, model)
+    Cache(tmp_path).clear()
+    same(plain, second)  # what was mapped stays
+    with pytest.raises(ane.AneError):
+        second.patch({"weight": np.zeros((8, 8, 3, 3), np.float16)})
+    second.save(tmp_path / "m.hwx")
+    assert ane.load_program(tmp_path / "m.hwx").constants == plain.program.constants
+
+
+def test_damaged_constants_are_compiled_again(tmp_path: Path, compilations: list[str]) -> None:
+    MappedModels(tmp_path).compile(engine_network(), "h13")
+    file = next(tmp_path.glob("*/constants/0"))
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    model = MappedModels(tmp_path).compile(engine_network(), "h13")
+    assert len(compilations) == 2
+    same(compile(engine_network()), model)
+
+
+def test_models_that_are_not_to_be_kept_lie_in_a_folder_that_goes(tmp_path: Path, compilations: list[str],
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    models = MappedModels(False)
+    model = models.compile(engine_network(), "h13")
+    folder, = tmp_path.iterdir()
+    assert list(folder.iterdir()) == []  # a killed process leaves no weights behind
+    models.close()
+    models.close()
+    assert list(tmp_path.iterdir()) == []
+    same(compile(engine_network()), model)
+    (tmp_path / "file").write_bytes(b"")
+    held = MappedModels(tmp_path / "file").compile(engine_network(), "h13")  # nothing can be written there
+    assert isinstance(held.program.constants, bytes)
+    same(held, model)
+    large = MappedModels(tmp_path / "kept", SIZE_LIMIT)
+    large.compile(engine_network(), "h13")
+    assert not (tmp_path / "kept").exists()
+    large.close()
+
+
+def test_only_bytes_that_nobody_writes_are_verified() -> None:
+    program = compile(engine_network()).program
+    verify(replace(program, constants=memoryview(program.constants)))
+    for wrong in (bytearray(program.constants), memoryview(bytearray(program.constants)),
+                  memoryview(program.constants).cast("H"), np.frombuffer(program.constants, np.uint8)):
+        with pytest.raises(ane.VerifyError, match="nobody can write"):
+            verify(replace(program, constants=wrong))  # type: ignore[arg-type]
+
+
 def test_without_a_usable_folder_it_compiles_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     compile(network(), allow_host=True, cache=tmp_path / "file")
@@ -143,7 +208,7 @@ def test_two_processes_compiling_one_model_with_kills_in_between(tmp_path: Path)
     found = 0
     for _ in range(ROUNDS):
         run_and_kill([[sys.executable, "-c", COMPILER, str(tmp_path), what, str(Path(__file__).parent)]
-                      for what in ("drops", "keeps")], rng, 0.1,
+                      for what in ("drops", "keeps")], rng, 0.4,
                      "a compiler was given another model than it asked for")
         kept = (tmp_path / key / RECORD).exists() or (tmp_path / key).exists()
         entry = cache.get(key)

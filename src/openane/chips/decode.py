@@ -211,6 +211,7 @@ def _neural(reader: Reader) -> Operation:
     if mode != "multiply_accumulate":
         raise ProgramError(f"{mode!r} is not described", register="NE.MACCfg", field="OpMode")
     if coefficients is not None and coefficients.runtime:
+        reader.refuse_unless("NE.KernelCfg.GroupKernelReuse", int(shape[0] > 1))  # groups with matrices of their own
         return MatrixProduct(**common)
     if coefficients is None and not reader.get("NE.MACCfg.NoKernel"):
         raise ProgramError("weights are expected but no kernel DMA is enabled", register="NE.MACCfg", field="NoKernel")

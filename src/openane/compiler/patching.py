@@ -26,7 +26,9 @@ from openane.engine.coefficients import Channel, dense_channels, depthwise_chann
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.graph import Node, Operand
-from openane.program import CONSTANT_SLOT, Program
+from openane.ops import get_op
+from openane.ops.operands import result_types
+from openane.program import CONSTANT_SLOT, Constants, Program
 from openane.program.diff import ConstantChange, diff
 from openane.program.patch import ByteRange, Patched, patch_constants
 
@@ -271,7 +273,17 @@ def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
 
     nodes = tuple(Node(n.op, {k: changed(v) for k, v in n.operands.items()}, n.outputs, n.name, n.source)
                   for n in graph.nodes)
+    for node, before in zip(nodes, graph.nodes, strict=True):
+        if any(id(value) in new for value in before.values()):
+            _require_types(node)
     return Graph(graph.inputs, nodes, graph.outputs, graph.name, graph.metadata)
+
+
+def _require_types(node: Node) -> None:
+    """UnsupportedError where a result has another shape with these constants: that of `non_zero`, of a `reshape`."""
+    for value, found in zip(node.outputs, result_types(get_op(node.op), node.operands), strict=True):
+        if value.type != found:
+            raise _elsewhere(f"the result of {node.label}", value.type, found)
 
 
 def _converted(array: np.ndarray, value: Value) -> np.ndarray:
@@ -280,7 +292,7 @@ def _converted(array: np.ndarray, value: Value) -> np.ndarray:
         return np.ascontiguousarray(array, dtype=numpy_type(value.dtype)).reshape(value.shape)
 
 
-def _ranges(before: bytes, after: bytes) -> tuple[ByteRange, ...]:
+def _ranges(before: Constants, after: Constants) -> tuple[ByteRange, ...]:
     """The runs of bytes that differ, of sections of one size."""
     differ = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], differ, [False])).view(np.int8)))

@@ -6,7 +6,7 @@ A subclass says where the bytes of its buffers are (`stores`) and how they are e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import RLock
@@ -15,23 +15,33 @@ from typing import Self
 
 import numpy as np
 
+from openane.devices.constants import differing, require_constants
 from openane.devices.packer import as_array, logical_shape, pack, unpack, update
 from openane.devices.protocol import Arrays, Index
 from openane.devices.submissions import Submissions
-from openane.errors import DeviceError
-from openane.program import Buffer, Program
+from openane.errors import DeviceError, UnsupportedError, VerifyError
+from openane.program import Buffer, Constants, Program
+from openane.program.patch import ByteRange
+from openane.program.verify.constants import ConstantRules
 from openane.simulator import RunReport
 
 
 class BufferExecutable(ABC):
     """See `Executable`. Runs, patches and bindings of one executable exclude each other, in whatever thread."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, verified: bool = True) -> None:
+        """`verified` says whether the program's rules are to hold of its constants when they change, too."""
+        self.program, self.verified = program, verified
+        self._rules: ConstantRules | None = None
         self.report = RunReport()
         self._lock = RLock()
         self._queue = Submissions("the executable")
         self._closed = False
+
+    @property
+    def fixed(self) -> str:
+        """See `Executable.fixed`."""
+        return ""
 
     @abstractmethod
     def stores(self) -> Mapping[str, np.ndarray]:
@@ -44,6 +54,11 @@ class BufferExecutable(ABC):
     @abstractmethod
     def rebind(self, name: str, memory: np.ndarray) -> None:
         """Puts other memory behind a buffer. DeviceError or SimulationError when it does not fit."""
+
+    @abstractmethod
+    def rewrite(self, constants: Constants, ranges: Sequence[ByteRange]) -> None:
+        """Puts these constants in the place of the program's, from which they differ in these bytes. When it fails the
+        constants are those of before."""
 
     @abstractmethod
     def release(self) -> None:
@@ -88,6 +103,25 @@ class BufferExecutable(ABC):
         with self._lock:
             self.require_open()
             update(buffer.layout, self.stores()[name], values, index, name=name)
+
+    def update_constants(self, constants: Constants) -> None:
+        """See `Executable.update_constants`."""
+        require_constants(self.program, constants)
+        with self._lock:
+            self.require_open()
+            if self.fixed:
+                raise UnsupportedError(f"new constants for {self.program.name!r}", self.fixed,
+                                       remedy="load the program or model that has them")
+            ranges = differing(self.program.constants, constants)
+            if not ranges:
+                return
+            if self.verified:
+                self._rules = self._rules or ConstantRules(self.program)
+                broken = self._rules.violations(constants, ranges)
+                if broken:
+                    raise VerifyError(broken)
+            self.rewrite(constants, ranges)
+            self.program = replace(self.program, constants=constants)
 
     def close(self) -> None:
         """Waits for what was submitted and gives the memory back. Closing twice does nothing."""

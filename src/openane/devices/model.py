@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
+from contextlib import ExitStack
 from threading import RLock
 from types import TracebackType
 from typing import Self
@@ -93,6 +94,22 @@ class ModelExecutable:
         with self._lock:
             memory = self._memory(name)
             update(memory.layout, memory.store, values, index, name=name)
+
+    def update_constants(self, model: CompiledModel) -> None:
+        """See `LoadedModel.update_constants`. All of the model is updated or nothing."""
+        with self._lock:
+            self._function(None)
+            if not hasattr(model, "functions"):
+                raise DeviceError(f"new constants are those of a compiled model, not of {type(model).__name__}")
+            if list(model.functions) != list(self._functions):
+                raise DeviceError(f"the functions of {model.name!r} are {', '.join(model.functions)}, those of the "
+                                  f"loaded model {', '.join(self._functions)}: load it anew")
+            with ExitStack() as undo:
+                for name, function in self._functions.items():
+                    before = function.model
+                    function.update(model.functions[name])
+                    undo.callback(function.update, before)
+                undo.pop_all()
 
     def bind(self, name: str, memory: np.ndarray) -> None:
         """See `LoadedModel.bind`. DeviceError when no function has such a buffer."""

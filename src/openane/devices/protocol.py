@@ -10,7 +10,7 @@ from typing import Protocol, Self, overload, runtime_checkable
 
 import numpy as np
 
-from openane.program import Layout, Program
+from openane.program import Constants, Layout, Program
 from openane.program.verify import Verified
 from openane.simulator import RunReport
 
@@ -148,6 +148,11 @@ class Executable(Protocol):
         """About the last run; empty before the first."""
         ...
 
+    @property
+    def fixed(self) -> str:
+        """Why it takes no new constants; empty where it does."""
+        ...
+
     def bind(self, name: str, memory: np.ndarray) -> None:
         """Uses `memory` (from the device's `allocate`) for a buffer, so that executables can share it."""
         ...
@@ -170,6 +175,15 @@ class Executable(Protocol):
 
     def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
         """Writes `values` into part of a buffer's tensor; `index` selects it in N, C, D, H, W, as in numpy."""
+        ...
+
+    def update_constants(self, constants: Constants) -> None:
+        """Gives the program other constants, as many bytes as it has; what was submitted and has not begun takes them,
+        too. It is not verified again, but for activation tables and zero-skipping streams: others are mere numbers.
+
+        VerifyError when these are malformed, DeviceError for another number of bytes, UnsupportedError where the device
+        takes none (`fixed`). After an error the constants are those of before.
+        """
         ...
 
     def close(self) -> None:
@@ -217,6 +231,12 @@ class LoadedModel(Protocol):
 
     def patch(self, name: str, values: np.ndarray, index: Index = ()) -> None:
         """As `Executable.patch`: `index` selects in N, C, D, H, W."""
+        ...
+
+    def update_constants(self, model: CompiledModel) -> None:
+        """Gives the programs the constants of `model`, the loaded one with other weights (what `Model.patch` gives).
+        States and buffers keep their contents. Errors as `Executable.update_constants`; DeviceError where more than
+        constants differs."""
         ...
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from openane.devices.executable import BufferExecutable
 from openane.devices.options import choose, refuse_unknown
 from openane.devices.protocol import DeviceInfo
 from openane.errors import DeviceError, VerifyError
-from openane.program import Program
+from openane.formats.mapping import let_go
+from openane.program import Constants, Program
+from openane.program.patch import ByteRange
 from openane.program.verify import Verified
 from openane.simulator import LoadedProgram, Mode, RunReport, load
 from openane.simulator.memory import MEMORY_LIMIT
+from openane.simulator.sharing import SharedWeights
 
 OPTIONS = ("arithmetic", "verify")
 SWITCH = {"on": True, "off": False}
@@ -24,9 +27,12 @@ SWITCH = {"on": True, "off": False}
 class SimulatorExecutable(BufferExecutable):
     """A program in the simulator. `loaded` is the simulator's own handle, `report` tells about the last run."""
 
-    def __init__(self, program: Program, arithmetic: str, buffers: Mapping[str, np.ndarray] | None = None) -> None:
-        super().__init__(program)
-        self._loaded: LoadedProgram | None = load(program, arithmetic, buffers)
+    def __init__(self, program: Program, arithmetic: str, buffers: Mapping[str, np.ndarray] | None = None,
+                 verified: bool = True, weights: SharedWeights | None = None) -> None:
+        """Executables with the same `weights` hold equal ones once."""
+        super().__init__(program, verified)
+        self._loaded: LoadedProgram | None = load(program, arithmetic, buffers, weights)
+        let_go(program.constants)  # the weights are unpacked
 
     @property
     def loaded(self) -> LoadedProgram:
@@ -47,6 +53,11 @@ class SimulatorExecutable(BufferExecutable):
         """See `BufferExecutable.rebind`. SimulationError when the memory is too small."""
         self.loaded.bind(name, memory)
 
+    def rewrite(self, constants: Constants, ranges: Sequence[ByteRange]) -> None:
+        """See `BufferExecutable.rewrite`. SimulationError, or ProgramError of a table, where a task can make nothing of
+        them."""
+        self.loaded.write_constants(constants, ranges)
+
     def release(self) -> None:
         """Frees the memory."""
         self._loaded = None
@@ -59,6 +70,7 @@ class SimulatorDevice(ProgramDevice):
         """`chip` None takes programs of every generation; `verifies` False takes them unseen, for experiments."""
         super().__init__(chip)
         self._arithmetic, self._verifies = str(Mode.of(arithmetic)), verifies
+        self._weights = SharedWeights()
 
     @property
     def settings(self) -> tuple[str | None, str, bool]:
@@ -90,7 +102,7 @@ class SimulatorDevice(ProgramDevice):
     def prepare(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None) -> BufferExecutable:
         """See `ProgramDevice.prepare`. SimulationError when a program cannot be run."""
         known = program.program if isinstance(program, Verified) else program
-        return SimulatorExecutable(known, self._arithmetic, buffers)
+        return SimulatorExecutable(known, self._arithmetic, buffers, self._verifies, self._weights)
 
     def release(self) -> None:
         """See `ProgramDevice.release`: it holds nothing."""

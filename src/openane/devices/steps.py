@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from openane.devices.closing import every
+from openane.devices.constants import require_same
 from openane.devices.packer import as_array, logical_shape, pack, unpack
-from openane.devices.protocol import Arrays, CompiledModel, Device, Executable, HostOperation, ModelPort
-from openane.errors import DeviceError
+from openane.devices.protocol import Arrays, CompiledModel, Device, EngineStep, Executable, HostOperation, ModelPort
+from openane.errors import DeviceError, UnsupportedError
 from openane.graph import numpy_type
 from openane.program import Layout, Role
 from openane.simulator import RunReport, TaskReport
@@ -92,6 +93,30 @@ class Function:
             stores = {buffer.name: self.memory[buffer.name].store for buffer in ports}
             self._programs.append(device.load(program, stores))
 
+    @property
+    def model(self) -> CompiledModel:
+        """The model whose constants the programs have."""
+        return self._model
+
+    def update(self, model: CompiledModel) -> None:
+        """The constants, and host operations, of the same model with other weights. DeviceError where more differs,
+        else as `Executable.update_constants`; then nothing has changed."""
+        for executable in self._programs:
+            if executable.fixed:
+                raise UnsupportedError(f"new constants for {model.name!r}", executable.fixed, remedy="load it anew")
+        known = self._model
+        if len(known.programs) != len(model.programs) or [_kind(step) for step in known.steps] != [
+                _kind(step) for step in model.steps]:
+            raise DeviceError(f"the steps of {model.name!r} are not those of the loaded model: load it anew")
+        for before, after in zip(known.programs, model.programs, strict=True):
+            require_same(before, after)
+        with ExitStack() as undo:
+            for executable, before, after in zip(self._programs, known.programs, model.programs, strict=True):
+                executable.update_constants(after.constants)
+                undo.callback(executable.update_constants, before.constants)
+            undo.pop_all()
+        self._model = model
+
     def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[Arrays, RunReport]:
         """Every step once, then the states take their next contents."""
         self.check(inputs)
@@ -153,7 +178,8 @@ class Function:
                 continue
             executable = self._programs[step.program]
             executable.execute()
-            tasks += [replace(task, index=len(tasks) + i) for i, task in enumerate(executable.report.tasks)]
+            done = executable.report.tasks
+            tasks += [task.numbered(number) for number, task in enumerate(done, len(tasks))] if tasks else done
             seconds += executable.report.seconds
         return RunReport(tuple(tasks), seconds, notes)
 
@@ -216,6 +242,13 @@ class Function:
                 pack(known[state.next], target.layout, target.store, state.port.name)
             elif state.next is not None:
                 target.store[:target.layout.size] = self.memory[state.next].store[:target.layout.size]
+
+
+def _kind(step: EngineStep | HostOperation) -> tuple[object, ...]:
+    """What must be alike in steps that may take each other's place."""
+    if isinstance(step, HostOperation):
+        return tuple((port.name, port.shape, port.dtype) for port in (*step.operands, *step.results))
+    return (step.program,)
 
 
 def convert(array: np.ndarray[Any, Any], dtype: str, name: str) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from openane.chips import Chip, Slots, get_chip
 from openane.errors import ProgramError
 from openane.formats.reader import Reader, round_up
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Layout, Program, Role, Task
+from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Constants, Layout, Program, Role, Task
 
 TILE = 0x4000            # granule of buffers in both containers
 CONSTANT_ALIGNMENT = 16  # the driver looks for constants at the next multiple of this after the text
@@ -108,11 +108,12 @@ def without_stand_in(constants: bytes, slots: Iterable[Slots]) -> bytes:
     return constants
 
 
-def padded_constants(constants: bytes) -> bytes:
+def padded_constants(constants: Constants) -> Constants:
     """Constants as the driver's tools want them: never empty, a multiple of 16 bytes."""
     if not constants:
         return STAND_IN
-    return constants + bytes(-len(constants) % CONSTANT_ALIGNMENT)
+    short = -len(constants) % CONSTANT_ALIGNMENT
+    return b"".join((constants, bytes(short))) if short else constants
 
 
 def check_buffers(program: Program) -> None:

@@ -17,6 +17,10 @@ TEXT_SLOT = 0
 CONSTANT_SLOT = 1
 
 
+Constants = bytes | memoryview
+"""Bytes that nobody writes: in memory, or mapped from a file."""
+
+
 class Role(StrEnum):
     """What a buffer is for."""
 
@@ -90,7 +94,7 @@ class Program:
 
     chip: str
     tasks: tuple[Task, ...]
-    constants: bytes = b""
+    constants: Constants = b""
     buffers: tuple[Buffer, ...] = ()
     name: str = "main"
     origin: dict[str, str] = field(default_factory=dict, compare=False, hash=False)

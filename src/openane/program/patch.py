@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openane.chips import get_chip
 from openane.errors import ProgramError
-from openane.program.model import Program, Task
+from openane.program.model import Constants, Program, Task
 from openane.program.verify import verify
 from openane.registers import Value
 
@@ -45,7 +46,7 @@ def patch_constants(program: Program, pieces: Mapping[int, bytes]) -> Patched:
     return Patched(replace(program, constants=bytes(data)), tuple(changed_ranges(program.constants, bytes(data))))
 
 
-def changed_ranges(before: bytes, after: bytes) -> Iterator[ByteRange]:
+def changed_ranges(before: Constants, after: Constants) -> Iterator[ByteRange]:
     """The runs of bytes that differ. ProgramError when the sizes do."""
     if len(before) != len(after):
         raise ProgramError(f"the constants have {len(before)} bytes before and {len(after)} after")
@@ -65,6 +66,12 @@ def changed_ranges(before: bytes, after: bytes) -> Iterator[ByteRange]:
                 start = None
     if start is not None:
         yield start, len(before)
+
+
+def meets(ranges: Sequence[ByteRange], low: int, high: int) -> bool:
+    """Whether one of the ranges, which are ascending and apart, has a byte in [low, high)."""
+    before_end = bisect_left(ranges, (high, 0))
+    return before_end > 0 and ranges[before_end - 1][1] > low
 
 
 def edit_task(program: Program, index: int, fields: Mapping[str, Value], *, checked: bool = True) -> Program:
@@ -105,4 +112,4 @@ def _names(program: Program) -> Iterator[str]:
             yield from (f"{name}.{field.name}" for field in register.fields)
 
 
-__all__ = ["ByteRange", "Patched", "changed_ranges", "edit_task", "patch_constants"]
+__all__ = ["ByteRange", "Patched", "changed_ranges", "edit_task", "meets", "patch_constants"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from openane.compiler import Model
 from openane.devices.macos import memory_model, open_kind
 from openane.devices.macos.device import require_mac
 from openane.devices.macos.graph_program import dialect
+from openane.devices.macos.routes import compilations
+from openane.devices.macos.symbols import Symbols
 from openane.errors import (
     BudgetExhausted,
     DeviceChanged,
@@ -100,6 +104,13 @@ def test_one_process_compiles_no_more_than_it_may(place: Path, model: Model) -> 
             opened.load(model).close()
         with pytest.raises(BudgetExhausted, match=r"100 of 100 are used\nhint: use the device with worker=on"):
             opened.load(model)
+
+
+def test_a_process_of_the_system_has_one_count() -> None:
+    """Opening the device again gives a process no compilation back; stand-ins are counted one by one."""
+    system, simulated = (SimpleNamespace(platform=SimpleNamespace(simulated=each)) for each in (False, True))
+    assert compilations(cast(Symbols, system)) is compilations(cast(Symbols, system))
+    assert compilations(cast(Symbols, simulated)) is not compilations(cast(Symbols, simulated))
 
 
 def test_threads_load_and_run_at_once(place: Path, model: Model) -> None:

@@ -73,7 +73,15 @@ def test_an_interrupt_does_not_reach_the_worker(place: Path, model: Model) -> No
         assert (executable.run({"x": ONES})["y"] == 2).all()
 
 
-def test_an_interrupted_run_is_not_answered_later(place: Path, model: Model) -> None:
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C interrupts, also in a process that was started in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupted_run_is_not_answered_later(place: Path, model: Model, interrupts: None) -> None:
     with ane.open_device(device(place, "hang,after=1", worker="on", timeout=60)) as opened, \
             opened.load(model) as executable:
         executable.run({"x": ONES})

@@ -7,6 +7,7 @@ submission the bytes are compared with those that were verified: the tasks whole
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,8 @@ from openane.devices.linux.interface import BOOTSTRAP_NID, CHANNELS, COMMAND_CHA
 from openane.errors import DeviceRejected
 from openane.formats.reader import round_up
 from openane.formats.tasks import CONSTANT_ALIGNMENT, command_bytes, compatible
-from openane.program import Program, Task
+from openane.program import Constants, Program, Task
+from openane.program.patch import ByteRange
 from openane.program.verify import Verified, verify
 
 MOST_TASKS = 0xFFFF
@@ -65,6 +67,13 @@ class Commands:
         block = self._constants[self._block:self._block + BLOCK]
         self._same(self._command, self._behind + self._block, block)
         self._block = self._block + BLOCK if self._block + BLOCK < self._constants.size else 0
+
+    def rewrite(self, constants: Constants, ranges: Sequence[ByteRange]) -> None:
+        """Other constants, of which the bytes `ranges` differ from those of before."""
+        new, held = np.frombuffer(constants, np.uint8), self._command.array()
+        for low, high in ranges:
+            held[self._behind + low:self._behind + high] = new[low:high]
+        self._constants = new
 
     def close(self) -> None:
         """Frees both buffers."""

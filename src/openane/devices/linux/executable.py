@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from openane.devices.linux.buffers import BufferObject
 from openane.devices.linux.commands import Commands, bound_slots, for_channels
 from openane.devices.linux.connection import Connection
 from openane.errors import DeviceError
-from openane.program import Buffer, Role
+from openane.program import Buffer, Constants, Role
+from openane.program.patch import ByteRange
 from openane.program.verify import Verified
 from openane.simulator import RunReport
 
@@ -75,6 +76,13 @@ class LinuxExecutable(BufferExecutable):
         if before is not None:
             del self._own[name]
             before.close()
+
+    def rewrite(self, constants: Constants, ranges: Sequence[ByteRange]) -> None:
+        """See `BufferExecutable.rewrite`: they are written into the command buffer, which lies mapped in this process
+        as when it was filled. No run is under way meanwhile."""
+        if self._commands is None:
+            raise DeviceError("the executable is closed")
+        self._commands.rewrite(constants, ranges)
 
     def release(self) -> None:
         """See `BufferExecutable.release`: memory that others share is theirs to give back."""

@@ -25,7 +25,7 @@ from openane.devices.macos import e5rt_functions as api
 from openane.devices.macos.directories import TEXT_FILE, ModelDirectory
 from openane.devices.macos.e5rt_functions import POINTER, CallFailed, Functions
 from openane.devices.macos.graph_program import GraphPort, GraphProgram
-from openane.devices.macos.routes import COMPILATIONS, RouteOptions, RunFacts, require_compilation
+from openane.devices.macos.routes import COMPILATIONS, RouteOptions, RunFacts, compilations
 from openane.devices.macos.symbols import Symbols
 from openane.errors import (
     DeviceError,
@@ -61,7 +61,7 @@ class E5Route:
                                     f"{platform.version or 'of no known version'}", "use route=memory")
         self.symbols, self.options = symbols, options
         self.functions = Functions(symbols)
-        self.compilations = 0
+        self.compilations = compilations(symbols)
         self._process = os.getpid()
         self._lock = RLock()
         self._programs: list[E5Program] = []
@@ -97,8 +97,7 @@ class E5Route:
         """Counts a compilation. BudgetExhausted beyond the limit."""
         self.require_process()
         with self._lock:
-            require_compilation(self.compilations, COMPILATIONS)
-            self.compilations += 1
+            self.compilations.take(COMPILATIONS)
 
     def require_process(self) -> None:
         """DeviceUnavailable in a process that was forked from the one the runtime was opened in."""

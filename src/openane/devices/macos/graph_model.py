@@ -20,7 +20,8 @@ from openane.devices.macos.live_layout import ELEMENTS
 from openane.devices.protocol import Arrays, CompiledModel, EngineStep, HostOperation, ModelState, SurfacePort
 from openane.errors import DeviceError
 from openane.graph import numpy_type
-from openane.program import Buffer, Layout, Program, Role
+from openane.program import Buffer, Constants, Layout, Program, Role
+from openane.program.patch import ByteRange
 from openane.simulator import RunReport, TaskReport
 
 WIDE = ("int16", "uint16")
@@ -193,6 +194,14 @@ class GraphExecutable(BufferExecutable):
             raise DeviceError(f"buffer {name!r} takes {buffer.size} bytes of uint8, not {memory.size} of "
                               f"{memory.dtype}")
         self._stores[name] = memory
+
+    @property
+    def fixed(self) -> str:
+        """See `Executable.fixed`."""
+        return "the system's runtime takes the weights when it loads the model, and offers no way to change them"
+
+    def rewrite(self, constants: Constants, ranges: Sequence[ByteRange]) -> None:
+        """See `fixed`: it is not asked for."""
 
     def release(self) -> None:
         """See `BufferExecutable.release`."""

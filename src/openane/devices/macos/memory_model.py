@@ -20,7 +20,7 @@ from openane.devices.macos.foundation import ErrorFacts, Foundation
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.loaded_model import LoadedMemoryModel
 from openane.devices.macos.objc import ObjC
-from openane.devices.macos.routes import COMPILATIONS, RouteOptions, require_compilation
+from openane.devices.macos.routes import COMPILATIONS, RouteOptions, compilations
 from openane.devices.macos.surfaces import Surfaces
 from openane.devices.macos.symbols import NEURAL_ENGINE, Symbols
 from openane.errors import DeviceChanged, DeviceRejected
@@ -36,7 +36,7 @@ class MemoryRoute:
         self.foundation = Foundation(symbols, self.objc)
         symbols.load(NEURAL_ENGINE)
         self.surfaces = Surfaces(symbols, self.objc, self.foundation)
-        self.compilations = 0
+        self.compilations = compilations(symbols)
         self._lock = RLock()
         self._models: list[LoadedMemoryModel] = []
         for table in (api.NEEDED, api.NEEDED_BY_PATH[options.path]):
@@ -47,8 +47,7 @@ class MemoryRoute:
     def load(self, program: GraphProgram) -> LoadedMemoryModel:
         """See `Route.load`."""
         with self._lock:
-            require_compilation(self.compilations, COMPILATIONS)
-            self.compilations += 1
+            self.compilations.take(COMPILATIONS)
             self._models = [model for model in self._models if not model.closed]
         with self.objc.pool():
             made = self._made(program)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -24,12 +25,29 @@ DirectoryNoted = Callable[[str], None]
 """Told of every directory a route is about to make, so that whoever survives a crash of the process can remove it."""
 
 
-def require_compilation(used: int, limit: int) -> None:
-    """BudgetExhausted when a process has no compilation left."""
-    if used >= limit:
-        raise BudgetExhausted("compilations of this process", limit=limit, used=used,
-                              remedy="use the device with worker=on, which starts a new process when one is used up, "
-                                     "or keep models loaded instead of loading them again")
+class Compilations:
+    """How many programs a process has compiled. Closing a device gives none of them back."""
+
+    def __init__(self) -> None:
+        self.used = 0
+
+    def take(self, limit: int) -> None:
+        """Counts one more. BudgetExhausted when none is left."""
+        if self.used >= limit:
+            raise BudgetExhausted("compilations of this process", limit=limit, used=self.used,
+                                  remedy="use the device with worker=on, which starts a new process when one is used "
+                                         "up, or keep models loaded instead of loading them again")
+        self.used += 1
+
+
+def compilations(symbols: Symbols) -> Compilations:
+    """The count of this process; each stand-in of the runtime has one of its own."""
+    return Compilations() if symbols.platform.simulated else _of_this_process()
+
+
+@cache
+def _of_this_process() -> Compilations:
+    return Compilations()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,19 @@
 """The simulated engine behind the driver: prepares submissions, remembers them, and runs them on the clients' memory.
 
-A prepared submission is used again as long as every byte it was made from is the same: the descriptors it fetched and
-the constants its weights come from are compared each time.
+A prepared submission is used again as long as the descriptors it fetched are the same, which are compared each time;
+so are the constants its weights come from, and tasks whose weights have changed take them anew.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from openane.chips import get_chip
+from openane.devices.constants import differing
 from openane.devices.linux.interface import BOOTSTRAP_NID
 from openane.devices.simdriver import host
 from openane.devices.simdriver.chain import CHIP, WORD, Fault, Fetched, Submission, fetch
@@ -21,6 +23,7 @@ from openane.devices.simdriver.space import AddressSpace, BufferObject
 from openane.engine import Operation, Space
 from openane.errors import AneError
 from openane.program import CONSTANT_SLOT, TEXT_SLOT
+from openane.program.patch import ByteRange
 from openane.simulator import LoadedProgram, Mode, RunReport
 from openane.simulator.memory import Memory
 
@@ -50,19 +53,44 @@ class DeviceMemory(Memory):
 
 
 class Prepared:
-    """A submission that can be run again and again, as long as the bytes it was made from are what they were: `origins`
-    are their addresses in this process, with copies. `touched` is all it reaches."""
+    """A submission that can be run again and again, as long as the descriptors it was made from are what they were.
+    `touched` is all it reaches."""
 
-    def __init__(self, client: int, loaded: LoadedProgram, origins: Sequence[tuple[int, np.ndarray]],
+    def __init__(self, client: int, loaded: LoadedProgram, commands: Sequence[Origin], weights: Sequence[Origin],
                  touched: frozenset[BufferObject]) -> None:
         self.client, self.loaded, self.touched = client, loaded, touched
-        self._copies = tuple(copy for _, copy in origins)
-        self._compared = tuple((address, copy.ctypes.data, copy.size) for address, copy in origins)
-        self.held = sum(copy.size for copy in self._copies)
+        self._commands, self._weights = tuple(commands), tuple(weights)
+        self.held = sum(origin.copy.size for origin in (*commands, *weights))
+
+    def current(self) -> bool:
+        """Whether it can be run on the memory as it is now; weights that changed are taken anew."""
+        if not all(origin.unchanged() for origin in self._commands):
+            return False
+        changed = [part for origin in self._weights if not origin.unchanged() for part in origin.updated()]
+        try:
+            self.loaded.reload(changed)
+        except AneError:  # preparing it anew finds out what is wrong with them
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Bytes something was made from: where they lie in the device's window and in this process, and what they were."""
+
+    offset: int
+    memory: np.ndarray
+    copy: np.ndarray
 
     def unchanged(self) -> bool:
-        """Whether every byte it was made from is what it was."""
-        return all(host.same(*compared) for compared in self._compared)
+        """Whether they are what they were."""
+        return host.same(self.memory.ctypes.data, self.copy.ctypes.data, self.copy.size)
+
+    def updated(self) -> list[ByteRange]:
+        """Remembers what they are now; the ranges of the window in which they are others than before."""
+        parts = differing(self.copy, self.memory)
+        self.copy[:] = self.memory
+        return [(self.offset + low, self.offset + high) for low, high in parts]
 
 
 class Engine:
@@ -79,9 +107,10 @@ class Engine:
         self.report = RunReport()
 
     def known(self, key: Hashable) -> Prepared | None:
-        """What `key` was last prepared as, when nothing it was made from has changed."""
+        """What `key` was last prepared as, when its descriptors have not changed."""
         found = self._prepared.get(key)
-        if found is None or not found.unchanged():
+        if found is None or not found.current():
+            self._prepared.pop(key, None)  # it may hold new weights beside tasks made of old ones
             return None
         self._prepared.move_to_end(key)
         return found
@@ -163,10 +192,11 @@ class Engine:
             raise submission.fault(Kind.DESCRIPTOR, str(error)) from None
         items = {item for low, high in (*fetched, *reach.all) for item in self._space.objects_in(low, high)}
         items |= {item for item in (*submission.channels, submission.bootstrap) if item is not None}
-        return Prepared(submission.client, loaded, self._copies([*fetched, *reach.prepared]), frozenset(items))
+        return Prepared(submission.client, loaded, self._origins(fetched), self._origins(reach.prepared),
+                        frozenset(items))
 
-    def _copies(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, np.ndarray]]:
-        """Where the bytes of ranges of device addresses lie in this process and what they are, near ranges as one."""
+    def _origins(self, ranges: Sequence[tuple[int, int]]) -> list[Origin]:
+        """The bytes of ranges of device addresses, near ranges as one, by address."""
         joined: list[tuple[int, int]] = []
         for low, high in sorted(ranges):
             if joined and low <= joined[-1][1] + NEAR and self._space.unmapped(joined[-1][0], high) is None:
@@ -174,8 +204,8 @@ class Engine:
             else:
                 joined.append((low, high))
         origin = self._space.base
-        return [(self._space.host_address(low), self._space.bytes[low - origin:high - origin].copy())
-                for low, high in joined]
+        return [Origin(low - origin, memory, memory.copy()) for low, high in joined
+                for memory in (self._space.bytes[low - origin:high - origin],)]
 
     def _run_first(self, tasks: Sequence[Fetched], submission: Submission) -> None:
         """Executes the tasks before one at fault, as far as they hand nothing over to it."""

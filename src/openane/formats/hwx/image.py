@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from openane.formats.macho import PAGE, Section, Segment
 from openane.formats.reader import round_up
-from openane.program import Buffer, Role
+from openane.program import Buffer, Constants, Role
 
 MAGIC = 0xBEEFFACE
 CPU_TYPE, FILE_TYPE, FLAGS = 0x80, 2, 0x200000
@@ -75,7 +75,7 @@ def buffer_role(segment: Segment) -> Role | None:
     return {READABLE: Role.INPUT, WRITABLE: Role.OUTPUT}.get(segment.protection)
 
 
-def text_segment(text: bytes, constants: bytes, address: int) -> Segment:
+def text_segment(text: bytes, constants: Constants, address: int) -> Segment:
     """Tasks and, at the next multiple of 64, constants."""
     start = round_up(len(text), 1 << CONSTANT_ALIGNMENT)
     data = text.ljust(start, b"\0") + constants

@@ -45,7 +45,7 @@ from openane.formats.tasks import (
     for_driver,
     padded_constants,
 )
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Program, Role
+from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Constants, Program, Role
 
 CONVERTIBLE_WORDS = 157
 _CONVERTIBLE = re.compile(r"[ -9;-~]+")  # printable ASCII without the colon that ends a stab's name
@@ -88,7 +88,7 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
 
 
 def _segments(program: Program, text: bytes, layout: FileLayout,
-              constants: bytes) -> tuple[list[Segment], list[Buffer | None]]:
+              constants: Constants) -> tuple[list[Segment], list[Buffer | None]]:
     """The segments back to back, each with its buffer (None: the text).
 
     Apple's current compiler puts scratch first, then ports by slot, then the text. The driver's converter wants the

@@ -106,7 +106,7 @@ def known_coefficients(context: Context) -> Found:
         constants = context.program.constants
         for offset in dict.fromkeys(s.offset for s in coefficients.streams if coefficients.table):
             try:
-                Table.from_bytes(constants[offset:offset + TABLE_BYTES])
+                Table.from_bytes(bytes(constants[offset:offset + TABLE_BYTES]))
             except ProgramError as error:
                 yield view.index, Breach(f"table at {offset:#x}", str(error), "a described table")
         geometry = geometry_of(view.operation)

@@ -22,8 +22,8 @@ def well_formed(program: Program) -> Found:
     """A program must be made of bytes, 32-bit words and whole numbers, and have 1 to 65535 tasks."""
     if not 1 <= len(program.tasks) <= TASKS:
         yield None, Breach("tasks", len(program.tasks), f"1 to {TASKS}")
-    if not isinstance(program.constants, bytes):
-        yield None, Breach("constants", type(program.constants).__name__, "bytes")
+    if not read_only(program.constants):
+        yield None, Breach("constants", type(program.constants).__name__, "bytes nobody can write")
     for index, task in enumerate(program.tasks):
         if not _whole((task.offset,)) or not _whole(task.words) or max(task.words, default=0) >= WORD \
                 or min(task.words, default=0) < 0:
@@ -96,3 +96,9 @@ def layout_access(layout: Layout) -> Access:
 
 def _whole(values: Iterable[object]) -> bool:
     return all(type(value) is int for value in values)
+
+
+def read_only(data: object) -> bool:
+    """Whether these are bytes in a row that cannot be written here: in memory, or mapped from a file."""
+    return isinstance(data, bytes) or (isinstance(data, memoryview) and data.readonly and data.format == "B"
+                                       and data.ndim == 1 and data.c_contiguous)

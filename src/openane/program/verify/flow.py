@@ -14,7 +14,7 @@ from openane.chips import Breach
 from openane.engine import Access, Convolution, Elementwise, GainOffset, Operation, PassThrough, Space
 from openane.errors import ProgramError
 from openane.program.model import CONSTANT_SLOT, Role
-from openane.program.verify.coefficients import needed_bytes
+from openane.program.verify.coefficients import geometry_of, needed_bytes
 from openane.program.verify.container import layout_access
 from openane.program.verify.context import Context, Operand, TaskView
 from openane.program.verify.regions import Region, access_regions, interval, meets, rounded
@@ -162,8 +162,8 @@ def _sane(view: TaskView) -> bool:
     """Whether the streams could hold what is asked for, so that asking is cheap."""
     if view.operation is None or view.coefficients is None:
         return False
-    n, c, _, _, _ = view.operation.result.shape
-    return n * c <= sum(stream.size for stream in view.coefficients.streams)
+    geometry = geometry_of(view.operation)
+    return geometry is None or geometry.groups * geometry.channels <= sum(s.size for s in view.coefficients.streams)
 
 
 def _tile_reads(view: TaskView) -> list[Operand]:

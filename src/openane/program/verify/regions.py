@@ -29,7 +29,10 @@ class Region:
     @property
     def end(self) -> int:
         """One past the last byte."""
-        return self.offset + span(self.loops, self.run)
+        end = self.offset + self.run
+        for extent, stride in self.loops:
+            end += (extent - 1) * stride
+        return end
 
     @property
     def size(self) -> int:

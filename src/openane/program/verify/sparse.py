@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from openane.engine import Coefficients, Stream
 from openane.engine.coefficients import PAD, SPARSE_LENGTH, SPARSE_WIDTH, TABLE_BYTES, blocks, sparse_taps
+from openane.program.model import Constants
 
 MASK_LANES = 8
 HALFWORD = 2
@@ -22,7 +23,7 @@ class _Overrun(Exception):
 class _Walk:
     """A position in one core's stream."""
 
-    def __init__(self, constants: bytes, stream: Stream, start: int) -> None:
+    def __init__(self, constants: Constants, stream: Stream, start: int) -> None:
         self._constants, self._base, self.end, self.at = constants, stream.offset, stream.size, start
         self.name = f"core {stream.core}"
 
@@ -32,11 +33,11 @@ class _Walk:
         self.at += count
         if self.at > self.end or start + count > len(self._constants):
             raise _Overrun(f"{self.name}: byte {self.at} of a stream of {self.end}")
-        return self._constants[start:start + count]
+        return bytes(self._constants[start:start + count])
 
 
 def sparse_defect(shape: tuple[int, int, int], kernel: tuple[int, int], coefficients: Coefficients,
-                  constants: bytes) -> str:
+                  constants: Constants) -> str:
     """What is wrong with streams of `shape` (groups, channels, rows); empty when nothing is. The work is bounded by
     the streams' size."""
     groups, channels, rows = shape
