@@ -9,7 +9,7 @@ import numpy as np
 
 import openane as ane
 from openane.errors import GraphError
-from openane.graph import Graph, Operand, Value, numpy_type
+from openane.graph import Graph, Node, Operand, Value, numpy_type
 from openane.ops import Op, get_op
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
@@ -29,7 +29,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def wide(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs by the operations' references with all real numbers in float64."""
+    """The outputs by the operations' references with all real numbers in float64; casts between them do nothing."""
     arrays = {id(value): _wide(inputs[value.name]) for value in graph.inputs}
 
     def data(operand: Operand, variadic: bool) -> Any:
@@ -43,9 +43,15 @@ def wide(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
         dtype = element_type({p.name: p for p in op.parameters}, node.operands)
         keywords = {p.name: data(node.operands[p.name], p.variadic) if p.name in node.operands
                     else _wide(default_data(op.name, p, dtype)) for p in op.parameters}
-        for value, array in zip(node.outputs, _results(op, keywords), strict=True):
+        results = (keywords["x"],) if _between_reals(node) else _results(op, keywords)
+        for value, array in zip(node.outputs, results, strict=True):
             arrays[id(value)] = _wide(array)
     return {value.name: _wide(value.data) if value.constant else arrays[id(value)] for value in graph.outputs}
+
+
+def _between_reals(node: Node) -> bool:
+    """Whether a node casts real numbers to real numbers."""
+    return node.op == "cast" and {node["x"].dtype, node.output.dtype} <= {"fp16", "fp32"}
 
 
 def _results(op: Op, keywords: Mapping[str, Any]) -> tuple[np.ndarray, ...]:

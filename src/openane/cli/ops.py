@@ -15,6 +15,7 @@ from openane.chips import get_chip
 from openane.cli.output import as_json, table
 from openane.ops import REQUIRED, Evidence, Op, Parameter, all_ops, get_op
 from openane.ops.accuracy import BOUNDS
+from openane.ops.gradients import stopped
 from openane.ops.rules import sentence
 
 Document = dict[str, Any]
@@ -25,11 +26,20 @@ MEANINGS = {
     Evidence.INFERRED: "uses an encoding that no Apple-made program at hand shows",
     Evidence.FOLDED: "computed when the model is compiled; it never runs on the engine",
 }
+GRADIENTS = {
+    "rule": "it has a rule of its own",
+    "of its parts": "it is taken apart, and its parts have rules",
+    "ends": "its results are integers or booleans, or constant nearly everywhere: the gradient ends there",
+    "none": "there is none yet: a loss that depends on weights by way of it is refused",
+    "constant": "it depends on constants alone",
+}
 PREAMBLE = (
     "# Operations", "",
     "What the compiler knows of each MIL operation. Everything listed runs on the engine, wholly, under the rules that",
     "are named; a model that breaks one is refused with that sentence. How the engine's side is known:", "",
     *(f"- *{kind}*: {meaning}." for kind, meaning in MEANINGS.items()), "",
+    "What `openane.training.gradient` makes of it (see [gradients](gradients.md)):", "",
+    *(f"- *{kind}*: {meaning}." for kind, meaning in GRADIENTS.items()), "",
     "This page is generated: `ane ops --markdown`.", "",
 )
 
@@ -58,9 +68,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def document(op: Op, target: str = "h13") -> Document:
-    """An operation as plain data: parameters with defaults, how it runs, its rules in words, the evidence."""
+    """An operation as plain data: parameters with defaults, how it runs, its rules in words, the evidence, what becomes
+    of a gradient."""
     limits = get_chip(target).limits
     return {"operation": op.name, "summary": _summary(op), "runs": _runs(op), "evidence": str(_evidence(op)),
+            "gradient": _gradient(op),
             "accuracy": str(BOUNDS[op.name]) if op.name in BOUNDS else "", "note": op.note,
             "parameters": [_parameter(parameter) for parameter in op.parameters],
             "rules": [sentence(rule, limits) for rule in op.rules]}
@@ -68,6 +80,15 @@ def document(op: Op, target: str = "h13") -> Document:
 
 def _evidence(op: Op) -> Evidence:
     return Evidence.FOLDED if op.lower is None and op.decompose is None else op.evidence
+
+
+def _gradient(op: Op) -> str:
+    """One of GRADIENTS."""
+    if op.gradient is not None:
+        return "ends" if op.gradient is stopped else "rule"
+    if op.decompose is not None or op.expand is not None:
+        return "of its parts"
+    return "constant" if _evidence(op) is Evidence.FOLDED or op.name.startswith("constexpr_") else "none"
 
 
 def _runs(op: Op) -> str:
@@ -105,8 +126,8 @@ def _signature(found: Document) -> str:
 
 
 def _overview(documents: list[Document]) -> Iterator[str]:
-    rows = [(d["operation"], d["runs"], d["evidence"], len(d["rules"])) for d in documents]
-    yield from table(rows, heading=("operation", "runs", "evidence", "rules"))
+    rows = [(d["operation"], d["runs"], d["evidence"], d["gradient"], len(d["rules"])) for d in documents]
+    yield from table(rows, heading=("operation", "runs", "evidence", "gradient", "rules"))
     counts = Counter(d["evidence"] for d in documents)
     yield f"{len(documents)} operations: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
@@ -116,6 +137,7 @@ def _one(found: Document) -> Iterator[str]:
     if found["summary"]:
         yield f"  {found['summary']}"
     yield f"  runs: {found['runs']}; evidence: {found['evidence']} ({MEANINGS[Evidence(found['evidence'])]})"
+    yield f"  gradient: {found['gradient']} ({GRADIENTS[found['gradient']]})"
     if found["accuracy"]:
         yield f"  accuracy: {found['accuracy']}"
     if found["note"]:
@@ -125,9 +147,10 @@ def _one(found: Document) -> Iterator[str]:
 
 def _markdown(documents: list[Document]) -> Iterator[str]:
     yield from PREAMBLE
-    yield "| operation | runs | evidence |"
-    yield "| --- | --- | --- |"
-    yield from (f"| [{d['operation']}](#{d['operation']}) | {d['runs']} | {d['evidence']} |" for d in documents)
+    yield "| operation | runs | evidence | gradient |"
+    yield "| --- | --- | --- | --- |"
+    yield from (f"| [{d['operation']}](#{d['operation']}) | {d['runs']} | {d['evidence']} | {d['gradient']} |"
+                for d in documents)
     for found in documents:
         yield from ("", f"## {found['operation']}", "")
         if found["summary"]:

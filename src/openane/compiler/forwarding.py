@@ -106,7 +106,7 @@ class _Merger:
         copy = step[1]
         assert isinstance(copy, PassThrough)
         made = self._maker(copy.source.slot, position)
-        if made is None or self._named(copy.result.slot, made, position):
+        if made is None or self._named(copy.result, made, position):
             return None
         maker = self._at(made)
         if isinstance(maker, NeuralOperation):
@@ -119,7 +119,7 @@ class _Merger:
         """Drops a copy that writes coefficients if what makes its source can write them."""
         read = packing_copy(copy)
         made = None if read is None else self._maker(read.slot, position)
-        if read is None or made is None or self._named(copy.result.slot, made, position):
+        if read is None or made is None or self._named(copy.result, made, position):
             return False
         maker = written_as(self._at(made), read, copy.result)
         if maker is None:
@@ -142,11 +142,15 @@ class _Merger:
         alone = made.role == RESULT and read.operation == position and made.access.copy is None
         return made.operation if alone else None
 
-    def _named(self, slot: int, first: int, last: int) -> bool:
-        """Whether an operation from `first` to before `last` names the buffer."""
-        use = self._uses.get(slot)
-        return use is not None and any(first <= number < last for number in
-                                       (*(u.operation for u in use.uses), *use.streamed))
+    def _named(self, place: Access, first: int, last: int) -> bool:
+        """Whether an operation from `first` to before `last` touches what lies between the ends of `place`: parts of
+        one buffer are made one after the other."""
+        use = self._uses.get(place.slot)
+        if use is None:
+            return False
+        begin, end = place.span
+        return any(first <= number < last for number in use.streamed) or any(
+            first <= u.operation < last and u.access.span[0] < end and begin < u.access.span[1] for u in use.uses)
 
     def _write_at_once(self, made: int, maker: Operation, position: int, copy: PassThrough) -> None:
         """The maker writes where the copy would have, where its result can lie so."""

@@ -38,17 +38,20 @@ class Whereabouts:
 
 @dataclass(frozen=True, slots=True)
 class Intermediates:
-    """The graph as the compiler lowers it, after all passes, and its engine programs."""
+    """The graph as the compiler lowers it, after all passes, its engine programs, and the nodes the host computes (by
+    id)."""
 
     graph: Graph
     programs: tuple[Whereabouts, ...]
+    hosted: frozenset[int] = frozenset()
 
 
 def intermediates(graph: Graph, target: str, allow_host: bool = False) -> Intermediates:
     """Compiles `graph` once more and says where its tensors are. Errors as for `compile`."""
     _, made = planned(graph, target, allow_host)
     limits = get_chip(target).limits
-    return Intermediates(made.graph, tuple(_whereabouts(segment, limits) for segment in made.segments))
+    return Intermediates(made.graph, tuple(_whereabouts(segment, limits) for segment in made.segments),
+                         frozenset(made.hosted))
 
 
 def _whereabouts(segment: Segment, limits: Limits) -> Whereabouts:

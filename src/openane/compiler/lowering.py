@@ -264,6 +264,10 @@ class Compiler(Allocation):
         """See ops.lowering.Lowering."""
         runtime_products.product_of(self, value, left, right, post)
 
+    def runtime_convolution(self, target: Tensor, matrices: Tensor, source: Tensor, post: Post | None = None) -> bool:
+        """See ops.lowering.Lowering."""
+        return runtime_products.runtime_convolution(self, target, matrices, source, post)
+
     def pool(self, target: Tensor, source: Tensor, kind: Pool, kernel: Sequence[int], stride: Sequence[int],
              padding: Sequence[int]) -> None:
         """See ops.lowering.Lowering."""

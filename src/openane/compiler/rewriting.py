@@ -25,7 +25,7 @@ from openane.compiler.vectors import Folded, Vectors, fold
 from openane.engine.coefficients import TABLE_BYTES
 from openane.graph import numpy_type
 from openane.passes.fold_affine import OVERFLOW
-from openane.program import Program
+from openane.program import Constants, Program
 
 Arrays = Mapping[str, np.ndarray]
 LARGE = 1 << 22
@@ -161,7 +161,7 @@ def _placed(route: Route) -> tuple[tuple[Piece, Moves], ...]:
 class _Section:
     """The constants of a program in the making; what no piece writes stays as it was."""
 
-    def __init__(self, constants: bytes) -> None:
+    def __init__(self, constants: Constants) -> None:
         self._file = BytesIO()  # gives its bytes away without another copy
         self._file.write(constants)
         self._buffer = self._file.getbuffer()

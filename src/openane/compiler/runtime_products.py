@@ -34,6 +34,13 @@ LANE_CHOICES = (8, 4, 2)
 MANY_PARTS = 128
 TURN_PAYS = 16
 """A product of more parts than MANY_PARTS is turned when it has this many times more rows than columns."""
+SEPARATE = 16
+"""Matrices of a batch up to which each is turned, or packed, on its own where one copy cannot do them all as they lie;
+more are first copied together (Apple's programs turn the keys of 12 heads one by one; the bound is inferred)."""
+TURNS = 2
+"""Copies that turning a product may take: an operand, and the result."""
+IMAGES = (0, 1, None, 2, 3)
+"""How [N, C, H, W] are walked."""
 ROWS, COLUMNS = (None, 0, None, None, 1), (None, 1, None, None, 0)
 """How the neural engine walks a matrix whose rows, or columns, are channels."""
 
@@ -86,6 +93,8 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
     Last matrix first and last rows first, as in every one of Apple's programs. Where that would be hundreds of
     operations and few with the columns of `right` as coefficients, the result is made transposed.
     """
+    if _together(compiler, target, left, right, post):
+        return
     lanes = runtime_lanes(left.shape[-2])
     parts = list(row_parts(left.shape[-2], lanes))
     if len(parts) > MANY_PARTS and right.shape[-1] * TURN_PAYS <= left.shape[-2]:
@@ -101,6 +110,8 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
         return
     rows = _coefficients(compiler, left, lanes, len(parts))
     batch = target.shape[:-2]
+    if _distinct(right) > SEPARATE and not legal(access(_at(right, (0,) * len(batch)), ROWS), Role.NEURAL_SOURCE):
+        right = compiler.copied(right)
     seen: dict[int, Pixels] = {}
     for index in reversed(list(combinations(*(range(extent) for extent in batch)))):
         matrix = _at(right, index)
@@ -108,6 +119,71 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
             seen = {matrix.offset: pixel_rows(compiler, matrix.transpose((1, 0)))}
         _multiply(compiler, _at(target, index), seen[matrix.offset], post or Post(),
                   [(start, count, rows.part(index, start, count)) for start, count in parts])
+
+
+def _together(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:
+    """One product for a whole batch, where all its matrices meet the same one; False where it has to be taken apart.
+
+    On the right: the rows of all of them are the rows of one matrix, which is made by whichever of the two has fewer
+    rows as coefficients. On the left: the batch is that of a convolution (see `runtime_convolution`).
+    """
+    batch = target.shape[:-2]
+    count, shared = prod(batch), [all(stride == 0 or extent == 1 for extent, stride in
+                                      zip(batch, side.strides[:-2], strict=True)) for side in (left, right)]
+    if count == 1 or not any(shared):
+        return False
+    alone = (0,) * len(batch)
+    if shared[1]:
+        rows, made = (side.reshape((count * side.shape[-2], side.shape[-1])) for side in (left, target))
+        if rows is None or made is None:
+            return False
+        matrix = _at(right, alone)
+        _fewest(compiler, made, rows, matrix, post)
+        return True
+    images, made = (side.reshape((count, side.shape[-2], 1, side.shape[-1])) for side in (right, target))
+    if images is None or made is None:
+        return False
+    single = _at(left, alone)
+    matrices = single.seen(single.offset, (1, *single.shape), (0, *single.strides))
+    return runtime_convolution(compiler, made, matrices, images, post)
+
+
+def _fewest(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> None:
+    """target [M, N] = post(left [M, K] @ right [K, N]), transposed where that takes fewer operations."""
+    straight, turned = (len(list(row_parts(rows, runtime_lanes(rows)))) for rows in target.shape)
+    if turned + TURNS < straight:
+        target, left, right = _turned(target), _turned(right), _turned(left)
+    runtime_product(compiler, target, left, right, post)
+
+
+def runtime_convolution(compiler: Compiler, target: Tensor, matrices: Tensor, source: Tensor,
+                        post: Post | None = None) -> bool:
+    """target [N, G * M, H, W] = post(1x1 convolution of source [N, G * K, H, W] with matrices [G, M, K]).
+
+    All images in one operation, as with constant weights: groups that read the same coefficients (inferred for those
+    computed at run time; Apple's products have one group). False where the extents ask for another way.
+    """
+    (groups, count, reduction), (images, _, height, width) = matrices.shape, source.shape
+    lanes = runtime_lanes(count)
+    parts = list(row_parts(count, lanes))
+    limits = compiler.limits
+    if len(parts) > MANY_PARTS or max(height, width) > limits.height or reduction > limits.width \
+            or len(reduction_parts(compiler, reduction, width)) > 1:
+        return False
+    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE):
+        source = compiler.copied(source)
+    made = target if legal(access(target, IMAGES), Role.RESULT) else compiler.scratch(target.shape)
+    rows = _coefficients(compiler, matrices, lanes, len(parts))
+    for first, some in spans(images, limits.groups):
+        for group in range(groups):
+            read = access(source.part(0, first, some).part(1, group * reduction, reduction), IMAGES)
+            for start, extent in parts:
+                write = made.part(0, first, some).part(1, group * count + start, extent)
+                compiler.emit(MatrixProduct(source=read, coefficients=rows.part((group,), start, extent),
+                                            post=post or Post(), result=access(write, IMAGES)))
+    if made is not target:
+        compiler.copy(made, target)
+    return True
 
 
 def runtime_lanes(rows: int) -> int:
@@ -155,6 +231,11 @@ def _parts(target: Tensor, parts: list[tuple[int, int, Coefficients]]) -> list[A
     return [access(target.part(0, start, count), ROWS) for start, count, _ in parts]
 
 
+def _distinct(matrices: Tensor) -> int:
+    """How many matrices of a batch there are, those that repeat counted once."""
+    return prod(extent for extent, stride in zip(matrices.shape[:-2], matrices.strides[:-2], strict=True) if stride)
+
+
 def _coefficients(compiler: Compiler, left: Tensor, lanes: int, parts: int) -> _Rows:
     """The rows of `left` where they can be read as coefficients."""
     real = tuple(1 if stride == 0 else extent for extent, stride in zip(left.shape, left.strides, strict=True))
@@ -162,6 +243,8 @@ def _coefficients(compiler: Compiler, left: Tensor, lanes: int, parts: int) -> _
     if core.space is not Space.MEMORY or not core.aligned or not _readable(core, lanes) or \
             compiler.ports.is_output(core.slot):
         core = compiler.copied(core)  # coefficients are not read from what the program hands out
+    elif lanes > 1 and _distinct(core) > SEPARATE and core.reshape((prod(core.shape[:-2]), *core.shape[-2:])) is None:
+        core = compiler.copied(core)
     *batch, count, reduction = core.shape
     size = -(-reduction * lanes * ELEMENT // 64) * 64
     if lanes == 1:

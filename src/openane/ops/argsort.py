@@ -12,6 +12,7 @@ import numpy as np
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import selection, topk
+from openane.ops.gradients import stopped
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rewriter import Rewriter
 from openane.ops.spec import Op, Parameter
@@ -50,5 +51,5 @@ def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     return (found[1],)
 
 
-OPS = (Op("argsort", PARAMETERS, _infer, _reference, decompose=_decompose,
+OPS = (Op("argsort", PARAMETERS, _infer, _reference, decompose=_decompose, gradient=stopped,
           rules=(selection.at_most_five_dimensions, short_axis)),)

@@ -42,7 +42,7 @@ def _reference(*, x: np.ndarray, mean: np.ndarray, variance: np.ndarray, gamma: 
                beta: np.ndarray | None, epsilon: np.ndarray) -> tuple[np.ndarray, ...]:
     gain, offset = gain_and_offset(mean=mean, variance=variance, gamma=gamma, beta=beta, epsilon=float(epsilon))
     shape = (-1, *(1,) * (x.ndim - 2))
-    return ((x * gain.reshape(shape) + offset.reshape(shape)).astype(np.float32),)
+    return ((x * gain.reshape(shape) + offset.reshape(shape)).astype(x.dtype),)
 
 
 def constants(node: Node) -> tuple[np.ndarray, np.ndarray]:

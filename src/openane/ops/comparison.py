@@ -18,6 +18,7 @@ from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.compositions import Stages
+from openane.ops.gradients import stopped
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
@@ -77,7 +78,7 @@ def _scalar(value: Value) -> float | None:
 
 def _op(name: str, function: Function, answers: Answers) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=MOVED,
-              lower=partial(_lower, answers=answers))
+              lower=partial(_lower, answers=answers), gradient=stopped)
 
 
 OPS = tuple(_op(name, *described) for name, described in COMPARISONS.items())

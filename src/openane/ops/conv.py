@@ -13,12 +13,12 @@ import numpy as np
 from openane.chips import Limits
 from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType, Value
-from openane.ops.gradients import Backward, only, placed, reshaped
-from openane.ops.lowering import Lowering
+from openane.ops.gradients import Backward, only
+from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Evidence, Op, Parameter, Upstream
-from openane.ops.taps import taps, weight_gradient
+from openane.ops.taps import unfolded, weight_gradient
 from openane.ops.window import Window, make_window, read_window
 
 PARAMETERS = (
@@ -85,12 +85,9 @@ def _ints(values: np.ndarray | None) -> tuple[int, ...]:
 
 
 def known_weight(node: Node, limits: Limits) -> bool:
-    """A weight computed while the program runs must have 1x1 taps, one group, strides of 1 and no padding."""
-    if node["weight"].constant:
-        return True
-    window, groups = conv_window(node.operands), Arguments("conv", PARAMETERS, node.operands).integer("groups", 1)
-    return groups == 1 and all(
-        axis.kernel == 1 == axis.stride and axis.before == axis.after == 0 for axis in window.axes)
+    """A weight computed while the program runs must have 1x1 taps, strides of 1 and no padding."""
+    return node["weight"].constant or all(axis.kernel == 1 == axis.stride and axis.before == axis.after == 0
+                                          for axis in conv_window(node.operands).axes)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
@@ -109,16 +106,31 @@ def _lower(node: Node, lowering: Lowering) -> None:
 
 
 def _lower_runtime(node: Node, lowering: Lowering, bias: np.ndarray | None) -> None:
-    """A product per image: weight [Cout, Cin] times pixels [Cin, *spatial] in one row."""
+    """All images in one product; one for each, weight [Cout, Cin] times pixels [Cin, *spatial] in a row, where there is
+    one image of whole rows or sizes ask for it."""
     x, weight = node["x"], node["weight"]
-    matrix, pixels = lowering.scratch(weight.shape[:2]), lowering.scratch((*x.shape[:2], prod(x.shape[2:])))
+    groups, images = Arguments("conv", PARAMETERS, node.operands).integer("groups", 1), x.shape[0]
+    matrix = lowering.scratch((groups, weight.shape[0] // groups, weight.shape[1]))
     lowering.reshape(lowering.unshaped(weight), matrix)
-    lowering.reshape(lowering.unshaped(x), pixels)
-    lowering.runtime_product(node.output, matrix.expand((x.shape[0], *matrix.shape)), pixels)
+    row = (images, groups, weight.shape[1], prod(x.shape[2:]))
+    flat = images == 1 and lowering.unshaped(x).reshape(row) is not None
+    if flat or not _together(node, lowering, matrix):
+        pixels = lowering.scratch(row)
+        lowering.reshape(lowering.unshaped(x), pixels)
+        lowering.runtime_product(node.output, matrix.expand((images, *matrix.shape)), pixels)
     if bias is not None:
         result = lowering.read(node.output)
         vector = lowering.constant(bias.reshape(-1, *(1,) * (result.rank - 2)))
         lowering.elementwise(result, result, vector, Binary.ADD)
+
+
+def _together(node: Node, lowering: Lowering, matrix: Tensor) -> bool:
+    """Whether the engine takes all images at once, which it is then told to."""
+    x = node["x"]
+    flat = (prod(x.shape[2:-1]), x.shape[-1])
+    source = lowering.read(x).reshape((*x.shape[:2], *flat))
+    target = lowering.result(node.output).reshape((*node.output.shape[:2], *flat))
+    return source is not None and target is not None and lowering.runtime_convolution(target, matrix, source)
 
 
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
@@ -128,10 +140,9 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     groups = Arguments("conv", PARAMETERS, node.operands).integer("groups", 1)
     window = conv_window(node.operands)
     if backward.wants(x):
-        turned = _transposed if weight.constant else _turned
-        found["x"] = turned(backward, given, weight, x, window, groups)
+        found["x"] = _transposed(backward, given, weight, x, window, groups)
     if backward.wants(weight):
-        found["weight"] = weight_gradient(backward, taps(backward, x, window), given, weight.shape, groups)
+        found["weight"] = weight_gradient(backward, unfolded(backward, x, window), given, weight.shape, groups)
     if bias is not None and backward.wants(bias):
         found["bias"] = backward.single("reduce_sum", x=given, axes=[0, *range(2, given.type.rank)], keep_dims=False)
     return found
@@ -139,33 +150,9 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 def _transposed(backward: Backward, given: Value, weight: Value, x: Value, window: Window, groups: int) -> Value:
     return backward.single(
-        "conv_transpose", x=given, weight=weight, output_shape=list(x.shape), strides=list(window.strides),
-        dilations=list(window.dilations), groups=groups, pad_type="custom",
+        "conv_transpose", x=given, weight=backward.loose(weight), output_shape=list(x.shape),
+        strides=list(window.strides), dilations=list(window.dilations), groups=groups, pad_type="custom",
         pad=[count for pair in window.padding for count in pair])
-
-
-def _turned(backward: Backward, given: Value, weight: Value, x: Value, window: Window, groups: int) -> Value:
-    """The same for a weight computed by the program, which conv_transpose does not take: zeros between and around what
-    is given, and a convolution with the kernel backwards, inputs and outputs of each group swapped."""
-    outs, ins = weight.shape[0] // groups, weight.shape[1]
-    matrix = reshaped(backward, weight, (groups, outs, ins, prod(window.kernel)))
-    if prod(window.kernel) > 1:
-        matrix = backward.single("reverse", x=matrix, axes=[3])
-    matrix = backward.single("transpose", x=matrix, perm=[0, 2, 1, 3])
-    kernel = reshaped(backward, matrix, (groups * ins, outs, *window.kernel))
-    # full results of the transposed convolution are those of x and its padding; of them those of x are kept
-    whole = [(0, 0), (0, 0), *((axis.reach - 1, axis.before + axis.extent - (axis.result - 1) * axis.stride - 1)
-                               for axis in window.axes)]
-    shape = (*given.shape[:2], *(sum(pair) + (axis.result - 1) * axis.stride + 1
-                                 for pair, axis in zip(whole[2:], window.axes, strict=True)))
-    kept = [range(given.shape[0]), range(given.shape[1]), *(
-        range(axis.reach - 1, axis.reach + (axis.result - 1) * axis.stride, axis.stride) for axis in window.axes)]
-    wide = placed(backward, given, shape, kept)
-    begin = [0, 0, *(axis.before for axis in window.axes)]
-    if any(begin):
-        size = [*given.shape[:2], *(axis.extent + axis.reach - 1 for axis in window.axes)]
-        wide = backward.single("slice_by_size", x=wide, begin=begin, size=size)
-    return backward.single("conv", x=wide, weight=kernel, groups=groups, dilations=list(window.dilations))
 
 
 OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=(*ENGINE, known_weight),

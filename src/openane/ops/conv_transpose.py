@@ -22,7 +22,7 @@ from openane.ops.operands import MAXIMUM_ELEMENTS, Arguments, refusal
 from openane.ops.phases import interleaved
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter, Upstream
-from openane.ops.taps import taps, weight_gradient
+from openane.ops.taps import unfolded, weight_gradient
 from openane.ops.window import make_window
 
 PAD_TYPES = ("valid", "same", "custom")
@@ -237,7 +237,7 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     if backward.wants(weight):
         window = make_window("conv", given.shape[2:], weight.shape[2:], pad_type="custom", strides=strides,
                              dilations=dilations, pad=pad)
-        found["weight"] = weight_gradient(backward, taps(backward, given, window), x, weight.shape, groups)
+        found["weight"] = weight_gradient(backward, unfolded(backward, given, window), x, weight.shape, groups)
     if backward.wants(x):
         found["x"] = backward.single("conv", x=given, weight=weight, strides=strides, pad_type="custom", pad=pad,
                                      dilations=dilations, groups=groups)

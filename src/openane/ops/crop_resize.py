@@ -14,14 +14,15 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.engine import Binary
-from openane.graph import Node, Operand, TensorType, Value
+from openane.graph import Node, Operand, TensorType, Value, numpy_type
+from openane.ops.gradients import Backward, mapped_back, only, reshaped, total
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
 from openane.ops.sampling import MODES, grid, linear, lower_maps, mapped
 from openane.ops.shaped import written_as
 from openane.ops.slice import as_operands
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 LARGEST = 1 << 15
 ORDERS = {  # where a box holds: height start or centre, width, height end or size, width
@@ -145,7 +146,7 @@ def _reference(*, x: np.ndarray, roi: np.ndarray | None, boxes: np.ndarray | Non
     crops, each = _crops(as_operands(x, stated))
     parts = [np.where(crop.inside, mapped(x[crop.image], {1: crop.rows, 2: crop.columns}), np.float32(pad_value))
              for crop in crops]
-    result = np.stack(parts).astype(np.float32)
+    result = np.stack(parts).astype(x.dtype)
     return (result.reshape(-1, each, *result.shape[1:]) if roi is not None else result,)
 
 
@@ -176,4 +177,22 @@ def _lower(node: Node, lowering: Lowering) -> None:
                 lowering.elementwise(place, made, lowering.constant(np.where(crop.inside, 0, value)), Binary.ADD)
 
 
-OPS = (Op("crop_resize", PARAMETERS, _infer, _reference, rules=(*ENGINE, constant_boxes), lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """For each box the transposes of its two matrices, summed over the boxes of an image. Boxes have to be constant."""
+    if not _constant(node.operands):
+        raise backward.refuse("the gradient is known by x, for constant boxes: where the engine reads cannot depend on "
+                              "data", "leave roi and boxes constant")
+    x, crops = node["x"], _crops(node.operands)[0]
+    given = reshaped(backward, only(upstream), (len(crops), *node.output.shape[-3:]))
+    parts: list[list[Value]] = [[] for _ in range(x.shape[0])]
+    for number, crop in enumerate(crops):
+        part = backward.single("slice_by_size", x=given, begin=[number, 0, 0, 0], size=[1, -1, -1, -1])
+        wide = mapped_back(backward, part, 3, crop.columns)
+        parts[crop.image].append(mapped_back(backward, wide, 2, crop.rows))
+    none = np.zeros((1, *x.shape[1:]), numpy_type(x.dtype))
+    images = tuple(total(backward, found) if found else none for found in parts)
+    return {"x": backward.single("concat", values=images, axis=0)}
+
+
+OPS = (Op("crop_resize", PARAMETERS, _infer, _reference, rules=(*ENGINE, constant_boxes), lower=_lower,
+          gradient=_gradient),)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 
 import numpy as np
 
 from openane.chips import Limits
-from openane.graph import Node, Operand, TensorType, Value, numpy_type
-from openane.ops.gradients import Backward, only, reshaped
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.gradients import Backward, gathered_back, only, reshaped, taken_back
 from openane.ops.indexing import few
 from openane.ops.lowering import Lowering
 from openane.ops.movement import constant_indices, few_positions, select, take_positions, within
@@ -162,22 +161,21 @@ def _lower_nd(node: Node, lowering: Lowering) -> None:
     take_positions(lowering, node.output, lowering.native(node["x"]), _nd_positions(node))
 
 
+POSITIONS = {"gather": _gather_positions, "gather_along_axis": _along_positions, "gather_nd": _nd_positions}
+
+
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """Every element of x gets what its copies got: a product with the constant matrix that says which those are."""
     x, indices, given = node["x"], node["indices"], only(upstream)
-    axis, batch = _gather_axes(Arguments("gather", GATHER, node.operands), x, indices)
-    if not indices.constant or batch:
-        raise backward.refuse("the gradient is known for constant indices and without batch_dims",
+    if not indices.constant:
+        raise backward.refuse("the gradient is known for constant indices",
                               "multiply the rows of x with a one-hot matrix made by the host (matmul)")
+    if node.op != "gather" or Arguments("gather", GATHER, node.operands).integer("batch_dims"):
+        return {"x": taken_back(backward, given, x.shape, POSITIONS[node.op](node))}
+    axis, _ = _gather_axes(Arguments("gather", GATHER, node.operands), x, indices)
     at = within("gather", "indices", indices.array(), x.shape[axis]).ravel()
-    copies = np.zeros((x.shape[axis], len(at)), numpy_type(x.dtype))
-    copies[at, np.arange(len(at))] = 1
-    before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1:])
-    rows = reshaped(backward, given, (before, len(at), after))
-    return {"x": reshaped(backward, backward.single("matmul", x=copies, y=rows), x.shape)}
-
-
-POSITIONS = {"gather": _gather_positions, "gather_along_axis": _along_positions, "gather_nd": _nd_positions}
+    rows = reshaped(backward, given, (*x.shape[:axis], len(at), *x.shape[axis + 1:]))
+    return {"x": gathered_back(backward, rows, axis, at, x.shape[axis])}
 
 
 def few_runs(node: Node, limits: Limits) -> bool:
@@ -192,6 +190,6 @@ def few_runs(node: Node, limits: Limits) -> bool:
 RULES = (*MOVED, constant_indices, few_runs)
 OPS = (
     Op("gather", GATHER, _gather, _gather_array, rules=RULES, lower=_lower_gather, gradient=_gradient),
-    Op("gather_along_axis", ALONG, _along, _along_array, rules=RULES, lower=_lower_along),
-    Op("gather_nd", ND, _nd, _nd_array, rules=RULES, lower=_lower_nd),
+    Op("gather_along_axis", ALONG, _along, _along_array, rules=RULES, lower=_lower_along, gradient=_gradient),
+    Op("gather_nd", ND, _nd, _nd_array, rules=RULES, lower=_lower_nd, gradient=_gradient),
 )

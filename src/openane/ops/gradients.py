@@ -18,9 +18,14 @@ from math import prod
 import numpy as np
 
 from openane.errors import UnsupportedError
-from openane.graph import Node, Operand, Value
+from openane.graph import Node, Operand, Value, numpy_type
+from openane.ops.build import standing_for
+from openane.ops.movement import factored
 from openane.ops.rewriter import Rewriter
 from openane.ops.spec import Upstream
+
+LARGEST = 1 << 22
+"""Elements of a matrix that sums what was taken apart: 8 MiB of coefficients."""
 
 
 class Backward(Rewriter):
@@ -38,6 +43,13 @@ class Backward(Rewriter):
     def made(self) -> tuple[Node, ...]:
         """The nodes built so far."""
         return tuple(self._nodes)
+
+    def loose(self, value: Value) -> Value:
+        """`value`, which may be computed by the program, for an operand that has to be a constant: as in the operation
+        that is differentiated it is made one again, or the operation is written otherwise."""
+        if not value.constant:
+            self._folded |= standing_for((value,))
+        return value
 
     def refuse(self, rule: str, remedy: str) -> UnsupportedError:
         """The error for a node this rule does not differentiate."""
@@ -97,6 +109,13 @@ def total(backward: Backward, terms: Sequence[Value]) -> Value:
     return result
 
 
+def over_norm(backward: Backward, given: Value, norm: Value) -> Value:
+    """given / norm, to be multiplied with the elements the norm is of; finite where they are all 0, so that they get 0
+    there, the middle of the slopes around that corner."""
+    none = number(backward, backward.single("equal", x=norm, y=0.0), norm.dtype)
+    return backward.single("real_div", x=given, y=backward.single("add", x=norm, y=none))
+
+
 def padded(backward: Backward, value: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     """`value` with (before, after) zeros around each dimension."""
     if not any(any(pair) for pair in pairs):
@@ -127,3 +146,38 @@ def placed(backward: Backward, value: Value, shape: Sequence[int], kept: Sequenc
             value = backward.single("slice_by_size", x=value, begin=[0] * len(size), size=size)
         pairs.append((positions.start, room - value.shape[axis]))
     return padded(backward, value, pairs)
+
+
+def mapped_back(backward: Backward, value: Value, axis: int, matrix: np.ndarray) -> Value:
+    """What a constant matrix [results, elements] along one dimension makes of its results' gradient: the product with
+    its transpose, as many elements along `axis` as the matrix has columns."""
+    shape, data = value.shape, matrix.astype(numpy_type(value.dtype))
+    before, after = prod(shape[:axis]), prod(shape[axis + 1:])
+    if axis == len(shape) - 1:
+        flat = value if 1 < len(shape) < 5 else reshaped(backward, value, (before, shape[axis]))
+        made = backward.single("matmul", x=flat, y=data)
+    elif axis == len(shape) - 2 and len(shape) < 5:
+        made = backward.single("matmul", x=data, y=value, transpose_x=True)
+    else:
+        rows = reshaped(backward, value, (before, shape[axis], after))
+        made = backward.single("matmul", x=data, y=rows, transpose_x=True)
+    return reshaped(backward, made, (*shape[:axis], matrix.shape[1], *shape[axis + 1:]))
+
+
+def gathered_back(backward: Backward, value: Value, axis: int, at: np.ndarray, extent: int) -> Value:
+    """What each of `extent` elements along an axis gets of the gradient `value` of those taken at positions `at`: the
+    sum over its copies, rounded once; copy by copy where the matrix that sums them would be large."""
+    if extent * len(at) <= LARGEST:
+        copies = np.zeros((len(at), extent), np.float32)
+        copies[np.arange(len(at)), at] = 1
+        return mapped_back(backward, value, axis, copies)
+    shape = [extent if d == axis else count for d, count in enumerate(value.shape)]
+    return backward.single("scatter", data=np.zeros(shape, numpy_type(value.dtype)), indices=at.astype(np.int32),
+                           updates=value, axis=axis, mode="add")
+
+
+def taken_back(backward: Backward, value: Value, shape: Sequence[int], positions: np.ndarray) -> Value:
+    """As `gathered_back` for elements of a tensor of `shape` taken at row-major `positions`, an array of any shape."""
+    (leading, chosen, trailing), at = factored(shape, positions)
+    seen = reshaped(backward, value, (leading, len(at), trailing))
+    return reshaped(backward, gathered_back(backward, seen, 1, at, chosen), shape)

@@ -7,15 +7,16 @@ Weights and bias are stacked r, o, z. The reset gate multiplies the state before
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from openane.engine import Binary
-from openane.graph import Node, Operand, TensorType
-from openane.ops import recurrent
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops import recurrent, unrolled
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
 
@@ -49,7 +50,7 @@ def _reference(*, x: np.ndarray, initial_h: np.ndarray, weight_ih: np.ndarray, w
         state = (1 - update) * new + update * state
         states.append(state)
     sequence = recurrent.order_made(states, not output_sequence)
-    return sequence.astype(np.float32), state.astype(np.float32)
+    return sequence.astype(x.dtype), state.astype(x.dtype)
 
 
 def _gates_first(stacked: np.ndarray) -> np.ndarray:
@@ -92,4 +93,31 @@ def _step(lowering: Lowering, target: Tensor, state: Tensor, inputs: Tensor, sta
     lowering.elementwise(target, new, share)
 
 
-OPS = (Op("gru", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower),)
+def _expand(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    arguments = Arguments("gru", PARAMETERS, node.operands)
+    names = tuple(str(arguments.constant(name)) for name in FUNCTIONS)
+    backwards = recurrent.direction(arguments, recurrent.DIRECTIONS) == "reverse"
+    inputs = unrolled.inputs_of_steps(rewriter, node["x"], node["weight_ih"], node.get("bias"))
+    weights = unrolled.apart(rewriter, node["weight_hh"], 0, 3)
+    state, states = node["initial_h"], []
+    for step in recurrent.forward(len(inputs), backwards):
+        state = _next(rewriter, state, inputs[step], weights, names)
+        states.append(state)
+    return unrolled.settled(rewriter, node, [states], [[state]])
+
+
+def _next(rewriter: Rewriter, state: Value, inputs: Value, weights: Sequence[Value], names: tuple[str, ...]) -> Value:
+    """new + update * (state - new)."""
+    def total(part: Value, before: Value, weight: Value, name: str) -> Value:
+        made = rewriter.single("add", x=unrolled.through(rewriter, before, weight), y=part)
+        return unrolled.activated(rewriter, name, made)
+
+    for_reset, for_new, for_update = unrolled.apart(rewriter, inputs, 1, 3)
+    reset = total(for_reset, state, weights[0], names[0])
+    update = total(for_update, state, weights[2], names[0])
+    new = total(for_new, rewriter.single("mul", x=reset, y=state), weights[1], names[1])
+    below = rewriter.single("sub", x=state, y=new)
+    return rewriter.single("add", x=new, y=rewriter.single("mul", x=update, y=below))
+
+
+OPS = (Op("gru", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand),)

@@ -36,7 +36,7 @@ def _reference(*, x: np.ndarray, gamma: np.ndarray | None, beta: np.ndarray | No
     result /= np.sqrt(np.square(result).mean(axis=over, keepdims=True) + float(epsilon))
     shape = (-1, *(1,) * len(over))
     result = result * (1 if gamma is None else gamma.reshape(shape)) + (0 if beta is None else beta.reshape(shape))
-    return (result.astype(np.float32),)
+    return (result.astype(x.dtype),)
 
 
 def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.gradients import Backward, only, over_norm, product
 from openane.ops.operands import Arguments
-from openane.ops.pool import MAX_PARAMETERS, fold, pool_window, reference_window
+from openane.ops.pool import MAX_PARAMETERS, fold, pool_window, put_back, reference_window
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op
+from openane.ops.spec import Op, Upstream
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -25,7 +26,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def _reference(*, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
                pad: np.ndarray | None, ceil_mode: np.ndarray) -> tuple[np.ndarray, ...]:
     window = reference_window("l2_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
-    return (np.sqrt(fold(np.square(x.astype(np.float64)), window, np.add, 0)).astype(np.float32),)
+    return (np.sqrt(fold(np.square(x.astype(np.float64)), window, np.add, 0)).astype(x.dtype),)
 
 
 def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
@@ -46,4 +47,15 @@ def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     return (rewriter.single("sqrt", x=sums),)
 
 
-OPS = (Op("l2_pool", MAX_PARAMETERS, _infer, _reference, rules=ENGINE, decompose=_decompose),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """x times what its windows hand back, each its gradient over its norm."""
+    x, window = node["x"], pool_window(node.op, node.operands)
+    share = over_norm(backward, only(upstream), node.output)
+    if window.whole:
+        return {"x": product(backward, x, share)}
+    ones = np.ones((x.shape[1], 1, *window.kernel), np.float32)
+    return {"x": product(backward, x, put_back(backward, share, ones, x.shape, window))}
+
+
+OPS = (Op("l2_pool", MAX_PARAMETERS, _infer, _reference, rules=ENGINE, decompose=_decompose,
+          gradient=_gradient),)

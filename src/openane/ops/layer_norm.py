@@ -48,7 +48,7 @@ def _reference(*, x: np.ndarray, axes: np.ndarray | None, gamma: np.ndarray | No
         result *= gamma.reshape(shape)
     if beta is not None:
         result += beta.reshape(shape)
-    return (result.astype(np.float32),)
+    return (result.astype(x.dtype),)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.engine import Activation, Binary, Post
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
 from openane.ops.tensor import as_planes
@@ -43,7 +44,7 @@ def _reference(*, x: np.ndarray, size: np.ndarray, alpha: np.ndarray, beta: np.n
                k: np.ndarray) -> tuple[np.ndarray, ...]:
     band = _band(x.shape[1], int(size))
     sums = np.einsum("oc,nc...->no...", band, np.square(x.astype(np.float64)))
-    return ((x / (float(k) + float(alpha) / int(size) * sums) ** float(beta)).astype(np.float32),)
+    return ((x / (float(k) + float(alpha) / int(size) * sums) ** float(beta)).astype(x.dtype),)
 
 
 def _band(channels: int, size: int) -> np.ndarray:
@@ -82,5 +83,19 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.elementwise(target, source, power, Binary.MULTIPLY)
 
 
+def _expand(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """x times a power of the sums that a 1x1 convolution with a band of ones makes of squares, which are taken of x as
+    it counts in the sum: so they overflow no sooner than the sum does."""
+    arguments = Arguments("local_response_norm", PARAMETERS, node.operands)
+    size, alpha, beta, k = (arguments.number(name) for name in ("size", "alpha", "beta", "k"))
+    x = node["x"]
+    scaled = rewriter.single("mul", x=x, y=math.sqrt(abs(alpha) / size))
+    band = np.copysign(1.0, alpha) * _band(x.shape[1], int(size))
+    sums = rewriter.single("conv", x=rewriter.single("square", x=scaled),
+                           weight=band.reshape(*band.shape, *(1,) * (x.type.rank - 2)))
+    base = rewriter.single("linear_activation", x=sums, alpha=1.0, beta=k)
+    return (rewriter.single("mul", x=x, y=rewriter.single("pow", x=base, y=-beta)),)
+
+
 OPS = (Op("local_response_norm", PARAMETERS, _infer, _reference, rules=(*ENGINE, odd_window, positive_base),
-          lower=_lower),)
+          lower=_lower, expand=_expand),)

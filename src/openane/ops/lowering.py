@@ -149,6 +149,11 @@ class Lowering(Protocol):
         (strides of 0 repeat); the value may have fewer dimensions of 1."""
         ...
 
+    def runtime_convolution(self, target: Tensor, matrices: Tensor, source: Tensor, post: Post | None = None) -> bool:
+        """target [N, G * M, H, W] = post(1x1 convolution of source [N, G * K, H, W] with matrices [G, M, K] computed by
+        the program); False, and nothing done, where the extents ask for a product per image."""
+        ...
+
     def pool(self, target: Tensor, source: Tensor, kind: Pool, kernel: Sequence[int], stride: Sequence[int],
              padding: Sequence[int]) -> None:
         """Windowed maximum or minimum of [N, C, *spatial], one to three axes; `padding` is what lies before each."""

@@ -7,17 +7,18 @@ c. `clip` bounds c, as in the cells Core ML's converters make it of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from openane.engine import Activation, Binary, Post
-from openane.graph import Node, Operand, TensorType
-from openane.ops import recurrent, tables
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops import recurrent, tables, unrolled
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
 
@@ -79,7 +80,7 @@ def _reference(*, x: np.ndarray, initial_h: np.ndarray, initial_c: np.ndarray, d
     made = [states if i == 0 or not output_sequence else states[::-1] for i, (states, _) in enumerate(runs)]
     sequence = np.concatenate([recurrent.order_made(states, not output_sequence) for states in made], 2)
     last = np.concatenate([states[-1] for states, _ in runs], 1)
-    return tuple(a.astype(np.float32) for a in (sequence, last, np.concatenate([cell for _, cell in runs], 1)))
+    return tuple(a.astype(x.dtype) for a in (sequence, last, np.concatenate([cell for _, cell in runs], 1)))
 
 
 def _sides(weights: Mapping[str, np.ndarray | None], direction: str) -> list[Side]:
@@ -184,4 +185,52 @@ def _clipped(lowering: Lowering, cell: Tensor, bound: float) -> Tensor:
     return target
 
 
-OPS = (Op("lstm", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower),)
+def _expand(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    arguments = Arguments("lstm", PARAMETERS, node.operands)
+    stated = recurrent.direction(arguments, recurrent.DIRECTIONS)
+    suffixes = ("", "_back") if stated == "bidirectional" else ("",)
+    starts = [unrolled.apart(rewriter, node[name], 1, len(suffixes)) for name in ("initial_h", "initial_c")]
+    sequences, ends = [], []
+    for number, suffix in enumerate(suffixes):
+        start = (starts[0][number], starts[1][number])
+        states, cell = _unrolled_graph(rewriter, node, suffix, start, bool(suffix) or stated == "reverse")
+        sequences.append(states[::-1] if suffix else states)
+        ends.append((states[-1], cell))
+    return unrolled.settled(rewriter, node, sequences, [[end[i] for end in ends] for i in (0, 1)])
+
+
+def _unrolled_graph(rewriter: Rewriter, node: Node, suffix: str, start: tuple[Value, Value],
+                    backwards: bool) -> tuple[list[Value], Value]:
+    """The states of one direction in the order they are made, and the last cell."""
+    inputs = unrolled.inputs_of_steps(rewriter, node["x"], node[f"weight_ih{suffix}"], node.get(f"bias{suffix}"))
+    peephole = node.get(f"peephole{suffix}")
+    look = [] if peephole is None else unrolled.apart(rewriter, peephole, 0, 3)
+    (state, cell), states = start, []
+    for step in recurrent.forward(len(inputs), backwards):
+        product = unrolled.through(rewriter, state, node[f"weight_hh{suffix}"])
+        state, cell = _next(rewriter, node, rewriter.single("add", x=product, y=inputs[step]), cell, look)
+        states.append(state)
+    return states, cell
+
+
+def _next(rewriter: Rewriter, node: Node, total: Value, cell: Value, look: Sequence[Value]) -> tuple[Value, Value]:
+    """The new state and cell from the sums of the gates."""
+    arguments = Arguments("lstm", PARAMETERS, node.operands)
+    gate, into, out = (str(arguments.constant(name)) for name in FUNCTIONS)
+
+    def opened(part: Value, number: int, seen: Value) -> Value:
+        if look:
+            part = rewriter.single("add", x=part, y=rewriter.single("mul", x=seen, y=look[number]))
+        return unrolled.activated(rewriter, gate, part)
+
+    i, f, o, z = unrolled.apart(rewriter, total, 1, 4)
+    kept = rewriter.single("mul", x=opened(f, 1, cell), y=cell)
+    added = rewriter.single("mul", x=opened(i, 0, cell), y=unrolled.activated(rewriter, into, z))
+    cell = rewriter.single("add", x=kept, y=added)
+    if arguments.given("clip"):
+        bound = arguments.number("clip")
+        cell = rewriter.single("clip", x=cell, alpha=-bound, beta=bound)
+    return rewriter.single("mul", x=opened(o, 2, cell), y=unrolled.activated(rewriter, out, cell)), cell
+
+
+OPS = (Op("lstm", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand),)

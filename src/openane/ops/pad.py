@@ -8,7 +8,7 @@ import numpy as np
 
 from openane.engine import DType
 from openane.graph import Node, Operand, TensorType
-from openane.ops.gradients import Backward, only
+from openane.ops.gradients import Backward, gathered_back, only
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.movement import inner, inside, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
@@ -127,12 +127,16 @@ def _lower(node: Node, lowering: Lowering) -> None:
 
 
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
-    """What was inside; elements that are repeated or reflected are refused."""
-    if Arguments("pad", PARAMETERS, node.operands).text("mode", tuple(NUMPY_MODES)) != "constant":
-        raise backward.refuse("the gradient is known for padding with a constant", 'use mode="constant"')
-    x, pairs = node["x"], padding(node.operands)
-    return {"x": backward.single("slice_by_size", x=only(upstream), begin=[before for before, _ in pairs],
-                                 size=list(x.shape))}
+    """What was inside, and where elements are repeated or reflected the sums over their copies, axis by axis."""
+    x, given, pairs = node["x"], only(upstream), padding(node.operands)
+    mode = Arguments("pad", PARAMETERS, node.operands).text("mode", tuple(NUMPY_MODES))
+    if mode == "constant":
+        return {"x": backward.single("slice_by_size", x=given, begin=[before for before, _ in pairs],
+                                     size=list(x.shape))}
+    for axis, pair in enumerate(pairs):
+        if any(pair):
+            given = gathered_back(backward, given, axis, outside(mode, x.shape[axis], *pair), x.shape[axis])
+    return {"x": given}
 
 
 OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)

@@ -10,13 +10,14 @@ import numpy as np
 from openane.chips import Limits
 from openane.engine import Binary, Post
 from openane.engine.table import Table
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import functions as special
 from openane.ops.activation import POSTS, fitted
 from openane.ops.compositions import Stages
 from openane.ops.gradients import Backward, number, only, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter, Upstream
 
@@ -102,6 +103,13 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return found
 
 
+def _expand_softplus(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    shape = [-1, *(1,) * (node["x"].type.rank - 2)]
+    outer, inner = (rewriter.single("reshape", x=node[name], shape=shape) for name in ("alpha", "beta"))
+    curve = rewriter.single("softplus", x=rewriter.single("mul", x=node["x"], y=inner))
+    return (rewriter.single("mul", x=curve, y=outer),)
+
+
 RULES = (engine_slopes, *ENGINE)
 
 OPS = (
@@ -109,5 +117,5 @@ OPS = (
        lower=_lower_prelu, post=_prelu_stage, gradient=_gradient),
     Op("softplus_parametric", (X, ALPHA, BETA),
        partial(_infer, name="softplus_parametric", parameters=(X, ALPHA, BETA)), _softplus, rules=RULES,
-       lower=_lower_softplus),
+       lower=_lower_softplus, expand=_expand_softplus),
 )

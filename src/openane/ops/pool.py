@@ -19,7 +19,7 @@ from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Evidence, Op, Parameter, Upstream
-from openane.ops.taps import columns, taps
+from openane.ops.taps import apart, taps
 from openane.ops.window import Axis, Window, make_window, read_window, require_elements
 
 MAX_PARAMETERS = (
@@ -107,7 +107,7 @@ def _avg_pool(*, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | 
               exclude_padding_from_average: np.ndarray) -> tuple[np.ndarray, ...]:
     window = reference_window("avg_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
     total = fold(x.astype(np.float64), window, np.add, 0)
-    return ((total / divisors(window, bool(exclude_padding_from_average))).astype(np.float32),)
+    return ((total / divisors(window, bool(exclude_padding_from_average))).astype(x.dtype),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,10 @@ def _gradient_average(node: Node, upstream: Upstream, backward: Backward) -> Map
     x, given, window = node["x"], only(upstream), pool_window(node.op, node.operands)
     exclude = Arguments(node.op, AVG_PARAMETERS, node.operands).flag("exclude_padding_from_average")
     share = product(backward, given, 1 / divisors(window, exclude))
-    return {"x": _put_back(backward, share, np.ones((x.shape[1], 1, *window.kernel), np.float32), x.shape, window)}
+    return {"x": put_back(backward, share, np.ones((x.shape[1], 1, *window.kernel), np.float32), x.shape, window)}
 
 
-def _put_back(backward: Backward, value: Value, weight: np.ndarray, shape: Sequence[int], window: Window) -> Value:
+def put_back(backward: Backward, value: Value, weight: np.ndarray, shape: Sequence[int], window: Window) -> Value:
     """The transposed depthwise convolution that takes results of windows back to `shape`."""
     return backward.single(
         "conv_transpose", x=value, weight=weight, output_shape=list(shape), strides=list(window.strides),
@@ -189,15 +189,20 @@ def _put_back(backward: Backward, value: Value, weight: np.ndarray, shape: Seque
 def _gradient_maximum(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """Each window hands what it gets to those of its elements that are its maximum, in equal parts. Tap by tap the
     elements are compared with the maximum; what each gets goes back by a transposed convolution that puts tap k of a
-    channel where it came from."""
+    channel where it came from, or by mere movement where square windows lie side by side."""
     x, y, given, window = node["x"], node.output, only(upstream), pool_window(node.op, node.operands)
     masks = [number(backward, backward.single("equal", x=seen, y=y), x.dtype)
              for seen in taps(backward, x, window, LOWEST)]
     share = backward.single("real_div", x=given, y=total(backward, masks))
-    parts = [product(backward, mask, share) for mask in masks]
-    together = reshaped(backward, columns(backward, parts, 1), (x.shape[0], x.shape[1] * len(parts), *y.shape[2:]))
+    parts = [apart(backward, product(backward, mask, share), 1) for mask in masks]
+    together = reshaped(backward, backward.single("concat", values=tuple(parts), axis=2),
+                        (x.shape[0], x.shape[1] * len(parts), *y.shape[2:]))
+    steps = {count for axis in window.axes for count in (axis.kernel, axis.stride)}
+    if len(steps) == 1 and len(window.axes) == 2 and not any(axis.before for axis in window.axes) \
+            and y.type.elements * len(parts) == x.type.elements:
+        return {"x": backward.single("pixel_shuffle", x=together, upscale_factor=min(steps))}
     weight = np.tile(np.eye(len(parts), dtype=np.float32), (x.shape[1], 1)).reshape(-1, 1, *window.kernel)
-    return {"x": _put_back(backward, together, weight, x.shape, window)}
+    return {"x": put_back(backward, together, weight, x.shape, window)}
 
 
 OPS = (

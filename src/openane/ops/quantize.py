@@ -14,6 +14,7 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType, Value, numpy_type
 from openane.ops.compressed import BYTES, FLOATS
 from openane.ops.constexpr_affine_dequantize import along
+from openane.ops.gradients import stopped
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import MOVED
@@ -107,5 +108,7 @@ def _decompose_dequantize(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     return (rewriter.single("mul", x=y, y=_operand(node, "scale", dtype)),)
 
 
-OPS = (Op("quantize", QUANTIZE, _infer_quantize, _quantize, rules=MOVED, decompose=_decompose_quantize),
-       Op("dequantize", COMMON, _infer_dequantize, _dequantize, rules=MOVED, decompose=_decompose_dequantize))
+OPS = (Op("quantize", QUANTIZE, _infer_quantize, _quantize, rules=MOVED, decompose=_decompose_quantize,
+          gradient=stopped),
+       Op("dequantize", COMMON, _infer_dequantize, _dequantize, rules=MOVED, decompose=_decompose_dequantize,
+          gradient=stopped))

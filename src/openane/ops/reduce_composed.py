@@ -13,7 +13,7 @@ from openane.chips import Limits
 from openane.engine import Activation, Post, Root
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
-from openane.ops.gradients import Backward, only, product, reshaped
+from openane.ops.gradients import Backward, only, over_norm, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.reduce import PARAMETERS, reduced_shape
@@ -105,10 +105,34 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     if node.op == "reduce_sum_square":
         return {"x": product(backward, product(backward, x, 2.0), given)}
     if node.op == "reduce_l2_norm":
-        return {"x": product(backward, x, backward.single("real_div", x=given, y=result))}
+        return {"x": product(backward, x, over_norm(backward, given, result))}
     share = backward.single("exp", x=backward.single("sub", x=x, y=result)) if len(axes) > 1 else \
         backward.single("softmax", x=x, axis=axes[0])
     return {"x": product(backward, share, given)}
+
+
+def _expand_product(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """Halves multiplied with each other until one element is left along each axis: products of several at a time, so
+    that zeros among them need no exception."""
+    arguments = Arguments(node.op, PARAMETERS, node.operands)
+    x, axes = node["x"], _axes(arguments, node["x"])
+    for axis in axes:
+        rest: list[Value] = []
+        while (extent := x.shape[axis]) > 1:
+            if extent % 2:
+                rest.append(_part(rewriter, x, axis, extent - 1, 1))
+            x = rewriter.single("mul", x=_part(rewriter, x, axis, 0, extent // 2),
+                                y=_part(rewriter, x, axis, extent // 2, extent // 2))
+        for other in rest:
+            x = rewriter.single("mul", x=x, y=other)
+    shape = reduced_shape(node["x"].shape, axes, arguments.flag("keep_dims"))
+    return (rewriter.single("reshape", x=x, shape=list(shape)),)
+
+
+def _part(rewriter: Rewriter, x: Value, axis: int, first: int, count: int) -> Value:
+    begin = [first if d == axis else 0 for d in range(x.type.rank)]
+    return rewriter.single("slice_by_size", x=x, begin=begin,
+                           size=[count if d == axis else -1 for d in range(x.type.rank)])
 
 
 def has_a_route(node: Node, limits: Limits) -> bool:
@@ -129,7 +153,8 @@ def _op(name: str, function: Function) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function),
               rules=(*ENGINE, *more.get(name, ())), lower=_lower_squares if squares else None,
               decompose=None if squares or name == "reduce_prod" else _decompose,
-              gradient=_gradient if squares or name == "reduce_log_sum_exp" else None)
+              gradient=_gradient if squares or name == "reduce_log_sum_exp" else None,
+              expand=_expand_product if name == "reduce_prod" else None)
 
 
 OPS = tuple(_op(name, function) for name, function in FUNCTIONS.items())

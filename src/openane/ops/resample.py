@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from openane.chips import Limits
-from openane.graph import Node, Operand, TensorType, Value
+from openane.graph import Node, Operand, TensorType, Value, numpy_type
+from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
 from openane.ops.shaped import read_as, written_as
 from openane.ops.slice import as_operands
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 LARGEST = 1 << 22
 """Elements of the matrix: 8 MiB of coefficients."""
@@ -130,7 +131,7 @@ def _reference(*, name: str, x: np.ndarray, **settings: Any) -> tuple[np.ndarray
     weights, lost = _matrices(Arguments(name, PARAMETERS[name], operands), operands["x"])  # type: ignore[arg-type]
     shape = _infer(operands, name=name)[0].shape
     flat = x.reshape(*x.shape[:2], -1).astype(np.float64)
-    return ((flat @ weights + lost[:, None]).astype(np.float32).reshape(shape),)
+    return ((flat @ weights + lost[:, None]).astype(x.dtype).reshape(shape),)
 
 
 def constant_places(node: Node, limits: Limits) -> bool:
@@ -155,5 +156,20 @@ def _lower(node: Node, lowering: Lowering) -> None:
                              lost[image] if lost[image].any() else None)
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The product with the transposed matrix of each image. Where samples lie has to be constant."""
+    x, given, where = node["x"], only(upstream), WHERE[node.op]
+    if not node[where].constant:
+        raise backward.refuse(f"the gradient is known by x, for constant {where}: where the engine reads cannot depend "
+                              "on data", f"leave {where} constant")
+    weights, _ = _matrices(Arguments(node.op, PARAMETERS[node.op], node.operands), x)
+    if (weights == weights[0]).all():
+        weights = weights[0]
+    samples = reshaped(backward, given, (*x.shape[:2], prod(given.shape[2:])))
+    made = backward.single("matmul", x=samples, y=weights.astype(numpy_type(x.dtype)), transpose_y=True)
+    return {"x": reshaped(backward, made, x.shape)}
+
+
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
-               rules=(*ENGINE, constant_places, small_enough), lower=_lower) for name, parameters in PARAMETERS.items())
+               rules=(*ENGINE, constant_places, small_enough), lower=_lower, gradient=_gradient)
+            for name, parameters in PARAMETERS.items())

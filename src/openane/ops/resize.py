@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
-from openane.ops.gradients import Backward, only
+from openane.ops.gradients import Backward, gathered_back, mapped_back, only
 from openane.ops.lowering import Lowering
 from openane.ops.movement import place_for, select
 from openane.ops.operands import Arguments, refusal
@@ -158,21 +158,19 @@ def _lower(node: Node, lowering: Lowering) -> None:
 
 
 LINEAR = "Error up to 2^-10 of the largest neighbour per dimension; inf and NaN spread along resized lines."
+
+
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
-    """Products with the transposed matrices of both dimensions, which say how much of each element each result holds:
-    what the operation makes of the elements one by one."""
-    x, parameters = node["x"], PARAMETERS[node.op]
-    arguments = Arguments(node.op, parameters, node.operands)
-    settings = {parameter.name: arguments.constant(parameter.name) for parameter in parameters[1:]}
-    height, width = x.shape[-2:]
-    rows = _reference(name=node.op, x=np.eye(height, dtype=np.float32)[:, :, None], **settings)[0][:, :, 0]
-    columns = _reference(name=node.op, x=np.eye(width, dtype=np.float32)[:, None, :], **settings)[0][:, 0, :]
-    taller = backward.single("matmul", x=only(upstream), y=columns, transpose_y=True)
-    return {"x": backward.single("matmul", x=rows, y=taller)}
+    """Along each dimension the transpose of the matrix that resized it: each element gets what it has a part in."""
+    x, given = node["x"], only(upstream)
+    plan, picked = _plan(node.op, node.operands)
+    for axis, found in plan.items():
+        given = gathered_back(backward, given, axis, found, x.shape[axis]) if picked else \
+            mapped_back(backward, given, axis, found)
+    return {"x": given}
 
 
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
                rules=MOVED if name.endswith("nearest_neighbor") else ENGINE, lower=_lower,
-               note="" if name.endswith("nearest_neighbor") else LINEAR,
-               gradient=None if name == "resize" else _gradient)
+               note="" if name.endswith("nearest_neighbor") else LINEAR, gradient=_gradient)
             for name, parameters in PARAMETERS.items())

@@ -94,8 +94,17 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": backward.single("reverse", x=only(upstream), axes=list(_axes(node.operands)))}
 
 
+def _sequence_gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The same elements backwards again."""
+    rank = node["x"].type.rank
+    arguments = Arguments("reverse_sequence", SEQUENCE, node.operands)
+    return {"x": backward.single("reverse_sequence", x=only(upstream), lengths=node["lengths"],
+                                 seq_axis=arguments.axis("seq_axis", rank),
+                                 batch_axis=arguments.axis("batch_axis", rank))}
+
+
 OPS = (
     Op("reverse", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),
     Op("reverse_sequence", SEQUENCE, _sequence, _sequence_array, rules=(*MOVED, constant_indices, few_runs),
-       lower=_lower_sequence),
+       lower=_lower_sequence, gradient=_sequence_gradient),
 )

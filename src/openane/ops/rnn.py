@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.graph import Node, Operand, TensorType
-from openane.ops import recurrent
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops import recurrent, unrolled
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
 
@@ -36,7 +37,7 @@ def _reference(*, x: np.ndarray, initial_h: np.ndarray, weight_ih: np.ndarray, w
         state = recurrent.ACTIVATIONS[activation](total)
         states.append(state)
     sequence = recurrent.order_made(states, not output_sequence)
-    return sequence.astype(np.float32), state.astype(np.float32)
+    return sequence.astype(x.dtype), state.astype(x.dtype)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
@@ -59,4 +60,17 @@ def _lower(node: Node, lowering: Lowering) -> None:
     recurrent.settle_all(lowering, node, [sequence], [[state]])
 
 
-OPS = (Op("rnn", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower),)
+def _expand(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    arguments = Arguments("rnn", PARAMETERS, node.operands)
+    backwards = recurrent.direction(arguments, recurrent.DIRECTIONS) == "reverse"
+    inputs = unrolled.inputs_of_steps(rewriter, node["x"], node["weight_ih"], node.get("bias"))
+    state, states = node["initial_h"], []
+    for step in recurrent.forward(len(inputs), backwards):
+        product = unrolled.through(rewriter, state, node["weight_hh"])
+        total = rewriter.single("add", x=product, y=inputs[step])
+        state = unrolled.activated(rewriter, str(arguments.constant("activation")), total)
+        states.append(state)
+    return unrolled.settled(rewriter, node, [states], [[state]])
+
+
+OPS = (Op("rnn", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand),)

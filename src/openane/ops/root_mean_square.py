@@ -48,7 +48,7 @@ def _infer_rms(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def _l2_reference(*, x: np.ndarray, epsilon: np.ndarray) -> tuple[np.ndarray, ...]:
     wide = x.astype(np.float64)
     total = np.square(wide).sum(axis=(-3, -2, -1), keepdims=True)
-    return ((wide / np.sqrt(total + float(epsilon))).astype(np.float32),)
+    return ((wide / np.sqrt(total + float(epsilon))).astype(x.dtype),)
 
 
 def _rms_reference(*, x: np.ndarray, axes: np.ndarray, gamma: np.ndarray | None,
@@ -58,7 +58,7 @@ def _rms_reference(*, x: np.ndarray, axes: np.ndarray, gamma: np.ndarray | None,
     result = wide / np.sqrt(np.square(wide).mean(axis=over, keepdims=True) + float(epsilon))
     if gamma is not None:
         result = result * gamma.reshape(_shape_over(x.shape, over))
-    return (result.astype(np.float32),)
+    return (result.astype(x.dtype),)
 
 
 def _shape_over(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:

@@ -55,11 +55,11 @@ def picks(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def mapped(array: np.ndarray, matrices: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The array with matrix [results, elements] applied to each of the dimensions; float32."""
+    """The array with matrix [results, elements] applied to each of the dimensions, in its element type."""
     result = array.astype(np.float64)
     for axis, matrix in matrices.items():
         result = np.moveaxis(np.tensordot(matrix, result, (1, axis)), 0, axis)
-    return result.astype(np.float32)
+    return result.astype(array.dtype)
 
 
 def lower_maps(lowering: Lowering, source: Tensor, matrices: Mapping[int, np.ndarray],

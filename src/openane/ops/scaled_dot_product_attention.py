@@ -61,7 +61,7 @@ def _reference(*, query: np.ndarray, key: np.ndarray, value: np.ndarray,
         scores = np.where(attn_mask, scores, -1e30) if attn_mask.dtype == np.bool_ else \
             scores + np.maximum(attn_mask.astype(np.float64), -1e30)
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return ((powers / powers.sum(axis=-1, keepdims=True) @ value).astype(np.float32),)
+    return ((powers / powers.sum(axis=-1, keepdims=True) @ value).astype(value.dtype),)
 
 
 def engine_operands(node: Node, limits: Limits) -> bool:

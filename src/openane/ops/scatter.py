@@ -11,9 +11,11 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.engine import Activation, Binary, Post
-from openane.graph import Node, Operand, TensorType, Value
+from openane.errors import UnsupportedError
+from openane.graph import Node, Operand, TensorType, Value, numpy_type
 from openane.ops import tables
 from openane.ops.gather import VALIDATE, common_vector
+from openane.ops.gradients import Backward, only, product
 from openane.ops.indexing import few
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.movement import (
@@ -27,15 +29,21 @@ from openane.ops.movement import (
     within,
 )
 from openane.ops.operands import ELEMENTS, INDICES, Arguments, refusal
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import MOVED
 from openane.ops.slice import BOUNDS, as_operands, ranges_by_index
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum}
 MODES = ("update", *FUNCTIONS)
 BINARY = {"add": Binary.ADD, "sub": Binary.ADD, "mul": Binary.MULTIPLY, "div": Binary.MULTIPLY, "max": Binary.MAXIMUM,
           "min": Binary.MINIMUM}
+
+GATHERS = {"scatter": "gather", "scatter_along_axis": "gather_along_axis", "scatter_nd": "gather_nd"}
+NEUTRAL = {"mul": 1.0, "div": 1.0, "max": -np.inf, "min": np.inf}
+"""What changes nothing in the modes that do more than add or replace."""
+ELEMENTWISE = {"mul": "mul", "div": "real_div", "max": "maximum", "min": "minimum"}
 
 COMMON = (Parameter("data"), Parameter("indices", kind="index"), Parameter("updates"))
 MODE = Parameter("mode", const=True, default="add", kind="string")
@@ -181,6 +189,53 @@ def _combined(lowering: Lowering, data: Tensor, updates: Tensor, axis: int, at: 
     return met
 
 
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Updates get what reaches their places, with the sign they came in by. What was overwritten gets nothing: zeros
+    are written over the gradient of data, and of several updates of one place the last counts."""
+    arguments, given = Arguments(node.op, PARAMETERS[node.op], node.operands), only(upstream)
+    mode, indices, updates = arguments.text("mode", MODES), node["indices"], node["updates"]
+    place: dict[str, Any] = {name: node[name] for name in ("indices", "axis") if name in node.operands}
+    reached = backward.single(GATHERS[node.op], x=given, **place)
+    if mode != "update":
+        return {"data": given, "updates": reached if mode == "add" else product(backward, reached, -1.0)}
+    if not indices.constant:
+        raise backward.refuse("the gradient of what is overwritten is known for constant indices",
+                              "leave the indices constant, or write the update as products with one-hot rows")
+    zeros = np.zeros(updates.shape, numpy_type(updates.dtype))
+    at = _positions(node).ravel()
+    kept = np.zeros(len(at), np.float32)
+    kept[last_writes(at)[1]] = 1
+    reached = reached if kept.all() else product(backward, reached, kept.reshape(updates.shape))
+    return {"data": backward.single(node.op, data=given, updates=zeros, mode="update", **place), "updates": reached}
+
+
+def _positions(node: Node) -> np.ndarray:
+    shape, name = node["data"].shape, node.op
+    axis = 0 if name == "scatter_nd" else Arguments(name, PARAMETERS[name], node.operands).axis("axis", len(shape))
+    return positions(name, shape, node["indices"].array(), axis)
+
+
+def _expand(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
+    """Data combined with all of the updates at once, neutral numbers elsewhere: as often as most places are updated.
+    The gradient of what only adds or replaces needs no such form."""
+    mode = Arguments(node.op, PARAMETERS[node.op], node.operands).text("mode", MODES)
+    if mode not in NEUTRAL:
+        return None
+    data, updates = node["data"], node["updates"]
+    if not node["indices"].constant:
+        raise UnsupportedError(node.label, "the gradient is known for constant indices", remedy="leave them constant")
+    at, count = _positions(node).ravel(), data.type.elements
+    flat = rewriter.single("reshape", x=updates, shape=[-1])
+    neutral = np.full(count, NEUTRAL[mode], numpy_type(data.dtype))
+    for _, which in rounds(at):
+        some = rewriter.single("gather", x=flat, indices=which.astype(np.int32), axis=0)
+        spread = rewriter.single("scatter", data=neutral, indices=at[which].astype(np.int32), updates=some,
+                                 mode="update")
+        data = rewriter.single(ELEMENTWISE[mode], x=data,
+                               y=rewriter.single("reshape", x=spread, shape=list(data.shape)))
+    return (data,)
+
+
 def few_runs(node: Node, limits: Limits) -> bool:
     """Constant indices must run in ranges or repeat, so that few strided copies make the result."""
     if not node["indices"].constant:
@@ -234,10 +289,21 @@ def _lower_slice(node: Node, lowering: Lowering) -> None:
     lowering.bind(node.output, target, node.output.shape)
 
 
+def _slice_gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The update gets its slice, x the rest: zeros are written over what was replaced."""
+    given, update = only(upstream), node["update"]
+    bounds: dict[str, Any] = {parameter.name: node[parameter.name] for parameter in BOUNDS
+                              if parameter.name in node.operands}
+    zeros = np.zeros(update.shape, numpy_type(update.dtype))
+    return {"x": backward.single("slice_update", x=given, update=zeros, **bounds),
+            "update": backward.single("slice_by_index", x=given, **bounds)}
+
+
 def _op(name: str) -> Op:
     reference = partial(_reference, name=name)
     return Op(name, PARAMETERS[name], partial(_infer, name=name), reference,
-              rules=(*MOVED, constant_indices, few_runs, floats_when_combined), lower=_lower)
+              rules=(*MOVED, constant_indices, few_runs, floats_when_combined), lower=_lower, gradient=_gradient,
+              expand=_expand)
 
 
 OPS = (
@@ -245,5 +311,5 @@ OPS = (
     _op("scatter_along_axis"),
     _op("scatter_nd"),
     Op("slice_update", PARAMETERS["slice_update"], _infer_slice, _slice_array, rules=(*MOVED, constant_indices),
-       lower=_lower_slice),
+       lower=_lower_slice, gradient=_slice_gradient),
 )

@@ -127,13 +127,15 @@ def _reference(*, name: str, x: np.ndarray, **settings: Any) -> tuple[np.ndarray
 
 
 def as_operands(x: np.ndarray, settings: Mapping[str, np.ndarray | str | None]) -> dict[str, Operand]:
-    """A reference's keywords as constant operands, for what reads them by name; of x only shape and type count."""
+    """A reference's keywords as constant operands, for what reads them by name; of x only shape and type count.
+    float64, which references may be called with, counts as fp32."""
     found: dict[str, Operand] = {}
     for name, data in {"x": np.broadcast_to(np.zeros((), x.dtype), x.shape), **settings}.items():
         if isinstance(data, str):
             found[name] = Value(name, TensorType("string", ()), data)
         elif data is not None:
-            found[name] = Value(name, TensorType(mil_type(data.dtype), data.shape), data)
+            dtype = "fp32" if data.dtype == np.float64 else mil_type(data.dtype)
+            found[name] = Value(name, TensorType(dtype, data.shape), data)
     return found
 
 

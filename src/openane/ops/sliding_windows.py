@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
+from openane.ops.gradients import Backward, gathered_back, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -53,4 +54,13 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.bind(node.output, tensor.seen(tensor.offset, shape, strides))
 
 
-OPS = (Op("sliding_windows", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower),)
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """Every element gets the sum over the windows it is in."""
+    axis, count, size, step = _windows(node.operands)
+    x, given = node["x"], only(upstream)
+    at = (np.arange(count)[:, None] * step + np.arange(size)).ravel()
+    flat = reshaped(backward, given, (*x.shape[:axis], len(at), *x.shape[axis + 1:]))
+    return {"x": gathered_back(backward, flat, axis, at, x.shape[axis])}
+
+
+OPS = (Op("sliding_windows", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)

@@ -29,7 +29,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
     along = int(axis)
     powers = np.exp((x - x.max(axis=along, keepdims=True)).astype(np.float64))
-    return ((powers / powers.sum(axis=along, keepdims=True)).astype(np.float32),)
+    return ((powers / powers.sum(axis=along, keepdims=True)).astype(x.dtype),)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:

@@ -70,10 +70,12 @@ class Op:
     GraphError when they do not fit. `lower` emits engine operations (see ops.lowering). `post` says how a function of
     one tensor is the neural engine's post stage: (Post, table or None), or None when it is not. `view`: the result has
     x's elements in the same order, always or for the nodes the function accepts. `decompose` builds the operation from
-    others instead of lowering it: given the node and a rewriter (ops.rewriter) it returns the results. `evidence` and
-    `note` say how its engine operations are known and what users should know beside the rules. `gradient` builds the
-    operation's part of a backward pass (see Gradient); None: through its decomposition if it has one, else it cannot be
-    trained through. Results of integers and booleans need no rule: the gradient ends there."""
+    others instead of lowering it: given the node and a rewriter (ops.rewriter) it returns the results. `expand` does
+    the same for an operation that is lowered as a whole: the form it is differentiated in, and runs in when operands it
+    wants constant are not; None where the node has a gradient rule instead. `evidence` and `note` say how its engine
+    operations are known and what users should know beside the rules. `gradient` builds the operation's part of a
+    backward pass (see Gradient); None: through its decomposition or expansion if it has one, else it cannot be trained
+    through. Where the gradient ends (integers, booleans, steps) the rule is ops.gradients.stopped."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -87,6 +89,7 @@ class Op:
     evidence: Evidence = Evidence.COMPOSED
     note: str = ""
     gradient: Gradient | None = None
+    expand: Callable[[Node, Any], tuple[Value, ...] | None] | None = None
 
     def views(self, node: Node) -> bool:
         """Whether the node's result is its operand x, element by element, as it is stored."""

@@ -7,17 +7,20 @@ and less (65504 and more with `ascending`) are not told from those already found
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
+from typing import Any
 
 import numpy as np
 
 from openane.chips import Limits
 from openane.engine import Activation, Binary, Post
-from openane.graph import Node, Operand, TensorType, numpy_type
+from openane.graph import Node, Operand, TensorType, Value, numpy_type
 from openane.ops import selection, tables
+from openane.ops.gradients import Backward, number, product, reshaped
 from openane.ops.halves import LARGEST
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import NUMBERS, Arguments, refusal
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"), Parameter("k", const=True, default=1, kind="int32"),
@@ -79,13 +82,13 @@ def _lower(node: Node, lowering: Lowering) -> None:
     axis, count = _place(arguments, node["x"].shape)
     source, ascending = lowering.compact(lowering.read(node["x"])), arguments.flag("ascending")
     values, places = [], []
-    for number in range(count):
+    for turn in range(count):
         best = selection.extreme(lowering, source, axis, ascending)
         place = lowering.scratch(best.shape)
         selection.first_position(lowering, place, source, best, axis)
         values.append(best)
         places.append(place)
-        if number < count - 1:
+        if turn < count - 1:
             source = _without(lowering, source, place, axis, ascending)
     for value, parts in zip(node.outputs, (values, places), strict=False):
         lowering.join(lowering.result(value), parts, axis)
@@ -103,5 +106,32 @@ def _without(lowering: Lowering, source: Tensor, place: Tensor, axis: int, ascen
     return result
 
 
-OPS = (Op("topk", PARAMETERS, _infer, _reference, lower=_lower,
+def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
+    """The elements that were found get what comes for them: positions are compared with those found, and products with
+    the comparisons summed over the elements found."""
+    x, given = node["x"], upstream[0]
+    if given is None:
+        return {}
+    axis, count = _place(Arguments("topk", PARAMETERS, node.operands), x.shape)
+    before, extent, after = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1:])
+    found = reshaped(backward, _positions_found(node, backward), (before, count, 1, after))
+    where = backward.single("equal", x=backward.single("cast", x=found, dtype=x.dtype),
+                            y=np.arange(extent, dtype=numpy_type(x.dtype)).reshape(1, 1, extent, 1))
+    shares = product(backward, number(backward, where, x.dtype),
+                     reshaped(backward, given, (before, count, 1, after)))
+    summed = backward.single("reduce_sum", x=shares, axes=[1], keep_dims=False)
+    return {"x": reshaped(backward, summed, x.shape)}
+
+
+def _positions_found(node: Node, backward: Backward) -> Value:
+    """The positions, found again where the node does not return them."""
+    if len(node.outputs) == 2:
+        return node.outputs[1]
+    operands: dict[str, Any] = {**node.operands, "return_indices": True}
+    again = backward.add("topk", **operands)
+    assert isinstance(again, tuple), "with return_indices there are two results"
+    return again[1]
+
+
+OPS = (Op("topk", PARAMETERS, _infer, _reference, lower=_lower, gradient=_gradient,
           rules=(selection.at_most_five_dimensions, exact_positions, few_elements)),)

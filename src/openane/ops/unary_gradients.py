@@ -1,7 +1,9 @@
 """Derivatives of the functions of elementwise_unary.
 
 Each is written from the result y where that says as much as x, and so that nothing overflows fp16 before the derivative
-has become 0. At corners relu, relu6 and leaky_relu take the flatter slope, as PyTorch does, and clip the slope inside.
+has become 0. At corners relu, relu6 and leaky_relu take the flatter slope, as PyTorch does. At its bounds clip takes
+the slope inside, 1: what lies on a bound (weights that were clipped, say) can then come back, and one comparison of x
+and y says where. PyTorch took 1 there for long and takes 0 in 2.15.
 """
 
 from __future__ import annotations

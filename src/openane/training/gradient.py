@@ -44,8 +44,8 @@ def gradient(graph: Graph, loss: str, wrt: Sequence[str], scale: float | None = 
     names = _distinct(wrt)
     graph = _with_inputs(graph, names)
     final = _loss(graph, loss)
-    graph = _differentiable(graph)
     inputs = {value.name: value for value in graph.inputs if value.name in names}
+    graph = _differentiable(graph, final, inputs.values())
     taken = taken_names(graph) | {value.name for node in graph.nodes for value in node.values() if value.constant}
     taken = _reserved(taken, [*map(output_name, names), *([SCALE] if scale is None else [])])
     seed = _seed(final, scale, taken)
@@ -106,23 +106,39 @@ def _reserved(taken: set[str], names: Iterable[str]) -> set[str]:
     return taken | set(names)
 
 
-def _differentiable(graph: Graph) -> Graph:
-    """The graph with operations that have a decomposition and no gradient rule taken apart."""
-    names, nodes = taken_names(graph), []
+def _differentiable(graph: Graph, loss: Value, sources: Iterable[Value]) -> Graph:
+    """The graph with operations that have a decomposition and no gradient rule taken apart, and those that have an
+    expansion between `sources` and the loss."""
+    names, nodes, between = taken_names(graph), [], _reached(graph, sources) & _needed(graph, loss)
     for node in graph.nodes:
-        nodes += _parts(node, names)
+        nodes += _parts(node, names, any(id(value) in between for value in node.outputs))
     return rebuilt(graph, nodes)
 
 
-def _parts(node: Node, names: set[str]) -> list[Node]:
+def _parts(node: Node, names: set[str], between: bool) -> list[Node]:
     op = all_ops().get(node.op)  # not known here: reads and writes of states
-    if op is None or op.gradient is not None or op.decompose is None:
+    if op is None:
+        return [node]
+    form = op.expand if between and op.expand is not None else op.decompose if op.gradient is None else None
+    if form is None:
         return [node]
     parts = list(spelled(node, names))  # what a decomposition makes wants constants where the operation does
     if parts == [node]:
         rewriter = Rewriter(node, names, node.source)
-        parts = list(rewriter.instead(op.decompose(node, rewriter)))
-    return [inner for part in parts for inner in _parts(part, names)]
+        made = form(node, rewriter)
+        if made is None:  # differentiated as it is
+            return [node]
+        parts = list(rewriter.instead(made))
+    return [inner for part in parts for inner in _parts(part, names, between)]
+
+
+def _needed(graph: Graph, loss: Value) -> set[int]:
+    """id(value) of every value the loss depends on."""
+    needed = {id(loss)}
+    for node in reversed(graph.nodes):
+        if any(id(value) in needed for value in node.outputs):
+            needed.update(id(value) for value in node.values())
+    return needed
 
 
 def _reached(graph: Graph, sources: Iterable[Value]) -> set[int]:

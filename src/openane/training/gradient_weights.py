@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from openane.graph import Graph, Node, Value, substituted
 from openane.ops import all_ops, arguments, get_op
 from openane.ops.conv import conv_window
 from openane.ops.rewriter import Rewriter
-from openane.ops.taps import product_of_taps, taps
+from openane.ops.taps import folded, product_of_columns, unfolded, unfolded_results
 from openane.passes.rewrite import rebuilt, taken_names
+from openane.training.gradient_repeats import without_repeats
 
 
 def promote(graph: Graph, names: Sequence[str], runtime: bool = True) -> tuple[Graph, dict[str, np.ndarray]]:
@@ -46,7 +48,7 @@ def computable(graph: Graph) -> Graph:
     UnsupportedError when an operation cannot do without a constant.
     """
     names = taken_names(graph)
-    return rebuilt(graph, [made for node in graph.nodes for made in spelled(node, names)])
+    return without_repeats(rebuilt(graph, [made for node in graph.nodes for made in spelled(node, names)]))
 
 
 def _constants(graph: Graph, names: Sequence[str]) -> dict[str, Value]:
@@ -65,7 +67,7 @@ def _constants(graph: Graph, names: Sequence[str]) -> dict[str, Value]:
     return {name: next(iter(values.values())) for name, values in found.items()}
 
 
-Spelled = Callable[[Node, Rewriter], Value]
+Spelled = Callable[[Node, Rewriter], Value | tuple[Value, ...]]
 
 
 def spelled(node: Node, names: set[str]) -> Iterable[Node]:
@@ -77,14 +79,30 @@ def spelled(node: Node, names: set[str]) -> Iterable[Node]:
              if (p.const or _kernel(node, p.name)) and not _fixed(node, p.name)]
     if not loose:
         return [node]
-    form, allowed = SPELLED.get(node.op, (None, ()))
+    form, allowed = SPELLED.get(node.op, (_expanded, _weights(node)))
     beyond = [name for name in loose if name not in allowed]
-    if form is None or beyond:
-        raise UnsupportedError(node.label, f"its operand {(beyond or loose)[0]!r} must be a constant",
-                               remedy=f"leave it as one; operations whose weights can be inputs: {', '.join(SPELLED)}")
+    if beyond:
+        raise UnsupportedError(node.label, f"its operand {beyond[0]!r} must be a constant", remedy="leave it as one; "
+                               f"operations whose weights can be inputs: {', '.join(SPELLED)}, lstm, gru, rnn")
     rewriter = Rewriter(node, names, node.source)
-    return [made for part in rewriter.instead((form(node, rewriter),)) for made in
+    made = form(node, rewriter)
+    return [inner for part in rewriter.instead(made if isinstance(made, tuple) else (made,)) for inner in
             (spelled(part, names) if part.op != node.op else [part])]
+
+
+def _weights(node: Node) -> tuple[str, ...]:
+    """Operands an operation's expansion takes as inputs, if it has one: all but settings, which are scalars."""
+    op = get_op(node.op)
+    return tuple(p.name for p in op.parameters if op.expand is not None and p.kind == "tensor"
+                 and (value := node.get(p.name)) is not None and value.type.rank)
+
+
+def _expanded(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """The form an operation is differentiated in."""
+    expand = get_op(node.op).expand
+    made = expand(node, rewriter) if expand is not None else None
+    assert made is not None, "what has weights has an expansion"
+    return made
 
 
 def _kernel(node: Node, name: str) -> bool:
@@ -98,9 +116,9 @@ def _fixed(node: Node, name: str) -> bool:
 
 
 def _plain(node: Node) -> bool:
-    """Whether a convolution is a matrix product per image: 1x1 taps, neither stride nor padding, one group."""
-    axes = conv_window(node.operands).axes
-    return arguments(node).integer("groups", 1) == 1 and all(
+    """Whether a convolution is a matrix product per image: 1x1 taps, neither stride nor padding, not depthwise."""
+    axes, groups = conv_window(node.operands).axes, arguments(node).integer("groups", 1)
+    return (groups == 1 or groups < node["weight"].shape[0]) and all(
         axis.kernel == axis.stride == 1 and axis.before == axis.after == 0 for axis in axes)
 
 
@@ -125,13 +143,43 @@ def _conv(node: Node, rewriter: Rewriter) -> Value:
     if node["weight"].constant or _plain(node):
         result = _without(node, rewriter, ("bias",))
     else:
-        parts = taps(rewriter, node["x"], conv_window(node.operands))
-        result = product_of_taps(rewriter, parts, node["weight"], arguments(node).integer("groups", 1))
+        columns = unfolded(rewriter, node["x"], conv_window(node.operands))
+        result = product_of_columns(rewriter, columns, node["weight"], arguments(node).integer("groups", 1))
     return _by_channel(rewriter, "add", result, node.get("bias"))
 
 
 def _conv_transpose(node: Node, rewriter: Rewriter) -> Value:
-    return _by_channel(rewriter, "add", _without(node, rewriter, ("bias",)), node.get("bias"))
+    """The product of unfolded results, where the weight is an input, and a sum with a bias per channel."""
+    weight, groups = node["weight"], arguments(node).integer("groups", 1)
+    if weight.constant:
+        result = _without(node, rewriter, ("bias",))
+    else:
+        result = (_folded if _less_folded(node, groups) else _unfolded)(node, rewriter, groups)
+    return _by_channel(rewriter, "add", result, node.get("bias"))
+
+
+def _less_folded(node: Node, groups: int) -> bool:
+    """Whether what each tap adds to results is less than what lies under the taps of results."""
+    x, result = node["x"], node.output
+    return groups < x.shape[1] and result.shape[1] * prod(x.shape[2:]) <= x.shape[1] * prod(result.shape[2:])
+
+
+def _unfolded(node: Node, rewriter: Rewriter, groups: int) -> Value:
+    """A conv_transpose as one product with what lies under the taps of its results."""
+    inputs, outputs, *kernel = node["weight"].shape
+    matrix = rewriter.single("reshape", x=node["weight"], shape=[groups, inputs // groups, outputs, prod(kernel)])
+    matrix = rewriter.single("transpose", x=matrix, perm=[0, 2, 1, 3])
+    matrix = rewriter.single("reshape", x=matrix, shape=[groups * outputs, -1])
+    return product_of_columns(rewriter, unfolded_results(rewriter, node), matrix, groups)
+
+
+def _folded(node: Node, rewriter: Rewriter, groups: int) -> Value:
+    """A conv_transpose as a product that makes what each tap adds to results, put in place and summed."""
+    inputs, outputs, *kernel = node["weight"].shape
+    matrix = rewriter.single("reshape", x=node["weight"], shape=[groups, inputs // groups, outputs * prod(kernel)])
+    matrix = rewriter.single("transpose", x=matrix, perm=[0, 2, 1])
+    matrix = rewriter.single("reshape", x=matrix, shape=[-1, inputs // groups, *(1,) * len(kernel)])
+    return folded(rewriter, rewriter.single("conv", x=node["x"], weight=matrix, groups=groups), node)
 
 
 def _by_channel(rewriter: Rewriter, function: str, x: Value, vector: Value | None) -> Value:
@@ -170,7 +218,7 @@ def _prelu(node: Node, rewriter: Rewriter) -> Value:
 SPELLED: Mapping[str, tuple[Spelled, tuple[str, ...]]] = {
     "linear": (_linear, ("weight", "bias")),
     "conv": (_conv, ("weight", "bias")),
-    "conv_transpose": (_conv_transpose, ("bias",)),
+    "conv_transpose": (_conv_transpose, ("weight", "bias")),
     "layer_norm": (_layer_norm, ("gamma", "beta")),
     "batch_norm": (_channel_norm, ("gamma", "beta")),
     "instance_norm": (_channel_norm, ("gamma", "beta")),

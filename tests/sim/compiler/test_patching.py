@@ -77,6 +77,16 @@ def test_refusals_say_why() -> None:
         patch_task(model.program, 9, draw(1))
 
 
+def test_constants_that_change_the_shape_of_a_result_are_refused() -> None:
+    builder = GraphBuilder()
+    found = builder.single("non_zero", x=builder.constant(np.array([0, 1, 0, 2], np.float16), "c"))
+    x = builder.input("x", "fp16", (2, 8))
+    model = compile(builder.finish({"y": builder.single("relu", x=x), "z": found}))
+    with pytest.raises(UnsupportedError, match="these change the result of non_zero"):
+        model.patch({"c": np.ones(4, np.float16)})
+    model.patch({"c": np.array([1, 1, 0, 0], np.float16)})
+
+
 def test_what_constants_alone_cannot_do_is_refused() -> None:
     builder = GraphBuilder()
     x = builder.input("x", "fp16", (1, 8, 6, 6))

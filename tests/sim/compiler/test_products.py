@@ -13,7 +13,10 @@ from openane.compiler.products import split_height
 from openane.compiler.runtime_products import row_parts, runtime_lanes
 from openane.engine import Access, Convolution, MatrixProduct, PassThrough, Space
 from openane.engine.access import WIDTH
+from openane.errors import VerifyError
 from openane.ops.build import GraphBuilder
+from openane.program.patch import edit_task
+from openane.program.verify import verify
 from openane.program.verify.regions import access_regions
 from openane.simulator.memory import view
 from openane.simulator.trace import positions
@@ -163,6 +166,21 @@ def test_attention_needs_no_copies_for_coefficients(rows, width, products):
 @pytest.mark.parametrize(("rows", "width"), [(64, 64), (48, 80), (17, 24), (96, 200)])
 def test_attention(compare, rows, width):
     compare(attention(rows, width), low=-0.5, high=0.5, absolute=2e-2, relative=2e-2)
+
+
+@pytest.mark.parametrize(("batch", "rows", "reduction"), [(20, 64, 1), (60, 32, 1), (30, 128, 3), (2, 16, 5)])
+def test_a_matrix_that_meets_a_whole_batch(compare, batch, rows, reduction):
+    builder = GraphBuilder()
+    x, y = builder.input("x", "fp16", (1, rows, reduction)), builder.input("y", "fp16", (batch, reduction, 16))
+    graph = builder.finish({"z": builder.single("matmul", x=x, y=y)})
+    program = compile(graph).program
+    verify(program)
+    place, product = next((number, found) for number, found in enumerate(operations(graph))
+                          if isinstance(found, MatrixProduct))
+    assert product.result.shape[0] == batch
+    with pytest.raises(VerifyError, match="GroupKernelReuse"):  # each with a matrix of its own: not described
+        edit_task(program, place, {"NE.KernelCfg.GroupKernelReuse": 0})
+    compare(graph, low=-1.0, high=1.0, absolute=3e-2, relative=1e-2)
 
 
 def test_one_copy_interleaves_all_matrices_of_a_batch():

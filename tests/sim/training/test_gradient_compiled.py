@@ -232,8 +232,12 @@ def test_what_is_refused(loss, wrt, what):
 
 
 def test_an_operation_without_a_rule_is_named():
-    with pytest.raises(UnsupportedError, match=r"reduce_prod .*no gradient rule") as caught:
-        gradient(small(), "worst", ["x"])
+    builder, table = GraphBuilder(), np.linspace(0, 1, 33)
+    found = builder.single("lut_activation", x=builder.input("x", "fp16", (3,)), knots=table, clips=table[[0, -1]],
+                           values=table[[0, -1]], exponent=5)
+    graph = builder.finish({"loss": builder.single("reduce_sum", x=found)})
+    with pytest.raises(UnsupportedError, match=r"lut_activation .*no gradient rule") as caught:
+        gradient(graph, "loss", ["x"])
     assert caught.value.remedy
 
 

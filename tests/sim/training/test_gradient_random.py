@@ -1,20 +1,25 @@
-"""Gradients of random graphs: a typed refusal, or a graph that verifies and compiles where the first one does."""
+"""Gradients of random graphs: a typed refusal, or a graph that verifies, compiles where the first one does, and gives
+the numbers that central differences give in float64."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from support.gradients import wide
 from support.random_graphs import draw_graph
 from support.random_operands import TABLE
 
 import openane as ane
 from openane.errors import GraphError, UnsupportedError
-from openane.graph import Node
+from openane.graph import Node, numpy_type
 from openane.ops.gradients import Backward
 from openane.training.gradient import gradient
 
 REAL = ("fp16", "fp32")
+STEP = 1e-5
+DIRECTIONS = 6
 
 
 def with_loss(graph):
@@ -30,7 +35,7 @@ def with_loss(graph):
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_graphs(part):
-    operations, tried = sorted(TABLE), 0
+    operations, tried, held = sorted(TABLE), 0, 0
     for seed in range(part, 2 * len(operations), 4):
         try:
             made = with_loss(draw_graph(seed, TABLE, 3, operations[seed % len(operations)]))
@@ -39,6 +44,7 @@ def test_random_graphs(part):
         if made is None:
             continue
         graph, loss = made
+        numbers = drawn(graph, seed)
         for value in graph.inputs:
             if value.dtype not in REAL:
                 continue
@@ -49,9 +55,44 @@ def test_random_graphs(part):
             joint.verify()
             assert joint.outputs[-1].type == value.type
             tried += 1
+            held += held_to_differences(graph, joint, loss, value.name, numbers)
             if seed % 12 == part:
                 compiled_alike(graph, joint)
     assert tried > 20
+    assert held > 0.8 * DIRECTIONS * tried
+
+
+def drawn(graph, seed):
+    """Numbers for the inputs, none of them near 0: of both signs, most of them above it."""
+    rng, numbers = np.random.default_rng(seed), {}
+    for value in graph.inputs:
+        if value.dtype in REAL:
+            numbers[value.name] = rng.uniform(0.2, 1.3, value.shape) * rng.choice([1, 1, 1, -1], value.shape)
+        else:
+            numbers[value.name] = rng.integers(0, 2 if value.dtype == "bool" else 3, value.shape).astype(
+                numpy_type(value.dtype))
+    return numbers
+
+
+def held_to_differences(graph, joint, loss, name, numbers):
+    """How many directions were compared: all but those in which differences of two widths say that the loss has a
+    corner or jump nearby, or is no number."""
+    found, rng, count = wide(joint, numbers)[f"gradient_{name}"], np.random.default_rng(len(graph.nodes)), 0
+    for _ in range(DIRECTIONS):
+        way = rng.normal(size=found.shape)
+        narrow, broad = (differences(graph, loss, name, numbers, way * width) / width for width in (STEP, 2 * STEP))
+        if not abs(narrow - broad) <= 1e-4 * max(1, abs(narrow)):
+            continue
+        count += 1
+        ours, bound = float((found * way).sum()), 1e-3 * max(1, abs(narrow), np.linalg.norm(found))
+        assert abs(ours - narrow) <= bound, f"{[node.op for node in graph.nodes]} by {name}: {ours} is not {narrow}"
+    return count
+
+
+def differences(graph, loss, name, numbers, step):
+    """Half of what the loss changes from one side to the other."""
+    sides = [float(wide(graph, {**numbers, name: numbers[name] + sign * step})[loss].reshape(())) for sign in (1, -1)]
+    return (sides[0] - sides[1]) / 2
 
 
 def compiled_alike(graph, joint):

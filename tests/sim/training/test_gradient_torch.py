@@ -153,3 +153,140 @@ def test_looking_up_and_moving():
           lambda x: torch.split(x, [1, 3, 2], 2))
     agree({"x": draws(2, 4)}, lambda b, v: b.add("tile", **v, reps=[3, 2]), lambda x: x.repeat(3, 2))
     agree({"x": draws(2, 4)}, lambda b, v: b.add("cumsum", **v, axis=1), lambda x: x.cumsum(1))
+
+
+@pytest.mark.parametrize(("name", "settings"), [
+    ("clip", {"alpha": -1.0, "beta": 2.5}), ("clip", {"alpha": -0.25, "beta": 6.0})])
+def test_at_its_bounds_clip_has_the_slope_of_the_inside(name, settings):
+    """PyTorch's answer there depends on its version: 1 for long, 0 in 2.15. Elsewhere the slopes are the same."""
+    graph = summed({"x": CORNERS}, lambda b, v: b.add(name, **v, **settings))
+    found = wide(gradient(graph, "loss", ["x"]), {"x": CORNERS})["gradient_x"]
+    low, high = settings.values()
+    assert ((found > 0) == (np.clip(CORNERS, low, high) == CORNERS)).all()
+    assert {low, high} <= set(CORNERS)
+    between = np.array([number for number in CORNERS if number not in (low, high)])
+    agree({"x": between}, lambda b, v: b.add(name, **v, **settings), lambda x: x.clamp(low, high))
+
+
+ALONG = np.array([[2, 0, 0, 1], [1, 1, 2, 2]], np.int32)
+IMAGE = draws(2, 3, 5, 6, seed=4)
+
+
+@pytest.mark.parametrize(("name", "settings", "function"), [
+    ("gather_along_axis", {"indices": ALONG, "axis": 0},
+     lambda x: torch.take_along_dim(x, torch.tensor(ALONG).long(), 0)),
+    ("gather_nd", {"indices": ALONG.T[:, :, None].copy()}, lambda x: x[torch.tensor(ALONG.T)]),
+    ("gather_nd", {"indices": ALONG.T.copy()}, lambda x: x[torch.tensor(ALONG[0]), torch.tensor(ALONG[1])]),
+    ("sliding_windows", {"axis": 1, "size": 3}, lambda x: x.unfold(1, 3, 1)),
+    ("topk", {"k": 2, "axis": 1, "return_indices": False}, lambda x: torch.topk(x, 2, 1)[0]),
+    ("reduce_prod", {"axes": [0]}, lambda x: torch.prod(x, 0)),
+    ("pad", {"pad": [2, 1], "mode": "reflect"}, lambda x: F.pad(x, (2, 1), mode="reflect")),
+    ("pad", {"pad": [2, 3], "mode": "replicate"}, lambda x: F.pad(x, (2, 3), mode="replicate")),
+])
+def test_picking(name, settings, function):
+    agree({"x": draws(3, 4)}, lambda b, v: b.add(name, **v, **settings), function)
+
+
+@pytest.mark.parametrize("mode", ["update", "add", "mul", "max", "min"])
+def test_writing(mode):
+    """Each place once: with several updates of a place PyTorch promises no order and shares maxima."""
+    at = np.array([[2, 0, 1, 1]], np.int32)
+    names = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+    def theirs(data, updates):
+        where = torch.tensor(at).long()
+        return torch.scatter(data, 0, where, updates) if mode == "update" else \
+            torch.scatter_reduce(data, 0, where, updates, names[mode])
+
+    agree({"data": draws(3, 4), "updates": draws(1, 4, seed=1)},
+          lambda b, v: b.add("scatter_along_axis", **v, indices=at, axis=0, mode=mode), theirs)
+
+
+def test_writing_a_slice():
+    agree({"x": draws(3, 4), "update": draws(3, 2, seed=1)},
+          lambda b, v: b.add("slice_update", **v, begin=[0, 1], end=[3, 4], stride=[1, 2]),
+          lambda x, update: torch.slice_scatter(x, update, 1, 1, 4, 2))
+
+
+@pytest.mark.parametrize(("name", "settings", "function"), [
+    ("resize", {"shape": np.int32([7, 4]), "resized_dims": np.int32(2), "sampling_mode": "UNALIGN_CORNERS"},
+     lambda x: F.interpolate(x, size=(7, 4), mode="bilinear")),
+    ("resize", {"shape": np.int32([7, 4]), "resized_dims": np.int32(2), "sampling_mode": "STRICT_ALIGN_CORNERS"},
+     lambda x: F.interpolate(x, size=(7, 4), mode="bilinear", align_corners=True)),
+    ("resize", {"shape": np.int32([7, 4]), "resized_dims": np.int32(2), "interpolation_mode": "NEAREST_NEIGHBOR"},
+     lambda x: F.interpolate(x, size=(7, 4), mode="nearest-exact")),
+    ("local_response_norm", {"size": 3, "alpha": 0.5, "beta": 0.75, "k": 2.0},
+     lambda x: F.local_response_norm(x, 3, 0.5, 0.75, 2.0)),
+])
+def test_images(name, settings, function):
+    agree({"x": IMAGE}, lambda b, v: b.add(name, **v, **settings), function)
+
+
+@pytest.mark.parametrize(("padding", "theirs", "corners"), [
+    ("constant", "zeros", True), ("border", "border", False), ("reflection", "reflection", True),
+    ("symmetric", "reflection", False)])
+def test_samples_of_images(padding, theirs, corners):
+    at = draws(2, 4, 3, 2, seed=5).astype(np.float32)
+    agree({"x": IMAGE}, lambda b, v: b.add("resample", **v, coordinates=at, sampling_mode="bilinear", padding_value=0.0,
+                                           padding_mode=padding, coordinates_mode="normalized_minus_one_to_one",
+                                           align_corners=corners),
+          lambda x: F.grid_sample(x, torch.tensor(at.astype(np.float64)), padding_mode=theirs, align_corners=corners))
+
+
+def test_softplus_by_channel():
+    agree({"x": IMAGE}, lambda b, v: b.add("softplus_parametric", **v),
+          lambda x, alpha, beta: alpha[:, None, None] * F.softplus(x * beta[:, None, None]),
+          {"alpha": draws(3, seed=1), "beta": draws(3, seed=2)})
+
+
+def recurrent_weights(gates, size=4, hidden=3):
+    shapes = {"weight_ih": (gates * hidden, size), "weight_hh": (gates * hidden, hidden), "bias": (gates * hidden,)}
+    return {name: draws(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
+
+
+def test_lstm():
+    """PyTorch stacks gates i, f, z, o."""
+    def theirs(x, initial_h, initial_c, weight_ih, weight_hh, bias):
+        def turned(stacked):
+            i, f, o, z = stacked.chunk(4)
+            return torch.cat([i, f, z, o])
+
+        module = torch.nn.LSTM(4, 3).double()
+        weights = {"weight_ih_l0": turned(weight_ih), "weight_hh_l0": turned(weight_hh), "bias_ih_l0": turned(bias),
+                   "bias_hh_l0": torch.zeros(12, dtype=torch.float64)}
+        states, (last, cell) = torch.func.functional_call(module, weights, (x, (initial_h[None], initial_c[None])))
+        return states, last[0], cell[0]
+
+    states = {"initial_h": draws(2, 3, seed=6), "initial_c": draws(2, 3, seed=7)}
+    agree({"x": draws(5, 2, 4), **states}, lambda b, v: b.add("lstm", **v, output_sequence=True), theirs,
+          recurrent_weights(4))
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_rnn(activation):
+    def theirs(x, initial_h, weight_ih, weight_hh, bias):
+        module = torch.nn.RNN(4, 3, nonlinearity=activation).double()
+        weights = {"weight_ih_l0": weight_ih, "weight_hh_l0": weight_hh, "bias_ih_l0": bias,
+                   "bias_hh_l0": torch.zeros(3, dtype=torch.float64)}
+        states, last = torch.func.functional_call(module, weights, (x, initial_h[None]))
+        return states, last[0]
+
+    agree({"x": draws(5, 2, 4), "initial_h": draws(2, 3, seed=6)},
+          lambda b, v: b.add("rnn", **v, output_sequence=True, activation=activation), theirs, recurrent_weights(1))
+
+
+def test_gru():
+    """Step by step: PyTorch's own GRU multiplies by the reset gate behind the product."""
+    def theirs(x, initial_h, weight_ih, weight_hh, bias):
+        state, states = initial_h, []
+        for step in x:
+            r, o, z = (step @ weight_ih.T + bias).chunk(3, 1)
+            by_r, by_o, by_z = weight_hh.chunk(3)
+            reset, update = torch.sigmoid(r + state @ by_r.T), torch.sigmoid(z + state @ by_z.T)
+            new = torch.tanh(o + (reset * state) @ by_o.T)
+            state = (1 - update) * new + update * state
+            states.append(state)
+        return torch.stack(states), state
+
+    agree({"x": draws(5, 2, 4), "initial_h": draws(2, 3, seed=6)},
+          lambda b, v: b.add("gru", **v, output_sequence=True), theirs, recurrent_weights(3))
