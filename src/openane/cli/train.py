@@ -16,8 +16,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openane.cli.output import table
 from openane.cli.train_display import Display, open_display
+from openane.cli.train_stopping import Stopping
+from openane.cli.train_sweep import listing, train_all
 from openane.errors import AneError, BudgetExhausted
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         if len(several) > 1:
             return _sweep(several, options, group)
-        _train(several[0][1], options, options.output, group, open_display(options.json, group.rank))
+        display = open_display(options.json, group.rank)
+        _train(several[0][1], options, options.output, group, display, group.size == 1)
         return 0
     except BaseException as error:
         if group.size > 1 and not isinstance(error, SystemExit):
@@ -60,8 +62,10 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def _train(content: Event, options: argparse.Namespace, output: Path | None, group: Group, display: Display) -> Event:
-    """One training, told of to the display and to the record; its last event."""
+def _train(content: Event, options: argparse.Namespace, output: Path | None, group: Group, display: Display,
+           alone: bool) -> Event:
+    """One training, told of to the display and to the record; its last event. `alone`: no other process waits for this
+    one."""
     from openane.training.journal import Journal
     from openane.training.settings import settings
     from openane.training.trainer import FOLDER, Training
@@ -70,17 +74,22 @@ def _train(content: Event, options: argparse.Namespace, output: Path | None, gro
         raise AneError(f"{output} has checkpoints already; go on with --resume, or give another --output")
     group.share(None)
     event: Event = {}
+    display.preparing()
     with Training(settings(content, options.config.parent), output, group) as training:
         if options.resume:
             training.resume()
         journal = Journal(output, training.state.step) if output is not None and group.rank == 0 else None
         try:
-            for event in training.run():
-                display.show(event)
-                if journal is not None:
-                    journal.write(event)
+            with Stopping(alone) as stopping:
+                for event in training.run():
+                    display.show(event)
+                    if journal is not None:
+                        journal.write(event)
+                    if stopping.asked and event["event"] != "end":
+                        training.save()
+                        stopping.stop(training.state.step, output)
         except BudgetExhausted as error:
-            _start_again(training.progressed and output is not None and group.size == 1, display, error)
+            _start_again(training.progressed and output is not None and alone, display, error)
         finally:
             display.close()
             if journal is not None:
@@ -94,22 +103,23 @@ def _start_again(possible: bool, display: Display, error: BudgetExhausted) -> No
         raise error
     display.close()
     print(f"ane: {error}\nane: starting again from the checkpoint", file=sys.stderr, flush=True)
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     again = [argument for argument in sys.argv[1:] if argument != "--resume"]
     os.execv(sys.executable, [sys.executable, "-m", "openane", *again, "--resume"])
 
 
 def _sweep(several: list[tuple[str, Event]], options: argparse.Namespace, group: Group) -> int:
-    """Every combination, each on one rank; rank 0 prints what became of all."""
+    """Every combination, each on one rank; rank 0 prints what became of all. 1 where one of them failed."""
     from openane.training.parallel import Alone
 
-    rows: list[Event] = []
-    for name, content in several[group.rank::group.size]:
+    own = several[group.rank::group.size]
+
+    def train(number: int, output: Path | None) -> Event:
         display = open_display(options.json, group.rank, quiet=True)
-        output = options.output / name.replace("/", "_") if options.output is not None else None
-        last = _train(content, options, output, Alone(), display)
-        rows.append({"event": "variant", "variant": name, "rank": group.rank,
-                     **{key: each for key, each in last.items() if key.startswith(("test_", "validation_"))}})
+        return _train(own[number][1], options, output, Alone(), display, group.size == 1)
+
+    rows = train_all([name for name, _ in own], train, options.output, group.rank)
     found = [row for rank in group.share(rows) for row in rank]
     if group.rank == 0:
         found.sort(key=lambda row: [name for name, _ in several].index(row["variant"]))
@@ -118,6 +128,5 @@ def _sweep(several: list[tuple[str, Event]], options: argparse.Namespace, group:
             for row in found:
                 display.show(row)
         else:
-            heading = [key for key in found[0] if key not in ("event", "rank")]
-            print("\n".join(table([[row[key] for key in heading] for row in found], heading=heading)))
-    return 0
+            print(listing(found))
+    return int(any("error" in row for row in found))

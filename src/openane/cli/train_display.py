@@ -17,6 +17,10 @@ LINES = 10
 class Display(Protocol):
     """Is shown every event."""
 
+    def preparing(self) -> None:
+        """Data are read and programs compiled, which may take long."""
+        ...
+
     def show(self, event: Event) -> None:
         """One event."""
         ...
@@ -36,11 +40,15 @@ def open_display(json: bool, rank: int, quiet: bool = False) -> Display:
         return Nothing()
     if json:
         return Lines()
-    return Live() if sys.stdout.isatty() and find_spec("rich") else Plain()
+    terminal = sys.stdout is not None and sys.stdout.isatty()  # None: it was closed before the start
+    return Live() if terminal and find_spec("rich") else Plain()
 
 
 class Nothing:
     """Shows nothing."""
+
+    def preparing(self) -> None:
+        """See `Display.preparing`."""
 
     def show(self, event: Event) -> None:
         """See `Display.show`."""
@@ -63,6 +71,10 @@ class Lines(Nothing):
 
 class Plain(Nothing):
     """A line for every tenth step, every epoch, and what else happens."""
+
+    def preparing(self) -> None:
+        """See `Display.preparing`."""
+        print("ane: reading the data and compiling the network", file=sys.stderr, flush=True)
 
     def show(self, event: Event) -> None:
         """See `Display.show`."""
@@ -120,7 +132,8 @@ def text_of(event: Event) -> list[str]:
     """An event in lines for people."""
     kind = event["event"]
     if kind == "step":
-        skipped = "  skipped: a gradient left fp16" if event["skipped"] else ""
+        skipped = f"  skipped: {event['reason']}" if event["skipped"] else (
+            f"  {event['infinities']} infinities on the way" if event["infinities"] else "")
         return [f"step {event['step']:>6}  loss {event['loss']:.4f}  rate {event['rate']:.3g}  norm "
                 f"{event['norm']:.3g}  scale {event['scale']:g}  {event['seconds'] * 1e3:.0f} ms  engine "
                 f"{event['engine_share']:.0%}{skipped}"]
@@ -129,10 +142,17 @@ def text_of(event: Event) -> list[str]:
     said = [f"{key.replace('_', ' ')} {each:.4f}" for key, each in event.items()
             if key.startswith(("test_", "validation_"))]
     if kind == "epoch":
-        return ["  ".join([f"epoch {event['epoch']}  mean loss {event['loss']:.4f}", *said])]
+        return ["  ".join([f"epoch {event['epoch']}  mean loss {event['loss']:.4f}", *_lost(event), *said])]
     if kind == "end":
-        return ["  ".join([f"done after {event['step']} steps, {event['updates']} updates", *said])]
+        return ["  ".join([f"done after {event['step']} steps, {event['updates']} updates, {event['skipped']} skipped",
+                           *said])]
     return [f"{kind} at step {event.get('step', 0)}: {event.get('reason', '')}"]
+
+
+def _lost(event: Event) -> list[str]:
+    """What an epoch's mean is not made of."""
+    return [f"{event[key]} steps {word}" for key, word in (("skipped", "skipped"), ("without_loss", "without a finite "
+            "loss, not in the mean")) if event[key]]
 
 
 def _start(event: Event) -> list[str]:
@@ -140,5 +160,7 @@ def _start(event: Event) -> list[str]:
     lines = [f"{event['weights']} weights, {event['steps']} steps from step {event['step']}, {event['device']}{ranks}",
              f"weights by {event['route']}; {event['engine_operations']} operations of a step on the engine "
              f"({event['tasks']} tasks), {len(event['host_operations'])} on the host"]
+    if event["not_trained"]:
+        lines.append(f"trained: {', '.join(event['trained'])}; as they are: {', '.join(event['not_trained'])}")
     lines += [f"  host: {each['operation']}: {each['reason']}" for each in event["host_operations"][:20]]
-    return lines + [f"  passed over: {note}" for note in event["notes"]]
+    return lines + [f"  {note}" for note in event["notes"]]

@@ -1,7 +1,7 @@
 """Checkpoints: folders that appear complete or not at all, each with everything a training needs to go on.
 
 `weights.safetensors` has the fp32 master weights by name, `optimiser.safetensors` what the optimiser remembers
-(`NAME/SLOT`), `state.json` the rest and a digest of both, so that a damaged checkpoint is passed over.
+(`NAME/SLOT`), `state.json` the rest and a digest of each of the three, so that a damaged checkpoint is passed over.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from openane.errors import AneError, FormatError
 from openane.formats.folders import remove_folder, write_folder
 
 WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
-NAME = re.compile(r"step-(\d{8})")
-TORN = re.compile(r"\.step-\d{8}\..*")
+NAME = re.compile(r"step-(\d{8,16})")
+TORN = re.compile(r"\.step-\d{8,16}\..*")
 Arrays = dict[str, np.ndarray]
 
 
@@ -41,11 +41,12 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
     a training that goes on has passed those over. AneError where safetensors
     is missing, OSError when the disk is full: earlier checkpoints stay as they are."""
     files = {WEIGHTS: _packed(checkpoint.weights), OPTIMISER: _packed(checkpoint.slots)}
-    state = {"step": checkpoint.step, "digests": {name: _digest(data) for name, data in files.items()},
+    state: dict[str, Any] = {"step": checkpoint.step, "digests": {name: _digest(data) for name, data in files.items()},
              "training": dict(checkpoint.state)}
+    state["digests"][STATE] = _digest_of(state)
     files[STATE] = json.dumps(state, indent=1, allow_nan=False).encode()
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"step-{checkpoint.step:08}"
+    target = folder / _name(checkpoint.step)
     write_folder(target, files, durable=True, replace=True)
     found = _folders(folder)
     place = found.index(target)
@@ -72,11 +73,11 @@ def load(place: Path) -> Checkpoint:
         state = json.loads((place / STATE).read_text())
         step, digests, training = state["step"], state["digests"], state["training"]
         files = {name: (place / name).read_bytes() for name in (WEIGHTS, OPTIMISER)}
-        if any(digests[name] != _digest(data) for name, data in files.items()):
+        if digests[STATE] != _digest_of(state) or any(digests[name] != _digest(data) for name, data in files.items()):
             raise FormatError(f"{place}: a file is damaged: its digest is not the one that was noted")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(f"{place} is no whole checkpoint: {error!r}") from None
-    if type(step) is not int or not isinstance(training, dict):
+    if type(step) is not int or not isinstance(training, dict) or place.name != _name(step):
         raise FormatError(f"{place / STATE} is no state of a training")
     return Checkpoint(step, _unpacked(files[WEIGHTS], place / WEIGHTS), _unpacked(files[OPTIMISER], place / OPTIMISER),
                       training)
@@ -93,7 +94,17 @@ def tidy(folder: Path) -> None:
 def _folders(folder: Path) -> list[Path]:
     """Checkpoints, the last first."""
     found = [path for path in folder.iterdir() if NAME.fullmatch(path.name)] if folder.is_dir() else []
-    return sorted(found, key=lambda path: path.name, reverse=True)
+    return sorted(found, key=lambda path: (len(path.name), path.name), reverse=True)
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08}"
+
+
+def _digest_of(state: Mapping[str, Any]) -> str:
+    """The digest of a state: of all it says but that."""
+    digests = {name: each for name, each in state["digests"].items() if name != STATE}
+    return _digest(json.dumps({**state, "digests": digests}, sort_keys=True).encode())
 
 
 def _digest(data: bytes) -> str:

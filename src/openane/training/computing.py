@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from openane.devices import open_device
+from openane.devices import DEFAULT, VARIABLE, open_device
 from openane.devices.protocol import Device
 from openane.training.data import Split
 from openane.training.networks.network import INPUT, SCORES
 from openane.training.objective import GRADIENT, batch_inputs, cross_entropy, objective
 from openane.training.runners import Runner, open_runner
+from openane.training.scaling import overflowed
 from openane.training.settings import REFERENCE, Settings
+from openane.training.watching import WATCH
 
 LEAST, LARGEST = float(np.finfo(np.float16).smallest_subnormal), float(np.finfo(np.float16).max)
 
@@ -31,26 +34,30 @@ class Portion:
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The sum of the rows' losses, the gradients of the loss times its scale as the device gave them, and the seconds
-    it executed."""
+    it executed; whether a watched gradient was infinite, and how many infinities the device says it stored."""
 
     loss: float
     gradients: Mapping[str, np.ndarray]
     seconds: float
+    watched: bool
+    infinities: int | None
 
 
 class Computing:
     """Holds the device, the step and the forward graph. The first weights are `weights`, `rows` is how many rows of
-    scores a portion has."""
+    scores a portion has, `digest` that of the network's file."""
 
     def __init__(self, settings: Settings, split: Split, micro: int, rank: int) -> None:
         self._settings, self._split, self._micro = settings, split, micro
-        self.device_name = settings.engine.device.replace("{rank}", str(rank))
+        self.device_name = settings.engine.device.replace("{rank}", str(rank)) or os.environ.get(VARIABLE) or DEFAULT
         inputs, labels = split.training.take(np.arange(1))
         shape = (micro, *inputs.shape[1:], *((split.classes,) if split.tokens else ()))
         rng = np.random.default_rng(settings.training.seed)
         network = settings.model.build(shape, split.classes, rng, settings.base)
-        self.weights, self.rows = network.weights, micro * labels.size
-        self._objective = objective(network)
+        self.weights, self.fixed, self.rows = network.weights, network.fixed, micro * labels.size
+        self.digest = network.digest
+        self.fp16 = self.device_name != REFERENCE
+        self._objective = objective(network, settings.scaling.watch if self.fp16 else "none")
         self._device: Device | None = None
         self._step: Runner | None = None
         self._forward: Runner | None = None
@@ -65,7 +72,7 @@ class Computing:
     def reopen(self) -> None:
         """Opens the device anew and loads the graph of a step; the forward graph when it is asked for."""
         self.close()
-        if self.device_name != REFERENCE:
+        if self.fp16:
             self._device = open_device(self.device_name)
         self._step = self._runner(joint=True)
 
@@ -105,7 +112,9 @@ class Computing:
         found = runner.run(self._inputs(portion, share))
         loss = float(cross_entropy(found[SCORES], portion.labels.reshape(-1)).sum())
         made = {name: found[GRADIENT + name] for name in self.weights}
-        return Computed(loss, made, runner.engine_seconds)
+        extremes = found.get(WATCH)
+        watched = extremes is not None and overflowed([extremes])
+        return Computed(loss, made, runner.engine_seconds, watched, runner.infinities)
 
     def judged(self, portion: Portion) -> np.ndarray:
         """Sum of losses, right answers and rows of a portion's real examples: fp64 [3]."""

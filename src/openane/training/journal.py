@@ -20,8 +20,13 @@ Event = Mapping[str, Any]
 
 def as_line(event: Event) -> str:
     """An event as one line of strict JSON; infinities and NaN, which JSON cannot hold, become strings."""
-    return json.dumps({key: str(each) if isinstance(each, float) and not math.isfinite(each) else each
+    return json.dumps({key: [plain(part) for part in each] if isinstance(each, list) else plain(each)
                        for key, each in event.items()}, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """The value, a number that JSON cannot hold as a string."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Journal:

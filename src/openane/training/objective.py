@@ -17,6 +17,7 @@ from openane.ops.build import GraphBuilder
 from openane.training.gradient import gradient
 from openane.training.gradient_weights import promote
 from openane.training.networks.network import INPUT, SCORES, Network
+from openane.training.watching import with_watch
 
 TARGET, IMPORTANCE, LOSS = "target", "importance", "loss"
 GRADIENT = "gradient_"
@@ -24,7 +25,9 @@ GRADIENT = "gradient_"
 
 @dataclass(frozen=True)
 class Objective:
-    """`forward` gives the scores; `joint` those and `gradient_NAME` of every weight. Weights are inputs of both."""
+    """`forward` gives the scores; `joint` those and `gradient_NAME` of every weight. Weights are inputs of both, and
+    operations have the form they were given: whoever compiles a graph makes it `computable`, once he has decided which
+    weights are constants."""
 
     forward: Graph
     joint: Graph
@@ -32,16 +35,17 @@ class Objective:
     rows: int
 
 
-def objective(network: Network) -> Objective:
-    """The graphs to train a network with. UnsupportedError where an operation has no gradient."""
-    forward, _ = promote(network.graph, list(network.weights))
+def objective(network: Network, watch: str = "none") -> Objective:
+    """The graphs to train a network with; `joint` has the output training.watching.WATCH, too, where `watch` is a level
+    at which there is anything to watch. UnsupportedError where an operation has no gradient."""
+    forward, _ = promote(network.graph, list(network.weights), runtime=False)
     whole = with_loss(forward)
     names = tuple(network.weights)
-    made = gradient(whole, LOSS, names)
+    made = gradient(whole, LOSS, names, runtime=False)
     wanted = {SCORES, *(f"{GRADIENT}{name}" for name in names)}
     joint = Graph(made.inputs, made.nodes, tuple(v for v in made.outputs if v.name in wanted), "training",
                   made.metadata)
-    return Objective(forward, joint, names, forward.outputs[0].shape[0])
+    return Objective(forward, with_watch(joint, IMPORTANCE, watch), names, forward.outputs[0].shape[0])
 
 
 def with_loss(graph: Graph) -> Graph:

@@ -18,8 +18,10 @@ from openane.errors import AneError
 BLOCK = 1 << 20
 """Elements summed at a time: what gathering them needs is a multiple of this."""
 POLL = 0.0005
-SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""Variables by which mpirun of Open MPI, and of MPICH and its relatives, tells a program how many there are."""
+SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+"""Variables by which mpirun of Open MPI, of MPICH and its relatives, and srun tell a program how many there are."""
+NAMESPACE = "PMIX_NAMESPACE"
+"""The variable by which a PMIx launcher (prterun, srun --mpi=pmix) is known; it does not say how many there are."""
 
 
 class RankLost(AneError):
@@ -77,7 +79,7 @@ class Ranks:
         try:
             from mpi4py import MPI
         except ImportError:
-            raise AneError("mpirun has started several ranks, and mpi4py is not installed: "
+            raise AneError("a launcher of several ranks has started this, and mpi4py is not installed: "
                            "pip install 'openane[mpi]'") from None
         self._mpi, self._timeout = MPI, timeout
         self._world = MPI.COMM_WORLD
@@ -122,13 +124,25 @@ class Ranks:
 
 
 def launched() -> bool:
-    """Whether mpirun has started this process as one of several."""
-    return any(os.environ.get(name, "1") != "1" for name in SIZES)
+    """Whether mpirun, srun or a PMIx launcher may have started this process as one of several."""
+    return NAMESPACE in os.environ or _stated() != "1"
+
+
+def _stated() -> str:
+    """The count of ranks the environment states, "1" where it states none."""
+    return next((stated for name in SIZES if (stated := os.environ.get(name, "1")) != "1"), "1")
 
 
 def open_group(timeout: float) -> Group:
-    """The ranks of this training: those of mpirun, or one."""
+    """The ranks of this training: those that MPI knows, or one. AneError where mpi4py is missing, or several were
+    started and MPI knows of one alone: each would train by itself."""
     if not launched():
         return Alone()
     ranks = Ranks(timeout)
-    return ranks if ranks.size > 1 else Alone()
+    if ranks.size > 1:
+        return ranks
+    if (stated := _stated()) != "1":
+        raise AneError(f"{stated} ranks were started, and MPI knows of one: its library and the launcher do not fit "
+                       "each other\nhint: srun --mpi=pmix, or the mpirun of the library mpi4py was built with; srun -n "
+                       "1 for one rank")
+    return Alone()

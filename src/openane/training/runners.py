@@ -6,7 +6,7 @@ runner evaluates the graph in fp32 on the host: what a training is compared with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,7 +19,9 @@ from openane.devices.protocol import Device, LoadedModel
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.ops.evaluate import evaluate
-from openane.training.objective import with_constant_weights, with_state_weights
+from openane.training.gradient_weights import computable
+from openane.training.objective import GRADIENT, with_constant_weights, with_state_weights
+from openane.training.ports import packed
 
 Arrays = dict[str, np.ndarray]
 Weights = Mapping[str, np.ndarray]
@@ -61,6 +63,11 @@ class Runner(Protocol):
         """Seconds the device executed in the last run."""
         ...
 
+    @property
+    def infinities(self) -> int | None:
+        """Infinities the tasks of the last run stored; None where the device does not count them."""
+        ...
+
     def set(self, weights: Weights) -> None:
         """New weights, fp32, rounded to fp16 on their way to the device."""
         ...
@@ -79,6 +86,7 @@ class ReferenceRunner:
 
     route = "fp32 reference on the host"
     engine_seconds = 0.0
+    infinities = None
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -112,6 +120,12 @@ class _Loaded:
         """See `Runner.engine_seconds`."""
         return self._loaded.report.seconds if self._loaded is not None else 0.0
 
+    @property
+    def infinities(self) -> int | None:
+        """See `Runner.infinities`."""
+        report = self._loaded.report if self._loaded is not None else None
+        return report.overflows if report is not None and report.tasks else None
+
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """See `Runner.run`."""
         assert self._loaded is not None, "weights are set first"
@@ -132,22 +146,27 @@ class _Loaded:
 
 
 class InputRunner(_Loaded):
-    """Weights are persistent buffers of the device, written when they change."""
+    """Weights are persistent buffers of the device, written when they change; they and their gradients share surfaces
+    (see training.ports)."""
 
     route = "inputs: persistent buffers"
 
     def __init__(self, graph: Graph, names: tuple[str, ...], device: Device, target: str, allow_host: bool) -> None:
         super().__init__(device)
-        own = tuple(value.name for value in graph.inputs if value.name in names)
-        self._names = own
-        self._load(compile(with_state_weights(graph, own), target, allow_host))
+        gradients = [value.name for value in graph.outputs if value.name.startswith(GRADIENT)]
+        self._packed = packed(computable(graph), [v.name for v in graph.inputs if v.name in names], gradients, target)
+        buffers = tuple(self._packed.inputs.ports)
+        self._load(compile(with_state_weights(self._packed.graph, buffers), target, allow_host))
 
     def set(self, weights: Weights) -> None:
         """See `Runner.set`."""
         assert self._loaded is not None
-        with np.errstate(over="ignore"):
-            for name in self._names:
-                self._loaded.write(name, weights[name].astype(np.float16))
+        for name, array in self._packed.inputs.pack(weights).items():
+            self._loaded.write(name, array)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """See `Runner.run`."""
+        return self._packed.outputs.unpack(super().run(inputs))
 
 
 class PatchRunner(_Loaded):
@@ -161,10 +180,9 @@ class PatchRunner(_Loaded):
     def __init__(self, graph: Graph, names: tuple[str, ...], device: Device, target: str, allow_host: bool) -> None:
         super().__init__(device)
         self._target, self._allow_host = target, allow_host
-        rng = np.random.default_rng(0)
-        drawn = {value.name: (rng.standard_normal(value.shape) * 0.1).astype(np.float32)
-                 for value in graph.inputs if value.name in names}
+        drawn = drawn_for(graph, names)
         self._buffers: tuple[str, ...] = ()
+        self._related = False
         while True:
             self._names = tuple(name for name in drawn if name not in self._buffers)
             self._graph = with_state_weights(graph, self._buffers)
@@ -176,27 +194,52 @@ class PatchRunner(_Loaded):
         self.route, self.placement = self._way(), Placement.of(self._model)
 
     def set(self, weights: Weights) -> None:
-        """See `Runner.set`. Where new numbers cannot be patched the model is compiled again, which `route` says."""
+        """See `Runner.set`. `route` says where new numbers cannot be patched, so that the model is compiled again, and
+        where the device takes no new constants, so that it is loaded again."""
         arrays = {name: present(weights[name]) for name in self._names}
         try:
             patched = self._model.patch(arrays)
-            again, model = patched.recompiled, patched.model
-            self._model = model
-        except UnsupportedError as error:  # numbers that change more than constants: gains of ones alone
-            again, model = error.rule, self._compiled(arrays)
-        self.route = f"patch, but compiled again: {again}" if again else self._way()
-        loaded = self._load(model)
+        except UnsupportedError as error:  # numbers that change more than constants
+            again, loaded = f"compiled again: {error.rule}", self._load(self._compiled(arrays))
+            self._related = False
+        else:
+            self._model = patched.model
+            loaded, refused = self._updated(patched.model)
+            again = f"compiled again: {patched.recompiled}" if patched.recompiled else refused
+        self.route = f"patch, but {again}" if again else self._way()
         with np.errstate(over="ignore"):
             for name in self._buffers:
                 loaded.write(name, weights[name].astype(np.float16))
 
+    def _updated(self, model: Model) -> tuple[LoadedModel, str]:
+        """The model on the device, by new constants where one it was patched from is loaded; and what was done where
+        the device takes none."""
+        refused = ""
+        if self._loaded is not None and self._related:
+            try:
+                self._loaded.update_constants(model)
+                return self._loaded, ""
+            except UnsupportedError as error:
+                refused = f"loaded again: {error.rule}"
+        loaded = self._load(model)
+        self._related = True
+        return loaded, refused
+
     def _compiled(self, weights: Weights) -> Model:
         constants = with_constant_weights(self._graph, {name: weights[name] for name in self._names})
-        return compile(constants, self._target, self._allow_host)
+        return compile(computable(constants), self._target, self._allow_host)
 
     def _way(self) -> str:
         beside = f", {len(self._buffers)} as persistent buffers ({', '.join(self._buffers)})" if self._buffers else ""
         return f"patch: {len(self._names)} constants in place{beside}"
+
+
+def drawn_for(graph: Graph, names: Collection[str]) -> dict[str, np.ndarray]:
+    """fp32 numbers for the inputs of a graph that are weights, no two arrays alike: what a model is compiled for before
+    its weights are known."""
+    rng = np.random.default_rng(0)
+    return {value.name: (rng.standard_normal(value.shape) * 0.1).astype(np.float32)
+            for value in graph.inputs if value.name in names}
 
 
 def present(array: np.ndarray) -> np.ndarray:
@@ -217,12 +260,17 @@ class RecompileRunner(_Loaded):
     def __init__(self, graph: Graph, names: tuple[str, ...], device: Device, target: str, allow_host: bool) -> None:
         super().__init__(device)
         self._graph, self._target, self._allow_host = graph, target, allow_host
-        self._names = {value.name for value in graph.inputs if value.name in names}
+        drawn = drawn_for(graph, names)
+        self._names = tuple(drawn)
+        self.placement = Placement.of(self._compiled(drawn))
 
     def set(self, weights: Weights) -> None:
         """See `Runner.set`."""
+        self._load(self._compiled(weights))
+
+    def _compiled(self, weights: Weights) -> Model:
         constants = with_constant_weights(self._graph, {name: weights[name] for name in self._names})
-        self._load(compile(constants, self._target, self._allow_host))
+        return compile(computable(constants), self._target, self._allow_host)
 
 
 class Maker(Protocol):
@@ -242,4 +290,12 @@ def open_runner(route: str, graph: Graph, names: tuple[str, ...], device: Device
     and `allow_host` is not given."""
     if device is None:
         return ReferenceRunner(graph)
-    return RUNNERS[route](graph, names, device, target, allow_host)
+    try:
+        return RUNNERS[route](graph, names, device, target, allow_host)
+    except UnsupportedError as error:
+        if allow_host:
+            raise
+        leave = "engine.allow_host = true lets the host compute what the engine cannot, and lists it"
+        remedy = f"{error.remedy}; or {leave}" if error.remedy else leave
+        raise UnsupportedError(error.operation, error.rule, limit=error.limit, found=error.found,
+                               remedy=remedy) from None

@@ -1,6 +1,7 @@
 """Loss scaling: gradients are computed times a power of two, so that small ones do not vanish in fp16.
 
-When one of them overflows, the step is skipped and the scale halved; after a while without overflow it is doubled.
+When one of them overflows, the step is skipped and the scale halved; after a while without overflow it is doubled. How
+an overflow is noticed is said in training.verdict and training.watching.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from openane.training.fields import within
+from openane.training.watching import LEVELS
 
-LOWEST = 2.0**-14
+LOWEST, HIGHEST = 2.0**-14, 2.0**24
 
 
 @dataclass(frozen=True)
 class Scaling:
     """Settings of the loss scale; `dynamic` false keeps it as it is."""
 
-    initial: float = within(1024.0, low=LOWEST, high=2.0**24)
+    initial: float = within(1024.0, low=LOWEST, high=HIGHEST)
     dynamic: bool = True
     every: int = within(200, low=1)
     """Steps without overflow before the scale is doubled."""
-    largest: float = within(32768.0, low=1, high=2.0**24)
+    largest: float = within(32768.0, low=1, high=HIGHEST)
+    watch: str = within("all", choices=LEVELS)
+    """Which gradients inside the backward pass are watched for infinities; see training.watching."""
 
 
 @dataclass(frozen=True, slots=True)

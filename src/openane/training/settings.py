@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from openane.chips import KNOWN
 from openane.errors import FormatError
 from openane.training.data import SOURCES, Source
 from openane.training.fields import as_table, read, read_choice, within
@@ -26,7 +27,8 @@ REFERENCE = "reference"
 @dataclass(frozen=True)
 class Run:
     """[training]: how long, in which portions. `micro_batch` examples are computed at a time and `batch` of them make
-    a step, on however many ranks (0: a rank's whole part). `clip` limits the global norm of the gradient (0: not)."""
+    a step, on however many ranks (0: a rank's whole part). `clip` limits the global norm of the gradient (0: not). A
+    training may be resumed with other `epochs` and `steps`, which the schedule then follows."""
 
     epochs: int = within(1, low=1, high=1_000_000)
     steps: int = within(0, low=0)
@@ -45,7 +47,7 @@ class Engine:
 
     device: str = "simulator"
     route: str = within("inputs", choices=ROUTES)
-    target: str = "h13"
+    target: str = within("h13", choices=KNOWN)
     allow_host: bool = False
 
 
@@ -81,10 +83,15 @@ class Settings:
     table: Table = field(default_factory=dict)
 
     def meaning(self) -> dict[str, Any]:
-        """What two runs must have in common so that one may go on where the other stopped."""
-        engine = {key: text for key, text in dict(self.table.get("engine", {})).items() if key == "route"}
-        return {key: part for key, part in self.table.items() if key not in ("engine", "checkpoints", "parallel")} \
-            | ({"engine": engine} if engine else {})
+        """What two runs must have in common so that one may go on where the other stopped: plain data, defaults
+        included, so that stating one changes nothing."""
+        chosen = {name: {"kind": kind, **asdict(getattr(self, name))} for name, kinds in CHOICES.items()
+                  for kind, made in kinds.items() if type(getattr(self, name)) is made}
+        run = {key: each for key, each in asdict(self.training).items() if key not in ("evaluate", "epochs", "steps")}
+        scaling = {key: each for key, each in asdict(self.scaling).items() if key != "watch"}
+        whole = {**chosen, "training": run, "scaling": scaling, "engine": {"route": self.engine.route}}
+        return {name: {key: list(each) if isinstance(each, tuple) else each for key, each in part.items()}
+                for name, part in whole.items()}
 
 
 TABLES = {"training": Run, "engine": Engine, "scaling": Scaling, "checkpoints": Checkpoints, "parallel": Parallel}
@@ -129,6 +136,9 @@ def variants(table: Table) -> list[tuple[str, dict[str, Any]]]:
         if key.count(".") != 1 or not isinstance(values, list) or not values:
             raise FormatError(f"sweep.{key!r} must be \"TABLE.KEY\" = [VALUE, ...]: a setting and what it is in "
                               "turn")
+        twice = [each for number, each in enumerate(values) if each in values[:number]]
+        if twice:
+            raise FormatError(f"sweep.{key!r} has {twice[0]!r} twice: each value would be trained into one folder")
     made = []
     for chosen in product(*axes.values()):
         changed = {name: dict(part) if isinstance(part, Mapping) else part for name, part in plain.items()}

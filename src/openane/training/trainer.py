@@ -14,18 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import AneError, BudgetExhausted, FormatError
+from openane.errors import BudgetExhausted, FormatError
 from openane.training import checkpoint
 from openane.training.clipping import clip
 from openane.training.computing import Computing, Portion
 from openane.training.data import Split, batches, order
+from openane.training.lock import FolderLock
 from openane.training.parallel import Alone, Group
-from openane.training.scaling import LOWEST, overflowed
+from openane.training.schedules import SCHEDULES
 from openane.training.settings import Settings
 from openane.training.state import State
+from openane.training.verdict import Batch, Diverged, check_course, check_weights
 
 Event = dict[str, Any]
 FOLDER = "checkpoints"
+SCALES = "hint: a lower scaling.initial, or more steps, in which the scale falls by itself (scaling.dynamic)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +58,34 @@ def planned(settings: Settings, count: int, ranks: int) -> Plan:
 
 class Training:
     """One training. Use it in a `with` statement; `run` gives events as plain data while it goes on. `meaning` is what
-    a checkpoint must have in common with it: the settings that matter, and a digest of the data."""
+    a checkpoint must have in common with it: the settings that matter, and digests of the data and of the network's
+    file."""
 
     def __init__(self, settings: Settings, output: Path | None = None, group: Group | None = None) -> None:
         """Reads the data and compiles the network. Without `output` no checkpoints are written. AneError where
-        anything of the configuration cannot be had."""
+        anything of the configuration cannot be had, FolderInUse where another training has the output folder."""
         self.settings, self.group, self.output = settings, group or Alone(), output
+        self._lock = FolderLock(output) if output is not None and self.group.rank == 0 else None
+        try:
+            self._prepare(settings)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _prepare(self, settings: Settings) -> None:
+        """Everything that the first step needs."""
         self.split: Split = settings.data.load(settings.base)
-        meaning = settings.meaning()
-        self.meaning = meaning | {"data": {**meaning.get("data", {}), "digest": self.split.digest()}}
         self.plan = planned(settings, len(self.split.training), self.group.size)
         self.computing = Computing(settings, self.split, self.plan.micro, self.group.rank)
-        self.state = State.fresh(self.computing.weights, settings.optimiser, settings.scaling.initial)
-        self.notes: list[str] = []
+        meaning = settings.meaning()
+        self.meaning = meaning | {"data": {**meaning["data"], "digest": self.split.digest()},
+                                  "model": {**meaning["model"], "digest": self.computing.digest}}
+        self.state = State.fresh(self.computing.weights, settings.optimiser, settings.scaling.initial,
+                                 self.plan.steps)
+        self.notes = [] if self._lock is None or self._lock.held else [
+            f"{self.output} cannot be locked on its file system: nothing keeps a second training out"]
         self._fresh = True
+        self._ended: Event = {}
         self._started, self._reopened, self._saved = 0, -1, -1
 
     def resume(self) -> bool:
@@ -78,15 +95,34 @@ class Training:
         if self.group.rank == 0:
             checkpoint.tidy(self.output / FOLDER)
         self.group.share(None)
-        found, self.notes = checkpoint.latest(self.output / FOLDER)
-        if found is not None:
-            self.state.restore(found, self.meaning)
-            self._fresh, self._started, self._saved = True, found.step, found.step
+        found, refused = checkpoint.latest(self.output / FOLDER)
+        self.notes += [f"passed over: {reason}" for reason in refused]
+        if found is None:
+            self.notes.append(f"there is no checkpoint in {self.output}: it starts from the beginning")
+        else:
+            self.take(found)
         steps = self.group.share(self.state.step)
         if len(set(steps)) > 1:
             raise FormatError(f"the ranks found checkpoints of different steps {steps}: they do not share "
                               f"{self.output}")
         return found is not None
+
+    def take(self, found: checkpoint.Checkpoint) -> None:
+        """Goes on from this checkpoint, with a note where the training is to be longer or less long than it was to.
+        FormatError when it is of another training, has passed its end, or is none a training can have written."""
+        before = (found.step // self.plan.per_epoch, self.plan.per_epoch)
+        self.state.restore(found, self.meaning)
+        if len(self.state.losses) != before[0] or self.state.epoch_steps > before[1]:
+            raise FormatError(f"the checkpoint of step {found.step} does not fit epochs of {before[1]} steps",
+                              expected=f"{before[0]} mean losses", found=len(self.state.losses))
+        if found.step > self.plan.steps:
+            raise FormatError(f"the checkpoint is one of step {found.step}, and training.epochs and training.steps ask "
+                              f"for {self.plan.steps}: more of them, or another --output")
+        if (planned := found.state["steps"]) != self.plan.steps:
+            kind = next(name for name, made in SCHEDULES.items() if type(self.settings.schedule) is made)
+            self.notes.append(f"it was to have {planned} steps and has {self.plan.steps} now: from here on the "
+                              f"schedule ({kind}) is that of {self.plan.steps} steps")
+        self._fresh, self._started, self._saved = True, found.step, found.step
 
     @property
     def progressed(self) -> bool:
@@ -98,6 +134,7 @@ class Training:
         yield {"event": "start", "step": self.state.step, "steps": self.plan.steps,
                "epochs": self.settings.training.epochs, "ranks": self.group.size,
                "weights": sum(weight.size for weight in self.state.weights.values()),
+               "trained": list(self.state.weights), "not_trained": list(self.computing.fixed),
                "device": self.computing.device_name, **self.computing.placement(), "notes": list(self.notes)}
         while self.state.step < self.plan.steps:
             try:
@@ -111,8 +148,13 @@ class Training:
             if self.state.step % self.plan.per_epoch == 0:
                 yield self._epoch_ended()
         self.save()
-        yield {"event": "end", "step": self.state.step, "updates": self.state.updates, "losses": self.state.losses,
-               **self.computing.placement(), **self._judged()}
+        if not self.state.updates:
+            raise Diverged(self.state.step, "every step was skipped: no weight has moved, nothing was learnt", SCALES)
+        judged = self._judged()
+        if not np.isfinite(list(judged.values())).all():
+            raise Diverged(self.state.step, "the loss of the test examples is not finite: the training has diverged")
+        yield {"event": "end", "step": self.state.step, "updates": self.state.updates, "skipped": self.state.skipped,
+               "losses": list(self.state.losses), **self.computing.placement(), **judged}
 
     def save(self) -> None:
         """Writes a checkpoint of this step where there is none yet: rank 0 does."""
@@ -122,8 +164,15 @@ class Training:
             self._saved = self.state.step
 
     def close(self) -> None:
-        """Gives the device back."""
-        self.computing.close()
+        """Gives the device and the folder back."""
+        try:
+            self.computing.close()
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     def __enter__(self) -> Training:
         return self
@@ -155,59 +204,53 @@ class Training:
         start, state, settings = time.perf_counter(), self.state, self.settings
         self._send()
         epoch, place = divmod(state.step, self.plan.per_epoch)
-        loss, gradients, engine = self._gradients(epoch, place)
+        batch = self._gradients(epoch, place)
         computed = time.perf_counter()
-        overflow = overflowed(gradients.values()) or not np.isfinite(loss)
-        if overflow and state.scale.lowest:
-            raise AneError(f"step {state.step + 1}: gradients are infinite or not numbers even at the lowest loss "
-                           f"scale, {LOWEST:g}: the training has diverged\nhint: a lower optimiser.rate, a longer "
-                           "schedule.warm_up or training.clip; checkpoints before it are kept")
+        fault, loss = batch.fault, batch.loss
+        check_course(state.step + 1, fault, loss, state.row + 1, state.scale, settings.scaling)
         rate = settings.optimiser.rate * settings.schedule.factor(state.step, self.plan.steps)
         scale, norm = state.scale, 0.0
-        if not overflow:
-            norm = clip(gradients, settings.training.clip)
-            state.updates += 1
-            for name, weight in state.weights.items():
-                settings.optimiser.update(weight, gradients[name], state.slots[name], state.updates, rate)
+        if not fault:
+            norm = clip(batch.gradients, settings.training.clip)
+            with np.errstate(over="ignore", invalid="ignore"):  # check_weights tells of what becomes infinite
+                for name, weight in state.weights.items():
+                    settings.optimiser.update(weight, batch.gradients[name], state.slots[name], state.updates + 1, rate)
+            check_weights(state.step + 1, state.weights, self.computing.fp16)
             self._fresh = True
-        state.scale = scale.after(overflow, settings.scaling)
-        state.step += 1
-        if np.isfinite(loss):
-            state.epoch_loss += loss
-            state.epoch_steps += 1
-        if state.step % self.plan.per_epoch == 0:
-            state.losses.append(state.epoch_loss / max(1, state.epoch_steps))
-            state.epoch_loss, state.epoch_steps = 0.0, 0
+        state.scale = scale.after(bool(fault), settings.scaling)
+        state.counted(loss, fault)
+        self._ended = state.epoch_ended(self.plan.per_epoch) if state.step % self.plan.per_epoch == 0 else {}
         seconds = time.perf_counter() - start
         return {"event": "step", "step": state.step, "epoch": epoch, "loss": loss, "rate": rate, "norm": norm,
-                "scale": scale.scale, "skipped": overflow, "seconds": seconds, "computing": computed - start,
-                "engine_share": engine / seconds}
+                "scale": scale.scale, "skipped": bool(fault), "reason": fault, "infinities": batch.infinities or 0,
+                "seconds": seconds, "computing": computed - start, "engine_share": batch.seconds / seconds}
 
-    def _gradients(self, epoch: int, place: int) -> tuple[float, dict[str, np.ndarray], float]:
-        """The mean loss of a batch, its gradients in fp32, and the seconds the device executed here."""
+    def _gradients(self, epoch: int, place: int) -> Batch:
+        """A batch forward and backward, on all ranks."""
         numbers = order(self.settings.training.seed, epoch, len(self.split.training))
         first = place * self.plan.batch + self.group.rank * self.plan.portions * self.plan.micro
         sums: dict[str, np.ndarray] = {name: np.zeros(array.shape) for name, array in self.state.weights.items()}
-        sums["/loss"] = np.zeros(2)
+        sums["/loss"] = np.zeros(5)
         seconds, rows = 0.0, self.computing.rows // self.plan.micro * self.plan.batch
         share = self.computing.share(self.state.scale.scale, rows)
         for portion in range(self.plan.portions):
             start = first + portion * self.plan.micro
             inputs, labels = self.split.training.take(numbers[start:start + self.plan.micro])
             made = self.computing.gradients(Portion(inputs, labels, len(inputs)), share)
-            sums["/loss"] += made.loss, labels.size
+            sums["/loss"] += (made.loss, labels.size, made.watched, made.infinities or 0, made.infinities is None)
             for name, array in made.gradients.items():
                 sums[name] += array
             seconds += made.seconds
         total = self.group.sum(sums)
-        loss, count = total.pop("/loss")
+        loss, count, watched, infinities, uncounted = total.pop("/loss")
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(loss / count), {name: (array / (float(share) * rows)).astype(np.float32)
-                                         for name, array in total.items()}, seconds
+            gradients = {name: (array / (float(share) * rows)).astype(np.float32) for name, array in total.items()}
+        return Batch(float(loss / count), gradients, seconds, bool(watched), None if uncounted else int(infinities),
+                     self.computing.fp16)
 
     def _epoch_ended(self) -> Event:
         state, every = self.state, self.settings.training.evaluate
-        event: Event = {"event": "epoch", "step": state.step, "epoch": len(state.losses), "loss": state.losses[-1]}
+        event: Event = {"event": "epoch", "step": state.step, "epoch": len(state.losses), **self._ended}
         if every and len(state.losses) % every == 0 and state.step < self.plan.steps:
             event |= self._judged()
         return event

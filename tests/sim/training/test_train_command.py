@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.trainings import endless, toml
 
 from openane.cli import main, train
 from openane.cli.train_display import Live, bars, text_of
+from openane.cli.train_sweep import folder_of
 from openane.training.plot import loss_plot, ticks
 
 Table = dict[str, Any]
@@ -92,6 +94,29 @@ def test_a_sweep_tries_every_combination(tmp_path: Path, capsys: pytest.CaptureF
     assert "optimiser.rate=0.01" in capsys.readouterr().out
 
 
+def test_a_variant_that_fails_leaves_the_others_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = quick(tmp_path) | {"sweep": {"optimiser.rate": [0.001, 1e30, 0.01]}}
+    output = tmp_path / "out"
+    for more in ([], ["--resume"]):
+        assert main(command(tmp_path, table, "--json", "--output", str(output), *more)) == 1
+        told = capsys.readouterr()
+        rows = [json.loads(line) for line in told.out.splitlines()]
+        assert ["error" in row for row in rows] == [False, True, False]
+        assert rows[1]["error"].startswith("step ")
+        assert "ane: error: variant optimiser.rate=1e+30: step" in told.err
+        assert [(output / f"optimiser.rate={rate}" / "loss.svg").exists() for rate in (0.001, 0.01)] == [True, True]
+    assert main(command(tmp_path, table)) == 1
+    assert "-" in capsys.readouterr().out.splitlines()[-2].split()
+
+
+def test_folders_of_variants() -> None:
+    assert folder_of("optimiser.rate=0.1,training.seed=3") == "optimiser.rate=0.1,training.seed=3"
+    long = [f"model.layers={['linear 128', 'relu'] * 30 + [end]}" for end in ("linear 9", "linear 10")]
+    names = [folder_of(name) for name in (*long, "data.file=../a", "data.file=_a", "data.file=.._a", "a=é" * 99)]
+    assert len(set(names)) == len(names)
+    assert all(len(name.encode()) <= 120 and "/" not in name for name in names)
+
+
 LIMITED = """
 import sys
 from openane.devices.macos import memory_model
@@ -122,6 +147,49 @@ def test_a_used_up_process_is_followed_by_another(tmp_path: Path) -> None:
     assert [each["step"] for each in lines] == [0, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_a_checkpoint(number: signal.Signals, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    line = command(tmp_path, endless(tmp_path, 1_000_000), "--json", "--output", str(output))
+    with subprocess.Popen([sys.executable, "-m", "openane", *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, env=ENVIRONMENT) as made:
+        assert made.stdout is not None
+        read = [json.loads(made.stdout.readline()) for _ in range(5)]
+        made.send_signal(number)
+        text, told = made.communicate(timeout=60)
+    events = read + [json.loads(each) for each in text.splitlines()]
+    last = events[-1]["step"]
+    assert made.returncode == 128 + number
+    assert "once more stops at once" in told
+    assert f"stopped after step {last}; --resume goes on from there" in told
+    assert [path.name for path in (output / "checkpoints").iterdir()] == [f"step-{last:08}"]
+    assert (output / "loss.svg").exists()
+
+
+def test_resuming_where_nothing_is_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, output = quick(tmp_path), str(tmp_path / "out")
+    assert main(command(tmp_path, table, "--output", output, "--resume")) == 0
+    assert f"there is no checkpoint in {output}: it starts from the beginning" in capsys.readouterr().out
+    stated = table | {"schedule": {"kind": "cosine", "warm_up": 2, "lowest": 0.0},
+                      "engine": {"device": "reference", "route": "inputs"}}
+    assert main(command(tmp_path, stated, "--output", output, "--resume")) == 0, "a default that is stated is the same"
+    assert main(command(tmp_path, table | {"optimiser": {"kind": "adam"}}, "--output", output, "--resume")) == 1
+    assert "optimiser.kind was 'adamw' and is 'adam'" in capsys.readouterr().err
+
+
+def test_outputs_that_are_no_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    for place, told in (("file", "this is a file, and a folder is needed"), ("file/below", "Not a directory")):
+        assert main(command(tmp_path, quick(tmp_path), "--output", str(tmp_path / place))) == 1
+        assert told in capsys.readouterr().err
+
+
+def test_a_device_without_a_name_is_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = quick(tmp_path, training={"steps": 1, "batch": 20})
+    assert main(command(tmp_path, table, "--json", "--device", "")) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["device"] == "simulator"
+
+
 def test_the_verb_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--help"]) == 0
     assert "mpirun" in capsys.readouterr().out
@@ -139,13 +207,22 @@ def test_plots_bear_any_numbers() -> None:
 
 
 STEP = {"event": "step", "step": 3, "loss": 1.0, "rate": 0.1, "norm": 2.0, "scale": 8.0, "seconds": 0.1,
-        "engine_share": 0.5, "skipped": True}
+        "engine_share": 0.5, "skipped": True, "reason": "a gradient left fp16",
+        "infinities": 0}
+
+
+def test_without_anywhere_to_print(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    line = command(tmp_path, quick(tmp_path), "--output", str(tmp_path / "out"))
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(line) == 0
+    assert (tmp_path / "out" / "loss.svg").exists()
 
 
 def test_the_live_panel(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rich")
     display = Live()
-    for event in (STEP, {"event": "epoch", "step": 3, "epoch": 1, "loss": 1.0, "test_accuracy": 0.5}, STEP):
+    for event in (STEP, {"event": "epoch", "step": 3, "epoch": 1, "loss": 1.0, "skipped": 0,
+                          "without_loss": 0, "test_accuracy": 0.5}, STEP):
         display.show(event)
     display.close()
     display.close()

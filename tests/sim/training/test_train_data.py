@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib import format as npy
 
 from openane.errors import FormatError
 from openane.training.data import batches, order
@@ -62,6 +66,62 @@ def test_arrays_that_do_not_fit(tmp_path: Path) -> None:
         Arrays(inputs="objects.npy").load(tmp_path)
 
 
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+def test_headers_that_claim_more_than_there_is(tmp_path: Path, version: tuple[int, int]) -> None:
+    """Nothing is allocated by what a file claims: 36 TiB here."""
+    made = io.BytesIO()
+    write = npy.write_array_header_1_0 if version == (1, 0) else npy.write_array_header_2_0
+    write(made, {"descr": "<f4", "fortran_order": False, "shape": (10**7, 10**6)})
+    made.write(bytes(100))
+    (tmp_path / "lie.npy").write_bytes(made.getvalue())
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(tmp_path / "lie.npz", "w", method) as file:
+            file.writestr("inputs.npy", made.getvalue())
+        with pytest.raises(FormatError, match=r"lie\.npz .*claims 40000000000000 bytes of float32 .* has 100"):
+            Arrays(file="lie.npz").load(tmp_path)
+        whole = bytearray((tmp_path / "lie.npz").read_bytes())
+        place = whole.index(b"PK\1\2") + 24  # the size the archive's directory states
+        whole[place:place + 4] = struct.pack("<I", 0xFFFFFFF0)
+        (tmp_path / "lie.npz").write_bytes(whole)
+        with pytest.raises(FormatError, match=r"claims 4294967280 bytes in \d+ compressed ones"):
+            Arrays(file="lie.npz").load(tmp_path)
+        whole[place - 4:place] = struct.pack("<I", 0xFFFFFFF0)  # and how many compressed ones it states
+        (tmp_path / "lie.npz").write_bytes(whole)
+        with pytest.raises(FormatError, match=r"claims 4294967280 bytes in \d{2,4} compressed ones"):
+            Arrays(file="lie.npz").load(tmp_path)
+    with pytest.raises(FormatError, match=r"lie\.npy cannot be read as numpy's npy"):
+        Arrays(inputs="lie.npy").load(tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(1 << 70, 1), (1 << 62, 4), (-1, 4), (1 << 40, 1 << 40, 0)])
+def test_extents_beyond_every_address(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    made = io.BytesIO()
+    npy.write_array_header_1_0(made, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    (tmp_path / "lie.npy").write_bytes(made.getvalue() + bytes(100))
+    with pytest.raises(FormatError, match=r"lie\.npy cannot be read as numpy's npy: ."):
+        Arrays(inputs="lie.npy").load(tmp_path)
+
+
+def test_archives_with_something_else_inside(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.writestr("inputs.npy", b"\x93NUMPY\x09\x00" + bytes(40))
+        file.writestr("words.npy", b"text")
+    np.savez(tmp_path / "objects.npz", inputs=np.array([{}], object), allow_pickle=True)
+    for name, array, message in (("a", "inputs", "version"), ("a", "words", "magic string"),
+                                 ("objects", "inputs", "Python objects")):
+        with pytest.raises(FormatError, match=message):
+            Arrays(file=f"{name}.npz", inputs=array).load(tmp_path)
+
+
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    for source in (Arrays(file="none.npz"), Arrays(inputs="none.npy"), Tokens(file="none.bin", classes=9),
+                   Arrays(file="."), Arrays(inputs=".")):
+        with pytest.raises(FormatError, match=r"cannot be read: (No such file|Is a directory)"):
+            source.load(tmp_path)
+    with pytest.raises(FormatError, match="no file of uint16 tokens"):
+        Tokens(file=".", classes=9).load(tmp_path)
+
+
 def test_digits_are_split_as_in_the_example() -> None:
     split = Digits().load(Path())
     images, labels = split.training.take(np.arange(3))
@@ -110,3 +170,27 @@ def test_token_files(tmp_path: Path) -> None:
     (tmp_path / "odd.bin").write_bytes(b"abc")
     with pytest.raises(FormatError, match="no file of uint16 tokens"):
         Tokens(file="odd.bin", classes=300).load(tmp_path)
+
+
+def test_any_bytes_are_arrays_or_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {"inputs": rng.standard_normal((6, 2)).astype(np.float32), "labels": np.arange(6) % 2}
+    np.savez(tmp_path / "a.npz", **arrays)
+    np.savez_compressed(tmp_path / "b.npz", **arrays)
+    np.save(tmp_path / "c.npy", arrays["inputs"])
+    np.save(tmp_path / "y.npy", arrays["labels"])
+    refused = 0
+    for name in ("a.npz", "b.npz", "c.npy"):
+        whole = (tmp_path / name).read_bytes()
+        source = Arrays(file="x") if name.endswith("npz") else Arrays(inputs="x", labels="y.npy")
+        for _ in range(300):
+            changed = bytearray(whole)
+            span = len(whole) if rng.random() < 0.5 else 160  # headers are in front
+            for place in rng.integers(0, min(span, len(whole)), rng.integers(1, 4)):
+                changed[place] = rng.integers(256)
+            (tmp_path / "x").write_bytes(bytes(changed[:len(whole) - int(rng.integers(40)) * (rng.random() < 0.2)]))
+            try:
+                source.load(tmp_path)
+            except FormatError:
+                refused += 1
+    assert refused > 300

@@ -19,6 +19,7 @@ from support.killing import ENVIRONMENT
 from support.trainings import endless, toml, trained
 
 from openane.training import checkpoint
+from openane.training.lock import FolderLock
 
 MPIRUN = shutil.which("mpirun")
 needs_mpi = pytest.mark.skipif(MPIRUN is None or find_spec("mpi4py") is None,
@@ -56,12 +57,11 @@ def test_ranks_give_the_weights_of_one(tmp_path: Path) -> None:
     table["training"] |= {"steps": 4, "batch": 32, "micro_batch": 8}
     alone = trained(table, tmp_path / "1")[-1]
     one = weights(tmp_path / "1")
-    for ranks in (2, 4):
-        last = finished(started(tmp_path, table, ranks, str(ranks)))[-1]
-        other = weights(tmp_path / str(ranks))
-        for name, array in one.items():
-            np.testing.assert_allclose(other[name], array, rtol=1e-6, atol=1e-7)
-        assert last["test_loss"] == pytest.approx(alone["test_loss"], rel=1e-6)
+    last = finished(started(tmp_path, table, 4, "4"))[-1]
+    other = weights(tmp_path / "4")
+    for name, array in one.items():
+        np.testing.assert_allclose(other[name], array, rtol=1e-6, atol=1e-7)
+    assert last["test_loss"] == pytest.approx(alone["test_loss"], rel=1e-6)
 
 
 @needs_mpi
@@ -126,3 +126,30 @@ def test_one_rank_needs_no_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
     assert group.sum({"a": np.ones(2)})["a"].tolist() == [1, 1]
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     assert parallel.launched()
+
+
+@needs_mpi
+@pytest.mark.parametrize("variables", [{"SLURM_STEP_NUM_TASKS": "4"}, {"PMIX_NAMESPACE": "job"}])
+def test_launchers_that_are_no_mpirun(variables: dict[str, str]) -> None:
+    """MPI is asked; where a launcher says that there are several and MPI knows of one, nobody trains by himself."""
+    code = "from openane.training.parallel import open_group; print(type(open_group(1.0)).__name__)"
+    made = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT | ROOT | variables, capture_output=True,
+                          text=True, check=False, timeout=60)
+    if "PMIX_NAMESPACE" in variables:
+        assert made.stdout == "Alone\n", made.stderr
+    else:
+        assert "4 ranks were started, and MPI knows of one" in made.stderr
+
+
+@needs_mpi
+def test_ranks_share_one_lock(tmp_path: Path) -> None:
+    """The first rank asks for the folder; when another training has it all of them end, and say why."""
+    table = endless(tmp_path, 2)
+    table["training"] |= {"steps": 2, "batch": 16}
+    lock = FolderLock(tmp_path / "out")
+    refused = started(tmp_path, table, 2, "out")
+    _, told = refused.communicate(timeout=120)
+    assert refused.returncode != 0
+    assert f"rank 0 of 2: {tmp_path / 'out'} is in use: process {os.getpid()} on" in told
+    lock.close()
+    assert finished(started(tmp_path, table, 2, "out"))[-1]["step"] == 2

@@ -99,6 +99,11 @@ def test_a_model_from_a_file_is_trained_on(tmp_path: Path) -> None:
     events = trained(table)
     assert events[1]["loss"] < 0.1
     assert events[-1]["test_accuracy"] > 0.95
+    assert (len(events[0]["trained"]), events[0]["not_trained"]) == (8, [])
+    with training(table | {"model": model | {"weights": ["conv1.bias"]}}) as made:
+        start = next(made.run())
+    assert start["trained"] == ["conv1.bias"]
+    assert len(start["not_trained"]) == 7
     for change, message in (({"weights": ["w"]}, r"the model has no weight 'w'; it has conv1\.weight"),
                             ({}, r"model\.file does not fit the data")):
         with pytest.raises(FormatError, match=message):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import pytest
 from support.trainings import small, toml, training
 
 from openane.errors import AneError, FormatError
 from openane.training.optimisers import AdamW
-from openane.training.settings import read_file, settings, variants
+from openane.training.settings import CHOICES, TABLES, read_file, settings, variants
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"training": {"epoch": 3}}, r"training has no key 'epoch'; did you mean 'epochs'\?"),
@@ -28,6 +30,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"optimiser": {"kind": "sgd", "rate": 10**400}}, r"optimiser\.rate must be a finite number, not 1000"),
     ({"training": {"batch": 10**400}}, r"training\.batch must be at least 1 and at most 1.04858e\+06, not 1000"),
     ({"data": {"kind": "tokens", "file": "a\0", "classes": 3}}, r"data\.file must not hold the character NUL"),
+    ({"optimiser": {"kind": "adam", "epsilon": 0.0}}, r"optimiser\.epsilon must be at least 1\.2e-38, not 0"),
     ({"modle": {"a": 1}}, r"no table \[modle\]; it has data, model"),
 ]
 
@@ -75,6 +78,8 @@ def test_sweeps_are_every_combination() -> None:
     for wrong in ({"rate": [1]}, {"optimiser.rate": 3}, {"optimiser.rate": []}):
         with pytest.raises(FormatError, match=r"TABLE\.KEY"):
             variants(small() | {"sweep": wrong})
+    with pytest.raises(FormatError, match=r"sweep\.'optimiser\.rate' has 0\.1 twice"):
+        variants(small() | {"sweep": {"optimiser.rate": [0.1, 0.2, 0.1]}})
 
 
 def test_batches_that_do_not_fit() -> None:
@@ -91,6 +96,7 @@ LAYERS: list[tuple[list[str], str]] = [
     (["flatten", "conv 3 3x3"], r"model\.layers\[1\] 'conv 3 3x3': conv takes \[N, C, H, W\]"),
     (["max_pool 99x99"], r"model\.layers\[0\] 'max_pool 99x99': "),
     ([""], "is no layer"),
+    (["conv 4 99x3"], r"model\.layers\[0\] 'conv 4 99x3': a kernel may have at most 15 taps over 8 elements, not 99"),
     (["flatten", "linear 65536", "linear 4096"], r"weight 'linear2_weight' must have at most .*\[4096, 65536\]"),
 ]
 
@@ -106,3 +112,29 @@ def test_a_decoder_wants_tokens_and_heads_that_divide() -> None:
         training(small(model={"kind": "decoder"}))
     with pytest.raises(FormatError, match=r"model\.width must be a multiple of model\.heads 5"):
         training(small(model={"kind": "decoder", "heads": 5}))
+
+
+NEVER: dict[Any, list[Any]] = {
+    int: [-1, 1.5, "x", "", True, [1], {"a": 1}], float: [float("nan"), float("inf"), 10**400, "x", True, [], {"a": 1}],
+    str: [1, 1.5, False, ["a"], {"a": 1}, "a\0"], bool: [0, 1.0, "true", [], {"a": 1}], tuple: [1, "a", {"a": 1}, [{}]]}
+
+
+def keys() -> Iterator[tuple[str, str | None, str, Any]]:
+    """Every key of every table: table, kind where it has some, key, type."""
+    for name, kinds in CHOICES.items():
+        for kind, made in kinds.items():
+            yield from ((name, kind, each.name, get_type_hints(made)[each.name]) for each in fields(made))
+    for name, made in TABLES.items():
+        yield from ((name, None, each.name, get_type_hints(made)[each.name]) for each in fields(made))
+
+
+@pytest.mark.parametrize(("name", "kind", "key", "hint"), list(keys()))
+def test_every_key_refuses_what_it_cannot_be(name: str, kind: str | None, key: str, hint: Any) -> None:
+    needed = {"data": {"arrays": {}, "text": {"files": ["a"]}, "tokens": {"file": "a", "classes": 3}},
+              "model": {"layers": {"layers": ["flatten"]}, "file": {"file": "a"}}, "schedule": {"step": {"every": 3}}}
+    stated = {"kind": kind, **needed.get(name, {}).get(kind, {})} if kind else {}
+    for wrong in NEVER[get_origin(hint) or hint]:
+        with pytest.raises(FormatError, match=rf"^{name}\.{key}"):
+            settings(small() | {name: stated | {key: wrong}}, Path())
+    with pytest.raises(FormatError, match=f"{name} has no key '{key}x'; did you mean"):
+        settings(small() | {name: stated | {f"{key}x": 1}}, Path())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,10 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.training.data.examples import Pairs, Split
+from openane.training.data.stored import read_stored
 from openane.training.fields import within
+
+LARGEST = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Arrays:
     seed: int = within(0, low=0)
 
     def load(self, base: Path) -> Split:
-        """See `Source.load`. Labels are whole numbers from 0, one per input."""
+        """See `Source.load`. Labels are whole numbers from 0, one per input; inputs must be finite in fp16."""
         inputs, labels = self._array(base, self.inputs), self._array(base, self.labels)
         if inputs.dtype.kind not in "fiub" or inputs.ndim < 2:
             raise FormatError(f"data.inputs {self.inputs!r} must be numbers of rank 2 or more",
@@ -36,19 +38,22 @@ class Arrays:
                               expected=[len(inputs)], found=f"{labels.dtype} {list(labels.shape)}")
         order = np.random.default_rng(self.seed).permutation(len(inputs))
         cut = min(max(1, len(inputs) - round(len(inputs) * self.holdout)), len(inputs) - 1)
-        inputs = inputs.astype(np.float32) * np.float32(self.scale)
+        inputs = self._checked(inputs, base)
         first, rest = order[:cut], order[cut:]
         return Split(Pairs(inputs[first], labels[first]), Pairs(inputs[rest], labels[rest]), int(labels.max()) + 1)
 
     def _array(self, base: Path, name: str) -> np.ndarray:
-        path = base / (self.file or name)
-        try:
-            loaded = np.load(path, mmap_mode=None if self.file else "r", allow_pickle=False)
-            found = loaded[name] if self.file else loaded
-        except KeyError:
-            raise FormatError(f"{path} has no array {name!r}; it has {', '.join(loaded.files)}") from None
-        except (ValueError, EOFError, zipfile.BadZipFile, IndexError) as error:
-            raise FormatError(f"{path} cannot be read as numpy's {'npz' if self.file else 'npy'}: {error}") from None
-        if not isinstance(found, np.ndarray):
-            raise FormatError(f"{path} holds several arrays: name it as data.file, and its arrays as inputs and labels")
-        return found
+        return read_stored(base / (self.file or name), name if self.file else None)
+
+    def _checked(self, inputs: np.ndarray, base: Path) -> np.ndarray:
+        """The inputs times `scale`, in fp32. FormatError where fp16, in which the engine reads them, holds them not."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = inputs.astype(np.float32) * np.float32(self.scale)
+        largest = max(abs(float(scaled.max(initial=0))), abs(float(scaled.min(initial=0))))
+        if not largest <= LARGEST:
+            place, times = base / (self.file or self.inputs), f" times data.scale {self.scale:g}" * (self.scale != 1)
+            raise FormatError(f"{place}: array {self.inputs!r} has elements{times} that fp16 does not hold; normalise "
+                              "them to about -1 to 1, with data.scale or in the file",
+                              expected=f"finite numbers of at most {LARGEST:g}",
+                              found="NaN" if np.isnan(largest) else f"{largest:g}")
+        return scaled

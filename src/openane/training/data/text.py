@@ -51,7 +51,10 @@ class Text:
             for path in found:
                 if size >= self.limit:
                     return parts
-                parts.append(path.read_text("utf-8", errors="replace"))
+                try:
+                    parts.append(path.read_text("utf-8", errors="replace"))
+                except OSError as error:
+                    raise FormatError(f"data.files: {path} cannot be read: {error.strerror or error}") from None
                 size += len(parts[-1])
         return parts
 

@@ -28,10 +28,13 @@ class Tokens:
     def load(self, base: Path) -> Split:
         """See `Source.load`."""
         path = base / self.file
-        size = path.stat().st_size
-        if size % BYTES or not size:
+        try:
+            size = path.stat().st_size if not path.is_dir() else 0
+            tokens = np.memmap(path, "<u2", mode="r") if size and not size % BYTES else None
+        except OSError as error:
+            raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+        if tokens is None:
             raise FormatError(f"{path} is no file of uint16 tokens", expected="an even number of bytes", found=size)
-        tokens = np.memmap(path, "<u2", mode="r")
         for start in range(0, len(tokens), BLOCK):
             largest = int(tokens[start:start + BLOCK].max())
             if largest >= self.classes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,28 +12,49 @@ from openane.errors import FormatError
 from openane.graph import Graph, Node, Value
 from openane.graph.graph import substituted
 from openane.importers import load_graph
+from openane.training.networks.choice import candidates, chosen
 from openane.training.networks.network import INPUT, SCORES, Network
 
 FOLDED = "softmax"
+LARGEST = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True)
 class File:
-    """`file` is any model the importers read. It is trained whole, or where `weights` names constants these alone. A
-    softmax at its end is left out: scores are trained, and every class keeps its place. `input` names the input of a
-    model that leaves its batch open."""
+    """`file` is any model the importers read. Its weights are trained (see training.networks.choice), or where
+    `weights` names constants these alone. A softmax at its end is left out: scores are trained, and every class keeps
+    its place. `input` names the input of a model that leaves its batch open."""
 
     file: str
     input: str = ""
     weights: tuple[str, ...] = ()
 
     def build(self, inputs: tuple[int, ...], classes: int, rng: np.random.Generator, base: Path) -> Network:
-        """See `Description.build`. FormatError where input or output have other shapes than the data asks for."""
-        graph = load_graph(base / self.file, {self.input: inputs} if self.input else None)
+        """See `Description.build`. FormatError where input or output have other shapes than the data asks for, or
+        there is nothing to train."""
+        path = base / self.file
+        try:
+            graph = load_graph(path, {self.input: inputs} if self.input else None)
+            digest = _digest(path)
+        except OSError as error:
+            raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
         if len(graph.inputs) != 1 or len(graph.outputs) != 1:
             raise FormatError(f"{self.file} must have one input and one output to be trained", expected="1 and 1",
                               found=f"{len(graph.inputs)} and {len(graph.outputs)}")
-        return Network(_named(graph, inputs, classes), _weights(graph, self.weights))
+        weights = _weights(graph, self.weights, self.file)
+        return Network(_named(graph, inputs, classes), weights,
+                       tuple(name for name in candidates(graph) if name not in weights), digest)
+
+
+def _digest(path: Path) -> str:
+    """Tells models apart by what is in the file, or in the files of the folder, in hexadecimal. OSError."""
+    said = hashlib.blake2b(digest_size=8)
+    for part in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if part.is_file():
+            with part.open("rb") as file:
+                said.update(hashlib.file_digest(file, "blake2b").digest())
+            said.update(part.relative_to(path).as_posix().encode())
+    return said.hexdigest()
 
 
 def _named(graph: Graph, inputs: tuple[int, ...], classes: int) -> Graph:
@@ -50,11 +72,20 @@ def _named(graph: Graph, inputs: tuple[int, ...], classes: int) -> Graph:
     return Graph((x,), (*nodes, Node("identity", {"x": scores}, (last,), SCORES)), (last,), graph.name)
 
 
-def _weights(graph: Graph, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Real constants that are arrays, those named or all, in fp32."""
-    known = {value.name: value.data for node in graph.nodes for value in node.values()
-             if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f" and value.data.size > 1}
+def _weights(graph: Graph, names: tuple[str, ...], file: str) -> dict[str, np.ndarray]:
+    """The constants that are trained, those named or those that are weights, in fp32."""
+    known = candidates(graph)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise FormatError(f"model.weights: the model has no weight {unknown[0]!r}; it has {', '.join(known)}")
-    return {name: array.astype(np.float32) for name, array in known.items() if not names or name in names}
+    taken = names or chosen(graph)
+    if not taken:
+        raise FormatError(f"{file} has no constant that is a weight by what it is used for; name those to be trained "
+                          f"as model.weights: {', '.join(known) or 'it has none at all'}")
+    for name in taken:
+        largest = float(np.abs(known[name].astype(np.float32)).max(initial=0))
+        if not largest <= LARGEST:
+            raise FormatError(f"{file}: weight {name!r} has numbers that fp16, in which the engine sees it, does not "
+                              "hold; scale the layer, or leave it out of model.weights",
+                              expected=f"at most {LARGEST:g}", found=f"{largest:g}")
+    return {name: array.astype(np.float32) for name, array in known.items() if name in taken}

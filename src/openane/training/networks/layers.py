@@ -63,6 +63,10 @@ def _conv(maker: Maker, x: Value, word: str, sizes: list[tuple[int, ...]], numbe
     (outputs, *_), (height, width) = sizes[0], (sizes[1] * 2)[:2]
     if x.type.rank != 4:
         raise GraphError(f"conv takes [N, C, H, W], not {list(x.shape)}")
+    for taps, extent in ((height, x.shape[2]), (width, x.shape[3])):
+        if taps > 2 * extent - 1:
+            raise GraphError(f"a kernel may have at most {2 * extent - 1} taps over {extent} elements, not {taps}: the "
+                             "others never meet one, and every tap is computed")
     shape = (outputs, x.shape[1], height, width)
     weight = maker.normal(f"conv{number}_weight", shape, sqrt(2 / prod(shape[1:])))
     bias = maker.filled(f"conv{number}_bias", (outputs, 1, 1), 0.0)

@@ -20,10 +20,14 @@ LARGEST = 1 << 27
 
 @dataclass(frozen=True)
 class Network:
-    """`weights` are fp32 by the names of the constants in `graph` that are trained."""
+    """`weights` are fp32 by the names of the constants in `graph` that are trained, `fixed` names arrays of real
+    numbers in it that are not. `digest` tells files apart that a network was read from, and is empty where its
+    settings say all of it."""
 
     graph: Graph
     weights: dict[str, np.ndarray]
+    fixed: tuple[str, ...] = ()
+    digest: str = ""
 
 
 def _checked(name: str, shape: Iterable[int]) -> tuple[int, ...]:

@@ -11,6 +11,9 @@ import numpy as np
 
 from openane.training.fields import within
 
+LEAST = 1.2e-38
+"""The least epsilon: fp32's least number in full precision. With 0 a weight without any gradient would become NaN."""
+
 
 @dataclass(frozen=True)
 class Adam:
@@ -20,7 +23,7 @@ class Adam:
     rate: float = within(1e-3, low=0)
     beta1: float = within(0.9, low=0, high=0.999999)
     beta2: float = within(0.999, low=0, high=0.999999)
-    epsilon: float = within(1e-8, low=0)
+    epsilon: float = within(1e-8, low=LEAST)
     weight_decay: float = within(0.0, low=0)
 
     def update(self, weight: np.ndarray, gradient: np.ndarray, slots: Mapping[str, np.ndarray], step: int,
@@ -39,5 +42,5 @@ class Adam:
         square += np.float32(1 - self.beta2) * gradient * gradient
         size = np.sqrt(square)
         size /= np.float32(sqrt(1 - self.beta2**step))
-        size += np.float32(self.epsilon)
+        size += np.float32(max(self.epsilon, LEAST))
         weight -= np.float32(rate / (1 - self.beta1**step)) * (mean / size)

@@ -1,0 +1,74 @@
+"""Arrays in numpy's files. What a header claims is held against the size of the file before anything is allocated."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from math import prod
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from openane.errors import FormatError
+
+RATIOS = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
+"""The most bytes one byte of a member can stand for (RFC 1951: a match of 258 bytes in two bits), by its method."""
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+FAULTS = (ValueError, TypeError, EOFError, LookupError, OverflowError, RuntimeError, SyntaxError, TokenError,
+          struct.error, zipfile.BadZipFile, zlib.error)
+"""What numpy and zipfile raise over bytes that make no sense; an archive with a password is a RuntimeError."""
+
+
+def read_stored(path: Path, name: str | None) -> np.ndarray:
+    """The array of a .npy file, mapped, or with a `name` that one of an .npz file. FormatError when the file cannot be
+    read, is of another form, or claims more than it holds."""
+    try:
+        if name is None:
+            with np.errstate(over="ignore"):  # of the product of extents: numpy refuses such an array afterwards
+                found = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            with zipfile.ZipFile(path) as archive:
+                found = _member(archive, name, path)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    except FAULTS as error:
+        raise FormatError(f"{path} cannot be read as numpy's {'npy' if name is None else 'npz'}: "
+                          f"{str(error) or 'it ends too early'}") from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise FormatError(f"{path} holds several arrays: name it as data.file, and its arrays as inputs and labels")
+    return found
+
+
+def _member(archive: zipfile.ZipFile, name: str, path: Path) -> np.ndarray:
+    """An array of an archive. ValueError where its header claims what cannot be there."""
+    known = [each.removesuffix(".npy") for each in archive.namelist()]
+    if name not in known:
+        raise FormatError(f"{path} has no array {name!r}; it has {', '.join(known)}")
+    about = archive.infolist()[known.index(name)]
+    if about.compress_type not in RATIOS:
+        raise ValueError(f"{name!r} is compressed by method {about.compress_type}; numpy stores or deflates")
+    there = min(about.compress_size, path.stat().st_size)  # the archive's directory may state any size
+    if about.file_size > there * RATIOS[about.compress_type]:
+        raise ValueError(f"{name!r} claims {about.file_size} bytes in {there} compressed ones")
+    with archive.open(about) as file:
+        _check_header(file, about.file_size, name)
+    with archive.open(about) as file:
+        array: np.ndarray = npy.read_array(file, allow_pickle=False)
+    return array
+
+
+def _check_header(file: IO[bytes], size: int, name: str) -> None:
+    version = npy.read_magic(file)
+    if version not in HEADERS:
+        raise ValueError(f"{name!r} is of version {version} of the format; known are {', '.join(map(str, HEADERS))}")
+    shape, _, dtype = HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError(f"{name!r} holds Python objects, which are not read")
+    claimed, there = prod(shape) * dtype.itemsize, size - file.tell()
+    if claimed != there:
+        raise ValueError(f"{name!r} claims {claimed} bytes of {dtype} {list(shape)}, and has {there}")

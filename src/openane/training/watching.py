@@ -1,0 +1,94 @@
+"""Infinities in the middle of a backward pass, seen from outside.
+
+The engine makes no NaN: infinity less infinity and zero times infinity are +0 (measured on M1). A gradient that leaves
+fp16 half-way therefore comes back as zeros wherever infinities of both signs meet in a sum, and what was computed says
+nothing of it. So the greatest and the least element of every gradient that such a sum reads are outputs of the graph,
+too: an infinity is one of them. Every other operation of a backward pass hands infinities on, or takes them times a
+true zero, whose product is zero at any scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from openane.graph import Graph, Node, Value
+from openane.passes.rewrite import taken_names
+from openane.training.ports import Addition
+
+WATCH = "watched_extremes"
+"""The output: fp16 [2 * watched, 1], least and greatest elements."""
+LEVELS = ("all", "weights", "none")
+LAYOUT = frozenset({"identity", "reshape", "transpose", "expand_dims", "squeeze", "tile"})
+PASSING = LAYOUT | {"mul", "real_div", "add", "sub", "cast", "select", "concat", "stack", "split", "pad",
+                    "slice_by_index", "slice_by_size", "pixel_shuffle", "pixel_unshuffle", "space_to_depth",
+                    "depth_to_space", "batch_to_space", "space_to_batch", "reverse", "gather", "gather_along_axis",
+                    "upsample_nearest_neighbor"}
+"""Operations that compute each element from one or two: no sum in which many infinities could cancel."""
+
+
+def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
+    """The values of a joint graph that depend on the input `source` (what the backward pass starts from) and are read
+    by sums of many terms, each once however its elements are laid out.
+
+    With the level `weights` only by those from which nothing but an output comes, the products that give the weights'
+    gradients; `none`: no value.
+    """
+    if level == "none":
+        return ()
+    useful = _useful(graph)
+    nodes = [node for node in graph.nodes if any(id(value) in useful for value in node.outputs)]
+    ends = _ending(nodes, graph.outputs) if level == "weights" else useful
+    reached, roots = {id(value) for value in graph.inputs if value.name == source}, dict[int, Value]()
+    found: dict[int, Value] = {}
+    for node in nodes:
+        read = [value for value in node.values() if id(value) in reached]
+        if not read:
+            continue
+        reached.update(id(value) for value in node.outputs)
+        if node.op in LAYOUT and len(node.outputs) == 1:
+            roots[id(node.output)] = roots.get(id(read[0]), read[0])
+        elif node.op not in PASSING and any(id(value) in ends for value in node.outputs):
+            found |= {id(root): root for root in (roots.get(id(value), value) for value in read)}
+    return tuple(value for value in found.values() if not value.constant and value.type.rank)
+
+
+def with_watch(graph: Graph, source: str, level: str) -> Graph:
+    """The graph with the output WATCH, where there is anything to watch."""
+    values = watched(graph, source, level)
+    if not values:
+        return graph
+    builder = Addition(taken_names(graph))
+    parts = []
+    for value in values:
+        for name in ("reduce_min", "reduce_max"):
+            extreme = builder.single(name, x=value, axes=list(range(value.type.rank)), keep_dims=True)
+            parts.append(builder.single("reshape", x=extreme, shape=[1, 1]))
+    whole = builder.single("concat", WATCH, values=tuple(parts), axis=0)
+    made = replace(graph, nodes=(*graph.nodes, *builder.nodes), outputs=(*graph.outputs, whole))
+    made.verify()
+    return made
+
+
+def _useful(graph: Graph) -> set[int]:
+    """id(value) of what the outputs are computed from."""
+    found = {id(value) for value in graph.outputs}
+    for node in reversed(graph.nodes):
+        if any(id(value) in found for value in node.outputs):
+            found.update(map(id, node.values()))
+    return found
+
+
+def _ending(nodes: Iterable[Node], outputs: Iterable[Value]) -> set[int]:
+    """id(value) of those outputs, and of what is laid out anew to be one and read by nothing else."""
+    found, nodes = {id(value) for value in outputs}, list(nodes)
+    readers: dict[int, list[Node]] = {}
+    for node in nodes:
+        for value in node.values():
+            readers.setdefault(id(value), []).append(node)
+    for node in reversed(nodes):
+        for value in node.outputs:
+            if id(value) in readers and all(user.op in LAYOUT and id(user.output) in found
+                                            for user in readers[id(value)]):
+                found.add(id(value))
+    return found
