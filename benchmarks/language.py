@@ -1,11 +1,11 @@
 """Language models by their configurations, weights drawn: what they cost to compile, to hold and to run.
 
-Stories15M: a decode step in the simulator over onnxruntime's step of the same network on one CPU thread (float32, the
-same number of tokens held, weights the same; the scores are compared), and tokens per second. Every configuration named
-as an argument (default: the Stories ones; `qwen2.5-0.5b` takes some minutes): time to compile prefill and decode, both
-verified and run, one at a time on the device (Residence.ONE, for large models the default), and the most memory its
-process had beyond what it had when everything was imported, over the weights in fp16. `--tokens N` counts live memory
-over N decode steps of a small model.
+Stories15M: a decode step in the simulator over onnxruntime's step of the same network, both on one CPU thread and both
+on two (float32, the same number of tokens held, weights the same; the scores are compared), and tokens per second. Time
+to bring it to the device, compiled and from the compile cache. Every configuration named as an argument (default: the
+Stories ones; `qwen2.5-0.5b` takes some minutes): time to compile prefill and decode, both verified and run, all on the
+device and one at a time, and the most memory its process had beyond what it had when everything was imported, over the
+weights in fp16. `--tokens N` counts live memory over N decode steps of a small model.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,59 +26,65 @@ import onnxruntime
 from networks.language import CONFIGS, STORIES15M, RandomWeights, decode_step
 
 from openane import models
+from openane.cache import Cache
 from openane.models.rope import table
 
 DEFAULT = ("stories15m", "stories110m")
 DEVICE = "simulator?arithmetic=fast"
 HELD = 200
-REPEATS = 15
+REPEATS = 25
+THREADS = (1, 2)
+Times = tuple[float, float]
+"""Seconds of the processor and of the clock."""
 PROMPT = 100
 AIMS = {"decode": 8.0, "memory": 4.0}
 FLAT = 2 << 20
 """Bytes of memory that may come and go."""
 
 
-def together(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
-    """Processor time of the fastest run of both, taken in turns after one of each to warm up; seconds. Both compute on
-    one thread, and what else the machine does is not counted."""
-    times: tuple[list[float], list[float]] = ([], [])
+def together(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[Times, Times]:
+    """Seconds of both, taken in turns after one of each to warm up: the fastest by the processor's time, which leaves
+    out what else the machine does, and the fastest by the clock."""
+    taken: tuple[list[Times], list[Times]] = ([], [])
     for _ in range(REPEATS + 1):
-        for function, taken in zip((ours, peer), times, strict=True):
-            start = time.process_time()
+        for function, times in zip((ours, peer), taken, strict=True):
+            start = time.process_time(), time.perf_counter()
             function()
-            taken.append(time.process_time() - start)
-    return min(times[0][1:]), min(times[1][1:])
+            times.append((time.process_time() - start[0], time.perf_counter() - start[1]))
+    best = [(min(cpu for cpu, _ in times[1:]), min(wall for _, wall in times[1:])) for times in taken]
+    return best[0], best[1]
 
 
-def decode() -> None:
-    """A step of Stories15M beside onnxruntime's."""
+def decode(threads: int) -> None:
+    """A step of Stories15M beside onnxruntime's, both on so many threads."""
     config, weights = STORIES15M, RandomWeights(STORIES15M)
     half = {name: array.astype(np.float16).astype(np.float32) for name, array in weights.items()}
     tokens = np.random.default_rng(1).integers(3, config.vocabulary, HELD + 1).tolist()
     with models.LanguageModel(config, half, DEVICE) as model:
         model.prefill(tokens[:-1])
-        session, feeds = peer(model, half, tokens[-1])
+        session, feeds = peer(model, half, tokens[-1], threads)
 
         def ours() -> np.ndarray:
             model.rewind(HELD)
             return model.decode(tokens[-1])
 
-        seconds, theirs = together(ours, lambda: session.run(["output"], feeds))
+        (cpu, wall), (their_cpu, their_wall) = together(ours, lambda: session.run(["output"], feeds))
         usage, before, start = model.usage, model.usage.engine_seconds, time.perf_counter()
         found, wanted = ours(), session.run(["output"], feeds)[0].reshape(-1)
         share = (usage.engine_seconds - before) / (time.perf_counter() - start)
     error = np.abs(found - wanted).max() / np.abs(wanted).max()
-    print(f"decode step, Stories15M on {HELD} tokens: {seconds / theirs:.1f} times onnxruntime's (aim: at most "
-          f"{AIMS['decode']:g}); {1 / seconds:.1f} tokens/s, engine {share:.0%} of the time, "
-          f"{usage.tasks // usage.steps} tasks a step; scores within {error:.2%} of the largest")
+    print(f"decode step, Stories15M on {HELD} tokens, {threads} thread{'s' * (threads > 1)}: {wall / their_wall:.1f} "
+          f"times onnxruntime's by the clock, {cpu / their_cpu:.1f} in processor time (aim: at most "
+          f"{AIMS['decode']:g}); {1 / wall:.1f} tokens/s, engine {share:.0%} of the time, "
+          f"{usage.tasks // usage.steps} tasks a step; scores within {error:.2%} of the largest", flush=True)
 
 
-def peer(model: models.LanguageModel, weights: dict[str, np.ndarray], token: int
+def peer(model: models.LanguageModel, weights: dict[str, np.ndarray], token: int, threads: int
          ) -> tuple[onnxruntime.InferenceSession, dict[str, np.ndarray]]:
-    """onnxruntime on one thread, the cache as the model has it."""
+    """onnxruntime on so many threads, the cache as the model has it."""
     config = model.config
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(decode_step(config, weights, HELD).SerializeToString(), options,
                                            providers=["CPUExecutionProvider"])
     cosines, sines = table(config.rope, config.head_size, config.context, np.array([HELD]))
@@ -91,12 +99,12 @@ def peer(model: models.LanguageModel, weights: dict[str, np.ndarray], token: int
     return session, feeds
 
 
-def measure(name: str) -> dict[str, float]:
+def measure(name: str, residence: str) -> dict[str, float]:
     """One configuration in this process."""
     config = CONFIGS[name]
     before, start = highest_memory(), time.perf_counter()
-    one = models.Settings(residence=models.Residence.ONE)
-    with models.LanguageModel(config, RandomWeights(config), DEVICE, one) as model:
+    settings = models.Settings(residence=models.Residence(residence))
+    with models.LanguageModel(config, RandomWeights(config), DEVICE, settings) as model:
         loaded = time.perf_counter() - start
         tokens = np.random.default_rng(1).integers(3, config.vocabulary, PROMPT).tolist()
         start = time.perf_counter()
@@ -112,18 +120,38 @@ def measure(name: str) -> dict[str, float]:
 
 
 def configurations(names: list[str]) -> None:
-    """Every configuration in a process of its own."""
-    for name in names:
-        done = subprocess.run([sys.executable, __file__, "--measure", name], stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            print(f"{name}: the process ended with {done.returncode}")
-            continue
-        found = json.loads(done.stdout)
-        print(f"{name}: drawn, compiled and loaded in {found['load']:.1f} s; {PROMPT} tokens of prompt in "
-              f"{found['prefill']:.1f} s, {1 / found['step']:.1f} tokens/s, functions brought to the device "
-              f"{found['switches']} times; peak memory {found['peak'] / found['weights']:.2f} times the fp16 weights "
+    """Every configuration in processes of its own."""
+    for name, residence in product(names, (models.Residence.ALL, models.Residence.ONE)):
+        found = json.loads(_apart("--measure", name, str(residence)))
+        switched = f", functions brought to the device {found['switches']} times" if found["switches"] else ""
+        print(f"{name}, functions on the device: {residence}; drawn, compiled and loaded in {found['load']:.1f} s, "
+              f"{PROMPT} tokens of prompt in {found['prefill']:.1f} s, {1 / found['step']:.1f} tokens/s{switched}; "
+              f"peak memory {found['peak'] / found['weights']:.2f} times the fp16 weights "
               f"of {found['weights'] / 1e6:.0f} MB (aim: at most {AIMS['memory']:g})"
-              + ("" if found["sound"] else "; SCORES ARE NOT NUMBERS"))
+              + ("" if found["sound"] else "; SCORES ARE NOT NUMBERS"), flush=True)
+
+
+def start_up() -> None:
+    """Stories15M brought to the device for the first time and, by another process, from the compile cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, second, third = (json.loads(_apart("--start", folder)) for _ in range(3))
+        size = sum(entry.size for entry in Cache(Path(folder)).entries())
+    again = min(second, third)
+    print(f"start of Stories15M in processor time: {first:.2f} s compiled, {again:.2f} s from the cache "
+          f"({first / again:.1f} times as fast), {size / 1e6:.0f} MB in it", flush=True)
+
+
+def start(folder: str) -> float:
+    """Seconds of the processor from weights to a model on the device."""
+    weights = {name: array.astype(np.float16) for name, array in RandomWeights(STORIES15M).items()}
+    begun = time.process_time()
+    with models.LanguageModel(STORIES15M, weights, DEVICE, models.Settings(cache=folder), identity="drawn"):
+        return time.process_time() - begun
+
+
+def _apart(*arguments: str) -> str:
+    """What this benchmark prints in a process of its own."""
+    return subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def flat(steps: int) -> None:
@@ -154,14 +182,22 @@ def highest_memory() -> int:
 def main(arguments: list[str]) -> None:
     """See the module."""
     if arguments[:1] == ["--measure"]:
-        print(json.dumps(measure(arguments[1])))
+        print(json.dumps(measure(arguments[1], arguments[2])))
+        return
+    if arguments[:1] == ["--start"]:
+        print(json.dumps(start(arguments[1])))
         return
     if arguments[:1] == ["--tokens"]:
         flat(int(arguments[1]))
         return
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if arguments[:1] == ["--decode"]:
+        decode(int(arguments[1]))
+        return
     if not arguments:
-        decode()
+        for threads in THREADS:  # numpy's library reads its number of threads when it is loaded
+            subprocess.run([sys.executable, __file__, "--decode", str(threads)], check=True,
+                           env=os.environ | {"OPENBLAS_NUM_THREADS": str(threads)})
+        start_up()
     configurations(arguments or list(DEFAULT))
     if not arguments:
         flat(300)

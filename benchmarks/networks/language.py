@@ -72,6 +72,8 @@ def shapes(config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield f"layers.{layer}.{part}.weight", shape
             if part in config.biases:
                 yield f"layers.{layer}.{part}.bias", shape[:1]
+        if config.normed_heads:
+            yield from ((f"layers.{layer}.{part}_norm.weight", (config.head_size,)) for part in ("query", "key"))
         for norm in ("norm1", "norm2"):
             yield from ((f"layers.{layer}.{norm}.{kind}", (width,)) for kind in norms)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import openane as ane
+from openane import models
 
 FOLDER = Path(__file__).parents[2] / "examples" / "minilm"
 MODULES = ("encoder", "measures", "reference", "search", "weights")
@@ -71,3 +72,13 @@ def test_embeddings_are_those_of_float32(example: SimpleNamespace, folder: Path,
 def test_a_lone_token_count_is_refused(example: SimpleNamespace, folder: Path) -> None:
     with pytest.raises(ValueError, match=r"3\.\.128"):
         example.encoder.SentenceEncoder(folder, 1000)
+
+
+def test_the_published_folder_as_any_encoder(example: SimpleNamespace, folder: Path, sentences: list[str]) -> None:
+    tokenizer = example.encoder.SentenceEncoder(folder, TOKENS).tokenizer
+    few = sentences[::25]
+    wanted = example.reference.embeddings(folder, example.search.token_numbers(tokenizer, few))
+    with models.load_encoder(folder, "simulator?arithmetic=fast") as encoder:
+        means = np.array([encoder.encode(sentence).states.mean(axis=0) for sentence in few])
+    found = means / np.linalg.norm(means, axis=1, keepdims=True)
+    assert example.measures.cosines(wanted, found).min() >= 0.999

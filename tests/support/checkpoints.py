@@ -12,6 +12,7 @@ from openane.models import Config
 
 PARTS = {"query": "self_attn.q_proj", "key": "self_attn.k_proj", "value": "self_attn.v_proj",
          "output": "self_attn.o_proj", "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj",
+         "query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm",
          "norm1": "input_layernorm", "norm2": "post_attention_layernorm"}
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "far")
 
@@ -21,7 +22,8 @@ def llama_directory(folder: Path, config: Config, weights: Mapping[str, np.ndarr
     """A directory as transformers writes it: float32 tensors in one file or several with an index."""
     from safetensors.numpy import save_file
 
-    document = {"model_type": "qwen2" if config.biases else "llama", "hidden_size": config.width,
+    document = {"model_type": "qwen3" if config.normed_heads else "qwen2" if config.biases else "llama",
+                "head_dim": config.head_size, "hidden_size": config.width,
                 "num_attention_heads": config.heads, "num_key_value_heads": config.kv_heads,
                 "num_hidden_layers": config.layers, "intermediate_size": config.hidden,
                 "vocab_size": config.vocabulary, "max_position_embeddings": config.context,

@@ -67,14 +67,14 @@ class Served:
 
 @contextmanager
 def served(model: Any, *, max_queue: int = 64, seconds: float = 20, grace: float = 5, guard: Guard | None = None,
-           buffer: int = 0) -> Iterator[Served]:
+           buffer: int = 0, vocabulary: int = VOCABULARY) -> Iterator[Served]:
     """Serves for the length of a `with` block, with send buffers of `buffer` bytes (0: the system's); then server,
     threads and sockets must be gone."""
     before = set(threading.enumerate())
     listening = bound(HOST, 0)
     if buffer:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
-    engine = Engine(model, VOCABULARY, max_queue)
+    engine = Engine(model, vocabulary, max_queue)
     server = HttpServer(Service(MODEL, "none", engine, guard or Guard(), seconds), listening, grace)
     thread = threading.Thread(target=server.serve_until_stopped, name="server")
     port = listening.getsockname()[1]

@@ -18,6 +18,7 @@ Weights = Mapping[str, np.ndarray]
 LLAMA = Config("llama", 97, 64, 2, 4, 4, 16, 96, 64, 1e-5, stops=(2,), start=1)
 GROUPED = Config("llama", 101, 96, 2, 6, 2, 16, 128, 64, 1e-6, tied=True, rope=Rope(1e6),
                  biases=frozenset({"query", "key", "value"}))
+NORMED = Config("llama", 97, 64, 2, 4, 2, 32, 96, 64, 1e-6, rope=Rope(1e6), normed_heads=True)
 GPT2 = Config("gpt2", 89, 64, 2, 4, 4, 16, 256, 64, 1e-5, "gelu_tanh", True,
               frozenset({"query", "key", "value", "output", "up", "down"}))
 BERT = Config("bert", 83, 64, 2, 4, 4, 16, 128, 64, 1e-12, "gelu", True,
@@ -71,6 +72,8 @@ def attention(config: Config, weights: Weights, name: str, x: np.ndarray, allowe
     count, size = len(x), config.head_size
     query, key, value = (linear(weights, f"{name}.{part}", x).reshape(count, -1, size).swapaxes(0, 1)
                          for part in ("query", "key", "value"))
+    if config.normed_heads:
+        query, key = (normal(config, weights, f"{name}.{part}_norm", x) for part, x in (("query", query), ("key", key)))
     if config.family == "llama":
         query, key = (turned(config, part) for part in (query, key))
     mixed = []

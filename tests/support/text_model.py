@@ -10,8 +10,9 @@ from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.models.generation import Options, Stops, Token
+from openane.models.pieces import Pieces
 from openane.models.sampling import Sampling
-from openane.models.tokenizer import Pieces, Tokenizer
+from openane.models.tokenizer import Tokenizer
 
 END = 256
 VOCABULARY = 257
@@ -23,6 +24,10 @@ class Bytes:
     def decode(self, tokens: Iterable[int], **_: Any) -> str:
         """UTF-8; nothing for the end token."""
         return bytes(token for token in tokens if token < END).decode(errors="replace")
+
+    def token_to_id(self, _: str) -> None:
+        """No token has a name."""
+        return
 
 
 class ByteModel:
@@ -81,7 +86,8 @@ class ByteModel:
                 more, ended = stops.add(pieces.rest())
                 text += more + stops.rest()
             finish = "stop" if ended or token == END else "length" if full else None
-            yield Token(token, text, finish)
+            told = (-0.5, tuple((place, -1.0 - place) for place in range(97, 97 + options.alternatives)))
+            yield Token(token, text, finish, *(told if options.probabilities else ()))
             if finish:
                 return
 

@@ -2,7 +2,7 @@
 llama2.c checkpoint (.bin beside its tokenizer.bin).
 
 The text goes to stdout as it is made; what ran where, how fast, and what the host did goes to stderr. With --json a
-line of JSON per token goes to stdout, and a summary as the last line.
+line of JSON per token goes to stdout, and a summary as the last line. Ctrl-C ends the text, and the status is 130.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openane.cli import INTERRUPTED
 from openane.cli.arrays import parse_seed
+from openane.cli.progress import status
 from openane.errors import GenerationError
 from openane.models import (
-    HOST,
     Buckets,
     LanguageModel,
     Options,
@@ -36,6 +37,10 @@ from openane.models import (
 from openane.models.runner import shares
 from openane.wording import byte_text, plural
 
+ENDS = {"stop": "the model or --stop ended it", "length": "it is as long as --max-tokens or the context allows",
+        "interrupted": "Ctrl-C"}
+"""Why a text ends, in words."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
@@ -43,8 +48,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     text = parser.add_mutually_exclusive_group(required=True)
     text.add_argument("--prompt", metavar="TEXT", help="the text to continue")
     text.add_argument("--chat", metavar="TEXT", help="what to say to a model that was trained on conversations")
-    text.add_argument("--tokens", metavar="N,N,...", help="the text as tokens, for models without a tokenizer")
-    parser.add_argument("--max-tokens", metavar="N", type=int, default=128, help="longest answer (default: 128)")
+    text.add_argument("--tokens", metavar="N,N,...",
+                      help="the text as tokens; without a tokenizer the answer is tokens, too")
+    parser.add_argument("--names", action="store_true", help="names of special tokens in --prompt (such as <|im_end|>) "
+                        "become those tokens; without it they are text")
+    parser.add_argument("--max-tokens", metavar="N", type=int, default=128,
+                        help="longest answer, in tokens (default: 128)")
     parser.add_argument("--temperature", metavar="T", type=float, default=0.0,
                         help="0 takes the most likely token (default), 1 draws as the model says")
     parser.add_argument("--top-k", metavar="K", type=int, default=0, help="draw from the K most likely (default: all)")
@@ -53,6 +62,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=parse_seed,
                         help="seed of what is drawn (default: another each time)")
     parser.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end before TEXT; may be repeated")
+    parser.add_argument("--tokenizer", metavar="FILE", type=Path,
+                        help="tokenizer.json or tokenizer.bin (default: the one beside the model)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
     parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile for (default: h13)")
     parser.add_argument("--context", metavar="N", type=int, help="longest text, prompt included (default: 1024 or the "
@@ -64,6 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--placement", choices=[str(p) for p in Placement], default="host",
                         help="who puts new keys and values into the cache (default: host)")
     parser.add_argument("--adapter", metavar="DIR", type=Path, help="a LoRA adapter of PEFT")
+    parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
     parser.add_argument("--json", action="store_true", help="print a line of JSON per token and a summary")
 
 
@@ -76,19 +88,20 @@ def run(options: argparse.Namespace) -> int:
     slots = None if adapter is None else Slots(frozenset(part for _, part in adapter.matrices),
                                                max(len(pair[0]) for pair in adapter.matrices.values()))
     start = time.perf_counter()
-    with load(options.model, options.device, _settings(options, slots)) as model:
+    with status(f"ane: loading {options.model}") as told:
+        loaded = load(options.model, options.device, _settings(options, slots), options.tokenizer, told)
+    with loaded as model:
         if adapter is not None:
             model.use(adapter)
         timing = Timing(time.perf_counter() - start)
         tokens = model.prompt_tokens(prompt)
-        ended = None
-        for token in timing.watched(model.stream(tokens, wanted)):
-            ended = token.finish
-            _show(token, options.json, model.tokenizer is None)
+        if options.names and options.prompt is not None and model.tokenizer is not None:
+            tokens = model.tokenizer.encode(options.prompt, names=True)
+        ended = _shown(timing.watched(model.stream(tokens, wanted)), options.json, model.tokenizer is None)
         summary = _summary(model, timing, len(tokens), ended)
     print(json.dumps(summary) if options.json else "", flush=True)
     print("\n".join(_talk(summary)), file=sys.stderr)
-    return 0
+    return INTERRUPTED if ended == "interrupted" else 0
 
 
 @dataclass(slots=True)
@@ -113,6 +126,8 @@ class Timing:
 def _prompt(options: argparse.Namespace) -> Any:
     if options.prompt is not None:
         return options.prompt
+    if options.names:
+        raise GenerationError("--names is about the text of --prompt; without --prompt it has no meaning")
     if options.chat is not None:
         return [{"role": "user", "content": options.chat}]
     try:
@@ -127,9 +142,21 @@ def _settings(options: argparse.Namespace, slots: Slots | None) -> Settings:
         fits = 2 <= options.prefill <= options.context
         buckets = Buckets((options.context,), (options.prefill,) if fits else ())
     elif options.prefill != 64:
-        raise GenerationError("--prefill needs --context")
+        raise GenerationError("--prefill is a length to compile for, as --context is: give both, or neither")
     return Settings(buckets, Precision(options.weights), Placement(options.placement), False, slots, Residence.AUTO,
-                    options.target)
+                    options.target, not options.no_cache)
+
+
+def _shown(stream: Iterator[Token], as_json: bool, numbers: bool) -> str | None:
+    """Prints a text as it comes; why it ended."""
+    ended = None
+    try:
+        for token in stream:
+            ended = token.finish
+            _show(token, as_json, numbers)
+    except KeyboardInterrupt:
+        return "interrupted"
+    return ended
 
 
 def _show(token: Token, as_json: bool, numbers: bool) -> None:
@@ -149,20 +176,21 @@ def _summary(model: LanguageModel, timing: Timing, prompt: int, finish: str | No
             "engine_share": usage.engine_seconds / (timing.first + timing.rest) if timing.tokens else None,
             "steps": usage.steps, "tasks": usage.tasks, "function_switches": usage.switches,
             "cache_bytes_placed_by_host": usage.placed, "bytes_passed": usage.passed, "functions": functions,
-            "host": list(HOST)}
+            "host": list(model.host)}
 
 
 def _talk(summary: dict[str, Any]) -> Iterator[str]:
     speed = summary["tokens_per_second"]
-    yield (f"{plural(summary['tokens'], 'token')} after {summary['prompt_tokens']} on {summary['device']} "
-           f"({summary['finish']}): loaded in {summary['load_seconds']:.1f} s, first token after "
-           f"{summary['first_token_seconds']:.2f} s" + (f", then {speed:.1f} tokens/s" if speed else ""))
+    yield (f"{plural(summary['tokens'], 'token')} after a prompt of {summary['prompt_tokens']}, on "
+           f"{summary['device']} ({summary['finish']}: {ENDS.get(summary['finish'], 'ended')})")
+    yield (f"  loaded in {summary['load_seconds']:.1f} s, first token after {summary['first_token_seconds']:.2f} s" +
+           (f", then {speed:.1f} tokens/s" if speed else ""))
     if summary["engine_share"] is not None:
-        yield (f"  engine: {summary['engine_share']:.0%} of the time, {plural(summary['steps'], 'step')}, "
-               f"{plural(summary['tasks'], 'task')}")
+        yield (f"  engine: {summary['engine_share']:.0%} of the time after loading, "
+               f"{plural(summary['steps'], 'step')}, {plural(summary['tasks'], 'task')}")
     for name, counts in summary["functions"].items():
-        yield (f"  {name}: {counts['engine_operations']} operations for the engine, "
-               f"{counts['host_operations']} for the host")
+        yield (f"  function {name}: {counts['engine_operations']} operations on the engine, "
+               f"{counts['host_operations']} on the host")
     yield (f"  host: {byte_text(summary['cache_bytes_placed_by_host'])} put into the cache, "
-           f"{byte_text(summary['bytes_passed'])} handed over")
+           f"{byte_text(summary['bytes_passed'])} of inputs and outputs")
     yield from (f"  host: {line}" for line in summary["host"])

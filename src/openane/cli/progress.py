@@ -1,15 +1,18 @@
-"""A progress bar on stderr: rich where it is installed, plain text otherwise, nothing when stderr is not a terminal."""
+"""Progress on stderr: a bar (rich where it is installed, plain text otherwise) or a line that says what is being done;
+nothing when stderr is not a terminal."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TypeVar
 
 T = TypeVar("T")
 
+CLEAR = "\r\x1b[K"
 WIDTH = 32
 REFRESH = 0.1  # seconds between two drawings
 
@@ -42,5 +45,25 @@ def _plain(items: Iterable[T], total: int, label: str) -> Iterator[T]:
                 drawn = now
             yield item
     finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        _draw(CLEAR)
+
+
+@contextmanager
+def status(label: str) -> Iterator[Callable[[str], None]]:
+    """A line that says `label` and what the function given was last told; it is gone afterwards."""
+    shown = sys.stderr.isatty()
+
+    def told(text: str) -> None:
+        if shown:
+            _draw(f"{CLEAR}{label}: {text}")
+
+    try:
+        yield told
+    finally:
+        if shown:
+            _draw(CLEAR)
+
+
+def _draw(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

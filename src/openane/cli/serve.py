@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from openane.cli.progress import status
 from openane.errors import UnsupportedError
 from openane.models import Buckets, LanguageModel, Precision, Settings, load
 from openane.models.language import DEFAULT_PREFILL
@@ -31,12 +32,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", metavar="P", type=whole(0, 65535), default=8000,
                         help="port to listen on (default: 8000; 0: a free one)")
     parser.add_argument("--name", metavar="NAME", help="what clients call the model (default: its directory's name)")
+    parser.add_argument("--tokenizer", metavar="FILE", type=Path,
+                        help="tokenizer.json or tokenizer.bin (default: the one beside the model)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
     parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile for (default: h13)")
     parser.add_argument("--context", metavar="N", type=whole(1, LONGEST_CONTEXT),
                         help="longest text, prompt included (default: 1024 or the model's own)")
     parser.add_argument("--weights", choices=[str(p) for p in Precision], default="fp16",
                         help="how weights are held before they are folded into fp16 (default: fp16)")
+    parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
     parser.add_argument("--max-queue", metavar="N", type=whole(0, MOST_WAITING), default=64,
                         help="requests that may wait (default: 64)")
     parser.add_argument("--timeout", metavar="S", type=whole(1, SECONDS), default=600,
@@ -63,8 +67,11 @@ def run(options: argparse.Namespace) -> int:
             _warn(f"{options.host} is open to other machines: " + (
                 "without --api-key-file whoever reaches it may use it, and texts" if not keys else "keys and texts") +
                 " travel unencrypted")
-        _say(f"loading {options.model}")
-        with load(options.model, options.device, _settings(options)) as model:
+        if not sys.stderr.isatty():
+            _say(f"loading {options.model}")
+        with status(f"ane: loading {options.model}") as told:
+            loaded = load(options.model, options.device, _settings(options), options.tokenizer, told)
+        with loaded as model:
             _require_text(model)
             engine = Engine(model, model.config.vocabulary, options.max_queue)
             path = options.model.resolve()
@@ -92,7 +99,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     if options.context is not None:
         prefill = (DEFAULT_PREFILL,) if options.context >= DEFAULT_PREFILL else ()
         buckets = Buckets((options.context,), prefill)
-    return Settings(buckets, Precision(options.weights), target=options.target)
+    return Settings(buckets, Precision(options.weights), target=options.target, cache=not options.no_cache)
 
 
 def _require_text(model: LanguageModel) -> None:

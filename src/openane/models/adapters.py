@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from openane.errors import FormatError
+from openane.errors import FormatError, UnsupportedError
 from openane.graph import Value
 from openane.models.config import Config
 from openane.models.layers import gate_scale
-from openane.models.naming import LLAMA_PARTS
+from openane.models.naming import LINEAR, LLAMA_PARTS
 from openane.models.weights import Tensors
 from openane.ops.build import GraphBuilder
 
@@ -60,7 +60,7 @@ class Slots:
 
     def __post_init__(self) -> None:
         known = {part for group in GROUPS.values() for part in group.parts}
-        if not self.parts or not self.parts <= known or not 0 < self.rank <= 1024:
+        if not self.parts or not self.parts <= known or type(self.rank) is not int or not 0 < self.rank <= 1024:
             raise FormatError("room for adapters",
                               expected=f"some of {', '.join(sorted(known))} and a rank of 1 to 1024",
                               found=f"{', '.join(sorted(self.parts)) or 'none'} and {self.rank}")
@@ -125,37 +125,72 @@ class Adapter:
             column = [p for p in group.parts if p in slots.parts].index(part) * slots.rank
             row = sum(sizes[p] for p in group.parts[:group.parts.index(part)])
             gain = gains.get(f"layers.{layer}.{group.norm}", np.float32(1))
-            made[f"{name}.a"][0, layer, column:column + rank] = down * gain
+            made[f"{name}.a"][0, layer, column:column + rank] = _halves(down * gain, layer, part)
             made[f"{name}.b"][0, layer, row:row + sizes[part], column:column + rank] = \
-                up * _folded(config, part)
+                _halves(up * _folded(config, part), layer, part)
         return made
+
+
+def _halves(values: np.ndarray, layer: int, part: str) -> np.ndarray:
+    """fp16. FormatError for numbers that it does not hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = values.astype(np.float16)
+    if not np.isfinite(half).all():
+        raise FormatError(f"adapter of layer {layer}, {part}", expected="numbers that fp16 holds, up to 65504",
+                          found="larger ones, or NaN")
+    return half
 
 
 def _folded(config: Config, part: str) -> float:
     """What the graph has multiplied a projection's weights by."""
-    return {"query": float(config.head_size ** -0.5), "gate": gate_scale(config)}.get(part, 1.0)
+    return {"query": config.query_scale, "gate": gate_scale(config)}.get(part, 1.0)
+
+
+NEUTRAL = {"peft_type": "LORA", "use_dora": False, "fan_in_fan_out": False, "alpha_pattern": {}, "rank_pattern": {},
+           "lora_bias": False, "modules_to_save": [], "layer_replication": []}
+"""Fields of an adapter_config.json that change the numbers, and what is built."""
+
+
+def _scale(file: Path) -> float:
+    """What products of an adapter are scaled by. FormatError where the configuration does not say it, UnsupportedError
+    for adapters of another kind."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        rank, alpha = document["r"], document["lora_alpha"]
+        if type(rank) is not int or rank < 1:
+            raise ValueError(f"r = {rank!r}")
+        scale = alpha / (math.sqrt(rank) if document.get("use_rslora", False) else rank)
+        if not math.isfinite(scale):
+            raise ValueError("lora_alpha / r is no number")
+        other = [name for name, built in NEUTRAL.items() if document.get(name) and document[name] != built]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise FormatError(file.name, expected="r and lora_alpha", found=error) from None
+    if other:
+        raise UnsupportedError(f"{other[0]} of {file.name}", "adapters add alpha / r * B @ A to every projection",
+                               limit=NEUTRAL[other[0]], found=document[other[0]])
+    return float(scale)
 
 
 _WEIGHT = re.compile(r"layers\.(\d+)\.(.+)\.lora_([AB])\.weight$")
 
 
-def load_adapter(folder: Path) -> Adapter:
+def load_adapter(folder: str | Path) -> Adapter:
     """An adapter of PEFT: `adapter_config.json`, `adapter_model.safetensors`, for the Llama family's projections.
     FormatError when something is missing or not a LoRA adapter."""
-    try:
-        document = json.loads((folder / "adapter_config.json").read_text())
-        rank, alpha = document["r"], document["lora_alpha"]
-        stabilised = document.get("use_rslora", False)
-        scale = alpha / (math.sqrt(rank) if stabilised else rank)
-    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-        raise FormatError("adapter_config.json", expected="r and lora_alpha", found=error) from None
+    folder = Path(folder)
+    if missing := [name for name in ("adapter_config.json", "adapter_model.safetensors")
+                   if not (folder / name).is_file()]:
+        raise FormatError(f"{folder} holds no adapter of PEFT", expected=missing[0],
+                          found="a folder without it" if folder.is_dir() else "no such folder")
+    scale = _scale(folder / "adapter_config.json")
     found: dict[tuple[int, str], dict[str, np.ndarray]] = {}
     with Tensors([folder / "adapter_model.safetensors"]) as tensors:
         for name in tensors:
             match = _WEIGHT.search(name)
-            part = LLAMA_PARTS.get(match[2]) if match else None
-            if match is None or part is None:
-                raise FormatError("an adapter's weight", expected="layers.N.PROJECTION.lora_A.weight", found=name)
+            part = LLAMA_PARTS.get(match[2], "") if match else ""
+            if match is None or part not in LINEAR:
+                raise FormatError("an adapter's weight", found=name,
+                                  expected="layers.N.PROJECTION.lora_A.weight of attention or feed-forward parts")
             found.setdefault((int(match[1]), part), {})[match[3]] = np.asarray(tensors[name], np.float32)
     if any(len(pair) != 2 for pair in found.values()):
         raise FormatError("an adapter's weights", expected="lora_A and lora_B for every projection", found=len(found))

@@ -1,8 +1,8 @@
 """What a language model is made of: sizes, the family's variants, and how positions are told apart.
 
 `of_huggingface` reads a `config.json` as Hugging Face writes it. Three families: `llama` (RMSNorm, rotary positions,
-gated SiLU; Llama, Mistral, Qwen2, Qwen2.5 and Stories checkpoints), `gpt2` (layer normalisation, learned positions)
-and `bert` (encoders, normalised after each part).
+gated SiLU; Llama, Mistral, Qwen2, Qwen2.5, Qwen3 and Stories checkpoints), `gpt2` (layer normalisation, learned
+positions) and `bert` (encoders, normalised after each part).
 """
 
 from __future__ import annotations
@@ -10,17 +10,49 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from openane.errors import FormatError, UnsupportedError
 
 ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
                "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu"}
 """Hugging Face's names, and what they are here."""
-FAMILIES = {"llama": "llama", "mistral": "llama", "qwen2": "llama", "gpt2": "gpt2", "bert": "bert"}
+FAMILIES = {"llama": "llama", "mistral": "llama", "qwen2": "llama", "qwen3": "llama", "gpt2": "gpt2", "bert": "bert"}
 """`model_type` of a config.json, and its family."""
+NEUTRAL: Mapping[str, tuple[object, str]] = {
+    "quantization_config": (None, "weights are read as float tensors"),
+    "partial_rotary_factor": (1.0, "rotary positions turn a whole head"),
+    "use_sliding_window": (False, "attention over a window that slides is not built"),
+    "attn_logit_softcapping": (None, "scores are not capped"),
+    "final_logit_softcapping": (None, "scores are not capped"),
+    "scale_attn_weights": (True, "scores are scaled by the root of a head's size"),
+    "scale_attn_by_inverse_layer_idx": (False, "scores are scaled alike in every layer"),
+    "add_cross_attention": (False, "there is no other text to attend to"),
+    "is_encoder_decoder": (False, "one stack of layers is built"),
+    "position_embedding_type": ("absolute", "only absolute positions are built"),
+}
+"""Fields of a config.json that change the numbers: the value that is built, and the rule."""
+ROPES: Mapping[str, frozenset[str]] = {
+    "default": frozenset(), "linear": frozenset({"factor"}), "dynamic": frozenset({"factor"}),
+    "llama3": frozenset({"factor", "low_freq_factor", "high_freq_factor"}),
+    "yarn": frozenset({"factor", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"}),
+}
+"""Ways of stretching rotary positions, and what each is told."""
+SHARED_BY_ROPES = {"rope_type", "type", "rope_theta", "original_max_position_embeddings", "max_position_embeddings",
+                   "partial_rotary_factor"}
 MOST = 1 << 24
 """No extent of a configuration is larger."""
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def chosen(kind: type[Choice], value: str) -> Choice:
+    """A choice given by itself or by its name. UnsupportedError for another one."""
+    try:
+        return kind(value)
+    except ValueError:
+        name = kind.__name__.lower()
+        raise UnsupportedError(f"{name} {value!r}", "is none there is", limit=", ".join(kind)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +71,14 @@ class Rope:
     high: float = 4.0
     original: int = 0
     attention: float | None = None
+    truncated: bool = True
+
+    def __post_init__(self) -> None:
+        bounds = {"base": (1.0, 1e30), "factor": (1e-6, 1e6), "low": (1e-6, 1e6), "high": (1e-6, 1e6)}
+        for name, (above, most) in bounds.items():
+            if not above < getattr(self, name) <= most:
+                raise FormatError(f"{name} of rotary positions", expected=f"above {above:g}, up to {most:g}",
+                                  found=getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +86,8 @@ class Config:
     """One model. `hidden` is the width inside the feed-forward part, `context` the longest text in tokens.
 
     `biases` names the linear layers that have one (`query`, `key`, `value`, `output`, `gate`, `up`, `down`, `pooler`).
-    `stops` are the tokens that end a text, `start` the one that begins it (None: none does).
+    `stops` are the tokens that end a text, `start` the one that begins it (None: none does). `normed_heads`: whether
+    queries and keys are normalised within each head before they are turned.
     """
 
     family: str
@@ -66,6 +107,7 @@ class Config:
     types: int = 0
     stops: tuple[int, ...] = ()
     start: int | None = None
+    normed_heads: bool = False
 
     def __post_init__(self) -> None:
         extents = {name: getattr(self, name) for name in
@@ -86,6 +128,12 @@ class Config:
         return self.family != "bert"
 
     @property
+    def query_scale(self) -> float:
+        """What query weights are multiplied by, so that the products are scaled scores. Heads that are normalised would
+        lose it: there the gains have it."""
+        return 1.0 if self.normed_heads else float(self.head_size ** -0.5)
+
+    @property
     def weights(self) -> int:
         """Elements of all weight matrices and tables (a tied table counts once)."""
         query, key = self.heads * self.head_size, self.kv_heads * self.head_size
@@ -99,12 +147,28 @@ def of_huggingface(document: Mapping[str, Any]) -> Config:
     """The configuration in a `config.json`. UnsupportedError for a family or variant that is not built here;
     FormatError when a number is missing or wrong."""
     kind = document.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise UnsupportedError(f"model_type {kind!r}", "no such language model is described",
                                limit=", ".join(FAMILIES), remedy="import it from ONNX or PyTorch instead")
     family = FAMILIES[kind]
+    _require_neutral(document)
     reader = {"llama": _llama, "gpt2": _gpt2, "bert": _bert}[family]
     return reader(_Document(document))
+
+
+def _require_neutral(fields: Mapping[str, Any]) -> None:
+    """UnsupportedError for a field that asks for other numbers than those that are computed here."""
+    for name, (built, rule) in NEUTRAL.items():
+        found = fields.get(name)
+        if found is not None and found != built:
+            raise UnsupportedError(f"{name} of config.json", rule, limit=built, found=found,
+                                   remedy="import the model from ONNX or PyTorch instead")
+    kinds = fields.get("layer_types") or ()
+    whole = isinstance(kinds, list | tuple) and all(kind == "full_attention" for kind in kinds)
+    within = fields.get("model_type") == "mistral" and fields.get("sliding_window") is not None  # texts fit the window
+    if not whole and not within:
+        raise UnsupportedError("layer_types of config.json", "every layer attends to the whole text",
+                               limit="full_attention", found=kinds)
 
 
 class _Document:
@@ -123,14 +187,16 @@ class _Document:
 
     def real(self, name: str, default: float) -> float:
         """A positive finite number."""
-        value = self.values.get(name, default)
+        value = self.values.get(name)
+        value = default if value is None else value
         if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
             raise FormatError(f"{name!r} of config.json", expected="a positive number", found=value)
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false."""
-        value = self.values.get(name, default)
+        value = self.values.get(name)
+        value = default if value is None else value
         if type(value) is not bool:
             raise FormatError(f"{name!r} of config.json", expected="true or false", found=value)
         return value
@@ -138,7 +204,7 @@ class _Document:
     def activation(self, name: str, default: str) -> str:
         """An activation we know."""
         value = self.values.get(name, default)
-        if value not in ACTIVATIONS:
+        if not isinstance(value, str) or value not in ACTIVATIONS:
             raise UnsupportedError(f"activation {value!r}", "is not described", limit=", ".join(ACTIVATIONS))
         return ACTIVATIONS[value]
 
@@ -158,45 +224,58 @@ class _Document:
 
 def _llama(document: _Document) -> Config:
     width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
-    if document.flag("use_sliding_window", False):
-        raise UnsupportedError("use_sliding_window", "attention over a window that slides is not built",
-                               remedy="set it to false where texts stay shorter than the window")
-    qwen = document.values["model_type"] == "qwen2"
-    attention = {"query", "key", "value"} | (set() if qwen else {"output"})
-    biased = attention if document.flag("attention_bias", qwen) else set()
+    kind = document.values["model_type"]
+    attention = {"query", "key", "value"} | (set() if kind == "qwen2" else {"output"})
+    biased = attention if kind == "qwen2" or document.flag("attention_bias", False) else set()
     if document.flag("mlp_bias", False):
         biased |= {"gate", "up", "down"}
     context = document.whole("max_position_embeddings", 2048)
-    if document.values["model_type"] == "mistral" and document.values.get("sliding_window") is not None:
+    if kind == "mistral" and document.values.get("sliding_window") is not None:
         context = min(context, document.whole("sliding_window"))  # shorter texts see all of themselves
+    size = document.whole("head_dim", 128 if kind == "qwen3" else max(width // heads, 1))
     return Config("llama", document.whole("vocab_size"), width, document.whole("num_hidden_layers"), heads,
-                  document.whole("num_key_value_heads", heads), document.whole("head_dim", max(width // heads, 1)),
+                  document.whole("num_key_value_heads", heads), size,
                   document.whole("intermediate_size"), context, document.real("rms_norm_eps", 1e-6),
                   document.activation("hidden_act", "silu"), document.flag("tie_word_embeddings", False),
                   frozenset(biased), _rope(document, context), stops=document.tokens("eos_token_id"),
-                  start=document.start())
+                  start=document.start(), normed_heads=kind == "qwen3")
 
 
 def _rope(document: _Document, context: int) -> Rope:
     given = document.values.get("rope_parameters") or document.values.get("rope_scaling") or {}
     if not isinstance(given, dict):
         raise FormatError("'rope_scaling' of config.json", expected="an object", found=given)
+    _require_neutral(given)
     scaling = _Document(given)
     base = scaling.real("rope_theta", document.real("rope_theta", 10000.0))
-    kind = given.get("rope_type", given.get("type", "default"))
-    if kind in ("default", None):
+    kind = given.get("rope_type", given.get("type")) or "default"
+    if not isinstance(kind, str) or kind not in ROPES:
+        raise UnsupportedError(f"rope_type {kind!r}", "is not described", limit=", ".join(ROPES))
+    if unknown := sorted(given.keys() - ROPES[kind] - SHARED_BY_ROPES):
+        raise UnsupportedError(f"{unknown[0]} of a rope of type {kind!r}", "is not described",
+                               limit=", ".join(sorted(ROPES[kind])) or "nothing more", found=given[unknown[0]])
+    if kind == "default":
         return Rope(base)
     factor, original = scaling.real("factor", 1.0), scaling.whole("original_max_position_embeddings", context)
-    if kind in ("linear", "dynamic"):
-        return Rope(base, kind, factor, original=original)
     if kind == "llama3":
         return Rope(base, kind, factor, scaling.real("low_freq_factor", 1.0), scaling.real("high_freq_factor", 4.0),
                     original)
     if kind == "yarn":
-        attention = scaling.real("attention_factor", 1.0) if given.get("attention_factor") is not None else None
         return Rope(base, kind, factor, scaling.real("beta_slow", 1.0), scaling.real("beta_fast", 32.0), original,
-                    attention)
-    raise UnsupportedError(f"rope_type {kind!r}", "is not described", limit="default, linear, dynamic, llama3, yarn")
+                    _yarn_attention(scaling, factor), scaling.flag("truncate", True))
+    return Rope(base, kind, factor, original=original)
+
+
+def _yarn_attention(scaling: _Document, factor: float) -> float | None:
+    """What cosines and sines are scaled by, where it is given: itself, or as a ratio of two scales."""
+    given = scaling.values
+    if given.get("attention_factor") is not None:
+        return scaling.real("attention_factor", 1.0)
+    if not given.get("mscale") or not given.get("mscale_all_dim"):
+        return None
+    above, below = (0.1 * scaling.real(name, 1.0) * math.log(max(factor, 1.0)) + 1
+                    for name in ("mscale", "mscale_all_dim"))
+    return above / below
 
 
 def _gpt2(document: _Document) -> Config:
@@ -211,9 +290,8 @@ def _gpt2(document: _Document) -> Config:
 
 def _bert(document: _Document) -> Config:
     width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
-    if document.values.get("position_embedding_type", "absolute") != "absolute":
-        raise UnsupportedError("position_embedding_type", "only absolute positions are built",
-                               found=document.values["position_embedding_type"])
+    if document.flag("is_decoder", False):
+        raise UnsupportedError("is_decoder of config.json", "an encoder's tokens see each other", limit=False)
     return Config("bert", document.whole("vocab_size"), width, document.whole("num_hidden_layers"), heads, heads,
                   max(width // heads, 1), document.whole("intermediate_size"),
                   document.whole("max_position_embeddings", 512), document.real("layer_norm_eps", 1e-12),

@@ -92,12 +92,14 @@ class _Step:
     def _attention(self, x: Value, layer: int) -> Value:
         config, layers, name = self.config, self.layers, f"layers.{layer}"
         sizes = GROUPS["attention"].sizes(config)
-        scales = {f"{name}.query.weight": config.head_size ** -0.5}
+        scales = {f"{name}.query.weight": config.query_scale}
         mixed = layers.linear(x, f"{name}.attention", {f"{name}.{part}.weight": size for part, size in sizes.items()},
                               scales, f"{name}.norm1")
         heads = layers.heads(self._adapt(mixed, x, "attention", layer), config.heads + 2 * config.kv_heads)
         turning = config.heads + config.kv_heads
         both, values = layers.part(heads, 1, 0, turning), layers.part(heads, 1, turning, heads.shape[1])
+        if config.normed_heads:
+            both = layers.normed_heads(both, name)
         if self.turns is not None:
             both = layers.turned(both, *self.turns)
         query, keys = layers.part(both, 1, 0, config.heads), layers.part(both, 1, config.heads, turning)

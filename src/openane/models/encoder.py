@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +22,7 @@ from openane.models.layers import FAR, Layers, Parameters, Precision
 from openane.models.naming import Weights
 from openane.models.runner import Residence, Runner, Usage, runner
 from openane.models.steps import Step
+from openane.models.text import whole_numbers
 from openane.models.tokenizer import Tokenizer
 from openane.ops.build import GraphBuilder
 
@@ -75,12 +77,13 @@ class Encoder:
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
                  lengths: Sequence[int] = DEFAULT_LENGTHS, precision: Precision = Precision.FP16,
                  tokenizer: Tokenizer | None = None, residence: Residence = Residence.AUTO,
-                 target: str = "h13") -> None:
-        """Compiles a function for every one of `lengths` tokens. Errors as for `LanguageModel`."""
+                 target: str = "h13", cache: bool | str | Path = False) -> None:
+        """Compiles a function for every one of `lengths` tokens, or takes it from the compile `cache` (True: the
+        user's own; a folder). Errors as for `LanguageModel`."""
         if config.decoder:
             raise UnsupportedError(f"a {config.family} model", "continues texts; it is no encoder",
                                    remedy="openane.models.load")
-        wanted = tuple(sorted({min(length, config.context) for length in lengths}))
+        wanted = tuple(sorted({min(length, config.context) for length in whole_numbers(lengths, "lengths")}))
         if not wanted or wanted[0] < 1:
             raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
         self.config, self.tokenizer, self.longest = config, tokenizer, wanted[-1]
@@ -93,7 +96,7 @@ class Encoder:
         self._device = open_device(device) if device is None or isinstance(device, str) else device
         try:
             self._runner = runner(self._device, parameters, steps, target, residence,
-                                  lambda parameters, step: build(parameters, step, pooled))
+                                  lambda parameters, step: build(parameters, step, pooled), cache)
         except BaseException:
             if self._closes:
                 self._device.close()
@@ -113,7 +116,7 @@ class Encoder:
         """A text, or tokens with the segment each belongs to (default: all to the first). ContextFull when it is
         longer than the longest function, GenerationError when a token or a segment is unknown."""
         tokens = self._tokens(text)
-        segments = [0] * len(tokens) if types is None else list(types)
+        segments = [0] * len(tokens) if types is None else whole_numbers(types, "segments")
         self._check(tokens, segments)
         step = min((step for step in self._runner.steps if step.tokens >= len(tokens)), key=lambda step: step.tokens)
         count = len(tokens)
@@ -142,7 +145,7 @@ class Encoder:
 
     def _tokens(self, text: str | Sequence[int]) -> list[int]:
         if not isinstance(text, str):
-            return list(text)
+            return whole_numbers(text)
         if self.tokenizer is None:
             raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
         return self.tokenizer.encode(text)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openane.errors import GenerationError
-from openane.models.sampling import Sampler, Sampling
-from openane.models.tokenizer import Pieces
+from openane.models.pieces import Pieces
+from openane.models.sampling import Sampler, Sampling, log_probabilities, require_whole
 
 if TYPE_CHECKING:
     from openane.models.language import LanguageModel
+    from openane.models.text import Text
 
 GREEDY = Sampling()
 Cancel = Callable[[], bool]
@@ -22,30 +24,34 @@ Cancel = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Of one text. `stop` are texts that end it (they are not given out), `probabilities` adds each token's."""
+    """Of one text. `stop` are texts that end it (they are not given out), `probabilities` adds each token's, and those
+    of so many of the likeliest `alternatives`."""
 
     max_tokens: int = 128
     sampling: Sampling = GREEDY
     stop: tuple[str, ...] = ()
     probabilities: bool = False
+    alternatives: int = 0
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise GenerationError(f"max_tokens must be at least 1, not {self.max_tokens}")
-        if any(not text for text in self.stop):
-            raise GenerationError("a text that ends a text must not be empty")
+        require_whole("max_tokens", self.max_tokens, 1)
+        require_whole("alternatives", self.alternatives, 0)
+        if not isinstance(self.stop, tuple | list) or any(not isinstance(text, str) or not text for text in self.stop):
+            raise GenerationError(f"stop is a tuple of texts, none of them empty, not {self.stop!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """One step of a text. `number` is the token (None where only held-back text is given out or the text was
     cancelled), `text` what is certain now, `finish` why the text ends here: `stop`, `length`, `cancelled`; None while
-    it goes on. `logprob`: natural logarithm of the token's probability, if asked for."""
+    it goes on. `logprob`: natural logarithm of the token's probability, if asked for; `alternatives`: the likeliest
+    tokens and theirs, best first."""
 
     number: int | None
     text: str
     finish: str | None = None
     logprob: float | None = None
+    alternatives: tuple[tuple[int, float], ...] = ()
 
 
 class Stops:
@@ -74,45 +80,56 @@ class Stops:
         return held
 
 
-def stream(model: LanguageModel, tokens: list[int], options: Options, cancel: Cancel | None,
+def stream(model: LanguageModel, held: Text, tokens: list[int], options: Options, cancel: Cancel | None,
            release: Callable[[], None]) -> Iterator[Token]:
     """See `LanguageModel.stream`; `release` is called when the iterator ends, is closed or is forgotten."""
-    return _Stream(model, tokens, options, cancel, release)
+    return _Stream(_tokens(model, held, tokens, options, cancel), release)
 
 
 class _Stream(Iterator[Token]):
-    """An iterator that gives the model free however it ends, even before its first token."""
+    """An iterator that gives the model free however it ends, even before its first token. Closed while another thread
+    waits for its next token, it ends behind that."""
 
-    def __init__(self, model: LanguageModel, tokens: list[int], options: Options, cancel: Cancel | None,
-                 release: Callable[[], None]) -> None:
+    def __init__(self, made: Generator[Token, None, None], release: Callable[[], None]) -> None:
+        self._made, self._turn, self._closing = made, Lock(), False
         self._release: Callable[[], None] | None = release
-        self._made = _tokens(model, tokens, options, cancel)
 
     def __next__(self) -> Token:
+        if not self._turn.acquire(blocking=False):
+            raise GenerationError("the next token of this text is being computed already")
         try:
             return next(self._made)
         except BaseException:
-            self.close()
+            self._closing = True
             raise
+        finally:
+            self._turn.release()
+            if self._closing:
+                self.close()
 
     def close(self) -> None:
         """Ends the text."""
-        self._made.close()
-        release, self._release = self._release, None
-        if release is not None:
-            release()
+        self._closing = True
+        if not self._turn.acquire(blocking=False):
+            return  # whoever computes the next token closes it then
+        try:
+            self._made.close()
+            release, self._release = self._release, None
+            if release is not None:
+                release()
+        finally:
+            self._turn.release()
 
     def __del__(self) -> None:
-        if getattr(self, "_made", None) is not None:
-            self.close()
+        self.close()
 
 
-def _tokens(model: LanguageModel, tokens: list[int], options: Options,
+def _tokens(model: LanguageModel, held: Text, tokens: list[int], options: Options,
             cancel: Cancel | None) -> Generator[Token, None, None]:
-    if not tokens:
-        raise GenerationError("there is no text to continue")
-    model.rewind(_common(model.tokens, tokens[:-1]))
-    model.prefill(tokens[len(model.tokens):-1], cancel)
+    held.rewind(_common(held.tokens, tokens[:-1]))
+    if not held.prefill(tokens[len(held.tokens):-1], cancel):
+        yield Token(None, "", "cancelled")
+        return
     pieces = None if model.tokenizer is None else Pieces(model.tokenizer, tokens)
     stops, sampler, stopping = Stops(options.stop), Sampler(options.sampling), model.stops
     last = tokens[-1]
@@ -120,18 +137,18 @@ def _tokens(model: LanguageModel, tokens: list[int], options: Options,
         if cancel is not None and cancel():
             yield Token(None, stops.rest(), "cancelled")
             return
-        scores = model.decode(last)
+        scores = held.decode(last)
         last = sampler.choose(scores)
-        logprob = _logprob(scores, last) if options.probabilities else None
+        likely = _likely(scores, last, options)
         if last in stopping:
-            yield Token(last, stops.add(pieces.rest() if pieces else "")[0] + stops.rest(), "stop", logprob)
+            yield Token(last, stops.add(pieces.rest() if pieces else "")[0] + stops.rest(), "stop", *likely)
             return
         text, ended = stops.add(pieces.add(last) if pieces else "")
-        full = len(model.tokens) >= model.context or count == options.max_tokens
+        full = len(held.tokens) >= model.context or count == options.max_tokens
         if full and not ended:
             more, ended = stops.add(pieces.rest() if pieces else "")
             text += more + stops.rest()
-        yield Token(last, text, "stop" if ended else "length" if full else None, logprob)
+        yield Token(last, text, "stop" if ended else "length" if full else None, *likely)
         if ended or full:
             return
 
@@ -146,7 +163,10 @@ def _common(held: Sequence[int], wanted: Sequence[int]) -> int:
     return count
 
 
-def _logprob(scores: np.ndarray, token: int) -> float:
-    wide = scores.astype(np.float64)
-    top = wide.max()
-    return float(wide[token] - top - np.log(np.exp(wide - top).sum()))
+def _likely(scores: np.ndarray, token: int, options: Options) -> tuple[float | None, tuple[tuple[int, float], ...]]:
+    """The logarithm of a token's probability and the likeliest alternatives, where they are asked for."""
+    if not options.probabilities:
+        return None, ()
+    found = log_probabilities(scores)
+    best = np.argsort(-found, kind="stable")[:options.alternatives]
+    return float(found[token]), tuple((int(each), float(found[each])) for each in best)

@@ -7,8 +7,10 @@ computes what is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Self
@@ -20,24 +22,25 @@ from openane.errors import ContextFull, FormatError, GenerationError, Unsupporte
 from openane.models import generation
 from openane.models.adapters import Adapter, Slots
 from openane.models.chat import Message, Template
-from openane.models.config import Config
-from openane.models.decoder import PLACES, build
+from openane.models.config import Config, chosen
+from openane.models.decoder import build
 from openane.models.generation import Cancel, Options, Token
-from openane.models.layers import FAR, Parameters, Precision
+from openane.models.layers import Parameters, Precision
 from openane.models.naming import Weights
-from openane.models.rope import table
-from openane.models.runner import Residence, Runner, Usage, runner
-from openane.models.steps import Buckets, Placement, Step, choose
+from openane.models.runner import Residence, Runner, Told, Usage, runner, silent
+from openane.models.steps import Buckets, Placement
+from openane.models.text import Text, whole_numbers
 from openane.models.tokenizer import Tokenizer
 
+LEARNED = "learned positions added to them, in float32"
+TURNS = "cosines and sines of rotary positions"
+PLACED = "new keys and values written into the cache by slice"
 HOST = (
-    "rows of the embedding table looked up by token (learned positions added in float32)",
-    "the mask: which positions of the cache hold tokens, and which new tokens come before which",
-    "cosines and sines of rotary positions",
-    "new keys and values written into the cache by slice, unless placement is 'engine'",
+    "rows of the embedding table looked up by token", LEARNED,
+    "the mask: which positions of the cache hold tokens, and which new tokens come before which", TURNS, PLACED,
     "choosing the next token from the scores",
 )
-"""What a step leaves to the host."""
+"""What steps leave to the host; `LanguageModel.host` says which of it one model's do."""
 DEFAULT_CONTEXT = 1024
 DEFAULT_PREFILL = 64
 
@@ -46,7 +49,9 @@ DEFAULT_PREFILL = 64
 class Settings:
     """How a model is compiled: `buckets` (None: a context of up to 1024 tokens, 64 at a time), weights' precision,
     who places new keys and values, whether prefill scores every token (`scores`), room for adapters, how many
-    functions are on the device at a time, what they are compiled for."""
+    functions are on the device at a time, what they are compiled for, and the compile `cache` they are taken from and
+    kept in (True: the user's own; a folder; False: none).
+    Choices may be given by their names. UnsupportedError for other ones."""
 
     buckets: Buckets | None = None
     precision: Precision = Precision.FP16
@@ -55,6 +60,11 @@ class Settings:
     slots: Slots | None = None
     residence: Residence = Residence.AUTO
     target: str = "h13"
+    cache: bool | str | Path = False
+
+    def __post_init__(self) -> None:
+        for name, kind in (("precision", Precision), ("placement", Placement), ("residence", Residence)):
+            object.__setattr__(self, name, chosen(kind, getattr(self, name)))
 
     def lengths(self, config: Config) -> Buckets:
         """The buckets for a model. ContextFull when they are longer than it was made for."""
@@ -67,14 +77,15 @@ class Settings:
 
 
 class LanguageModel:
-    """One decoder on one device. Methods exclude nobody: one thread at a time, or `stream`, which refuses a second
-    text while one is under way. Close it, or use it in a `with` statement."""
+    """One decoder on one device, with the cache of one text. While a stream is under way, or a step in another thread,
+    whatever would change the cache raises GenerationError. Close it, or use it in a `with` statement."""
 
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
                  settings: Settings | None = None, tokenizer: Tokenizer | None = None,
-                 template: Template | None = None) -> None:
-        """Compiles and loads; `weights` by the names of `naming`. UnsupportedError for an encoder, FormatError for
-        weights that do not fit, errors of compilation and of the device otherwise."""
+                 template: Template | None = None, identity: str = "", told: Told = silent) -> None:
+        """Compiles and loads; `weights` by the names of `naming`, `identity` different for different ones (empty: not
+        known, they are read to find out); `told` hears what is done meanwhile. UnsupportedError
+        for an encoder, FormatError for weights that do not fit, errors of compilation and of the device otherwise."""
         if not config.decoder:
             raise UnsupportedError(f"a {config.family} model", "encodes texts and cannot continue them",
                                    remedy="openane.models.load_encoder")
@@ -84,27 +95,26 @@ class LanguageModel:
         parameters = Parameters(config, weights, self.settings.precision)
         steps = self.settings.lengths(config).steps(self.settings.scores, self.settings.placement,
                                                     self.settings.slots)
+        embeddings, positions = parameters.embedding(), parameters.positions()
         self._closes = device is None or isinstance(device, str)
         self._own = open_device(device) if device is None or isinstance(device, str) else device
         try:
-            self._runner = runner(self._own, parameters, steps, self.settings.target, self.settings.residence, build)
+            self._runner = runner(self._own, parameters, steps, self.settings.target, self.settings.residence, build,
+                                  self.settings.cache, identity, told)
         except BaseException:
             if self._closes:
                 self._own.close()
             raise
-        self._table = parameters.embedding()
-        self._positions = parameters.positions()
         names = [f"layers.{layer}.{norm}" for layer in range(config.layers) for norm in ("norm1", "norm2")]
         self._gains = {name: gain for name in names if self.settings.slots and
                        (gain := parameters.gain(name)) is not None}
-        del parameters
-        self._tokens: list[int] = []
+        self._text = Text(config, self._runner, embeddings, positions, self.context)
         self._busy = Lock()
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """The text in the cache."""
-        return tuple(self._tokens)
+        return self._text.tokens
 
     @property
     def usage(self) -> Usage:
@@ -122,6 +132,14 @@ class LanguageModel:
         return self._own
 
     @property
+    def host(self) -> tuple[str, ...]:
+        """What this model's steps leave to the host, of `HOST`."""
+        absent = {LEARNED if self.config.family == "llama" else TURNS}
+        if self.settings.placement is Placement.ENGINE:
+            absent.add(PLACED)
+        return tuple(work for work in HOST if work not in absent)
+
+    @property
     def stops(self) -> frozenset[int]:
         """Tokens that end a text: those of the configuration, and of the form of conversations."""
         named = () if self.template is None or self.tokenizer is None else \
@@ -134,37 +152,41 @@ class LanguageModel:
 
     def rewind(self, length: int) -> None:
         """Forgets what comes after the first `length` tokens. GenerationError when there are fewer."""
-        if not 0 <= length <= len(self._tokens):
-            raise GenerationError(f"the text has {len(self._tokens)} tokens; {length} of them cannot be kept")
-        del self._tokens[length:]
+        with self._alone():
+            self._text.rewind(length)
 
-    def prefill(self, tokens: Sequence[int], cancel: Cancel | None = None) -> None:
-        """Appends tokens to the text without scoring what follows, as many at a time as functions take. ContextFull,
-        GenerationError when a token is unknown. `cancel` is looked at between steps."""
-        self._append(tokens, cancel, False)
+    def prefill(self, tokens: Sequence[int], cancel: Cancel | None = None) -> bool:
+        """Appends tokens to the text without scoring what follows, as many at a time as functions take. `cancel` is
+        asked between steps; True ends it there, and False is returned. ContextFull, GenerationError when a token is
+        unknown."""
+        with self._alone():
+            return self._text.prefill(tokens, cancel)
 
     def decode(self, token: int) -> np.ndarray:
         """Appends one token and scores what follows it: float32 [vocabulary]. Errors as for `prefill`."""
-        self._check([token])
-        step = self._step([step for step in self._runner.steps if step.tokens == 1], 1)
-        return self._run(step, [token])["logits"].reshape(-1).astype(np.float32)
+        with self._alone():
+            return self._text.decode(token)
 
     def score(self, tokens: Sequence[int]) -> np.ndarray:
-        """Appends tokens and scores what follows each of them: float32 [tokens, vocabulary]."""
-        found = self._append(tokens, None, True)
-        return np.concatenate(found) if found else np.zeros((0, self.config.vocabulary), np.float32)
+        """Appends tokens and scores what follows each of them: float32 [tokens, vocabulary]. Errors as for
+        `prefill`."""
+        with self._alone():
+            return self._text.score(tokens)
 
     def stream(self, tokens: Sequence[int], options: Options | None = None,
                cancel: Cancel | None = None) -> Iterator[Token]:
         """The tokens that continue a text, as they are chosen; the last one says why it is (`finish`).
 
-        `cancel` is asked between steps: True ends the text (closing the iterator does so too, in the thread that reads
-        it). What the cache holds of the text already is not computed again. GenerationError when another text is under
-        way, the text is empty or a token unknown; ContextFull when it leaves no room.
+        `cancel` is asked between steps: True ends the text, as closing or forgetting the iterator does; the model is
+        free then. What the cache holds of the text already is not computed again. Before anything is computed:
+        GenerationError when another text is under way, the text is empty or a token unknown; ContextFull when it leaves
+        no room.
         """
-        if not self._busy.acquire(blocking=False):
-            raise GenerationError("another text is under way on this model; close its iterator first")
-        return generation.stream(self, list(tokens), options or Options(), cancel, self._busy.release)
+        whole = self._text.require(tokens, 0)
+        if not whole:
+            raise GenerationError("there is no text to continue")
+        self._take()
+        return generation.stream(self, self._text, whole, options or Options(), cancel, self._busy.release)
 
     def generate(self, prompt: str | Sequence[int] | Sequence[Message], options: Options | None = None,
                  cancel: Cancel | None = None) -> Iterator[Token]:
@@ -175,24 +197,29 @@ class LanguageModel:
     def prompt_tokens(self, prompt: str | Sequence[int] | Sequence[Message]) -> list[int]:
         """The tokens of a text or a conversation; tokens are left alone."""
         if isinstance(prompt, str):
-            return self._text().encode(prompt)
-        messages = [item for item in prompt if isinstance(item, Mapping)]
-        if not messages:
-            return [_whole(item) for item in prompt]
+            return self._words().encode(prompt, most=self.context)
+        items = list(prompt) if isinstance(prompt, Iterable) and not isinstance(prompt, bytes) else []
+        messages = [item for item in items if isinstance(item, Mapping)]
+        if len(messages) < len(items) or not items:
+            return whole_numbers(items or prompt, "a prompt is a text, tokens or messages, all of one kind; tokens")
         if self.template is None:
-            raise GenerationError("it is not known how this model talks; give it a text instead of messages")
-        tokenizer, text = self._text(), self.template.text(messages)
-        return [*([] if tokenizer.start is None else [tokenizer.start]), *tokenizer.encode(text, special=False)]
+            raise GenerationError("it is not known how this model talks: its directory has no chat template; give it a "
+                                  "text to continue instead of messages")
+        tokenizer = self._words()
+        start = [] if tokenizer.start is None else [tokenizer.start]
+        return [*start, *self.template.tokens(messages, tokenizer, self.context)]
 
     def use(self, adapter: Adapter | None) -> None:
         """Takes an adapter (None: none) from the next step on; nothing is compiled, the text is forgotten. FormatError
-        when there is no room for it."""
+        when there is no room for it, GenerationError while a text is under way."""
         slots = self.settings.slots
         if slots is None:
             raise FormatError("an adapter", expected="a model compiled with slots for one", found="none")
-        for name, values in (adapter or Adapter({})).states(self.config, slots, self._gains).items():
-            self._runner.write(name, values)
-        self.reset()
+        states = (adapter or Adapter({})).states(self.config, slots, self._gains)
+        with self._alone():
+            self._text.rewind(0)
+            for name, values in states.items():
+                self._runner.write(name, values)
 
     def close(self) -> None:
         """Gives the model back, and the device where it was opened here."""
@@ -207,79 +234,20 @@ class LanguageModel:
                  trace: TracebackType | None) -> None:
         self.close()
 
-    def _text(self) -> Tokenizer:
+    def _words(self) -> Tokenizer:
         if self.tokenizer is None:
             raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
         return self.tokenizer
 
-    def _append(self, tokens: Sequence[int], cancel: Cancel | None, scored: bool) -> list[np.ndarray]:
-        self._check(tokens)
-        able = [step for step in self._runner.steps if step.logits or not scored]
-        found, at = [], 0
-        while at < len(tokens) and not (cancel is not None and cancel()):
-            step = self._step(able, len(tokens) - at)
-            part = tokens[at:at + step.tokens]
-            outputs = self._run(step, part)
-            if scored:
-                found.append(outputs["logits"][0, :len(part)].astype(np.float32))
-            at += len(part)
-        return found
+    def _take(self) -> None:
+        if not self._busy.acquire(blocking=False):
+            raise GenerationError("another text is under way on this model; read its iterator to the end, or close it "
+                                  "first")
 
-    def _step(self, steps: Sequence[Step], tokens: int) -> Step:
-        return choose(steps, len(self._tokens), tokens)
-
-    def _check(self, tokens: Sequence[int]) -> None:
-        """GenerationError and ContextFull before anything is computed."""
-        unknown = next((token for token in tokens if not 0 <= token < self.config.vocabulary), None)
-        if unknown is not None:
-            raise GenerationError(f"token {unknown} is none of the {self.config.vocabulary} the model knows")
-        if len(self._tokens) + len(tokens) > self.context:
-            raise ContextFull(self.context, len(self._tokens) + len(tokens))
-
-    def _run(self, step: Step, tokens: Sequence[int]) -> dict[str, np.ndarray]:
-        """One step on `tokens`, at most as many as it takes, and their keys and values into the cache."""
-        held, count = len(self._tokens), len(tokens)
-        outputs = self._runner.run(step.name, self._inputs(step, tokens))
-        if step.placement is Placement.HOST:
-            for name, axis in PLACES.items():
-                before = (slice(None),) * axis
-                self._runner.write(name, outputs[f"new_{name}"][(*before, slice(count))],
-                                   (*before, slice(held, held + count)))
-        self._tokens += tokens
-        return outputs
-
-    def _inputs(self, step: Step, tokens: Sequence[int]) -> dict[str, np.ndarray]:
-        held, count = len(self._tokens), len(tokens)
-        positions = np.minimum(np.arange(held, held + step.tokens), self.config.context - 1)
-        rows = np.zeros((1, step.tokens, self.config.width), np.float16)
-        rows[0, :count] = self._table[list(tokens)]
-        if self._positions is not None:
-            rows[0, :count] = (rows[0, :count].astype(np.float32) + self._positions[positions[:count]])
-        inputs = {"embeddings": rows, "mask": mask(step, held)}
-        if self.config.family == "llama":
-            cosines, sines = table(self.config.rope, self.config.head_size, self.context, positions)
-            inputs |= {"cosines": cosines[None, None], "sines": sines[None, None]}
-        if step.placement is Placement.ENGINE:
-            put = np.zeros((1, 1, step.seen, step.tokens), np.float16)
-            put[0, 0, np.arange(held, held + count), np.arange(count)] = 1
-            inputs["put"] = put
-        return inputs
-
-
-def _whole(item: object) -> int:
-    if not isinstance(item, int | np.integer):
-        raise GenerationError(f"a prompt is a text, tokens or messages, all of one kind; found {item!r}")
-    return int(item)
-
-
-def mask(step: Step, held: int) -> np.ndarray:
-    """What `decoder.build` adds to scores: 0 for the `held` tokens of the cache, and for new ones up to the row's own;
-    far below every score elsewhere. fp16."""
-    new = np.triu(np.full((step.tokens, step.tokens), FAR, np.float16), 1)
-    cache = np.full((step.tokens, step.seen), FAR, np.float16)
-    cache[:, :held] = 0
-    if step.placement is Placement.HOST:
-        return np.concatenate([cache, new], axis=1)[None, None]
-    rest = step.seen - held
-    cache[:, held:held + step.tokens] = new[:, :rest]
-    return cache[None, None]
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._take()
+        try:
+            yield
+        finally:
+            self._busy.release()

@@ -15,12 +15,14 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.graph import TensorType, Value
-from openane.models.config import Config
+from openane.models.config import Config, chosen
 from openane.models.quantise import palette, symmetric
 from openane.ops.build import GraphBuilder
 
 LEAST_EPSILON = 6e-8
 """fp16 holds no smaller epsilon."""
+LARGEST = 65504.0
+"""No finite fp16 number is larger."""
 FAR = -30000.0
 """What the host puts into a mask where a token may not look."""
 
@@ -39,7 +41,7 @@ class Parameters:
 
     def __init__(self, config: Config, weights: Mapping[str, np.ndarray],
                  precision: Precision = Precision.FP16) -> None:
-        self.config, self.precision = config, precision
+        self.config, self.precision = config, chosen(Precision, precision)
         self._weights = weights
         self._made: dict[str, dict[str, np.ndarray]] = {}
 
@@ -95,6 +97,10 @@ class Parameters:
                                if part in named else np.zeros(size, np.float32)
                                for part, size in parts.items()]).astype(np.float16)
 
+    def forget(self) -> None:
+        """Drops the matrices and vectors that were made, embeddings apart."""
+        self._made = {name: made for name, made in self._made.items() if "" in made and made[""].ndim > 1}
+
     def _held(self, whole: np.ndarray) -> dict[str, np.ndarray]:
         if self.precision is Precision.INT8:
             return symmetric(whole)
@@ -113,6 +119,9 @@ class Parameters:
         found = np.asarray(self._weights[name])
         if found.shape != shape:
             raise FormatError(f"weight {name}", expected=list(shape), found=list(found.shape))
+        if found.dtype.kind != "f" or not -LARGEST <= found.min() <= found.max() <= LARGEST:  # NaN is in no range
+            what = found.dtype if found.dtype.kind != "f" else f"{found.min()} to {found.max()}"
+            raise FormatError(f"weight {name}", expected=f"floats within {LARGEST:g}, which fp16 holds", found=what)
         return found
 
 
@@ -132,8 +141,22 @@ class Layers:
             return builder.single("layer_norm", name, x=x, axes=[-1], epsilon=epsilon,
                                   gamma=self.parameters.vector(f"{name}.weight", width),
                                   beta=self.parameters.vector(f"{name}.bias", width))
+        return self._rms(x, name)
+
+    def normed_heads(self, x: Value, name: str) -> Value:
+        """RMS normalisation within each head of queries and then keys, [1, heads + kv heads, tokens, size], with their
+        gains; those of queries scale the scores, too."""
+        config = self.config
+        gains = np.empty((1, x.shape[1], 1, config.head_size), np.float32)
+        gains[:, :config.heads] = self.parameters.vector(f"{name}.query_norm.weight", config.head_size)
+        gains[:, :config.heads] *= config.head_size ** -0.5
+        gains[:, config.heads:] = self.parameters.vector(f"{name}.key_norm.weight", config.head_size)
+        return self.builder.single("mul", x=self._rms(x, f"{name}.heads"), y=gains.astype(np.float16))
+
+    def _rms(self, x: Value, name: str) -> Value:
+        builder = self.builder
         square = builder.single("reduce_mean", x=builder.single("mul", x=x, y=x), axes=[-1], keep_dims=True)
-        root = builder.single("rsqrt", x=square, epsilon=epsilon)
+        root = builder.single("rsqrt", x=square, epsilon=max(self.config.epsilon, LEAST_EPSILON))
         return builder.single("mul", name, x=x, y=root)
 
     def linear(self, x: Value, name: str, parts: Mapping[str, int],

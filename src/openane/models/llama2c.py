@@ -40,6 +40,8 @@ class Checkpoint:
         start = 2 if self.version else 0
         numbers = [int(number) for number in first[start:start + NUMBERS]]
         tied = numbers[5] > 0 if not self.version else bool(self._bytes[4 * (2 + NUMBERS)])
+        if tied and numbers[5] < 1:  # llama2.c writes it negative in later versions too, after it wrote version 0
+            raise FormatError(f"vocabulary of {path.name}", expected="a positive number", found=numbers[5])
         self.config = _config(numbers, tied)
         # the group's size follows the byte that says whether the output is tied, unaligned
         at = 4 * (2 + NUMBERS) + 1

@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from openane.devices import Device
-from openane.errors import FormatError
+from openane.errors import FormatError, UnsupportedError
+from openane.formats.mapping import let_go, map_file
 from openane.models import chat, llama2c, tokenizer
 from openane.models.config import Config, of_huggingface
 from openane.models.encoder import DEFAULT_LENGTHS, Encoder
 from openane.models.language import LanguageModel, Settings
 from openane.models.layers import Precision
-from openane.models.naming import Renamed, Weights
+from openane.models.naming import HEAD_NORMS, LINEAR, Renamed, Weights
+from openane.models.runner import Told, silent
 from openane.models.weights import checkpoint
 
 LONGEST_CONFIG = 1 << 20
 """Bytes of a configuration."""
 
 
-def load(path: str | Path, device: str | Device | None = None, settings: Settings | None = None) -> LanguageModel:
+def load(path: str | Path, device: str | Device | None = None, settings: Settings | None = None,
+         tokenizer_file: str | Path | None = None, told: Told = silent) -> LanguageModel:
     """A decoder, compiled and on a device (default: $ANE_DEVICE or the simulator).
 
     `path`: a directory with config.json, safetensors and (optional) a tokenizer, or a `.bin` of llama2.c, whose
-    `tokenizer.bin` may lie beside it. FormatError and UnsupportedError say what is missing or not built here.
+    `tokenizer.bin` may lie beside it. `tokenizer_file` is taken instead of the tokenizer found there; `told` hears
+    what is done meanwhile.
+    FormatError and UnsupportedError say what is missing or not built here.
     """
     path = Path(path)
+    told("the checkpoint")
     with opened(path) as (config, weights):
         folder = path if path.is_dir() else path.parent
-        found = tokenizer.of_folder(folder)
+        found = tokenizer.of_folder(folder) if tokenizer_file is None else tokenizer.of_file(Path(tokenizer_file))
+        if path.is_file() and found is not None and found.vocabulary != config.vocabulary:
+            raise FormatError(f"the tokenizer beside {path.name} has another vocabulary than it; give its own "
+                              "(ane: --tokenizer FILE)", expected=config.vocabulary,
+                              found=found.vocabulary)
         template = None if found is None else chat.of_folder(folder, found)
         stops = (*config.stops, *(tokenizer.stops_of(folder) if path.is_dir() else ()))
         config = replace(config, stops=tuple(dict.fromkeys(stops)))
-        return LanguageModel(config, weights, device, settings, found, template)
+        identity = identity_of(path) if settings is not None and settings.cache else ""
+        return LanguageModel(config, weights, device, settings, found, template, identity, told)
+
+
+def identity_of(path: Path) -> str:
+    """A digest of the files that a checkpoint's weights and configuration are read from."""
+    digest = blake2b()
+    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.json")])
+    for file in files:
+        data = map_file(file)
+        digest.update(f"{file.name} {len(data)}:".encode(errors="surrogateescape"))
+        digest.update(data)
+        let_go(data)
+    return digest.hexdigest()
 
 
 def load_encoder(path: str | Path, device: str | Device | None = None, lengths: Sequence[int] = DEFAULT_LENGTHS,
@@ -58,7 +82,30 @@ def opened(path: Path) -> Iterator[tuple[Config, Weights]]:
         return
     config = of_huggingface(_document(path))
     with checkpoint(path) as tensors:
-        yield config, Renamed(config.family, tensors)
+        weights = Renamed(config.family, tensors)
+        _require_described(config, weights)
+        yield config, weights
+
+
+def _require_described(config: Config, weights: Weights) -> None:
+    """FormatError and UnsupportedError for weights that the configuration says nothing of: without them the numbers
+    would be others."""
+    for name in weights:
+        _, number, part, kind = name.split(".") if name.startswith("layers.") else ("", "0", "", "")
+        if int(number) >= config.layers:
+            raise FormatError(f"{name} of the checkpoint", expected=f"{config.layers} layers as config.json says",
+                              found=int(number) + 1)
+        if part in HEAD_NORMS and not config.normed_heads:
+            raise UnsupportedError(f"{name} of the checkpoint", "the heads of this model_type are not normalised",
+                                   remedy="import the model from ONNX or PyTorch instead")
+        biased = part in config.biases or (config.family != "llama" and part and part not in LINEAR)
+        if (kind == "bias" and not biased) or name in _unread(config):
+            raise FormatError(f"{name} of the checkpoint", expected="no bias, as config.json says", found="one")
+
+
+def _unread(config: Config) -> Collection[str]:
+    """Biases outside the layers that the family does not add."""
+    return ("head.bias", "norm.bias") if config.family == "llama" else ("head.bias",)
 
 
 def _document(folder: Path) -> Mapping[str, Any]:

@@ -53,7 +53,10 @@ def _yarn(rope: Rope, plain: np.ndarray, head_size: int) -> np.ndarray:
         """Which pair makes so many turns within the original length."""
         return head_size * math.log(rope.original / (turns * 2 * math.pi)) / (2 * math.log(rope.base))
 
-    low, high = max(math.floor(pair(rope.high)), 0), min(math.ceil(pair(rope.low)), head_size - 1)
+    first, last = pair(rope.high), pair(rope.low)
+    if rope.truncated:
+        first, last = math.floor(first), math.ceil(last)
+    low, high = max(first, 0), min(last, head_size - 1)
     ramp = np.clip((np.arange(len(plain)) - low) / (max(high - low, 0.001)), 0, 1)
     blended: np.ndarray = plain / rope.factor * ramp + plain * (1 - ramp)
     return blended

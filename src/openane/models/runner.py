@@ -1,21 +1,26 @@
 """The compiled functions of a language model on a device, and the states they share.
 
-A function holds all weights it uses, so that two functions of a large model are twice its weights, in the simulator
-six times (it multiplies in float32). `Residence.ONE` keeps one function on the device at a time: the constants of the
-others wait in files, states are copied when functions change. `Residence.ALL` keeps all of them.
+Every function has all weights it uses, packed for its own shapes. Their constants lie in files that are mapped: those
+of the cache, or of a folder of the model's own. The simulator unpacks them to float32, equal ones of all functions
+once; a device with memory of its own holds them once per function. `Residence.ONE` keeps one function on the device at
+a time, and copies the states when functions change; `Residence.ALL` keeps all of them.
 """
 
 from __future__ import annotations
 
-import tempfile
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 
-from openane.compiler import Model, compile
+from openane.compiler import Model
+from openane.compiler.caching import MappedModels, source_digest
 from openane.compiler.model import Where
 from openane.devices import Device
 from openane.devices.protocol import Index, LoadedModel
@@ -24,11 +29,17 @@ from openane.graph import Graph
 from openane.models.layers import Parameters
 from openane.models.steps import Step
 
-LARGE = 512 << 20
+LARGE = 4 << 30
 """Bytes of fp16 weights from which one function at a time is on the device, unless asked otherwise."""
 
 
 Build = Callable[[Parameters, Step], Graph]
+Told = Callable[[str], None]
+"""Hears in a few words what is being done, for whoever waits."""
+
+
+def silent(_: str) -> None:
+    """Nobody waits."""
 
 
 class Residence(StrEnum):
@@ -52,48 +63,65 @@ class Usage:
     tasks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A compiled step. `model` is without its constants while they wait in `files`."""
+class Functions:
+    """Compiled steps, their constants in files. Use it in a `with` statement, or `close` it when nothing of it runs."""
 
-    step: Step
-    model: Model
-    files: tuple[Path, ...] = ()
+    def __init__(self, target: str, kept: bool | str | Path, size: int) -> None:
+        """`kept`: the compile cache they are taken from and kept in (True: the user's own); `size`: bytes they will be,
+        about."""
+        self.models: dict[str, Model] = {}
+        self.steps: list[Step] = []
+        self._target, self._compiler = target, MappedModels(kept, size)
 
-    def whole(self) -> Model:
-        """The model with its constants."""
-        if not self.files:
-            return self.model
-        programs = tuple(replace(program, constants=file.read_bytes())
-                         for program, file in zip(self.model.programs, self.files, strict=True))
-        return replace(self.model, programs=programs)
+    def add(self, step: Step, make: Callable[[], Graph], said: str, keep: bool) -> None:
+        """Compiles a step, whose graph `make` gives. UnsupportedError when an operation does not run on the engine:
+        nothing is given to the host in silence.
+
+        `said`, unless empty, tells all that the graph depends on: it is not made where the cache has the step. `keep`:
+        the graph stays with it, for devices that compile it again themselves.
+        """
+        if said and not keep:
+            model = self._compiler.compile_said(said, make, self._target)
+        else:
+            model = self._compiler.compile(make(), self._target)
+        self.models[step.name] = model if keep else replace(model, source=_gone)
+        self.steps.append(step)
+
+    def close(self) -> None:
+        """Gives the files back. Closing twice does nothing."""
+        self._compiler.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if error is not None:
+            self.close()
 
 
 class Runner:
     """Runs steps by name. Use `close` when done."""
 
-    def __init__(self, device: Device, functions: Sequence[Function], folder: tempfile.TemporaryDirectory[str] | None
-                 ) -> None:
-        """`folder`: where constants wait; given, one function at a time is loaded. It is removed by `close`."""
+    def __init__(self, device: Device, functions: Functions, one: bool) -> None:
+        """`one`: whether one function at a time is loaded. `close` closes the functions, too."""
         self.usage = Usage()
-        self._device, self._folder = device, folder
-        self._functions = {function.step.name: function for function in functions}
+        self._device, self._functions, self._one = device, functions, one
         self._loaded: LoadedModel | None = None
         self._current = ""
-        self._written: dict[str, np.ndarray] = {}
-        if folder is None:
-            first, *others = [function.whole() for function in functions]
+        if not one:
+            first, *others = functions.models.values()
             self._loaded = device.load(first.with_functions(others))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """Every function, as it was asked for."""
-        return tuple(function.step for function in self._functions.values())
+        return tuple(self._functions.steps)
 
     @property
     def models(self) -> dict[str, Model]:
-        """The compiled functions by name (without constants where those wait in files)."""
-        return {name: function.model for name, function in self._functions.items()}
+        """The compiled functions by name."""
+        return dict(self._functions.models)
 
     def run(self, name: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Runs one step and counts it. Errors of the device."""
@@ -120,14 +148,13 @@ class Runner:
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             loaded.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._functions.close()
 
     def _any(self) -> LoadedModel:
-        return self._on_device(self._current or next(iter(self._functions)))
+        return self._on_device(self._current or next(iter(self._functions.models)))
 
     def _on_device(self, name: str) -> LoadedModel:
-        if self._folder is None or name == self._current:
+        if not self._one or name == self._current:
             if self._loaded is None:
                 raise GraphError("the language model is closed")
             return self._loaded
@@ -135,7 +162,7 @@ class Runner:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None  # before the next one asks for memory
-        self._loaded, self._current = self._device.load(self._functions[name].whole()), name
+        self._loaded, self._current = self._device.load(self._functions.models[name]), name
         self.usage.switches += 1
         for state, values in held.items():
             self._loaded.write(state, values)
@@ -144,43 +171,36 @@ class Runner:
     def _states(self) -> dict[str, np.ndarray]:
         if self._loaded is None:
             return {}
-        return {state.name: self._loaded.read(state.name) for state in self._functions[self._current].model.states}
+        return {state.name: self._loaded.read(state.name) for state in self._functions.models[self._current].states}
 
 
 def runner(device: Device, parameters: Parameters, steps: Sequence[Step], target: str, residence: Residence,
-           build: Build) -> Runner:
-    """Every step compiled for `target`, on the device.
+           build: Build, cache: bool | str | Path = False, identity: str = "",
+           told: Told = silent) -> Runner:
+    """Every step compiled for `target`, or taken from the compile `cache`, on the device. The weights but those of
+    embeddings are forgotten as soon as they are in files. `identity`, unless empty, is different for different weights:
+    what is in the cache is found without them. `told` hears which function it is at.
+    Errors as for `Functions.add`, and the device's."""
+    size = 2 * parameters.config.weights
+    one = residence is Residence.ONE or (residence is Residence.AUTO and len(steps) > 1 and size >= LARGE)
+    with Functions(target, cache, size * len(steps)) as functions:
+        for number, step in enumerate(steps, 1):
+            told(f"function {number} of {len(steps)}: {step.name}")
+            said = _said(parameters, step, identity) if identity else ""
+            functions.add(step, partial(build, parameters, step), said, "program" not in device.info.takes)
+        parameters.forget()
+        told("onto the device")
+        return Runner(device, functions, one)
 
-    UnsupportedError when an operation does not run on the engine: nothing is given to the host in silence. Graphs are
-    kept for devices that compile them again themselves.
-    """
-    one = residence is Residence.ONE or (residence is Residence.AUTO and len(steps) > 1
-                                         and 2 * parameters.config.weights >= LARGE)
-    folder = tempfile.TemporaryDirectory(prefix="openane-") if one else None
-    try:
-        keep = "program" not in device.info.takes
-        functions = [_function(build(parameters, step), step, target, folder, keep) for step in steps]
-        return Runner(device, functions, folder)
-    except BaseException:
-        if folder is not None:
-            folder.cleanup()
-        raise
+
+def _said(parameters: Parameters, step: Step, identity: str) -> str:
+    """Everything the graph of a step depends on."""
+    return json.dumps([identity, source_digest(("models",)), parameters.precision, asdict(parameters.config),
+                       asdict(step)], default=sorted)
 
 
-def _function(graph: Graph, step: Step, target: str, folder: tempfile.TemporaryDirectory[str] | None,
-              keep: bool) -> Function:
-    def gone() -> Graph:
-        raise GraphError("a loaded language model does not keep its graphs; openane.models.decoder.build makes them")
-
-    model = replace(compile(graph, target), source=graph if keep else gone, lowered=(), patchable=None)
-    if folder is None:
-        return Function(step, model)
-    files = []
-    for number, program in enumerate(model.programs):
-        files.append(Path(folder.name) / f"{step.name}-{number}.constants")
-        files[-1].write_bytes(program.constants)
-    return Function(step, replace(model, programs=tuple(replace(p, constants=b"") for p in model.programs)),
-                    tuple(files))
+def _gone() -> Graph:
+    raise GraphError("a loaded language model does not keep its graphs; openane.models.decoder.build makes them")
 
 
 def shares(models: Mapping[str, Model]) -> Iterator[tuple[str, int, int]]:

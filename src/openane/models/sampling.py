@@ -11,6 +11,9 @@ import numpy as np
 
 from openane.errors import GenerationError
 
+LARGEST = 1e9
+"""A score beyond it counts as this much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -23,11 +26,11 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        _require("temperature", self.temperature, self.temperature >= 0 and math.isfinite(self.temperature),
-                 "0 or larger")
-        _require("top_k", self.top_k, self.top_k >= 0, "0 or larger")
-        _require("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, up to 1")
-        _require("seed", self.seed, self.seed is None or self.seed >= 0, "0 or larger")
+        _require("temperature", self.temperature, _finite(self.temperature) and self.temperature >= 0, "0 or larger")
+        require_whole("top_k", self.top_k, 0)
+        _require("top_p", self.top_p, _finite(self.top_p) and 0 < self.top_p <= 1, "above 0, up to 1")
+        if self.seed is not None:
+            require_whole("seed", self.seed, 0)
 
 
 class Sampler:
@@ -49,6 +52,15 @@ class Sampler:
         return int(tokens[min(int(place), len(tokens) - 1)])
 
 
+def log_probabilities(scores: np.ndarray) -> np.ndarray:
+    """Natural logarithms of every token's probability before temperature and the like, float64; scores that are no
+    numbers count as impossible."""
+    wide = np.clip(np.nan_to_num(np.asarray(scores, np.float64), nan=-LARGEST), -LARGEST, LARGEST)
+    above = wide - wide.max()
+    logarithms: np.ndarray = above - np.log(np.exp(above).sum())
+    return logarithms
+
+
 def distribution(scores: np.ndarray, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
     """The tokens that may be drawn, most likely first, and their probabilities. `temperature` must not be 0."""
     finite = np.where(np.isnan(scores), -np.inf, scores)
@@ -65,6 +77,17 @@ def distribution(scores: np.ndarray, sampling: Sampling) -> tuple[np.ndarray, np
     return tokens, shares
 
 
+def require_whole(name: str, value: object, least: int) -> None:
+    """GenerationError unless it is a whole number of at least `least`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    _require(name, value, whole and int(value) >= least,  # type: ignore[call-overload]
+             f"a whole number of at least {least}")
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _require(name: str, value: object, good: bool, allowed: str) -> None:
     if not good:
-        raise GenerationError(f"{name} must be {allowed}, not {value}")
+        raise GenerationError(f"{name} must be {allowed}, not {value!r}")

@@ -42,8 +42,10 @@ class Buckets:
 
     def __post_init__(self) -> None:
         for name, lengths in (("contexts", self.contexts), ("prefill lengths", self.prefill)):
-            ascending = all(low < high for low, high in pairwise(lengths))
-            if not ascending or min(lengths, default=2) < (1 if name == "contexts" else 2) or not self.contexts:
+            whole = all(type(length) is int for length in lengths)
+            ascending = whole and all(low < high for low, high in pairwise(lengths))
+            least = 1 if name == "contexts" else 2
+            if not ascending or min(lengths, default=least) < least or not self.contexts:
                 raise GenerationError(f"{name} must be whole numbers that ascend, not {list(lengths)}")
 
     @property

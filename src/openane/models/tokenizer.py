@@ -4,29 +4,31 @@
 A `tokenizer.bin` has the longest piece's length, then per token a float32 score, a length and the piece. Its encoding
 merges the neighbours whose piece scores highest; as byte-pair merges these are all ways to cut a piece in two, ranked
 by its score.
+
+A text that comes from somebody else may hold the name of a special token (`<|im_end|>`), and would end its own turn of
+a conversation if that became the token. So names in a text are text, unless they are asked for.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from openane.errors import FormatError, UnsupportedError
+from openane.errors import FormatError, GenerationError, UnsupportedError
 from openane.models.weights import PIP
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 """Stands for a space in pieces."""
 MOST_PIECES = 1 << 20
-PENDING = 3
-"""Bytes of an unfinished character, at most."""
-LONGEST_UNDECODED = 16
-"""Tokens that are decoded again at most; what is no text by then will be none."""
+LONGEST_PIECE = 1024
+"""Bytes: every place a piece could be cut at is looked at."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -48,53 +50,91 @@ class Tokenizer:
         return {str(token.content): int(number) for number, token in self._library.get_added_tokens_decoder().items()
                 if token.special}
 
-    def encode(self, text: str, special: bool = True) -> list[int]:
-        """The tokens of a text; `special`: with those that begin one. Names of special tokens in the text count."""
-        found = [int(token) for token in self._library.encode(text, add_special_tokens=special).ids]
-        return [self.start, *found] if special and self.start is not None else found
+    @cached_property
+    def unknown(self) -> str | None:
+        """The name of the token for what the vocabulary does not have."""
+        model = self._library.model
+        if type(model).__name__ != "Unigram":
+            return getattr(model, "unk_token", None)
+        number = json.loads(self._library.to_str())["model"].get("unk_id")
+        return None if number is None else str(self._library.id_to_token(number))
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Tokens that have a name of their own in texts, special or not; without the one for what is unknown, which
+        any text may hold."""
+        return {int(number): str(token.content) for number, token in self._library.get_added_tokens_decoder().items()
+                if token.content != self.unknown}
+
+    @cached_property
+    def lone_bytes(self) -> dict[int, int]:
+        """Tokens that stand for one byte of what the vocabulary does not have, by number; none where bytes are parts
+        of every token."""
+        found = {self.token(f"<0x{byte:02X}>"): byte for byte in range(256)}
+        return {token: byte for token, byte in found.items()
+                if token is not None and self.decode([token]) in (chr(byte), UNFINISHED)}
+
+    @cached_property
+    def guarded(self) -> frozenset[int]:
+        """Special tokens that no text may turn into."""
+        return frozenset(self.special.values()) & frozenset(self.names)
+
+    def encode(self, text: str, special: bool = True, names: bool = False, most: int | None = None) -> list[int]:
+        """The tokens of a text; `special`: with those that begin one. `names`: names of special tokens in the text
+        become those tokens; otherwise they are text like any other. Of a text of more than `most` tokens only the
+        number matters: names are not looked at."""
+        found = _called(self._library.encode, text, add_special_tokens=special)
+        tokens, own = list(found.ids), list(found.special_tokens_mask)
+        named = any(token in self.guarded and not its for token, its in zip(tokens, own, strict=True))
+        fits = most is None or len(tokens) <= most
+        if not names and fits and (named or (self.unknown and self.unknown in text)):
+            first = own.index(0) if 0 in own else len(own)
+            last = len(own) - (own[::-1].index(0) if 0 in own else 0)
+            tokens = [*tokens[:first], *self.plain(text, self.guarded), *tokens[last:]]
+        return [self.start, *tokens] if special and self.start is not None else tokens
+
+    def named(self, text: str) -> list[tuple[int, int, int]]:
+        """Tokens a text names: each token, and where its name begins and ends."""
+        found = _called(self._library.encode, text, add_special_tokens=False)
+        return [(int(token), begin, end) for token, (begin, end) in zip(found.ids, found.offsets, strict=True)
+                if token in self.names]
+
+    def plain(self, text: str, guarded: Collection[int]) -> list[int]:
+        """The tokens of a text, none of which is one of `guarded`. A name that the library takes for its token though
+        told not to (a word of its vocabulary, a token not declared special) is cut after its first character."""
+        found = _called(self._unnamed.encode, text, add_special_tokens=False)
+        places = list(zip(found.ids, found.offsets, strict=True))
+        cuts = sorted({begin + 1 for token, (begin, end) in places if token in guarded and end - begin > 1})
+        if not cuts:
+            return [int(token) for token in found.ids if token not in guarded]
+        pieces = (text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True))
+        return [token for piece in pieces for token in self.plain(piece, guarded)]
+
+    @cached_property
+    def _unnamed(self) -> Any:
+        """The library's tokenizer once more, to which names of special tokens are text: the setting is not one that
+        may change while another thread encodes."""
+        copy = type(self._library).from_str(self._library.to_str())
+        copy.encode_special_tokens = True
+        return copy
 
     def decode(self, tokens: Iterable[int], special: bool = False) -> str:
         """The text of tokens; `special`: with the names of those that are no text."""
-        return str(self._library.decode(list(tokens), skip_special_tokens=not special))
+        return str(_called(self._library.decode, list(tokens), skip_special_tokens=not special))
+
+    def piece(self, token: int, before: int | None) -> str:
+        """What one token adds to the text after another; the names of those that are no text. U+FFFD stands for bytes
+        that are no whole character."""
+        alone = self.decode([token], special=True)
+        if before is None:
+            return alone
+        known, both = (self.decode(tokens, special=True) for tokens in ([before], [before, token]))
+        return both[len(known):] if both.startswith(known) else alone
 
     def token(self, name: str) -> int | None:
         """The number of a token by its name."""
         found = self._library.token_to_id(name)
         return None if found is None else int(found)
-
-
-class Pieces:
-    """The text of tokens that come one by one, in constant time each. What may still change is held back: a character
-    of UTF-8 has at most four bytes, and decoders write U+FFFD for an unfinished one, at most one per byte."""
-
-    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
-        """`before`: tokens of the text so far; a few are enough to know how the next one is joined."""
-        self._tokenizer = tokenizer
-        self._context = list(before[-8:])
-        self._known = len(tokenizer.decode(self._context).rstrip(UNFINISHED)) if self._context else 0
-        self._fresh: list[int] = []
-        self._given = 0
-
-    def add(self, token: int) -> str:
-        """The text that is certain now."""
-        self._fresh.append(token)
-        text, full = self._text(), len(self._fresh) >= LONGEST_UNDECODED
-        pending = 0 if full else min(len(text) - len(text.rstrip(UNFINISHED)), PENDING)
-        certain = text[self._given:len(text) - pending]
-        self._given = max(self._given, len(text) - pending)
-        if full or (text and not pending):
-            self._context, self._fresh, self._given = self._fresh, [], 0
-            self._known = len(self._tokenizer.decode(self._context))
-        return certain
-
-    def rest(self) -> str:
-        """What was held back."""
-        rest = self._text()[self._given:] if self._fresh else ""
-        self._fresh, self._given = [], 0
-        return rest
-
-    def _text(self) -> str:
-        return self._tokenizer.decode(self._context + self._fresh)[self._known:]
 
 
 def of_folder(folder: Path) -> Tokenizer | None:
@@ -104,13 +144,27 @@ def of_folder(folder: Path) -> Tokenizer | None:
     return of_llama2c(folder / "tokenizer.bin") if (folder / "tokenizer.bin").is_file() else None
 
 
+def of_file(path: Path) -> Tokenizer:
+    """The tokenizer of a file: `.bin` is llama2.c's, all else is read as tokenizer.json. FormatError when it is not
+    there or none."""
+    if not path.is_file():
+        raise FormatError(f"{path} is not there", expected="a tokenizer.json, or a tokenizer.bin of llama2.c",
+                          found="nothing")
+    return of_llama2c(path) if path.suffix == ".bin" else of_json(path)
+
+
 def of_json(path: Path) -> Tokenizer:
     """A `tokenizer.json`. FormatError when the library cannot read it."""
     library = _library()
     try:
-        return Tokenizer(library.Tokenizer.from_file(str(path)))
-    except Exception as error:  # the library raises plain exceptions
+        found = library.Tokenizer.from_file(str(path))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library raises plain exceptions, and panics that are not even those
         raise FormatError(f"{path.name} is no tokenizer: {error}") from None
+    found.no_truncation()  # files keep how their makers cut and filled batches; a text here is taken whole
+    found.no_padding()
+    return Tokenizer(found)
 
 
 def of_llama2c(path: Path) -> Tokenizer:
@@ -139,7 +193,7 @@ def _read_pieces(data: bytes, name: str) -> tuple[list[str], list[float]]:
     at = 4
     while at < len(data):
         size = int.from_bytes(data[at + 4:at + 8], "little")
-        if at + 8 + size > len(data) or len(pieces) >= MOST_PIECES:
+        if at + 8 + size > len(data) or size > LONGEST_PIECE or len(pieces) >= MOST_PIECES:
             raise FormatError(f"{name} is no tokenizer of llama2.c", offset=at,
                               expected="a score, a length and a piece", found=f"{len(data) - at} bytes")
         scores.append(float(np.frombuffer(data, "<f4", 1, at)[0]))
@@ -169,12 +223,25 @@ def stops_of(folder: Path) -> tuple[int, ...]:
         return ()
     try:
         found = json.loads(file.read_text()).get("eos_token_id")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise FormatError(file.name, expected="an object", found="something else") from None
     numbers = found if isinstance(found, list) else [] if found is None else [found]
     if any(type(number) is not int for number in numbers):
         raise FormatError(f"eos_token_id of {file.name}", expected="a token or a list of tokens", found=found)
     return tuple(numbers)
+
+
+def _called(function: Callable[..., Any], *values: object, **settings: object) -> Any:
+    """What the library answers. GenerationError for text that is no Unicode, FormatError where the tokenizer has parts
+    that do not fit together, which shows when it is used."""
+    try:
+        return function(*values, **settings)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except UnicodeError:
+        raise GenerationError("a text holds code points that no Unicode text has (lone surrogates)") from None
+    except BaseException as error:  # plain exceptions, and panics that are not even those
+        raise FormatError(f"the tokenizer cannot be used: {error}") from None
 
 
 def _library() -> Any:

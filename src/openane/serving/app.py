@@ -113,7 +113,8 @@ class Service:
         end = asyncio.get_running_loop().time() + self.seconds
         job = await attended(self.engine.submit(asked), request.receive, end, self.seconds)
         try:
-            answer = Answer(self.name, bool(asked.messages), asked.usage, job.prompt_tokens, len(job.prompts))
+            answer = Answer(self.name, bool(asked.messages), asked.usage, job.prompt_tokens, job.choices,
+                            asked.alternatives is not None)
             first = await attended(job.events.get(), request.receive, end, self.seconds)
             if isinstance(first, Refusal):
                 raise first
@@ -224,5 +225,5 @@ def error_response(refusal: Refusal) -> Response:
 
 def _log(answer: Answer) -> None:
     """Counts only: prompts and answers are nobody else's."""
-    LOGGER.info("%s: %d + %d tokens in %d s", "chat" if answer.chat else "completion", answer.prompt_tokens,
-                answer.completion_tokens, int(time.time()) - answer.created)
+    LOGGER.info("%s: %d + %d tokens in %.1f s", "chat" if answer.chat else "completion", answer.prompt_tokens,
+                answer.completion_tokens, time.monotonic() - answer.begun)

@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from openane.errors import AneError
-from openane.models.generation import Options
+from openane.models.generation import Options, Token
 from openane.models.sampling import Sampling
 from openane.serving.protocol import TextModel
 from openane.serving.refusals import Refusal, failed, queue_full, stopping
@@ -35,11 +35,21 @@ MEMORY = 0.8
 
 
 @dataclass(frozen=True, slots=True)
+class Likely:
+    """What a token says, the natural logarithm of its probability, and the same of the likeliest in its place."""
+
+    text: str
+    logprob: float
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """Text of choice `index`."""
+    """Text of choice `index`, and the tokens it is made of where they were asked for."""
 
     index: int
     text: str
+    tokens: tuple[Likely, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +69,15 @@ Emit = Callable[[Event], None]
 
 @dataclass(eq=False)
 class Job:
-    """One request on its way: prompts in, events out. Events are for the event loop, `cancel` for anyone."""
+    """One request on its way: prompts in, `count` choices for each, events out. Events are for the event loop, `cancel`
+    for anyone. `alternatives`: how many to tell for every token (None: not even its own probability)."""
 
     prompts: Sequence[Sequence[int]]
     limits: Sequence[int]
     sampling: Sampling
     stops: tuple[str, ...]
+    count: int = 1
+    alternatives: int | None = None
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
     started: bool = False
     _cancelled: threading.Event = field(default_factory=threading.Event)
@@ -74,6 +87,11 @@ class Job:
     def prompt_tokens(self) -> int:
         """Tokens of all prompts."""
         return sum(map(len, self.prompts))
+
+    @property
+    def choices(self) -> int:
+        """Choices of all prompts."""
+        return len(self.prompts) * self.count
 
     @property
     def cancelled(self) -> bool:
@@ -138,7 +156,8 @@ class Engine:
             self._tokenizing -= 1
         if self._stopping:
             raise stopping()
-        job = Job(prompts, limits_of(prompts, request, self.model.context), request.sampling, request.stops)
+        job = Job(prompts, limits_of(prompts, request, self.model.context), request.sampling, request.stops,
+                  request.count, request.alternatives)
         self._jobs.add(job)
         future = self._runner.submit(self._run, job, loop)
         job.submitted(future)
@@ -184,6 +203,9 @@ class Engine:
                 prompts.append(self.model.prompt_tokens(asked))
             except AneError as error:
                 raise Refusal(f"Invalid {name!r}: {error}", parameter=name, code="invalid_value") from None
+            if wrong := [token for token in prompts[-1] if not self._known(token)]:
+                raise Refusal(f"Invalid {name!r}: the tokenizer made token {wrong[0]}, and the model knows 0 to "
+                              f"{self.vocabulary - 1}.", parameter=name, code="invalid_value")
             if not prompts[-1]:
                 raise Refusal(f"Invalid {name!r}: it has no tokens.", parameter=name, code="invalid_value")
         return prompts
@@ -210,9 +232,9 @@ class Engine:
             tell(loop, job.events.put_nowait, event)
 
         try:
-            for index, prompt in enumerate(job.prompts):
+            for index in range(job.choices):
                 if not job.cancelled:
-                    self._generate(job, index, prompt, emit)
+                    self._generate(job, index, emit)
             if job.cancelled:
                 emit(stopping())
         except Exception as error:  # whatever fails here must reach the client as an answer, and the thread must live
@@ -221,15 +243,31 @@ class Engine:
             emit(None)
             self._seconds = MEMORY * self._seconds + (1 - MEMORY) * (time.monotonic() - begin)
 
-    def _generate(self, job: Job, index: int, prompt: Sequence[int], emit: Emit) -> None:
-        options = Options(max_tokens=job.limits[index], sampling=job.sampling, stop=job.stops)
-        count = 0
+    def _generate(self, job: Job, index: int, emit: Emit) -> None:
+        prompt, which = job.prompts[index // job.count], index % job.count
+        sampling = replace(job.sampling, seed=(job.sampling.seed or 0) + which)  # every choice draws on its own
+        options = Options(max_tokens=job.limits[index // job.count], sampling=sampling, stop=job.stops,
+                          probabilities=job.alternatives is not None, alternatives=job.alternatives or 0)
+        count, last, told = 0, prompt[-1], list[Likely]()
         for token in self.model.stream(prompt, options, lambda: job.cancelled):
-            count += token.number is not None
-            if token.text:
-                emit(Piece(index, token.text))
+            if token.number is not None:
+                if token.logprob is not None and token.finish != "stop":  # what ends a text is no part of it
+                    told.append(self._likely(token, last))
+                count, last = count + 1, token.number
+            if token.text or (told and token.finish == "length"):
+                emit(Piece(index, token.text, tuple(told)))
+                told.clear()
             if token.finish is not None and not job.cancelled:
                 emit(Finished(index, token.finish, count))
+
+    def _likely(self, token: Token, before: int) -> Likely:
+        def text(number: int) -> str:
+            return "" if self.model.tokenizer is None else self.model.tokenizer.piece(number, before)
+
+        assert token.number is not None
+        assert token.logprob is not None
+        others = tuple((text(number), logprob) for number, logprob in token.alternatives)
+        return Likely(text(token.number), token.logprob, others)
 
 
 def limits_of(prompts: Sequence[Sequence[int]], request: Request, context: int) -> list[int]:

@@ -7,10 +7,16 @@ from typing import Protocol
 
 from openane.models.chat import Message
 from openane.models.generation import Cancel, Options, Token
+from openane.models.tokenizer import Tokenizer
 
 
 class TextModel(Protocol):
     """A model and its tokenizer. `stream` is used by one thread, `prompt_tokens` by another meanwhile."""
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """Text to tokens and back."""
+        ...
 
     @property
     def context(self) -> int:

@@ -21,20 +21,21 @@ from openane.serving.refusals import Refusal
 COMPLETION_TOKENS = 16
 """What OpenAI's completions give where max_tokens is absent. A chat may fill the context."""
 MOST_PROMPTS = 32
+MOST_CHOICES = 32
+MOST_LIKELY = 20
+MOST_LIKELY_COMPLETION = 5
+"""Alternatives told for a token."""
 MOST_TOKENS = 1 << 31
 SEEDS = 1 << 63
 
-SHARED = {"model", "stream", "stream_options", "temperature", "top_p", "top_k", "seed", "stop", "max_tokens"}
+SHARED = {"model", "stream", "stream_options", "temperature", "top_p", "top_k", "seed", "stop", "max_tokens",
+          "n", "logprobs"}
 IGNORED = {"user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
            "prompt_cache_retention", "parallel_tool_calls", "verbosity"}
 """Fields about OpenAI's service, or hints."""
-NO_LOGITS = "probabilities of tokens are not kept"
 NO_TOOLS = "tools and functions are not supported; only text is generated"
 UNSUPPORTED: Mapping[str, tuple[tuple[Any, ...], str]] = {
-    "n": ((1,), "one answer per request is generated; send the request again for another"),
-    "best_of": ((1,), "one answer per request is generated"),
-    "logprobs": ((False,), NO_LOGITS),
-    "top_logprobs": ((0,), NO_LOGITS),
+    "best_of": ((1,), "answers are not chosen from; ask for several with n"),
     "echo": ((False,), "the prompt is not repeated in the answer"),
     "suffix": (("",), "text is only continued, not inserted"),
     "presence_penalty": ((0,), "penalties on tokens are not supported"),
@@ -64,7 +65,8 @@ Prompt = str | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What both endpoints ask for. `limit` None: as many tokens as fit."""
+    """What both endpoints ask for. `limit` None: as many tokens as fit. `count`: choices for every prompt;
+    `alternatives`: how many are told for every token (None: not even its own probability)."""
 
     model: str
     stream: bool
@@ -72,6 +74,8 @@ class Request:
     sampling: Sampling
     stops: tuple[str, ...]
     limit: int | None
+    count: int = 1
+    alternatives: int | None = None
     messages: tuple[Message, ...] = ()
     prompts: tuple[Prompt, ...] = ()
 
@@ -105,14 +109,32 @@ def chat_of(body: Body) -> Request:
     elif body.get("max_tokens") is not None:
         raise Refusal("'max_tokens' and 'max_completion_tokens' cannot both be set.", parameter="max_tokens",
                       code="invalid_parameter_combination")
-    return Request(**_shared(body), limit=limit, messages=_messages(body))
+    wanted = integer(body, "top_logprobs", 0, MOST_LIKELY)
+    likely = boolean(body, "logprobs")
+    if wanted and not likely:
+        raise Refusal("The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled.",
+                      parameter="top_logprobs", code="invalid_parameter_combination")
+    return Request(**_shared(body), limit=limit, count=_count(body, 1), alternatives=wanted or 0 if likely else None,
+                   messages=_messages(body))
 
 
 def completion_of(body: Body) -> Request:
     """A request to /v1/completions."""
     _known(body, COMPLETION_ONLY)
     limit = integer(body, "max_tokens", 1, MOST_TOKENS)
-    return Request(**_shared(body), limit=COMPLETION_TOKENS if limit is None else limit, prompts=_prompts(body))
+    prompts = _prompts(body)
+    likely = None if body.get("logprobs") is False else integer(body, "logprobs", 0, MOST_LIKELY_COMPLETION)
+    return Request(**_shared(body), limit=COMPLETION_TOKENS if limit is None else limit,
+                   count=_count(body, len(prompts)), alternatives=likely, prompts=prompts)
+
+
+def _count(body: Body, prompts: int) -> int:
+    """How many choices for every prompt."""
+    count = integer(body, "n", 1, MOST_CHOICES) or 1
+    if count * prompts > MOST_CHOICES:
+        raise Refusal(f"Invalid 'n': at most {MOST_CHOICES} choices are made, but got {count} for {prompts} prompts.",
+                      parameter="n", code="invalid_value")
+    return count
 
 
 def _known(body: Body, own: set[str]) -> None:

@@ -150,7 +150,9 @@ def test_health(server: Served) -> None:
 
 
 REFUSED = [
-    ({"n": 2}, "n", "one answer"), ({"logprobs": True}, "logprobs", "probabilities"),
+    ({"n": 33}, "n", "from 1 to 32"), ({"n": 0}, "n", "from 1"), ({"logprobs": 1}, "logprobs", "a boolean"),
+    ({"top_logprobs": 2}, "top_logprobs", "only allowed when 'logprobs'"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "from 0 to 20"),
     ({"temperature": 2.1}, "temperature", "from 0 to 2"), ({"temperature": "hot"}, "temperature", "a number"),
     ({"temperature": True}, "temperature", "a boolean"), ({"top_p": -0.1}, "top_p", "from 0 to 1"),
     ({"max_tokens": 0}, "max_tokens", "from 1"), ({"max_tokens": 1.5}, "max_tokens", "an integer"),
@@ -190,7 +192,7 @@ def test_prompts_that_are_refused(server: Served, prompt: object) -> None:
 
 
 def test_a_stream_that_is_refused_is_no_stream(server: Served) -> None:
-    assert server.chat("x", stream=True, n=3)[0] == 400
+    assert server.chat("x", stream=True, n=33)[0] == 400
 
 
 def test_another_model_is_not_found(server: Served) -> None:

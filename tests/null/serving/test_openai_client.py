@@ -62,6 +62,19 @@ def test_completions(client: Any) -> None:
     assert {choice.finish_reason for choice in answer.choices} == {"length"}
 
 
+def test_choices_and_probabilities(client: Any) -> None:
+    answer = client.chat.completions.create(model=MODEL, messages=USER, n=2, logprobs=True, top_logprobs=3)
+    assert [choice.message.content for choice in answer.choices] == [ANSWER, ANSWER]
+    first = answer.choices[1].logprobs.content[0]
+    assert (first.token, first.bytes, first.logprob, len(first.top_logprobs)) == ("Y", [89], -0.5, 3)
+    choice = client.completions.create(model=MODEL, prompt="one", max_tokens=4, logprobs=2).choices[0]
+    assert choice.logprobs.tokens == ["a", "b", "c", "d"]
+    assert [len(each) for each in choice.logprobs.top_logprobs] == [2] * 4
+    with client.chat.completions.stream(model=MODEL, messages=USER, logprobs=True) as stream:
+        told = stream.get_final_completion().choices[0].logprobs.content
+    assert len(told) == len(ANSWER.encode())
+
+
 def test_streamed_completions(client: Any) -> None:
     chunks = list(client.completions.create(model=MODEL, prompt="one", max_tokens=5, stream=True))
     assert "".join(chunk.choices[0].text for chunk in chunks) == "abcde"
@@ -81,8 +94,8 @@ def test_a_stream_that_is_closed_stops_the_model(client: Any, server: Served) ->
 
 
 def test_errors_have_the_client_s_types(client: Any, server: Served) -> None:
-    with pytest.raises(openai.BadRequestError, match="one answer per request") as caught:
-        client.chat.completions.create(model=MODEL, messages=USER, n=2)
+    with pytest.raises(openai.BadRequestError, match="from 1 to 32") as caught:
+        client.chat.completions.create(model=MODEL, messages=USER, n=33)
     assert caught.value.param == "n"
     with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'frob'"):
         client.chat.completions.create(model=MODEL, messages=USER, extra_body={"frob": 1})

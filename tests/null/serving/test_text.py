@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from support.text_model import Bytes
 
 from openane.models.generation import Stops
-from openane.models.tokenizer import UNFINISHED, Pieces, Tokenizer
+from openane.models.pieces import Pieces
+from openane.models.tokenizer import UNFINISHED, Tokenizer
 
 TOKENIZER = Tokenizer(Bytes())
 LETTERS = st.text("abab\N{LATIN SMALL LETTER E WITH ACUTE}", max_size=24)

@@ -1,4 +1,4 @@
-"""Language models from files: Hugging Face directories, llama2.c checkpoints, LoRA adapters; broken files refused."""
+"""Language models from files: Hugging Face directories, llama2.c checkpoints; broken and foreign files refused."""
 
 from __future__ import annotations
 
@@ -79,6 +79,18 @@ def test_bfloat16_tensors(tmp_path: Path) -> None:
     close(decoded(tmp_path), scores(LLAMA, plain, TOKENS)[4:])
 
 
+@pytest.mark.parametrize("wrong", [np.float32(1e5), np.float32(np.nan), np.float32(-np.inf), np.int8(1)])
+def test_weights_that_fp16_does_not_hold_are_refused(tmp_path: Path, wrong: np.generic) -> None:
+    weights = dict(RandomWeights(LLAMA))
+    name = "layers.1.up.weight"
+    weights[name] = weights[name].astype(wrong.dtype)
+    weights[name][3, 5] = wrong
+    checkpoints.llama_directory(tmp_path, LLAMA, weights)
+    for precision in models.Precision:
+        with pytest.raises(FormatError, match=r"layers\.1\.up\.weight .expected floats within 65504"):
+            models.load(tmp_path, DEVICE, replace(SETTINGS, precision=precision))
+
+
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("tied", [False, True])
 def test_llama2c_checkpoints(tmp_path: Path, version: int, tied: bool) -> None:
@@ -97,16 +109,24 @@ def test_llama2c_checkpoints(tmp_path: Path, version: int, tied: bool) -> None:
         close(decoded(tmp_path / "model.bin"), scores(config, weights, TOKENS)[4:])
 
 
-def test_broken_checkpoints_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_broken_checkpoints_are_refused(tmp_path: Path, version: int) -> None:
+    """Cut, lengthened, and every number of the header changed: another size than the file has, or no model."""
     path = tmp_path / "model.bin"
-    checkpoints.llama2c_checkpoint(path, LLAMA, RandomWeights(LLAMA), 0)
-    good = path.read_bytes()
-    numbers = np.frombuffer(good, "<i4", 7)
-    cases = [good[:100], good[:-4], good + b"\0\0\0\0", np.array([0x616B3432, 3], "<u4").tobytes() + good[8:],
-             *(_with(good, place, value) for place in range(7) for value in (0, -1, 1 << 30, int(numbers[place]) + 1))]
-    for number, broken in enumerate(cases):
-        if number - 4 in (5 * 4 + 1,):  # a negative vocabulary says that the output is not tied: so it is here
-            continue
+    checkpoints.llama2c_checkpoint(path, LLAMA, RandomWeights(LLAMA), version)
+    good, first = path.read_bytes(), 8 if version else 0
+    numbers = np.frombuffer(good, "<i4", 7, first).tolist()
+    changed = [(first + 4 * place, value.to_bytes(4, "little", signed=True)) for place in range(7)
+               for value in (0, -1, 1 << 30, -numbers[place], numbers[place] + 1)]
+    if version:
+        changed.pop()  # nothing in the file is as long as the context
+        changed.remove((28, (-numbers[5]).to_bytes(4, "little", signed=True)))  # as llama2.c may write it
+        changed += [(0, b"\0\0"), (4, b"\3"), (36, b"\1")]  # magic, version, whether the output is tied
+    if version == 2:
+        changed += [(37, value.to_bytes(4, "little", signed=True)) for value in (0, -32, 7, 16, 1 << 30)]
+    cases = [good[:count] for count in (0, 100, 255, 256, len(good) - 4)] + [good + bytes(4)]
+    cases += [good[:place] + value + good[place + len(value):] for place, value in changed]
+    for broken in cases:
         path.write_bytes(broken)
         with pytest.raises(FormatError):
             llama2c.Checkpoint(path)
@@ -122,6 +142,14 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "'rms_norm_eps'": lambda d: d.update(rms_norm_eps=-1), "use_sliding_window": lambda d: d.update(
         use_sliding_window=True), "activation": lambda d: d.update(hidden_act="glu"),
     "rope_type": lambda d: d.update(rope_scaling={"rope_type": "longrope"}),
+    "short_factor of a rope": lambda d: d.update(rope_scaling={"rope_type": "linear", "short_factor": [1]}),
+    "base of rotary": lambda d: d.update(rope_theta=1), "factor of rotary": lambda d: d.update(
+        rope_scaling={"type": "dynamic", "factor": 1e300}),
+    "partial_rotary_factor": lambda d: d.update(rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 0.5}),
+    "layer_types": lambda d: d.update(layer_types=["full_attention", "sliding_attention"]),
+    "quantization_config": lambda d: d.update(quantization_config={"quant_method": "gptq"}),
+    "final_logit_softcapping": lambda d: d.update(final_logit_softcapping=30.0),
+    "expected 1 layers": lambda d: d.update(num_hidden_layers=1),
     "'tie_word_embeddings'": lambda d: d.update(tie_word_embeddings=1), "a weight is missing": lambda d: d.update(
         attention_bias=True), "'eos_token_id'": lambda d: d.update(eos_token_id="x"),
 }
@@ -135,6 +163,46 @@ def test_configurations_that_are_not_built_are_refused(tmp_path: Path, message: 
     (tmp_path / "config.json").write_text(json.dumps(document))
     with pytest.raises((FormatError, UnsupportedError), match=message):
         models.load(tmp_path, DEVICE, SETTINGS)
+
+
+@pytest.mark.parametrize("field", ["scale_attn_weights", "scale_attn_by_inverse_layer_idx", "add_cross_attention"])
+def test_attention_of_another_kind_is_refused(tmp_path: Path, field: str) -> None:
+    checkpoints.gpt2_directory(tmp_path, GPT2, RandomWeights(GPT2))
+    document = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**document, field: field == "scale_attn_by_inverse_layer_idx" or
+                                                      field == "add_cross_attention"}))
+    with pytest.raises(UnsupportedError, match=field):
+        models.load(tmp_path, DEVICE, SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("model.layers.0.self_attn.q_norm.weight", "heads of this model_type are not normalised"),
+    ("model.layers.0.input_layernorm.bias", "no bias, as config"), ("lm_head.bias", "no bias, as config"),
+    ("model.layers.1.mlp.experts.0.up_proj.weight", "no layer of the llama family"),
+    ("model.layers.0.mlp.up_proj.scales", "no layer of the llama family"),
+    ("model.layers.1.self_attn.v_proj.bias", "no bias, as config"),
+    ("model.layers.2.input_layernorm.weight", "2 layers")])
+def test_tensors_that_would_change_the_numbers_are_refused(tmp_path: Path, name: str, message: str) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    checkpoints.llama_directory(tmp_path, LLAMA, RandomWeights(LLAMA))
+    tensors = load_file(tmp_path / "model.safetensors")
+    buffers = {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(8, np.float32)}  # of old files: computed here
+    save_file(tensors | buffers, tmp_path / "model.safetensors")
+    with opened(tmp_path) as (_, weights):
+        assert set(weights) == set(RandomWeights(LLAMA))
+    save_file({**tensors, name: np.ones(64, np.float32)}, tmp_path / "model.safetensors")
+    with pytest.raises((FormatError, UnsupportedError), match=message):
+        models.load(tmp_path, DEVICE, SETTINGS)
+
+
+def test_a_tokenizer_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    checkpoints.llama2c_checkpoint(tmp_path / "model.bin", LLAMA, RandomWeights(LLAMA), 0)
+    checkpoints.llama2c_tokenizer(tmp_path / "other.bin")
+    with pytest.raises(FormatError, match=r"another vocabulary .*expected 97, found 27\d"):
+        models.load(tmp_path / "model.bin", DEVICE, SETTINGS, tmp_path / "other.bin")
+    with pytest.raises(FormatError, match="is not there"):
+        models.load(tmp_path / "model.bin", DEVICE, SETTINGS, tmp_path / "none.bin")
 
 
 def test_directories_without_what_it_takes_are_refused(tmp_path: Path) -> None:
@@ -156,38 +224,6 @@ def test_directories_without_what_it_takes_are_refused(tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(FormatError, match=r"config\.json"):
             models.load(tmp_path)
-
-
-def test_adapters_are_swapped_without_compiling(tmp_path: Path) -> None:
-    weights, parts = dict(RandomWeights(LLAMA)), ("query", "value", "output", "gate", "down")
-    changed = [checkpoints.adapter_directory(_folder(tmp_path, seed), LLAMA, parts, 4, 8.0, seed) for seed in (1, 2)]
-    slots = models.Slots(frozenset(parts), 6)
-    with models.LanguageModel(LLAMA, weights, DEVICE, replace(SETTINGS, slots=slots)) as model:
-        compiled = model.runner.models
-
-        def found() -> np.ndarray:
-            model.prefill(TOKENS[:4])
-            return np.stack([model.decode(token) for token in TOKENS[4:]])
-
-        close(found(), scores(LLAMA, weights, TOKENS)[4:])
-        for seed, added in enumerate(changed, 1):
-            model.use(models.load_adapter(tmp_path / str(seed)))
-            adapted = {name: weights[name] + added.get(name, np.float32(0)) for name in weights}
-            close(found(), scores(LLAMA, adapted, TOKENS)[4:], 0.01)
-        model.use(None)
-        close(found(), scores(LLAMA, weights, TOKENS)[4:])
-        assert model.runner.models == compiled
-        with pytest.raises(FormatError, match="no room for an adapter"):
-            model.use(models.Adapter({(0, "up"): (np.zeros((2, 64)), np.zeros((96, 2)))}))
-        with pytest.raises(FormatError, match="adapter of layer 0, value"):
-            model.use(models.Adapter({(0, "value"): (np.zeros((2, 63)), np.zeros((64, 2)))}))
-    with models.LanguageModel(LLAMA, weights, DEVICE, SETTINGS) as model, pytest.raises(FormatError, match="slots"):
-        model.use(models.load_adapter(tmp_path / "1"))
-
-
-def _folder(parent: Path, number: int) -> Path:
-    (parent / str(number)).mkdir()
-    return parent / str(number)
 
 
 def _rope(scaling: Mapping[str, object] | None, **more: object) -> Rope:
@@ -218,6 +254,13 @@ def test_stretched_rotary_positions() -> None:
     assert np.allclose(found[:20], plain[:20])
     assert np.allclose(found[-10:], plain[-10:] / 4)
     assert (np.diff(found) < 0).all()
+    exact = frequencies(_rope({**yarn, "truncate": False, "mscale": 1.0, "mscale_all_dim": 0.5}, rope_theta=1e6), 128,
+                        32768)
+    assert exact[1] == pytest.approx((0.1 * np.log(4) + 1) / (0.05 * np.log(4) + 1))
+    blended = np.flatnonzero((exact[0] < plain) & (exact[0] > plain / 4))[[0, -1]]
+    assert (exact[0] >= found)[blended[0]]  # bounds that are not rounded outwards lie further in
+    assert (exact[0] <= found)[blended[1]]
+    assert not np.allclose(exact[0], found, rtol=1e-4)
     dynamic = _rope({"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 4096})
     assert np.allclose(frequencies(dynamic, 16, 4096)[0], 10000.0 ** (-np.arange(8) / 8))
     assert (frequencies(dynamic, 16, 8192)[0][1:] < 10000.0 ** (-np.arange(8) / 8)[1:]).all()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from networks.language import RandomWeights
-from support.language_reference import BERT, GPT2, GROUPED, LLAMA, scores
+from support.language_reference import BERT, GPT2, GROUPED, LLAMA, NORMED, scores
 
 import openane as ane
 from openane.errors import ContextFull, FormatError, GenerationError, UnsupportedError
@@ -21,7 +21,7 @@ BUCKETS = Buckets((32, 48), (8, 16))
 FEW = Buckets((32,), (8,))
 BOUND = 0.005
 """Of the largest score: fp16 between operations, tables of tanh and of powers of two."""
-FAMILIES = {"llama": LLAMA, "grouped": GROUPED, "gpt2": GPT2}
+FAMILIES = {"llama": LLAMA, "grouped": GROUPED, "gpt2": GPT2, "heads normalised": NORMED}
 
 
 def text(config: Config, count: int, seed: int = 0) -> list[int]:
@@ -148,7 +148,7 @@ def test_limits_and_wrong_input() -> None:
         LanguageModel(BERT, RandomWeights(BERT), DEVICE)
     with pytest.raises(FormatError, match="a weight is missing"):
         LanguageModel(LLAMA, {}, DEVICE)
-    with pytest.raises(FormatError, match=r"norm1.weight .expected \[64\], found \[96\]"):
+    with pytest.raises(FormatError, match=r"embedding.weight .expected \[97, 64\], found \[101, 96\]"):
         LanguageModel(LLAMA, RandomWeights(GROUPED), DEVICE)
     for contexts, prefill in (((), ()), ((8, 8), ()), ((8,), (4, 2)), ((0,), ()), ((8,), (1,))):
         with pytest.raises(GenerationError, match="that ascend"):

@@ -18,8 +18,10 @@ from openane.errors import FormatError, GenerationError
 from openane.models import Buckets, LanguageModel, Options, Sampling, Settings, Token, load
 from openane.models.chat import of_folder as template_of
 from openane.models.generation import Stops
+from openane.models.pieces import Pieces
 from openane.models.sampling import Sampler, distribution
-from openane.models.tokenizer import Pieces, of_json, of_llama2c
+from openane.models.text import Text
+from openane.models.tokenizer import of_json, of_llama2c
 
 DEVICE = "simulator?arithmetic=fast"
 SETTINGS = Settings(Buckets((48,), (8,)))
@@ -37,7 +39,7 @@ def numbers(tokens: Iterator[Token]) -> list[int | None]:
 
 def test_greedy_text_is_the_references(model: LanguageModel) -> None:
     prompt = [5, 17, 3, 60, 44, 9]
-    found = list(model.stream(prompt, Options(12, probabilities=True)))
+    found = list(model.stream(prompt, Options(12, probabilities=True, alternatives=3)))
     text = prompt + [token.number for token in found if token.number is not None]
     wanted = scores(LLAMA, RandomWeights(LLAMA), text[:-1])[len(prompt) - 1:]
     for token, row in zip(found, wanted, strict=True):
@@ -45,6 +47,9 @@ def test_greedy_text_is_the_references(model: LanguageModel) -> None:
         assert row.max() - row[token.number] < 0.01 * np.abs(row).max()
         probability = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
         assert token.logprob == pytest.approx(np.log(probability[token.number]), abs=0.05)
+        assert [number for number, _ in token.alternatives[:1]] == [token.number]
+        best = np.log(np.sort(probability)[:-4:-1])
+        assert [value for _, value in token.alternatives] == pytest.approx(best, abs=0.05)
     assert [token.finish for token in found[:-1]] == [None] * (len(found) - 1)
     assert found[-1].finish in ("length", "stop")
 
@@ -141,7 +146,7 @@ def test_texts_that_end_a_text_are_held_back() -> None:
 def test_tokenizers(tmp_path: Path) -> None:
     checkpoints.word_tokenizer(tmp_path / "tokenizer.json")
     words = of_json(tmp_path / "tokenizer.json")
-    assert words.encode("the cat ran far </s>") == [3, 4, 11, 12, 2]
+    assert words.encode("the cat ran far </s>", names=True) == [3, 4, 11, 12, 2]
     assert words.decode([3, 4, 2]) == "the cat"
     assert words.special == {"<unk>": 0, "<s>": 1, "</s>": 2}
     pieces = checkpoints.llama2c_tokenizer(tmp_path / "tokenizer.bin")
@@ -153,6 +158,15 @@ def test_tokenizers(tmp_path: Path) -> None:
     assert grin[2:-1] == [3 + byte for byte in "\N{GRINNING FACE}".encode()]
     stream = Pieces(merged, grin[:1])
     assert [stream.add(token) for token in grin[1:]] == ["a", "", "", "", "\N{GRINNING FACE}", "h"]
+    said = "a\N{GRINNING FACE}\N{LATIN SMALL LETTER E WITH ACUTE}h \N{SNOWMAN}"
+    row = merged.encode(said)
+    for place in (1, 2, 6):  # two characters of several bytes are one row; the text before may end between them
+        stream = Pieces(merged, row[:place])
+        texts = [stream.add(token) for token in row[place:]]
+        assert "".join(texts) == said[(place > 1) + (place > 2):]
+        assert stream.rest() == ""
+    stream = Pieces(merged, row[:2])
+    assert [stream.add(token) for token in (*row[2:5], grin[-1])] == ["", "", "", "\N{REPLACEMENT CHARACTER}h"]
     for broken in (b"", b"\1\0\0\0abc", b"\1\0\0\0" + b"\0\0\0\0\xff\xff\xff\x7f"):
         (tmp_path / "tokenizer.bin").write_bytes(broken)
         with pytest.raises(FormatError, match="no tokenizer of llama2"):
@@ -167,10 +181,11 @@ def test_conversations(tmp_path: Path) -> None:
     for special, wanted in ((("<|im_start|>", "<|im_end|>"),
                              "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nthe cat<|im_end|>\n"
                              "<|im_start|>assistant\n"),
-                            (("<|start_header_id|>", "<|eot_id|>"),
-                             "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user"
-                             "<|end_header_id|>\n\nthe cat<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"),
-                            (("[INST]",), "[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nthe cat [/INST]")):
+                            (("<|begin_of_text|>", "<|start_header_id|>", "<|eot_id|>"),
+                             "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+                             "<|start_header_id|>user<|end_header_id|>\n\nthe cat<|eot_id|>"
+                             "<|start_header_id|>assistant<|end_header_id|>\n\n"),
+                            (("[INST]",), "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nthe cat [/INST]")):
         checkpoints.word_tokenizer(tmp_path / "tokenizer.json", special)
         template = template_of(tmp_path, of_json(tmp_path / "tokenizer.json"))
         assert template is not None
@@ -201,6 +216,28 @@ def test_templates_of_their_own(tmp_path: Path) -> None:
         template_of(tmp_path, tokenizer)
 
 
+def test_the_command_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends the text, not the report of it; a terminal shows what is loaded, and is left clean."""
+    checkpoints.llama_directory(tmp_path, GROUPED, RandomWeights(GROUPED))
+    decode, calls = Text.decode, iter(range(9))
+
+    def interrupted(text: Text, token: int) -> np.ndarray:
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return decode(text, token)
+
+    monkeypatch.setattr(Text, "decode", interrupted)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(["generate", str(tmp_path), "--device", DEVICE, "--context", "32", "--prefill", "4", "--tokens",
+                 "5,6,7,8,9", "--json"]) == 130
+    out, err = capsys.readouterr()
+    *lines, summary = [json.loads(line) for line in out.splitlines()]
+    assert (len(lines), summary["tokens"], summary["finish"]) == (2, 2, "interrupted")
+    assert f"loading {tmp_path}: function 2 of 2: prefill_4" in err
+    assert "2 tokens after a prompt of 5" in err.split("\r\x1b[K")[-1]
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoints.llama_directory(tmp_path, GROUPED, RandomWeights(GROUPED))
     checkpoints.word_tokenizer(tmp_path / "tokenizer.json", ("<|im_start|>", "<|im_end|>"))
@@ -216,6 +253,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with load(tmp_path, DEVICE, Settings(Buckets((32,), (4,)))) as model:
         wanted = [token.number for token in model.generate("the cat sat on", Options(3))]
     assert [line["token"] for line in lines] == wanted
+    counts = []
+    for more in ([], ["--names"], ["--tokenizer", str(tmp_path / "tokenizer.json")]):
+        assert main([*common, "--prompt", "the <|im_end|>", "--json", *more]) == 0
+        counts.append(json.loads(capsys.readouterr().out.splitlines()[-1])["prompt_tokens"])
+    assert counts == [3, 2, 3]  # two unknown words, or the token of that name
+    for wrong in (["--chat", "the cat", "--names"], ["--tokens", "1,2", "--names"]):
+        assert main([*common, *wrong]) == 1
+        assert "--names is about the text of --prompt" in capsys.readouterr().err
     assert main([*common, "--chat", "the cat"]) == 0
     assert main([*common, "--tokens", "1,x"]) == 1
     assert main([*common, "--prompt", "x", "--temperature", "-1"]) == 1

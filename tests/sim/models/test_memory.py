@@ -1,13 +1,20 @@
-"""Hundreds of decode steps leave nothing behind but the text."""
+"""Hundreds of decode steps leave nothing but the text; functions share what they can; compiled once is enough."""
 
 from __future__ import annotations
 
 import gc
 import sys
+import tracemalloc
+from pathlib import Path
 
+import numpy as np
+import pytest
 from networks.language import RandomWeights
+from support import checkpoints
 
-from openane.models import Buckets, Config, LanguageModel, Options, Sampling, Settings
+from openane import models
+from openane.compiler import pipeline
+from openane.models import Buckets, Config, LanguageModel, Options, Residence, Sampling, Settings, language
 
 STEPS = 300
 
@@ -30,3 +37,60 @@ def test_memory_stays_flat() -> None:
             next(stream)
         assert blocks() - before < 2 * (STEPS - 40)  # each token is a number that is kept
         stream.close()  # type: ignore[attr-defined]
+
+
+WIDE = Config("llama", 512, 128, 2, 4, 2, 32, 512, 64)
+BUCKETS = Buckets((32,), (16,))
+
+
+def test_functions_share_their_weights() -> None:
+    """The simulator's float32 weights of a prompt's function are those of the step's."""
+    held = []
+    for buckets in (Buckets((32,), ()), BUCKETS):
+        tracemalloc.start()
+        with LanguageModel(WIDE, RandomWeights(WIDE), "simulator?arithmetic=fast", Settings(buckets)):
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert held[0] > 4 * WIDE.weights  # float32
+    assert held[1] - held[0] < 2 * WIDE.weights  # operations and buffers; another copy would be 3.6 times and these
+
+
+@pytest.mark.parametrize("residence", Residence)
+def test_a_model_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, residence: Residence) -> None:
+    made: list[str] = []
+    plan = pipeline.plan
+    monkeypatch.setattr(pipeline, "plan", lambda graph, *rest: made.append(graph.name) or plan(graph, *rest))
+    config = Config("llama", 64, 32, 1, 2, 1, 16, 64, 64)
+    scores = []
+    for seed, settings in ((0, Settings(BUCKETS, residence=residence)),
+                           *[(0, Settings(BUCKETS, residence=residence, cache=tmp_path))] * 2,
+                           (1, Settings(BUCKETS, residence=residence, cache=tmp_path))):
+        with LanguageModel(config, RandomWeights(config, seed), "simulator?arithmetic=fast", settings) as model:
+            scores.append(model.score(range(3, 8)))
+    assert made == ["decode", "prefill_16"] * 3  # without the cache, into it, and for other weights
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+    assert not np.array_equal(scores[0], scores[3])
+
+
+def test_a_known_checkpoint_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its functions are in the cache not even their graphs are built; a checkpoint that changed is another."""
+    built: list[str] = []
+    build = language.build
+    monkeypatch.setattr(language, "build", lambda parameters, step: built.append(step.name) or build(parameters, step))
+    config, file = Config("llama", 64, 32, 1, 2, 1, 16, 64, 64, start=1, stops=(1, 2)), tmp_path / "model.bin"
+
+    def scores(buckets: Buckets = BUCKETS) -> np.ndarray:
+        with models.load(file, "simulator?arithmetic=fast", Settings(buckets, cache=tmp_path / "cache")) as model:
+            return model.score(range(3, 8))
+
+    checkpoints.llama2c_checkpoint(file, config, RandomWeights(config), 0)
+    first = scores()
+    np.testing.assert_array_equal(scores(), first)
+    assert built == ["decode", "prefill_16"]
+    np.testing.assert_allclose(scores(Buckets((24,), (16,))), first, atol=0.01 * np.abs(first).max())
+    assert built == ["decode", "prefill_16"] * 2
+    checkpoints.llama2c_checkpoint(file, config, RandomWeights(config, 1), 0)
+    assert not np.array_equal(scores(), first)
+    assert built == ["decode", "prefill_16"] * 3

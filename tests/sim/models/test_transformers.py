@@ -24,9 +24,17 @@ GPT2 = {"vocab_size": 97, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions"
         "eos_token_id": 2}
 DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", LLAMA), "biases": ("Llama", LLAMA | {"attention_bias": True, "mlp_bias": True}),
+    "yarn in full": ("Llama", LLAMA | {"rope_scaling": YARN | {"beta_fast": 16.0, "beta_slow": 2.0, "mscale": 1.0,
+                                                               "mscale_all_dim": 0.5, "truncate": False}}),
+    "dynamic": ("Llama", LLAMA | {"rope_scaling": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}}),
+    "own head size": ("Llama", LLAMA | {"head_dim": 24, "rms_norm_eps": 1e-2, "hidden_act": "relu"}),
     "llama3": ("Llama", LLAMA | {"rope_scaling": LLAMA3}), "yarn": ("Llama", LLAMA | {"rope_scaling": YARN}),
     "linear": ("Llama", LLAMA | {"rope_scaling": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}}),
-    "qwen2": ("Qwen2", LLAMA | {"tie_word_embeddings": True}), "mistral": ("Mistral", LLAMA), "gpt2": ("GPT2", GPT2),
+    "qwen2": ("Qwen2", LLAMA | {"tie_word_embeddings": True}), "mistral": ("Mistral", LLAMA),
+    "qwen3": ("Qwen3", LLAMA | {"head_dim": 32}),
+    "qwen3, biases": ("Qwen3", LLAMA | {"attention_bias": True, "head_dim": 16, "tie_word_embeddings": True}),
+    "gpt2": ("GPT2", GPT2),
+    "gpt2, untied": ("GPT2", GPT2 | {"tie_word_embeddings": False, "n_inner": 112, "activation_function": "gelu"}),
 }
 
 
