@@ -1,5 +1,8 @@
 """How quantities are written wherever people read them: one spelling for commands, reports and messages."""
 
+LONGEST = 160
+"""Characters of a name in a line for people."""
+
 
 def byte_text(count: int) -> str:
     """A byte count in the unit that reads best: `640 B`, `16.0 KiB`, `7.8 MiB`."""
@@ -14,3 +17,13 @@ def byte_text(count: int) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 task`, `3 tasks`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def line_text(text: str, longest: int = LONGEST) -> str:
+    """A name for a line that people read: characters that print nothing are spelled out, and of more than `longest`
+    characters the ends stay."""
+    if len(text) > longest:
+        left = f"...({len(text)} characters)..."
+        ends = longest - len(left)
+        text = text[:ends - ends // 3] + left + text[-(ends // 3):]
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

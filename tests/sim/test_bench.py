@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openane.bench import PROBES, PUBLISHED, measure, reproduce
+from openane.bench import PROBES, PUBLISHED, measure, reproduce, surety
 from openane.bench.probes import Metric
 from openane.cli import main
 from openane.devices import open_device
@@ -46,6 +46,29 @@ def test_published_tables_are_reproduced_within_a_factor_of_two() -> None:
     assert len(rows) == len(PUBLISHED)
     for each in rows:
         assert 0.5 < each.ratio < 2, each.row
+        assert each.known == "extrapolated", "an M4 Max runs what was planned for H13 here"
+
+
+def test_rows_the_model_was_fitted_to_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "published.json"
+    assert main(["bench", "--published", "--save", str(kept)]) == 0
+    text = capsys.readouterr().out
+    document = json.loads(kept.read_text())
+    free = [row["what"] for row in document["rows"] if not row["fitted"]]
+    assert len(free) == 2
+    assert text.count("  fitted\n") == len(document["rows"]) - len(free)
+    assert all(note in text for note in document["notes"].values())
+    assert document["geomean_factor"]["not_fitted"] > 1
+    assert main(["bench", "--published", "--compare", str(kept)]) == 1
+    assert "--compare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("chip", "route", "target", "known"), [
+    ("m1", Route.MACOS, "h13", "modelled"), ("m1", Route.LINUX, "h13", "modelled"),
+    ("m4 max", Route.LINUX, "h13", "extrapolated"), ("m1 pro", Route.LINUX, "h13", "extrapolated"),
+    ("m1", Route.MACOS, "h14", "extrapolated")])
+def test_what_is_modelled_and_what_extrapolated(chip: str, route: Route, target: str, known: str) -> None:
+    assert surety(chip, route, target) == known
 
 
 def test_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +78,14 @@ def test_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["group"] for row in plain["probes"]} == {"dispatch"}
     assert json.loads(kept.read_text()) == plain
     assert main(["bench", "--only", "dispatch", "--compare", str(kept)]) == 0
-    assert "to baseline" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "to baseline" in shown.out
+    assert "another device" not in shown.err
+    kept.write_text(json.dumps({**plain, "device": "toaster"}))
+    assert main(["bench", "--only", "dispatch", "--compare", str(kept), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["baseline"] == {"device": "toaster", "same_device": False}
+    assert "another device (toaster)" in shown.err
     kept.write_text("[]")
     assert main(["bench", "--only", "dispatch", "--compare", str(kept)]) == 1
     assert "no baseline" in capsys.readouterr().err

@@ -18,9 +18,10 @@ from openane.ops.build import GraphBuilder
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
 
-def check(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> dict[str, Any]:
-    assert main(["run", str(path), "--check", "--arithmetic", "exact", "--json", "--no-cache", *options]) == 0
+def check(capsys: pytest.CaptureFixture[str], path: Path, *options: str, passes: bool = True) -> dict[str, Any]:
+    code = main(["run", str(path), "--check", "--arithmetic", "exact", "--json", "--no-cache", *options])
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (code, document["check"]["passed"]) == ((0, True) if passes else (1, False))
     return document
 
 
@@ -64,8 +65,10 @@ def test_a_model_file_and_its_text(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "tensors against float64" in text
     assert "no tensor's relative L2 error exceeds 0.01" in text
-    assert main(["run", str(DIGITS), "--check", "--arithmetic", "exact", "--threshold", "1e-6"]) == 0
-    assert capsys.readouterr().out.count("first over the threshold") == 1
+    assert main(["run", str(DIGITS), "--check", "--arithmetic", "exact", "--threshold", "1e-6"]) == 1
+    text = capsys.readouterr().out
+    assert text.count("first over the threshold") == 1
+    assert "check failed: probabilities: relative L2" in text
 
 
 def test_where_a_model_overflows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,10 +79,58 @@ def test_where_a_model_overflows(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = written(b.finish({"y": b.single("reduce_max", x=high, axes=np.int32([-1]), keep_dims=True)}), tmp_path)
     values = tmp_path / "x.npy"
     np.save(values, np.ones((4, 64), np.float16))
-    rows = check(capsys, path, "--input", f"x={values}")["tensors"]
+    document = check(capsys, path, "--input", f"x={values}", passes=False)
+    rows = document["tensors"]
     (first,) = [row for row in rows if row["first"]]
     assert first["overflow"] == np.prod(first["shape"])
-    assert all(row["overflow"] == 0 for row in rows[:rows.index(first)] if row["l2_rel"] is not None)
+    assert all(row["overflow"] == 0 for row in rows[:rows.index(first)] if row["stored"])
+    assert document["outputs"]["y"]["error"]["not_finite"] == np.prod(document["outputs"]["y"]["shape"])
+    assert document["outputs"]["y"]["error"]["max_abs"] is None
+    assert main(["run", str(path), "--check", "--input", f"x={values}"]) == 1
+    text = capsys.readouterr().out
+    assert "check failed: y: 4 of 4 values infinite or NaN where the reference has numbers" in text
+    assert "inf%" not in text
+
+
+def overflowing(weight: np.ndarray, source: str, behind: str = "relu") -> Graph:
+    b = GraphBuilder()
+    x = b.input("x", "fp16", (4, 64))
+    known = b.single(source, x=x, name="before")
+    linear = b.single("linear", x=known, weight=weight.astype(np.float16), name="multiplied")
+    return b.finish({"y": b.single(behind, x=linear, name="y")})
+
+
+@pytest.mark.parametrize(("graph", "words"), [
+    (overflowing(np.full((4, 64), 700.0), "abs"), ["'multiplied'", "reaches 4.48e+04", "infinite from 32768 on"]),
+    (overflowing(np.repeat([[900.0] * 63 + [-56000.0]], 4, 0), "abs"), ["partial sum", "32768"]),
+    (overflowing(np.full((4, 64), 2.0 ** -10), "exp"), ["'before'", "65504"]),
+    (overflowing(np.array([[700.0] * 64, [900.0] * 40 + [-1500.0] * 24] * 2), "abs", "exp"),  # infinite in float64 too
+     ["'multiplied'", "reaches 4.48e+04", "infinite from 32768 on"]),
+])
+def test_the_limit_that_was_passed_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], graph: Graph,
+                                            words: list[str]) -> None:
+    path, values = written(graph, tmp_path), tmp_path / "x.npy"
+    np.save(values, np.full((4, 64), 12.0 if "'before'" in words else 1.0, np.float16))
+    rows = check(capsys, path, "--input", f"x={values}", passes=False)["tensors"]
+    first = next(row for row in rows if row["overflow"])
+    assert all(word in first["reason"] for word in words), first["reason"]
+    if first["tensor"] == "y":
+        assert any("'multiplied'" in label for label in first["with"])
+    assert main(["run", str(path), "--check", "--arithmetic", "exact", "--input", f"x={values}"]) == 1
+    assert first["reason"] in capsys.readouterr().out
+
+
+def test_equal_programs_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = GraphBuilder()
+    value = b.input("x", "fp16", (2, 40))
+    for number in range(2):
+        doubled = b.single("mul", x=value, y=np.float16(2), name=f"doubled{number}")
+        order = b.single("argsort", x=doubled, axis=-1, name=f"order{number}")
+        value = b.single("cast", x=order, dtype="fp16", name=f"cast{number}")
+    document = check(capsys, written(b.finish({"y": value}), tmp_path))
+    assert document["programs"] >= 2
+    doubled = [row for row in document["tensors"] if row["tensor"].startswith("doubled")]
+    assert [row["l2_rel"] for row in doubled] == [pytest.approx(0, abs=1e-3)] * 2
 
 
 def test_the_programs_are_those_of_compile() -> None:

@@ -11,11 +11,27 @@ import pytest
 from support.browser import browser, click, complaints, digits_report, opened, press, requests, texts
 
 import openane as ane
+from openane.cli.health import TENSOR
 from openane.ops.build import GraphBuilder
 from openane.program import Program
 from openane.report import Subject, html, profile
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror='window.hit=2'>{{7*7}}\u2028`${window.hit=3}`"
+
+OUTSIDE = """return [...document.querySelectorAll('.cards > div')].flatMap((card) => {
+  const box = card.getBoundingClientRect();
+  return [...card.querySelectorAll('*')].filter((each) => {
+    const own = each.getBoundingClientRect();
+    return own.left < box.left || own.right > box.right || own.bottom > box.bottom || each.scrollWidth > box.width;
+  }).map((each) => each.textContent);
+});"""
+"""Texts that are not inside their card."""
+BROKEN = """return [...document.querySelectorAll('.cards dt + dd')].filter((each) => {
+  const lines = document.createRange();
+  lines.selectNodeContents(each);
+  return new Set([...lines.getClientRects()].map((line) => Math.round(line.top))).size > 1;
+}).map((each) => each.textContent);"""
+"""Numbers of cards that take more than one line."""
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +86,35 @@ def test_it_prints_in_light_colours_and_comes_back(driver: Any, report: Path) ->
     assert complaints(driver) == []
 
 
+@pytest.mark.parametrize("width", [1400, 900, 500, 360])
+def test_no_badge_or_number_leaves_its_card(driver: Any, tmp_path: Path, width: int) -> None:
+    build = GraphBuilder()
+    model = ane.compile(build.finish({"y": build.single("relu", x=build.input("x", "fp16", (1, 8, 4, 40)))}))
+    data = html.gathered(profile(Subject("cards", "h13", model.programs), "m4"))
+    for card in data["cards"]:
+        card["kind"] = "extrapolated"
+        if card["title"] == "Multiplications":
+            card["value"] = 1_260_941_322_999
+    path = tmp_path / "cards.html"
+    path.write_text(html.page(data), encoding="utf-8")
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(driver, path)
+        assert driver.execute_script(OUTSIDE) == []
+        assert driver.execute_script(BROKEN) == []
+        assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_a_hostile_name_is_only_text(driver: Any, tmp_path: Path) -> None:
     build = GraphBuilder(name=HOSTILE)
     model = ane.compile(build.finish({"y": build.single("relu", x=build.input(HOSTILE, "fp16", (1, 8, 4, 40)))}))
     found = profile(Subject(HOSTILE, "h13", model.programs, {(0, 0): HOSTILE}), "m1")
     plain = {"name": HOSTILE, "chip": HOSTILE, "time_us": 1, "time_by_node_us": {HOSTILE: 1, "__proto__": 2}}
-    numbers = {"about": HOSTILE, "tasks": [[0, 1, 0, 0, 0, HOSTILE]], "tensors": [[HOSTILE] * 3 + [0] * 6 + [HOSTILE]]}
+    numbers = {"about": HOSTILE, "tasks": [[0, 1, 0, 0, 0, HOSTILE]], "columns": TENSOR,
+               "tensors": [[HOSTILE] * 3 + [0] * 8 + [HOSTILE] * 2]}
     path = tmp_path / "hostile.html"
     origins = [html.Origin(HOSTILE, HOSTILE, HOSTILE)]
     path.write_text(html.page(html.gathered(found, model.graph, origins, numbers, plain)), encoding="utf-8")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from openane.bench.measure import Measured, measure, probe_all, selected
+from openane.bench.measure import Measured, measure, probe_all, selected, surety
 from openane.bench.probes import PROBES, Probe
-from openane.bench.published import PUBLISHED, Published, reproduce
+from openane.bench.published import NOTES, PUBLISHED, Published, Reproduced, reproduce
 
-__all__ = ["PROBES", "PUBLISHED", "Measured", "Probe", "Published", "measure", "probe_all", "reproduce",
-           "selected"]
+__all__ = ["NOTES", "PROBES", "PUBLISHED", "Measured", "Probe", "Published", "Reproduced", "measure", "probe_all",
+           "reproduce", "selected", "surety"]

@@ -10,6 +10,8 @@ from statistics import median
 import numpy as np
 
 from openane.bench.probes import PROBES, Metric, Probe
+from openane.chips import get_chip
+from openane.chips.machines import Known
 from openane.compiler import Model, compile
 from openane.compiler.model import Step
 from openane.compiler.states import reference
@@ -26,8 +28,8 @@ MICRO = 1e6
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A probe's figures in its metric's unit; None where there is none. `device` was measured on the device (the
-    simulator's own speed, where that is the device), `modelled` is the timing model's for the chip, `host` numpy's on
-    this machine. `error` says why a probe could not run."""
+    simulator's own speed, where that is the device), `modelled` is the timing model's for the chip and `known` what
+    that is (`modelled` or `extrapolated`), `host` numpy's on this machine. `error` says why a probe could not run."""
 
     probe: Probe
     device: float | None
@@ -35,6 +37,7 @@ class Measured:
     host: float | None
     runs: int = 0
     error: str = ""
+    known: str = "modelled"
 
 
 def probe_all(device: Device, chip: str, route: Route = Route.MACOS, full: bool = False,
@@ -59,16 +62,23 @@ def measure(probe: Probe, device: Device, chip: str, route: Route, target: str =
     except AneError as error:
         return Measured(probe, None, None, None, error=str(error).splitlines()[0])
     return Measured(probe, _figure(probe, seconds), _figure(probe, modelled_seconds(models, chip, route, probe.joined)),
-                    _figure(probe, _on_host(graphs)), runs)
+                    _figure(probe, _on_host(graphs)), runs, known=surety(chip, route, target))
 
 
 def modelled_seconds(models: Sequence[Model], chip: str, route: Route, joined: bool = False) -> float:
     """What the timing model says: engine and a call for every program."""
     rate = rates(chip)
-    engine = sum(schedule(operations_of(model.programs[step.program], shared=True), rate).seconds
-                 for model in models for step in engine_steps(model))
-    calls = sum(len(engine_steps(model)) for model in models)
-    return engine + calls * (dispatch(rate.chip, route).value or 0.0)
+    busy = [schedule(operations_of(model.programs[step.program], shared=True), rate).seconds
+            for model in models for step in engine_steps(model)]
+    return sum(seconds + (dispatch(rate.chip, route, seconds).value or 0.0) for seconds in busy)
+
+
+def surety(chip: str, route: Route, target: str = "h13") -> str:
+    """What a modelled figure is: `modelled`, or `extrapolated` where rates or the call of the chip are guessed or the
+    programs were planned for another generation."""
+    rate = rates(chip)
+    guessed = rate.guessed or dispatch(rate.chip, route).known is Known.GUESS
+    return "extrapolated" if guessed or rate.generation != get_chip(target).name else "modelled"
 
 
 def engine_steps(model: Model) -> list[Step]:

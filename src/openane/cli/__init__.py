@@ -79,7 +79,8 @@ def _dispatch(arguments: list[str]) -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     module.arguments(parser)
     status: int = module.run(parser.parse_args(arguments[1:]))
-    sys.stdout.flush()
+    if sys.stdout is not None:  # it was closed before the start
+        sys.stdout.flush()
     return status
 
 
@@ -94,6 +95,7 @@ def _overview() -> argparse.ArgumentParser:
 
 
 def _fail(message: str) -> int:
-    sys.stdout.flush()
+    if sys.stdout is not None:  # it was closed before the start
+        sys.stdout.flush()
     print(f"ane: error: {message}", file=sys.stderr)
     return FAILED

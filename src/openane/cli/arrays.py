@@ -107,13 +107,24 @@ def reshape_hint(found: Sequence[int], wanted: Sequence[int]) -> str:
 
 
 def compare(found: Array, wanted: Array) -> dict[str, float]:
-    """Largest absolute error, its size relative to the largest reference value, and the relative L2 error."""
+    """Largest absolute error, its size relative to the largest finite reference value, and the relative L2 error.
+    Infinite where one side is infinite and the other is not, NaN where one side alone is NaN."""
     if not found.size:
         return {"max_abs": 0.0, "max_rel": 0.0, "l2_rel": 0.0}
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, a - b)  # equal infinities do not differ
+        finite = np.where(np.isfinite(b), b, 0.0)
         largest = float(np.abs(error).max())
-        peak, norm = float(np.abs(b).max()), float(np.linalg.norm(b))
+        peak, norm = float(np.abs(finite).max()), float(np.linalg.norm(finite))
         return {"max_abs": largest, "max_rel": largest / peak if peak else largest,
                 "l2_rel": float(np.linalg.norm(error)) / norm if norm else float(np.linalg.norm(error))}
+
+
+def unlike(found: Array, wanted: Array) -> tuple[int, int]:
+    """How many values are infinite or NaN where the reference has a number, and how many the other way round or
+    infinite of the other sign."""
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    lost = ~np.isfinite(a) & np.isfinite(b)
+    other = ~np.isfinite(b) & (a != b) & ~(np.isnan(a) & np.isnan(b))
+    return int(np.count_nonzero(lost)), int(np.count_nonzero(other))

@@ -1,8 +1,9 @@
 """Probe a device: dispatch floor, peak by shape, bandwidth by direction, working sets, fusion and chaining.
 
 `device` is measured; on the simulator it is the simulator's own speed, which says nothing about an engine. `modelled`
-is what the timing model says of the chip, `host` numpy in fp32 on this machine. --published shows tables of others
-beside the model.
+is what the timing model says of the chip (`extrapolated` where its figures or its call are guessed, or the programs
+were planned for another generation), `host` numpy in fp32 on this machine. --published shows tables of others beside
+the model, and which of their rows it was fitted to.
 """
 
 from __future__ import annotations
@@ -10,22 +11,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
-from openane.bench import Measured, probe_all, reproduce, selected
+from openane.bench import NOTES, Measured, Reproduced, probe_all, reproduce, selected, surety
 from openane.cli.output import as_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
-from openane.errors import FormatError
+from openane.errors import FormatError, UnsupportedError
 from openane.timing import Route
+
+CHIP = "m1"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("--device", metavar="D", help="what to probe (default: $ANE_DEVICE or simulator)")
-    parser.add_argument("--chip", metavar="CHIP", default="m1", help="the chip to model beside it (default: m1)")
+    parser.add_argument("--chip", metavar="CHIP", help="the chip to model beside it (default: m1)")
     parser.add_argument("--route", choices=tuple(Route), type=Route, default=Route.MACOS,
                         help="how the modelled chip is called (default: macos)")
     parser.add_argument("--only", metavar="GROUP", action="append", default=[],
@@ -40,32 +45,46 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Probes and prints."""
     if options.published:
-        return _published(options.json)
-    before = _baseline(options.compare) if options.compare is not None else {}
+        return _published(options)
+    chip = options.chip or CHIP
+    before = _baseline(options.compare) if options.compare is not None else None
     found: list[Measured] = []
     with open_device(options.device) as device:
         name = device.info.description
         total = len(selected(options.full, options.only))
-        probes = probe_all(device, options.chip, options.route, options.full, options.only)
-        for each in progress(probes, total, "probing"):
+        for each in progress(probe_all(device, chip, options.route, options.full, options.only), total, "probing"):
             found.append(each)
-    document = {"device": name, "chip": options.chip, "route": str(options.route),
-                "kinds": {"device": "measured", "modelled": "modelled", "host": "measured"},
-                "probes": [_row(each, before) for each in found]}
-    if options.save is not None:
-        options.save.write_text(as_json(document) + "\n")
+    document = {"device": name, "chip": chip, "route": str(options.route),
+                "kinds": {"device": "measured", "modelled": surety(chip, options.route), "host": "measured"},
+                "probes": [_row(each, before.figures if before else {}) for each in found]}
+    if before is not None:
+        document["baseline"] = {"device": before.device, "same_device": before.device == name}
+    _save(options.save, document)
     if options.json:
         print(as_json(document))
-        return 0
-    print(f"{name}; modelled: {options.chip} through {options.route}")
+    else:
+        _show(document, found, before is not None)
+    if before is not None and before.device != name:
+        print(f"{options.compare}: the baseline is of another device ({before.device}): the ratios compare devices, "
+              "not two runs of one", file=sys.stderr)
+    return 0
+
+
+def _show(document: Mapping[str, Any], found: Sequence[Measured], compared: bool) -> None:
+    modelled = document["kinds"]["modelled"]
+    print(f"{document['device']}; {modelled}: {document['chip']} through {document['route']}")
     rows = [(row["group"], row["probe"], _number(row["device"]), _number(row["modelled"]), _number(row["host"]),
-             row["unit"], *((_ratio(row["to_baseline"]),) if before else ())) for row in document["probes"]]
-    heading = ("probe", "", "device", "modelled", "host", "", *(("to baseline",) if before else ()))
+             row["unit"], *((_ratio(row["to_baseline"]),) if compared else ())) for row in document["probes"]]
+    heading = ("probe", "", "device", modelled, "host", "", *(("to baseline",) if compared else ()))
     print("\n".join(table(rows, heading=heading)))
     for each in found:
         if each.error:
             print(f"{each.probe.name}: {each.error}", file=sys.stderr)
-    return 0
+
+
+def _save(path: Path | None, document: Mapping[str, Any]) -> None:
+    if path is not None:
+        path.write_text(as_json(document) + "\n")
 
 
 def _row(each: Measured, before: Mapping[str, float]) -> dict[str, Any]:
@@ -75,30 +94,61 @@ def _row(each: Measured, before: Mapping[str, float]) -> dict[str, Any]:
             "error": each.error, "to_baseline": each.device / old if each.device and old else None}
 
 
-def _baseline(path: Path) -> dict[str, float]:
-    """Figures by probe. FormatError when the file is no baseline."""
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """A kept run: the device it is of, and its figures by probe."""
+
+    device: str
+    figures: Mapping[str, float]
+
+
+def _baseline(path: Path) -> _Baseline:
+    """FormatError when the file is no baseline."""
     try:
         document = json.loads(path.read_text())
-        return {row["probe"]: float(row["device"]) for row in document["probes"] if row["device"]}
+        return _Baseline(str(document["device"]),
+                         {row["probe"]: float(row["device"]) for row in document["probes"] if row["device"]})
     except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise FormatError(f"{path} is no baseline of ane bench: {error!r}") from None
 
 
-def _published(json_wanted: bool) -> int:
+def _published(options: argparse.Namespace) -> int:
+    """Tables of others; UnsupportedError for options that choose what to run."""
+    for name in ("compare", "device", "only", "full", "chip"):
+        if getattr(options, name):
+            raise UnsupportedError(f"--{name}", "published tables are compared with the model of their own chips",
+                                   remedy="leave it out, or leave out --published")
     rows = list(reproduce())
-    if json_wanted:
-        print(as_json({"rows": [{"table": each.row.table, "what": each.row.what, "chip": each.row.chip,
-                                 "unit": each.row.unit, "published": each.row.value, "modelled": each.modelled,
-                                 "ratio": each.ratio} for each in rows]}))
-        return 0
+    means = {"not_fitted": _factor(each for each in rows if not each.row.fitted),
+             "fitted": _factor(each for each in rows if each.row.fitted)}
+    document = {"rows": [{"table": each.row.table, "what": each.row.what, "chip": each.row.chip, "unit": each.row.unit,
+                          "published": each.row.value, "modelled": each.modelled, "known": each.known,
+                          "ratio": each.ratio, "fitted": each.row.fitted} for each in rows],
+                "notes": NOTES, "geomean_factor": means}
+    _save(options.save, document)
+    print(as_json(document) if options.json else "\n".join(_tables(rows, means)))
+    return 0
+
+
+def _factor(rows: Iterable[Reproduced]) -> float | None:
+    """The geometric-mean factor of rows; None of none."""
+    factors = [each.factor for each in rows]
+    return geometric_mean(factors) if factors else None
+
+
+def _tables(rows: Sequence[Reproduced], means: Mapping[str, float | None]) -> Iterator[str]:
     last = ""
     for each in rows:
-        if each.row.table != last:
-            last = each.row.table
-            print(last)
-        print(f"  {each.row.what:<34} published {each.row.value:7.3f} {each.row.unit:<6} modelled {each.modelled:7.3f}"
-              f"  ratio {each.ratio:.2f}")
-    return 0
+        row = each.row
+        if row.table != last:
+            last = row.table
+            yield row.table + (f": {NOTES[last]}" if last in NOTES else "")
+        yield (f"  {row.what:<34} published {row.value:7.3f} {row.unit:<6} {each.known} {each.modelled:7.3f}"
+               f"  ratio {each.ratio:.2f}{'  fitted' if row.fitted else ''}")
+    yield "rows marked fitted prove nothing:"
+    yield from (f"  {text}" for text in dict.fromkeys(each.row.fitted for each in rows) if text)
+    yield (f"geometric-mean factor {_ratio(means['not_fitted'])} of rows nothing was fitted to, "
+           f"{_ratio(means['fitted'])} of the others")
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""List generations of the engine with their chips and machines, or show one: limits, clocks, what is known, registers.
+"""List generations of the engine with their chips and machines, or show one: limits, clocks, registers, arithmetic.
 
 A NAME is a generation (h13), a chip (m2) or a machine ('MacBook Air 2022').
 """
@@ -40,6 +40,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="a generation, chip or machine; all without it")
     parser.add_argument("--registers", action="store_true", help="print the register page of the generation")
+    parser.add_argument("--arithmetic", action="store_true",
+                        help="print the rules of the arithmetic, how each is known, and where")
     parser.add_argument("--markdown", action="store_true", help="with --registers: as Markdown")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -47,7 +49,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the list, one generation, or its register page."""
     found = find(options.name) if options.name else None
-    if options.registers:
+    if options.arithmetic:
+        from openane.cli.arithmetic import rule_document, rule_lines  # needs numpy, the rest of this verb does not
+
+        name = found.generation if found else None
+        print(as_json(rule_document(name)) if options.json else "\n".join(rule_lines(name)))
+    elif options.registers:
         generation = found.generation if found else "h13"
         if options.json:
             print(as_json(register_document(generation)))

@@ -1,25 +1,37 @@
 """What costs most in a model on a chip and what would help, each with the time it would save at most.
 
-Times are modelled. The comparison with CPU and GPU is rough: their peaks and what a call costs there are guesses.
+A gain is what the changed program saves in the same model of time. Hazards of precision are found in the constants and,
+where the model is quickly evaluated, on one drawn sample. The comparison with CPU and GPU is rough: their peaks and
+what a call costs there are guesses.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import asdict
+from typing import Any
 
+from openane.cli.hazards import UNSAMPLED, hazards, sampled
 from openane.cli.output import as_json, table
 from openane.cli.profile import CHIPS, subject_of
 from openane.cli.subject import model_arguments, open_subject
-from openane.compiler import Model
 from openane.report import Profile, profile
-from openane.report.explain import Advice, explain
+from openane.report.explain import Advice, Explanation, Rest, explain
 from openane.report.places import Place, places, verdict
-from openane.timing import Route, State
+from openane.timing import Part, Route, State
+from openane.wording import plural
 
 MICRO = 1e6
 COSTLIEST, SHOWN = 8, 4
+HONEST = {
+    Part.MULTIPLY: "the array multiplies: only less work is faster",
+    Part.KERNEL: "weights come in: only fewer are faster",
+    Part.TILE: "ports of the model, weights computed at run time and what has no room in L2 go through memory",
+    Part.L2: "operands pass through L2 as fast as they can, at 16 bits: 8-bit tensors are widened by this compiler",
+    Part.PLANAR: "sums, norms and products of two tensors have no form but the planar engine's"}
+"""Why nothing is known to help, by the part that decides."""
+ALIKE = {"softmax": "maximum, difference, power, sum and quotient are a task each, over whatever axis"}
+"""The same by operation."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,47 +45,90 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Models one inference and advises."""
-    content = open_subject(options.file, dict(options.shape), options).content
-    subject = subject_of(content)
+    opened = open_subject(options.file, dict(options.shape), options)
+    subject = subject_of(opened.content)
     found = profile(subject, options.chip or CHIPS[subject.target], options.route, State.FULL)
-    concerns = content.concerns if isinstance(content, Model) else ()
-    advice = explain(found, [(each.operation, str(each).partition(": ")[2]) for each in concerns])
+    said = explain(found, hazards(opened))
     where = places(found)
+    looked = sampled(opened)
     if options.json:
-        print(as_json({"chip": found.rates.chip, "times": str(found.time_kind), "time_us": found.seconds * MICRO,
-                       "advice": [asdict(each) for each in advice],
-                       "places": [asdict(each) for each in where], "verdict": verdict(where)}))
+        print(as_json({**_document(found, said, where), "precision_sampled": looked}))
         return 0
-    print("\n".join(_text(found, advice, where)))
+    print("\n".join([*_text(found, said, where), *([] if looked else [UNSAMPLED])]))
     return 0
 
 
-def _grouped(advice: tuple[Advice, ...]) -> list[list[Advice]]:
-    """Advice with one remedy together, the largest gain in sum first."""
-    groups: dict[str, list[Advice]] = {}
-    for each in advice:
-        groups.setdefault(each.remedy, []).append(each)
-    return sorted(groups.values(), key=lambda alike: -sum(each.gain or 0.0 for each in alike))
+def _document(found: Profile, said: Explanation, where: tuple[Place, ...]) -> dict[str, Any]:
+    """Everything, times in microseconds."""
+    return {"chip": found.rates.chip, "route": str(found.route), "times": str(found.time_kind),
+            "time_us": found.seconds * MICRO, "dispatch_us": found.dispatch * len(found.programs) * MICRO,
+            "host_operations_left_out": len(found.subject.host),
+            "advice": [_advice(each) for each in said.advice], "together_us": said.together * MICRO,
+            "overlap_us": said.overlap * MICRO,
+            "nothing_known": {"time_us": said.rest.seconds * MICRO,
+                              "decided_by_us": {str(part): time * MICRO for part, time in said.rest.parts.items()},
+                              "operations_us": {kind: time * MICRO for kind, time in said.rest.kinds.items()}},
+            "places": [{"name": place.name, "time_us": place.seconds * MICRO, "known": str(place.known)}
+                       for place in where],
+            "verdict": verdict(where, len(found.subject.host))}
 
 
-def _text(found: Profile, advice: tuple[Advice, ...], where: tuple[Place, ...]) -> Iterator[str]:
-    total = found.seconds or 1.0
+def _advice(each: Advice) -> dict[str, Any]:
+    return {"remedy": each.remedy, "gain_us": None if each.gain is None else each.gain * MICRO,
+            "known": None if each.gain is None else str(each.known),
+            "reasons": [{"subject": reason.subject, "what": reason.what,
+                         "gain_us": None if reason.gain is None else reason.gain * MICRO} for reason in each.reasons]}
+
+
+def _text(found: Profile, said: Explanation, where: tuple[Place, ...]) -> Iterator[str]:
+    total, host = found.seconds or 1.0, len(found.subject.host)
     yield (f"{found.subject.name} on {found.rates.chip}: {found.seconds * MICRO:.1f} us an inference "
-           f"({found.time_kind}), {found.dispatch * len(found.programs) * MICRO:.1f} us of it dispatch")
+           f"({found.time_kind}), {found.dispatch * len(found.programs) * MICRO:.1f} us of it dispatch"
+           + (f"; the time of {plural(host, 'operation')} on the host is left out" if host else ""))
     yield "what costs most:"
     costs = list(found.time_by_node().items())
     yield from table([(f"{seconds * MICRO:.1f} us", f"{seconds / total:.0%}", name)
                       for name, seconds in costs[:COSTLIEST]], indent="  ")
-    yield "what would help:" if advice else "nothing stands out that would help"
-    for alike in _grouped(advice):
-        gain = sum(each.gain or 0.0 for each in alike)
-        yield f"  {f'up to {gain * MICRO:.1f} us ({gain / total:.0%})' if gain else 'no time, or nobody can say'}: " \
-              f"{alike[0].what}"
-        yield f"    -> {alike[0].remedy}"
-        shown = ", ".join(f"{each.subject} ({each.gain * MICRO:.1f} us)" if each.gain else each.subject
-                          for each in alike[:SHOWN])
-        yield f"    {shown}" + (f" and {len(alike) - SHOWN} more" if len(alike) > SHOWN else "")
-    yield "where to run it (CPU and GPU are guesses):"
+    yield "what would help (gains are at most):" if said.advice else "nothing stands out that would help"
+    for each in said.advice:
+        yield from _lines(each, total)
+    if said.overlap * MICRO >= 0.1:
+        yield (f"  gains overlap: all of it together saves up to {said.together * MICRO:.1f} us "
+               f"({said.together / total:.0%}, {said.known})")
+    yield from _nothing(said.rest, total)
+    yield "where to run it (CPU and GPU from guesses" + ("; host operations left out):" if host else "):")
     yield from table([(place.name, f"{place.seconds * MICRO:.0f} us", str(place.known)) for place in where],
                      indent="  ")
-    yield f"  {verdict(where)}"
+    yield f"  {verdict(where, host)}"
+
+
+def _lines(each: Advice, total: float) -> Iterator[str]:
+    if each.gain is None:
+        yield f"  no time, or nobody can say: {each.remedy}"
+    else:
+        yield f"  {each.gain * MICRO:.1f} us ({each.gain / total:.0%}, {each.known}): {each.remedy}"
+    alike: dict[str, list[str]] = {}
+    for reason in each.reasons:
+        gain = f" ({reason.gain * MICRO:.1f} us)" if reason.gain is not None else ""
+        alike.setdefault(reason.what, []).append(f"{reason.subject}{gain}")
+    for what, subjects in list(alike.items())[:SHOWN]:
+        yield f"    {what}: {', '.join(subjects[:SHOWN])}" + _more(len(subjects))
+    yield from ([f"   {_more(len(alike))} of this kind"] if len(alike) > SHOWN else [])
+
+
+def _more(count: int) -> str:
+    return f" and {count - SHOWN} more" if count > SHOWN else ""
+
+
+def _nothing(rest: Rest, total: float) -> Iterator[str]:
+    """What no advice is about, and why."""
+    if rest.seconds / total < 0.01:
+        return
+    kinds = ", ".join(f"{kind} {seconds * MICRO:.1f} us" for kind, seconds in list(rest.kinds.items())[:SHOWN])
+    yield f"nothing is known to help with {rest.seconds * MICRO:.1f} us ({rest.seconds / total:.0%}): {kinds}"
+    for part, seconds in rest.parts.items():
+        if seconds / total >= 0.01:
+            yield f"  {seconds * MICRO:.1f} us, {part}: {HONEST[part]}"
+    for kind, sentence in ALIKE.items():
+        if rest.kinds.get(kind, 0.0) / total >= 0.01:
+            yield f"  {rest.kinds[kind] * MICRO:.1f} us of it {kind}: {sentence}"

@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 
+from openane.wording import line_text
+
 
 def table(rows: Iterable[Sequence[object]], *, heading: Sequence[str] = (), indent: str = "") -> list[str]:
     """Lines of a table with aligned columns: numbers to the right, everything else to the left."""
@@ -24,7 +26,8 @@ def table(rows: Iterable[Sequence[object]], *, heading: Sequence[str] = (), inde
 
 
 def as_json(document: object) -> str:
-    """The document as strict JSON; infinities and NaN, which JSON cannot hold, become strings."""
+    """The document as strict JSON; infinities and NaN, which JSON cannot hold, become null: where there is a number,
+    there is never anything but a number."""
     return json.dumps(_finite(document), indent=2, allow_nan=False)
 
 
@@ -35,12 +38,12 @@ def shape_text(shape: Iterable[int]) -> str:
 
 def _cell(value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return line_text(text, len(text))
 
 
 def _finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+        return None
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,28 +1,27 @@
 """Where the time of a model or program goes on a chip: a summary, the longest tasks, CSV, JSON, a trace, a report.
 
-Counts and bytes are exact; times are modelled from published figures of the chip, and called extrapolated where those
-are guessed or the program was planned for another generation.
+Counts are exact; bytes moved and times are modelled from published figures of the chip, and times called extrapolated
+where those are guessed or the program was planned for another generation.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from openane.cli.arrays import parse_seed
+from openane.cli.health import measured
 from openane.cli.output import as_json
 from openane.cli.output import table as aligned
 from openane.cli.subject import Subject as Opened
 from openane.cli.subject import model_arguments, open_subject
-from openane.cli.values import measured
 from openane.compiler import Model, Where
 from openane.compiler.model import Step
 from openane.errors import UnsupportedError
 from openane.program import Program
-from openane.report import Profile, Subject, as_csv, document, html, profile, summary, table, trace
+from openane.report import Profile, Subject, as_csv, as_trace, document, html, profile, summary, table
 from openane.timing import Route, State
 
 CHIPS = {"h11": "a12", "h12": "a13", "h13": "m1", "h14": "m2", "h15": "m3", "h16": "m4", "h17": "m5", "h18": "m6"}
@@ -59,9 +58,10 @@ def run(options: argparse.Namespace) -> int:
     opened = open_subject(options.file, dict(options.shape), options)
     other = html.read(options.compare) if options.compare is not None else None
     subject = subject_of(opened.content)
-    found = profile(subject, options.chip or CHIPS[subject.target], options.route, options.clock)
+    chip = CHIPS[subject.target] if options.chip is None else options.chip
+    found = profile(subject, chip, options.route, options.clock)
     if options.trace is not None:
-        options.trace.write_text(json.dumps(trace(found)))
+        options.trace.write_bytes(as_trace(found))
     if options.csv is not None:
         options.csv.write_text(as_csv(found))
     if options.html is not None:

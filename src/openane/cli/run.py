@@ -2,7 +2,8 @@
 
 FILE is told apart by its content; a model is compiled first. --check computes the same with the reference of every
 operation in fp32 and prints the error of each output; on the simulator with --arithmetic exact also of every tensor
-between operations, against float64 (cli.tensors).
+between operations, against float64 (cli.tensors). The check fails, and the command with it, where an output is infinite
+or NaN and its reference is not, and where its relative L2 error exceeds a threshold that is asked for.
 """
 
 from __future__ import annotations
@@ -10,23 +11,24 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed
+from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed, unlike
 from openane.cli.output import as_json, shape_text, table
 from openane.cli.subject import Subject, model_arguments, open_subject
-from openane.cli.tensors import THRESHOLD, WatchedSimulator, compared, known_tensors
+from openane.cli.tensors import EXACT_CHECK, THRESHOLD, WatchedSimulator, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
 from openane.devices import DEFAULT, VARIABLE, open_device
 from openane.devices.options import parts
 from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
 from openane.simulator import RunReport
-from openane.wording import plural
+from openane.wording import line_text, plural
 
 Document = dict[str, Any]
 SIMULATOR, EXACT = "simulator", "exact"
@@ -44,8 +46,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="how the simulator multiplies and accumulates (default: auto)")
     parser.add_argument("--check", action="store_true", help="compare with the model's reference in fp32; with "
                         "--arithmetic exact every tensor with float64")
-    parser.add_argument("--threshold", metavar="E", type=float, default=THRESHOLD,
-                        help="relative L2 error from which --check says a tensor diverges (default: %(default)s)")
+    parser.add_argument("--threshold", metavar="E", type=float,
+                        help="relative L2 error beyond which --check fails for an output, and says that a tensor "
+                        f"diverges (default: outputs of any error pass, a tensor diverges beyond {THRESHOLD:g})")
     parser.add_argument("--seed", metavar="N", type=parse_seed, default=0, help="seed of drawn inputs (default: 0)")
     model_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -69,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         with open_device(name) as device:
             outputs, seconds, report = subject.run(device, inputs)
             executed = "program" if "program" in device.info.takes else "graph"
-    document = {
+    document: Document = {
         "file": str(options.file), "device": name, "executed": executed,
         "tasks": subject.tasks, "programs": subject.programs,
         "engine_operations": subject.engine_operations, "host_operations": subject.host_operations,
@@ -80,10 +83,14 @@ def run(options: argparse.Namespace) -> int:
         "outputs": {name: _output(name, array, options.output_dir, wanted) for name, array in outputs.items()},
         "numeric": _numeric(report),
     }
+    failures = [f"{line_text(name)}: {words}" for name in wanted
+                if (words := _failure(document["outputs"][name], options.threshold))]
+    if options.check:
+        document["check"] = {"passed": not failures, "failures": failures, "threshold": options.threshold}
     if rows is not None:
-        document |= {"tensors": rows, "threshold": options.threshold}
+        document |= {"tensors": rows, "threshold": _diverging(options)}
     print(as_json(document) if options.json else "\n".join(_text(document, subject)))
-    return 0
+    return 1 if failures else 0
 
 
 def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
@@ -95,7 +102,7 @@ def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
         device = WatchedSimulator(known, plain)
     with device:
         outputs, seconds, report = subject.run(device, inputs)
-    return outputs, seconds, report, compared(known, device.kept, inputs, options.threshold)
+    return outputs, seconds, report, compared(known, device.found(EXACT_CHECK), inputs, _diverging(options))
 
 
 def device_name(device: str | None, arithmetic: str | None) -> str:
@@ -123,8 +130,26 @@ def _output(name: str, array: Array, folder: Path | None, wanted: Mapping[str, A
                           "max": float(finite.max()) if finite.size else None,
                           "not_finite": int(array.size - finite.size)}
     if name in wanted:
-        document["error"] = compare(array, wanted[name])
+        lost, other = unlike(array, wanted[name])
+        document["error"] = {**compare(array, wanted[name]), "not_finite": lost, "otherwise_unlike": other}
     return document
+
+
+def _diverging(options: argparse.Namespace) -> float:
+    """The relative L2 error beyond which a tensor diverges."""
+    return THRESHOLD if options.threshold is None else float(options.threshold)
+
+
+def _failure(output: Document, threshold: float | None) -> str:
+    """Why an output does not pass the check; empty when it does."""
+    error, size = output["error"], prod(output["shape"])
+    if error["not_finite"]:
+        return f"{error['not_finite']} of {plural(size, 'value')} infinite or NaN where the reference has numbers"
+    if error["otherwise_unlike"]:
+        return f"{error['otherwise_unlike']} of {plural(size, 'value')} finite where the reference is infinite or NaN"
+    if threshold is None or error["l2_rel"] <= threshold:
+        return ""
+    return f"relative L2 {error['l2_rel']:.3g} exceeds {threshold:g}"
 
 
 def _numeric(report: Any) -> Document:
@@ -139,13 +164,14 @@ def _numeric(report: Any) -> Document:
 def _text(document: Document, subject: Subject) -> Iterator[str]:
     numeric = document["numeric"]
     yield _headline(document, subject)
-    yield from table([("input", name, shape_text(port["shape"]), port["dtype"], port["file"] or f"seed {port['seed']}")
+    yield from table([("input", line_text(name), shape_text(port["shape"]), port["dtype"],
+                       port["file"] or f"seed {port['seed']}")
                       for name, port in document["inputs"].items()], indent="  ")
-    yield from table([("output", name, shape_text(port["shape"]), port["dtype"],
+    yield from table([("output", line_text(name), shape_text(port["shape"]), port["dtype"],
                        port["file"] or f"{_number(port['min'])} .. {_number(port['max'])}")
                       for name, port in document["outputs"].items()], indent="  ")
     for note in numeric["conversions"]:
-        yield f"  {note}"
+        yield f"  {line_text(note)}"
     for task in numeric["tasks"]:
         if task["overflows"] or task["nan_inputs"]:
             yield (f"  task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, "
@@ -154,9 +180,16 @@ def _text(document: Document, subject: Subject) -> Iterator[str]:
         yield from tensor_lines(document["tensors"], document["threshold"])
     for name, port in document["outputs"].items():
         if "error" in port:
-            error = port["error"]
-            yield (f"  {name} against the reference: largest error {error['max_abs']:.3g} "
-                   f"({error['max_rel']:.2%} of the largest value), relative L2 {error['l2_rel']:.3g}")
+            yield f"  {line_text(name)} against the reference: {_error(port)}"
+    yield from (f"  check failed: {failure}" for failure in document.get("check", {}).get("failures", ()))
+
+
+def _error(output: Document) -> str:
+    error = output["error"]
+    if error["not_finite"] or error["otherwise_unlike"]:
+        return _failure(output, 0.0)
+    return (f"largest error {error['max_abs']:.3g} ({error['max_rel']:.2%} of the largest value), relative L2 "
+            f"{error['l2_rel']:.3g}")
 
 
 def _headline(document: Document, subject: Subject) -> str:

@@ -3,7 +3,8 @@
 The compiler says where tensors are (compiler.intermediates); what each task leaves is copied there while the programs
 run, unchanged. The reference is the graph after the compiler's passes in float64 on the inputs as they are given. Two
 errors are stated: that of the tensor, and its `own`, against float64 from the engine's own tensors before it: what the
-operation and those inside its task add. Tensors inside a task are never stored and have neither.
+operation and those fused with it add. Tensors inside a task are never stored and have neither. Where numbers became
+infinite, the first task that stored one says which limit it was: that of the multiply-accumulate or fp16's own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from openane.chips import get_chip
 from openane.cli.arrays import Array, compare
 from openane.cli.output import shape_text, table
 from openane.cli.subject import Subject
@@ -21,6 +23,7 @@ from openane.compiler import Model
 from openane.compiler.intermediates import Intermediates, Whereabouts, intermediates
 from openane.devices.executable import BufferExecutable
 from openane.devices.simulator import SimulatorDevice, SimulatorExecutable
+from openane.engine import Convolution, MatrixProduct
 from openane.errors import UnsupportedError
 from openane.graph import Node, Value, numpy_type
 from openane.ops.evaluate import evaluate_node
@@ -31,26 +34,37 @@ from openane.program.verify import Verified
 from openane.simulator import RunReport
 from openane.simulator.arithmetic.half import decoded
 from openane.simulator.memory import ELEMENT, MEMORY_LIMIT, view
+from openane.wording import line_text
 
 THRESHOLD = 0.01
 """Relative L2 error from which a tensor is said to diverge."""
 SHOWN = 40
 """Rows of a table; beyond, the worst."""
+SUM_LIMIT = 2.0 ** 15
+"""From here on a sum or partial sum of the multiply-accumulate is infinite (measured on M1, at any length)."""
+NAME = 80
+"""Characters of a name in the table."""
+MOST = 16
+"""Operations that are named as made together with another."""
+EXACT_CHECK = "--check --arithmetic exact"
 
 Row = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Kept:
-    """The virtual buffers of one program, and which of their bytes some task wrote."""
+    """The virtual buffers of one program, which of their bytes some task wrote, and which tasks stored infinities."""
 
     places: Whereabouts
     bytes: dict[int, np.ndarray] = field(default_factory=dict)
     written: dict[int, np.ndarray] = field(default_factory=dict)
+    infinite: set[int] = field(default_factory=set)
 
     def take(self, task: int, array: np.ndarray) -> None:
         """What a task left."""
         access = self.places.results[task]
+        if array.dtype == np.uint16 and np.isinf(array.view(np.float16)).any():
+            self.infinite.add(task)
         if access.shape != array.shape or ELEMENT[access.dtype] != array.dtype:
             return
         for stores, values in ((self.bytes, array), (self.written, np.full((), -1).astype(array.dtype))):
@@ -75,15 +89,24 @@ class WatchedSimulator(SimulatorDevice):
     def __init__(self, known: Intermediates, like: SimulatorDevice) -> None:
         super().__init__(*like.settings)
         self.kept = [Kept(places) for places in known.programs]
+        self._waiting = list(self.kept)
 
     def prepare(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None) -> BufferExecutable:
-        """See `ProgramDevice.prepare`."""
+        """See `ProgramDevice.prepare`. Equal programs are taken in order; others are not watched."""
         plain = program.program if isinstance(program, Verified) else program
-        kept = next((each for each in self.kept if same(each.places.program, plain)), None)
+        kept = next((each for each in self._waiting if same(each.places.program, plain)), None)
         if kept is None:
-            raise UnsupportedError("--check", "the tensors of a model are known where it is compiled by this version",
-                                   found=f"program {plain.name!r} is another", remedy="compile the model again")
+            return super().prepare(program, buffers)
+        self._waiting = [each for each in self._waiting if each is not kept]
         return _Watched(kept, plain, self._arithmetic, buffers)
+
+    def found(self, asked: str) -> list[Kept]:
+        """What was kept. UnsupportedError where a program the compiler makes now was not among those loaded."""
+        if self._waiting:
+            raise UnsupportedError(asked, "the tensors of a model are known where it is compiled by this version",
+                                   found=f"program {self._waiting[0].places.program.name!r} is another",
+                                   remedy="compile the model again")
+        return self.kept
 
 
 class _Watched(SimulatorExecutable):
@@ -102,17 +125,18 @@ def same(first: Program, second: Program) -> bool:
     return first.constants == second.constants and [t.words for t in first.tasks] == [t.words for t in second.tasks]
 
 
-def known_tensors(subject: Subject, allow_host: bool) -> Intermediates:
-    """Where the tensors of a subject are. UnsupportedError for a program without its model, and for a model whose
-    tensors are more than the simulator holds."""
+def known_tensors(subject: Subject, allow_host: bool, asked: str = EXACT_CHECK) -> Intermediates:
+    """Where the tensors of a subject are, for an option that `asked` for them. UnsupportedError for a program without
+    its model, and for a model whose tensors are more than the simulator holds."""
     if not isinstance(subject.content, Model):
         raise UnsupportedError("--check", "a compiled program does not hold the model it was made from",
                                remedy="run the model itself or its bundle (.ane)")
     known = intermediates(subject.content.graph, subject.content.target, allow_host)
     size = sum(sum(places.sizes.values()) for places in known.programs)
     if 2 * size > MEMORY_LIMIT:
-        raise UnsupportedError("--check --arithmetic exact", "all tensors of a model are kept", found=f"{size} bytes",
-                               limit=f"{MEMORY_LIMIT // 2} bytes", remedy="check with --arithmetic fast: outputs alone")
+        raise UnsupportedError(asked, "all tensors of a model are kept", found=f"{size} bytes",
+                               limit=f"{MEMORY_LIMIT // 2} bytes",
+                               remedy="ane run --check --arithmetic fast: outputs alone")
     return known
 
 
@@ -126,27 +150,80 @@ def compared(known: Intermediates, kept: list[Kept], inputs: Mapping[str, Array]
         found[id(value)] = wide[id(value)].astype(np.float16).astype(np.float64) if wide[id(value)].dtype.kind == "f" \
             else wide[id(value)]
     rows: list[Row] = []
-    first = True
+    chains = _Chains(kept)
     last = {id(value): number for number, node in enumerate(known.graph.nodes) for value in node.values()}
-    for number, node in enumerate(known.graph.nodes):
-        wanted, expected = (tuple(map(_wide, evaluate_node(node, values))) for values in (wide, found))
-        for value, array, near in zip(node.outputs, wanted, expected, strict=True):
-            made = next((tensor for each in kept if (tensor := each.tensor(value)) is not None), None)
-            row = _row(node, value, array, near, made, kept)
-            row["first"] = first and row["l2_rel"] is not None and not row["l2_rel"] <= threshold
-            first = first and not row["first"]
-            rows.append(row)
-            wide[id(value)], found[id(value)] = array, near if made is None else made
-        for value in node.values():
-            if last[id(value)] == number:
-                wide.pop(id(value), None)
-                found.pop(id(value), None)
-    return rows
+    with np.errstate(all="ignore"):
+        for number, node in enumerate(known.graph.nodes):
+            wanted, expected = (tuple(map(_wide, evaluate_node(node, values))) for values in (wide, found))
+            chain = chains.of(node)
+            for value, array, near in zip(node.outputs, wanted, expected, strict=True):
+                made = next((tensor for each in kept if (tensor := each.tensor(value)) is not None), None)
+                peak = _peak(near)
+                row = _row(node, value, array, near, made, kept)
+                rows.append(row | {"hosted": id(node) in known.hosted, "with": [each.label for each, _ in chain],
+                                   "reason": chains.reason(node, peak) if row["overflow"] else None})
+                if made is None and id(node) not in known.hosted:
+                    chains.inside[id(value)] = (*chain, (node, peak))
+                wide[id(value)], found[id(value)] = array, near if made is None else made
+            for value in node.values():
+                if last[id(value)] == number:
+                    wide.pop(id(value), None)
+                    found.pop(id(value), None)
+                    chains.inside.pop(id(value), None)
+    first = next((row for row in rows if row["stored"] and not row["l2_rel"] <= threshold), None)
+    return [row | {"first": row is first} for row in rows]
+
+
+@dataclass(slots=True)
+class _Chains:
+    """What was computed since the last stored tensors: for a value inside a task (by id) the nodes that make it, and
+    the largest magnitude of each."""
+
+    kept: list[Kept]
+    inside: dict[int, tuple[tuple[Node, float], ...]] = field(default_factory=dict)
+
+    def of(self, node: Node) -> tuple[tuple[Node, float], ...]:
+        """The nodes made together with the one that is asked about, in order, each once."""
+        found = {id(each): (each, peak) for value in node.values() for each, peak in self.inside.get(id(value), ())}
+        return tuple(found.values())[-MOST:]
+
+    def reason(self, node: Node, peak: float) -> str:
+        """Why a tensor that `node` makes has infinities where the reference has none."""
+        chain = (*self.of(node), (node, peak))
+        finite = [each for each in chain if np.isfinite(each[1])]
+        largest, size = max(finite, key=lambda each: each[1], default=(node, 0.0))
+        multiplied = self._multiplied([each for each, _ in chain])
+        if len(finite) < len(chain) and size < (SUM_LIMIT if multiplied else LARGEST):
+            return "its operands are infinite already"
+        if not multiplied:
+            return f"{_short(largest.label)} reaches {size:.3g}, and fp16 ends at {LARGEST:.0f}"
+        limit = f"the multiply-accumulate is infinite from {SUM_LIMIT:.0f} on"
+        if size >= SUM_LIMIT:
+            return f"{_short(largest.label)} reaches {size:.3g}, and {limit}"
+        return f"{limit}, and a partial sum got there though {_short(largest.label)} reaches no more than {size:.3g}"
+
+    def _multiplied(self, nodes: list[Node]) -> bool:
+        """Whether the first of their tasks that stored infinities multiplies and accumulates."""
+        for each in self.kept:
+            tasks = {task for node in nodes for task in each.places.tasks.get(id(node), ())}
+            for task in sorted(tasks & each.infinite):
+                program = each.places.program
+                operation = get_chip(program.chip).operation(program.tasks[task].words)
+                return isinstance(operation, Convolution | MatrixProduct)
+        return False
+
+
+def _peak(array: Array) -> float:
+    """The largest magnitude; infinite where one is infinite or NaN."""
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    size = float(np.abs(array).max())
+    return size if np.isfinite(size) else float("inf")
 
 
 def lines(rows: list[Row], threshold: float) -> Iterator[str]:
     """The rows for people."""
-    stored = [row for row in rows if row["l2_rel"] is not None]
+    stored = [row for row in rows if row["stored"]]
     yield (f"  tensors against float64: {len(stored)} of {len(rows)} are stored, the others lie inside a task or are "
            "folded into a neighbour")
     chosen = stored
@@ -155,9 +232,9 @@ def lines(rows: list[Row], threshold: float) -> Iterator[str]:
         chosen = [row for row in stored if any(row is each for each in worst[:SHOWN])]
         yield f"  the {SHOWN} whose operations add most error (--json has all):"
     yield from table([("operation", "tensor", "shape", "range", "max abs", "max rel", "rel L2", "own L2", ""),
-                      *((row["operation"], row["tensor"], shape_text(row["shape"]),
-                         f"{_short(row['low'])} .. {_short(row['high'])}", _short(row["max_abs"]),
-                         _short(row["max_rel"]), _short(row["l2_rel"]), _short(row["own_l2_rel"]), _note(row))
+                      *((line_text(row["operation"], NAME), line_text(row["tensor"], NAME), shape_text(row["shape"]),
+                         f"{_digits(row['low'])} .. {_digits(row['high'])}", _digits(row["max_abs"]),
+                         _digits(row["max_rel"]), _digits(row["l2_rel"]), _digits(row["own_l2_rel"]), _note(row))
                         for row in chosen)], indent="  ")
     if not any(row["first"] for row in rows):
         yield f"  no tensor's relative L2 error exceeds {threshold:g}"
@@ -169,6 +246,7 @@ def _row(node: Node, value: Value, wanted: Array, near: Array, made: Array | Non
              for number, each in enumerate(kept) if id(node) in each.places.tasks]
     beyond = int(np.count_nonzero(np.abs(finite) > LARGEST)) if wanted.dtype.kind == "f" else 0
     row: Row = {"operation": node.label, "tensor": value.name, "shape": list(value.shape), "engine": tasks,
+                "stored": made is not None,
                 "low": float(finite.min()) if finite.size else None,
                 "high": float(finite.max()) if finite.size else None, "beyond_fp16": beyond,
                 "overflow": None, "lost": None, "max_abs": None, "max_rel": None, "l2_rel": None, "own_max_abs": None,
@@ -183,19 +261,25 @@ def _row(node: Node, value: Value, wanted: Array, near: Array, made: Array | Non
 
 
 def _note(row: Row) -> str:
-    notes = [f"{row['overflow']} infinite"] if row["overflow"] else []
+    notes = [f"{row['overflow']} infinite: {row['reason']}"] if row["overflow"] else []
+    if row["overflow"] and row["with"]:
+        notes.append(f"made together with {line_text(', '.join(map(_short, row['with'])))}")
     if row["beyond_fp16"]:
-        notes.append(f"{row['beyond_fp16']} beyond fp16")
+        notes.append(f"{row['beyond_fp16']} of the reference beyond fp16's {LARGEST:.0f}")
     if row["lost"]:
         notes.append(f"{row['lost']} became 0")
-    return ", ".join([*notes, *(["first over the threshold"] if row["first"] else [])])
+    return "; ".join([*notes, *(["first over the threshold"] if row["first"] else [])])
 
 
 def _rank(error: float) -> float:
     return np.inf if np.isnan(error) else error
 
 
-def _short(number: float | None) -> str:
+def _short(label: str) -> str:
+    return line_text(label.partition(" (from ")[0], NAME)
+
+
+def _digits(number: float | None) -> str:
     return "-" if number is None else f"{number:.3g}"
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from openane.chips.machines import Figure
-from openane.report.profile import Kind, Profile, Row
-from openane.wording import byte_text, plural
+from openane.report.profile import MOVED_KIND, Kind, Profile, Row, kind_of
+from openane.wording import byte_text, line_text, plural
 
 MICRO = 1e6
 COLUMNS = ("program", "task", "operation", "node", "engine", "bound", "start_us", "time_us", "share", "utilisation",
-           "multiplies", "kernel_bytes", "tile_bytes", "l2_bytes")
+           "multiplies", "kernel_bytes", "tile_bytes", "l2_bytes", "held_bytes")
 SHOWN = 20
 RATES = (("clock", "GHz"), ("l2_clock", "GHz"), ("kernel", "GB/s"), ("tile", "GB/s"))
 WORDS = {"l2_clock": "L2 clock", "kernel": "coefficients", "tile": "operands and results"}
@@ -23,15 +23,15 @@ def document(profile: Profile) -> dict[str, Any]:
     """Everything a profile says; times in microseconds, sizes in bytes, `kinds` says what each number is."""
     rates = profile.rates
     return {
-        "name": profile.subject.name, "chip": rates.chip, "generation": rates.generation,
-        "target": profile.subject.target, "route": str(profile.route), "clock_state": str(profile.state),
-        "kinds": {"counts": str(Kind.EXACT), "bytes": str(Kind.EXACT), "times": str(profile.time_kind)},
-        "rates": {name: {"value": (getattr(rates, name).value or 0) / 1e9, "unit": unit,
-                         "known": str(getattr(rates, name).known)} for name, unit in RATES},
+        "name": profile.subject.name, "chip": rates.chip, "asked": profile.asked, "choices": list(profile.choices),
+        "generation": rates.generation, "target": profile.subject.target, "route": str(profile.route),
+        "clock_state": str(profile.state), "kinds": kinds(profile), "notes": notes(profile),
+        "times_without": profile.without,
+        "rates": {name: _figure(getattr(rates, name), unit) for name, unit in RATES},
         "programs": len(profile.programs), "tasks": len(profile.rows),
         "host_operations": list(profile.subject.host),
         "memory": profile.subject.memory(), "l2_high": profile.l2_high(),
-        "bytes": profile.bytes_by_kind(),
+        "bytes": profile.bytes_by_kind(), "held_bytes": sum(row.held_bytes for row in profile.rows),
         "multiplies": sum(row.multiplies for row in profile.rows),
         "dispatch_us": profile.dispatch * MICRO * len(profile.programs), "engine_us": profile.engine_seconds * MICRO,
         "time_us": profile.seconds * MICRO, "inferences_per_second": profile.inferences,
@@ -42,11 +42,31 @@ def document(profile: Profile) -> dict[str, Any]:
     }
 
 
+def kinds(profile: Profile) -> dict[str, str]:
+    """What each group of numbers is: `times` are those of an inference and what is made of them, `engine` those of
+    programs, tasks and parts, `bytes` what is moved, `memory` what is there, `counts` tasks and multiplications."""
+    found = {"counts": Kind.EXACT, "memory": Kind.EXACT, "bytes": MOVED_KIND, "times": profile.time_kind,
+             "engine": profile.engine_kind, "dispatch": profile.dispatch_kind}
+    return {name: str(kind) for name, kind in found.items()}
+
+
+def notes(profile: Profile) -> list[str]:
+    """Which chip was taken and whose plan this is, where that is not plain."""
+    chip, found = profile.rates.chip, []
+    others = [name for name in profile.choices if name != chip]
+    if others:
+        found.append(f"{line_text(profile.asked)} stands for several chips: {chip} is taken, not {', '.join(others)}")
+    if profile.foreign:
+        found.append(f"planned for {profile.subject.target}: tasks, bytes and multiplications are of that plan, a "
+                     f"compiler for {profile.rates.generation} would make another")
+    return found
+
+
 def cells(row: Row) -> tuple[Any, ...]:
     """A task's figures in the order of `COLUMNS`."""
     return (row.program, row.task, row.operation, row.node, row.engine, str(row.bound), row.start * MICRO,
             row.seconds * MICRO, row.share, row.utilisation, row.multiplies, row.kernel_bytes, row.tile_bytes,
-            row.l2_bytes)
+            row.l2_bytes, row.held_bytes)
 
 
 def as_csv(profile: Profile) -> str:
@@ -60,35 +80,48 @@ def as_csv(profile: Profile) -> str:
 
 def summary(profile: Profile) -> Iterator[str]:
     """The lines above the table."""
-    rates, kind = profile.rates, profile.time_kind
-    yield f"{profile.subject.name} on {rates.chip} ({rates.generation}, {profile.state} clock), times {kind}"
+    rates, kind = profile.rates, profile.engine_kind
+    yield f"{line_text(profile.subject.name)} on {rates.chip} ({rates.generation}, {profile.state} clock)"
+    yield from (f"  {note}" for note in notes(profile))
     yield "  " + ", ".join(f"{WORDS.get(name, name)} {_rate(getattr(rates, name), unit)}" for name, unit in RATES)
     yield (f"  {plural(len(profile.rows), 'task')} in {plural(len(profile.programs), 'program')}, "
            f"{plural(len(profile.subject.host), 'host operation')}")
-    yield "  memory (exact): " + _sizes(profile.subject.memory()) + f"; L2 up to {byte_text(profile.l2_high())}"
-    yield "  moved (exact): " + _sizes(profile.bytes_by_kind())
-    yield f"  multiplications (exact): {sum(row.multiplies for row in profile.rows):,}"
-    yield "  time by engine: " + _times(profile.time_by_engine(), profile.engine_seconds)
-    yield "  time decided by: " + _times(profile.time_by_part(), profile.engine_seconds)
-    limit, seconds = max(profile.roofline().items(), key=lambda item: item[1])
-    yield (f"  roofline: {limit} alone needs {_us(seconds)}, {profile.efficiency():.0%} of the engine's "
+    yield f"  memory ({Kind.EXACT}): {_sizes(profile.subject.memory())}; L2 up to {byte_text(profile.l2_high())}"
+    held = sum(row.held_bytes for row in profile.rows)
+    yield (f"  moved ({MOVED_KIND}): {_sizes(profile.bytes_by_kind())}"
+           + (f"; {byte_text(held)} of coefficients held from the task before" if held else ""))
+    yield f"  multiplications ({Kind.EXACT}): {sum(row.multiplies for row in profile.rows):,}"
+    yield f"  time by engine ({kind}): " + _times(profile.time_by_engine(), profile.engine_seconds)
+    yield f"  time decided by ({kind}): " + _times(profile.time_by_part(), profile.engine_seconds)
+    limit, seconds = profile.limit()
+    yield (f"  roofline ({kind}): {limit} alone needs {_us(seconds)}, {profile.efficiency():.0%} of the engine's "
            f"{_us(profile.engine_seconds)}")
+    yield _inference(profile)
+
+
+def _inference(profile: Profile) -> str:
     engine, calls = profile.engine_seconds, profile.dispatch * len(profile.programs)
-    yield (f"  one inference: {_us(profile.seconds)} = engine {_us(engine)} + dispatch {_us(calls)} "
-           f"({profile.route}); {profile.inferences:.0f} a second")
+    text = (f"  one inference: {_us(profile.seconds)} ({profile.time_kind}) = engine {_us(engine)} "
+            f"({profile.engine_kind}) + dispatch {_us(calls)} ({profile.route}, {profile.dispatch_kind}); "
+            f"{profile.inferences:.0f} a second")
+    return text + (f"; {profile.without}" if profile.without else "")
 
 
 def table(profile: Profile, longest: int | None = SHOWN) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
     """Heading and rows for people: the longest tasks first, or with None all in order."""
     rows = profile.rows if longest is None else sorted(profile.rows, key=lambda row: -row.seconds)[:longest]
     return (("task", "operation", "node", "engine", "bound", "us", "share", "use", "bytes"),
-            [(f"{row.program}.{row.task}" if len(profile.programs) > 1 else row.task, row.operation, row.node or "-",
-              row.engine, str(row.bound), round(row.seconds * MICRO, 2), f"{row.share:.1%}", f"{row.utilisation:.0%}",
-              row.memory_bytes) for row in rows])
+            [(f"{row.program}.{row.task}" if len(profile.programs) > 1 else row.task, row.operation,
+              line_text(row.node or "-"), row.engine, str(row.bound), round(row.seconds * MICRO, 2),
+              f"{row.share:.1%}", f"{row.utilisation:.0%}", row.memory_bytes) for row in rows])
 
 
 def _micro(values: Mapping[str, float]) -> dict[str, float]:
     return {name: seconds * MICRO for name, seconds in values.items()}
+
+
+def _figure(figure: Figure, unit: str) -> dict[str, Any]:
+    return {"value": (figure.value or 0) / 1e9, "unit": unit, "known": str(figure.known), "kind": str(kind_of(figure))}
 
 
 def _rate(figure: Figure, unit: str) -> str:

@@ -1,15 +1,16 @@
 """The same work on the chip's CPU and GPU, roughly: which is the better place.
 
 Peaks of GPUs are Apple's; of CPUs (their matrix units) and what a call costs there are guesses of the right size, so
-the comparison is only called when it is clear by a factor of two.
+the comparison is only called when it is clear by a factor of two, and not at all where the host computes a part of the
+model whose time nobody models.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openane.chips.machines import Known
-from openane.report.profile import Profile
+from openane.report.profile import Kind, Profile
+from openane.wording import plural
 
 TERA, GIGA, MICRO = 1e12, 1e9, 1e-6
 REACHED = 0.5
@@ -26,16 +27,17 @@ GPUS = {"m1": (2.6, 68), "m1 pro": (5.2, 200), "m1 max": (10.4, 400), "m1 ultra"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a model can run, and the seconds of one inference there; `known` says how surely."""
+    """Where a model can run, and the seconds of one inference there; `known` says what that number is."""
 
     name: str
     seconds: float
-    known: Known
+    known: Kind
 
 
 def places(profile: Profile) -> tuple[Place, ...]:
-    """Engine, CPU and GPU, the fastest first; only those with figures for the chip."""
-    found = [Place("engine", profile.seconds, Known.DERIVED)]
+    """Engine, CPU and GPU, the fastest first; only those with figures for the chip. The engine's time is that of the
+    profile, operations on the host left out; the others' are extrapolated from guesses."""
+    found = [Place("engine", profile.seconds, profile.time_kind)]
     operations = 2.0 * sum(row.multiplies for row in profile.rows)
     moved = profile.bytes_by_kind()
     traffic = moved["coefficients"] + moved["operands and results"]
@@ -43,16 +45,19 @@ def places(profile: Profile) -> tuple[Place, ...]:
         peak, bandwidth = GPUS[profile.rates.chip]
         for name, rate, call, wide in (("gpu", peak, GPU_CALL, 1), ("cpu", CPU_PEAK, CPU_CALL, 2)):
             seconds = max(operations / (rate * TERA * REACHED), wide * traffic / (bandwidth * GIGA * REACHED))
-            found.append(Place(name, seconds + call, Known.GUESS))
+            found.append(Place(name, seconds + call, Kind.EXTRAPOLATED))
     return tuple(sorted(found, key=lambda place: place.seconds))
 
 
-def verdict(found: tuple[Place, ...]) -> str:
-    """A sentence about the best place."""
+def verdict(found: tuple[Place, ...], host: int = 0) -> str:
+    """A sentence about the best place for a model of which `host` operations run on the host."""
     best = found[0]
     if len(found) < 2:
         return "no figures of this chip's CPU and GPU to compare with"
+    if host:
+        return (f"no place is called the better one: the time of {plural(host, 'operation')} on the host is not in "
+                "these numbers")
     second = found[1]
     if second.seconds < CLEAR * best.seconds:
         return f"{best.name} and {second.name} are within a factor of {CLEAR:g}: measure"
-    return f"the {best.name} is the better place, by about {second.seconds / best.seconds:.1f}"
+    return f"the {best.name} is the better place, by a factor of about {second.seconds / best.seconds:.1f}"

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.cli.arrays import Port, compare, gather, parse_input, parse_seed, read_array
+from openane.cli.arrays import Port, compare, gather, parse_input, parse_seed, read_array, unlike
 from openane.cli.files import parse_shape
 from openane.cli.output import as_json, shape_text, table
 from openane.errors import FormatError, UnsupportedError
-from openane.wording import byte_text, plural
+from openane.wording import byte_text, line_text, plural
 
 IMAGE = Port("image", (1, 2, 3), np.dtype(np.float32))
 INDEX = Port("index", (4,), np.dtype(np.int32))
@@ -36,8 +36,18 @@ def test_json_is_strict_whatever_it_holds(document: object) -> None:
     json.loads(as_json(document), parse_constant=refuse)
 
 
-def test_infinities_stay_readable_in_json() -> None:
-    assert json.loads(as_json({"error": [math.inf, -math.inf, math.nan]})) == {"error": ["inf", "-inf", "nan"]}
+def test_where_json_has_a_number_it_never_has_a_word() -> None:
+    assert json.loads(as_json({"error": [math.inf, -math.inf, math.nan, 1.5]})) == {"error": [None, None, None, 1.5]}
+
+
+@given(st.text(max_size=400), st.integers(60, 200))
+def test_names_fit_a_line(name: str, longest: int) -> None:
+    text = line_text(name, longest)
+    assert text.isprintable()
+    assert name != text or len(name) <= longest
+    if name.isprintable():
+        assert len(text) <= longest
+        assert text == name or (text[0], text[-1]) == (name[0], name[-1])
 
 
 def test_counts_and_sizes_read_well() -> None:
@@ -127,3 +137,13 @@ def test_errors_are_measured() -> None:
     assert error["max_abs"] == 0.5
     assert error["max_rel"] == 0.125
     assert error["l2_rel"] == pytest.approx(0.5 / math.sqrt(17))
+
+
+def test_infinite_values_do_not_hide_other_errors() -> None:
+    wanted = np.array([np.inf, 1.0])
+    assert compare(np.array([np.inf, 2.0]), wanted)["l2_rel"] == 1
+    assert compare(np.array([np.inf, np.inf]), wanted)["l2_rel"] == np.inf
+    assert unlike(np.array([np.inf, np.nan]), wanted) == (1, 0)
+    assert unlike(np.array([-np.inf, 1.0]), wanted) == (0, 1)
+    assert unlike(np.array([np.inf, 9.0]), wanted) == (0, 0)
+    assert unlike(np.array([1, 2]), np.array([np.nan, 2])) == (0, 1)

@@ -61,6 +61,7 @@ const taskName = (task) =>
 const title = (task) => short(cell(task, 'node') || cell(task, 'operation'));
 const kind = (name) => make('span', { class: `kind ${name}` }, name);
 const timeKind = data.profile.kinds.times;
+const engineKind = data.profile.kinds.engine;
 
 // A section with its heading, what it shows, and what its numbers are.
 const sections = [];

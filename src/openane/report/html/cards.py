@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from openane.chips.machines import Figure, Known
+from openane.chips.machines import Figure
 from openane.report.document import MICRO, RATES, WORDS
-from openane.report.profile import Kind, Profile
-from openane.timing import dispatch
+from openane.report.profile import MOVED_KIND, Kind, Profile, kind_of
+from openane.wording import plural
 
 Card = dict[str, Any]
-SURE = {Known.STATED: Kind.EXACT, Known.TABLE: Kind.EXACT, Known.MEASURED: Kind.MEASURED,
-        Known.DERIVED: Kind.MODELLED, Known.GUESS: Kind.EXTRAPOLATED}
-"""What a figure of the chip is, by how it is known."""
 
 
 def cards(profile: Profile, live: dict[str, int]) -> list[Card]:
@@ -29,14 +26,14 @@ def _card(group: str, title: str, value: float, unit: str, kind: Kind, note: str
 
 
 def _time(profile: Profile) -> Iterator[Card]:
-    kind, engine = profile.time_kind, profile.engine_seconds
-    yield _card("Time", "One inference", profile.seconds * MICRO, "us", kind, "engine and dispatch")
-    yield _card("Time", "Inferences a second", profile.inferences, "", kind, "one after the other")
+    whole, kind, engine = profile.time_kind, profile.engine_kind, profile.engine_seconds
+    yield _card("Time", "One inference", profile.seconds * MICRO, "us", whole,
+                profile.without or "engine and dispatch")
+    yield _card("Time", "Inferences a second", profile.inferences, "", whole, profile.without or "one after the other")
     yield _card("Time", "Engine", engine * MICRO, "us", kind, "all programs")
-    call = dispatch(profile.rates.chip, profile.route)
-    yield _card("Time", "Dispatch", profile.dispatch * len(profile.programs) * MICRO, "us", _known(call),
+    yield _card("Time", "Dispatch", profile.dispatch * len(profile.programs) * MICRO, "us", profile.dispatch_kind,
                 f"{len(profile.programs)} x {profile.dispatch * MICRO:.4g} µs ({profile.route})")
-    limit, seconds = max(profile.roofline().items(), key=lambda item: item[1])
+    limit, seconds = profile.limit()
     yield _card("Time", "Of the roofline", profile.efficiency(), "%", kind,
                 f"{limit} alone needs {seconds * MICRO:.4g} µs")
     shares = sorted(profile.time_by_part().items(), key=lambda item: -item[1])
@@ -46,11 +43,11 @@ def _time(profile: Profile) -> Iterator[Card]:
 
 def _machine(profile: Profile) -> Iterator[Card]:
     rates = profile.rates
-    yield _card("Chip", "Cores", rates.cores.value or 0, "", _known(rates.cores), f"{rates.chip}, {rates.generation}")
+    yield _card("Chip", "Cores", rates.cores.value or 0, "", kind_of(rates.cores), f"{rates.chip}, {rates.generation}")
     for name, unit in RATES:
         figure: Figure = getattr(rates, name)
         yield _card("Chip", WORDS.get(name, name).capitalize() if name != "l2_clock" else "L2 clock",
-                    (figure.value or 0) / 1e9, unit, _known(figure), str(figure.known or ""))
+                    (figure.value or 0) / 1e9, unit, kind_of(figure), str(figure.known or ""))
 
 
 def _memory(profile: Profile, live: dict[str, int]) -> Iterator[Card]:
@@ -62,19 +59,16 @@ def _memory(profile: Profile, live: dict[str, int]) -> Iterator[Card]:
 
 
 def _work(profile: Profile) -> Iterator[Card]:
-    yield _card("Work", "Tasks", len(profile.rows), "", Kind.EXACT, f"in {_programs(profile)}")
-    yield _card("Work", "Host operations", len(profile.subject.host), "", Kind.EXACT)
+    yield _card("Work", "Tasks", len(profile.rows), "", Kind.EXACT, f"in {plural(len(profile.programs), 'program')}")
+    yield _card("Work", "Host operations", len(profile.subject.host), "", Kind.EXACT,
+                "their time is not modelled" if profile.subject.host else "")
     yield _card("Work", "Multiplications", sum(row.multiplies for row in profile.rows), "", Kind.EXACT)
     achieved = 2 * sum(row.multiplies for row in profile.rows) / profile.engine_seconds / 1e12 if profile.rows else 0.0
-    yield _card("Work", "Achieved", achieved, "TFLOPS", profile.time_kind, "of the engine's time")
+    yield _card("Work", "Achieved", achieved, "TFLOPS", profile.engine_kind, "of the engine's time")
     for name, count in profile.bytes_by_kind().items():
         rate = count / profile.engine_seconds / 1e9 if profile.engine_seconds else 0.0
-        yield _card("Work", f"Moved: {name}", count, "bytes", Kind.EXACT, f"{rate:.3g} GB/s on average")
+        yield _card("Work", f"Moved: {name}", count, "bytes", MOVED_KIND, f"{rate:.3g} GB/s on average")
+    held = sum(row.held_bytes for row in profile.rows)
+    if held:
+        yield _card("Work", "Held: coefficients", held, "bytes", MOVED_KIND, "in the cores, not fetched again")
 
-
-def _programs(profile: Profile) -> str:
-    return "1 program" if len(profile.programs) == 1 else f"{len(profile.programs)} programs"
-
-
-def _known(figure: Figure) -> Kind:
-    return SURE.get(figure.known, Kind.EXTRAPOLATED) if figure.known is not None else Kind.EXTRAPOLATED

@@ -5,9 +5,8 @@ function showTasks() {
   const place = section(
     'tasks',
     'Tasks',
-    'Sort by a heading, filter by words; the arrow keys move, Enter shows the registers.',
-    'exact',
-    timeKind,
+    `Multiplications are ${data.profile.kinds.counts}, bytes ${data.profile.kinds.bytes}, times ${engineKind}. Sort by a heading, filter by words; the arrow keys move, Enter shows the registers.`,
+    ...new Set([data.profile.kinds.counts, data.profile.kinds.bytes, engineKind]),
   );
   const at = (name) => (task) => data.rows[task][column[name]];
   const timed = (name) => ({ numeric: true, value: at(name), text: (task) => time(at(name)(task)) });
@@ -83,6 +82,7 @@ function describeTask(task) {
   const parts = Object.entries(data.parts).map(([name, values]) => [name, values[task]]);
   const most = Math.max(1e-12, ...parts.map(([, us]) => us));
   const run = data.numbers?.tasks?.[task];
+  const held = cell(task, 'held_bytes');
   const facts = [
     ['does', data.words[task]],
     ['for', cell(task, 'node') || 'an operation that is not known'],
@@ -92,7 +92,7 @@ function describeTask(task) {
     ],
     [
       'moves',
-      `${bytes(cell(task, 'kernel_bytes'))} of coefficients, ${bytes(cell(task, 'tile_bytes'))} of operands and results in memory, ${bytes(cell(task, 'l2_bytes'))} in L2`,
+      `${bytes(cell(task, 'kernel_bytes'))} of coefficients${held ? ` (${bytes(held)} are still in the cores)` : ''}, ${bytes(cell(task, 'tile_bytes'))} of operands and results in memory, ${bytes(cell(task, 'l2_bytes'))} in L2`,
     ],
   ];
   if (run)
@@ -107,7 +107,7 @@ function describeTask(task) {
       { class: 'summary' },
       ...facts.map(([name, text]) => make('div', {}, make('dt', { class: 'hint' }, name), make('dd', {}, text))),
     ),
-    make('h3', {}, `Time of each part (${timeKind})`),
+    make('h3', {}, `Time of each part (${engineKind})`),
     make(
       'div',
       {},

@@ -14,7 +14,7 @@ const COSTLIEST = 25;
 
 function showGraph() {
   const about = 'Operations of the model from top to bottom; the bar in a box is its share of the time.';
-  const place = section('graph', 'Graph', about, timeKind);
+  const place = section('graph', 'Graph', about, engineKind);
   const svg = draw('svg', { 'aria-hidden': 'true' });
   const map = make('canvas', { 'aria-hidden': 'true' });
   const role = { role: 'application', 'aria-roledescription': 'graph', 'aria-label': GRAPH_LABEL };
@@ -101,7 +101,7 @@ function describeNode(node) {
   const engine = node.engine ? ` (${node.engine})` : '';
   const facts = [`${node.where}${engine}${node.reason ? `: ${node.reason}` : ''}`];
   const share = percent(node.us / (data.profile.engine_us || 1));
-  if (node.us) facts.push(`${time(node.us)}, ${share} of the engine's time (${timeKind})`);
+  if (node.us) facts.push(`${time(node.us)}, ${share} of the engine's time (${engineKind})`);
   const entry = (task) => {
     const text = `${taskName(task)}  ${cell(task, 'operation')}  ${time(cell(task, 'time_us'))}`;
     return make('li', {}, button(text, () => openTask(task), { title: data.words[task] }));

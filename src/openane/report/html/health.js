@@ -1,4 +1,6 @@
 // Values of one run on the simulator with drawn inputs, beside the model's reference.
+const MOST_FINDINGS = 6;
+
 function showHealth() {
   const run = data.numbers;
   const place = section(
@@ -17,23 +19,37 @@ function showHealth() {
     text: (row) => number(row[index], 3),
   });
   if (run.tensors.length) {
-    place.append(make('h3', {}, 'Tensors'));
+    const at = Object.fromEntries(run.columns.map((name, index) => [name, index]));
+    const wrong = run.tensors.filter((row) => row[at.why]);
+    const words = (row) => `${row[at.tensor]} (${short(row[at.operation])}) ${row[at.state]}: ${row[at.why]}`;
+    const left = wrong.length - MOST_FINDINGS;
+    const findings = [...wrong.slice(0, MOST_FINDINGS).map(words), ...(left > 0 ? [`and ${left} more, in the table`] : [])];
+    place.append(
+      make('h3', {}, 'Findings'),
+      findings.length
+        ? make('ul', { class: 'notes' }, ...findings.map((text) => make('li', {}, text)))
+        : make('p', { class: 'hint' }, 'Every stored tensor agrees with its reference.'),
+      make('h3', {}, 'Tensors'),
+    );
     new Table(place, {
       id: 'tensors',
       label: 'Tensors',
       rows: run.tensors,
-      tools: [{ label: 'state', value: (row) => row[9] }],
+      tools: [{ label: 'state', value: (row) => row[at.state] }],
       columns: [
-        { title: 'tensor', value: (row) => row[0] },
-        { title: 'operation', value: (row) => row[1] },
-        { title: 'state', value: (row) => row[9] },
-        { title: 'shape', value: (row) => row[2] },
-        measured('reference low', 3),
-        measured('reference high', 4),
-        measured('largest error', 5),
-        measured('relative L2', 6),
-        measured('beyond fp16', 7),
-        measured('lost to zero', 8),
+        { title: 'tensor', value: (row) => row[at.tensor] },
+        { title: 'operation', value: (row) => row[at.operation] },
+        { title: 'state', value: (row) => row[at.state] },
+        { title: 'shape', value: (row) => row[at.shape] },
+        measured('reference low', at.low),
+        measured('reference high', at.high),
+        measured('largest error', at.max_abs),
+        measured('relative L2', at.l2_rel),
+        measured('own L2', at.own_l2_rel),
+        measured('infinite', at.overflow),
+        measured('reference beyond fp16', at.beyond_fp16),
+        measured('lost to zero', at.lost),
+        { title: 'why', value: (row) => row[at.why] },
       ],
     });
   }

@@ -13,6 +13,7 @@ from openane.chips import Chip, get_chip
 from openane.errors import ProgramError
 from openane.program import Program
 from openane.program.listing.tasks import UNDESCRIBED, bank_of, block_of, value_text
+from openane.registers.field import Value
 
 GONE = -1
 REST = "bits no field describes"
@@ -25,6 +26,16 @@ class _Tables:
         self.fields: dict[tuple[str, str], int] = {}
         self.described: list[list[str]] = []
         self.values: dict[str, int] = {}
+        self._known: dict[tuple[str, str, str], tuple[int, int] | None] = {}
+
+    def entry(self, chip: Chip, name: str, value: Value) -> tuple[int, int] | None:
+        """The numbers of a field and of its value; None at its default. Remembered: tasks repeat most of theirs."""
+        key = (chip.name, name, repr(value))  # by repr: -0.0 is not the default 0.0
+        if key not in self._known:
+            field = bank_of(chip, block_of(name)).locate(name)[2]
+            default = key[2] == repr(field.default_value())
+            self._known[key] = None if default else (self.field(chip, name), self.value(value_text(field, value)))
+        return self._known[key]
 
     def field(self, chip: Chip, name: str) -> int:
         """The number of `Block.Register.Field` of a chip, or of a register's undescribed bits (`rest ...`)."""
@@ -62,9 +73,9 @@ def _fields(chip: Chip, words: Sequence[int], tables: _Tables) -> Iterator[tuple
     except ProgramError:
         return
     for name, value in fields.values.items():
-        field = bank_of(chip, block_of(name)).locate(name)[2]
-        if repr(value) != repr(field.default_value()):  # by repr: -0.0 is not the default 0.0
-            yield tables.field(chip, name), tables.value(value_text(field, value))
+        entry = tables.entry(chip, name, value)
+        if entry is not None:
+            yield entry
     for name, bits in fields.rest.items():
         yield tables.field(chip, f"rest {name}"), tables.value(f"{bits:#x}")
 

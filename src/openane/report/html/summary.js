@@ -2,7 +2,7 @@
 const KINDS = {
   exact: 'counted in the program or stated by tables; nothing is estimated',
   measured: 'measured on such a machine, or in the run this report was made with',
-  modelled: 'computed by the timing model with known figures of the chip',
+  modelled: 'computed by rules of the timing model with known figures of the chip',
   extrapolated: 'computed with figures that are guessed, or for a program planned for another generation',
 };
 
@@ -19,6 +19,8 @@ function showHead() {
       ...Object.entries(KINDS).map(([name, text]) => make('li', {}, kind(name), ` ${text}`)),
     ),
   );
+  const notes = [...profile.notes, ...(profile.times_without ? [`Times are ${profile.times_without}`] : [])];
+  if (notes.length) place.append(make('ul', { class: 'notes' }, ...notes.map((text) => make('li', {}, text))));
   const groups = new Map();
   data.cards.forEach((card) => groups.set(card.group, [...(groups.get(card.group) || []), card]));
   for (const [group, cards] of groups) {
@@ -132,7 +134,7 @@ function bar(share, name) {
 
 function showOperations() {
   if (!data.operations.length) return;
-  const place = section('operations', 'Operations of the model', 'Where each runs, and why.', 'exact');
+  const place = section('operations', 'Operations of the model', 'Where each runs, and why.', 'exact', engineKind);
   const times = data.profile.time_by_node_us;
   new Table(place, {
     id: 'operations',

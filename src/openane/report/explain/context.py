@@ -1,0 +1,17 @@
+"""What rules know beside the operation they look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openane.report.explain.layers import Layers
+from openane.report.explain.retiming import Retiming
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All layers, what changes would save, and the largest tensor that stays in L2, in bytes."""
+
+    layers: Layers
+    retiming: Retiming
+    l2_size: int

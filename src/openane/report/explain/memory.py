@@ -1,0 +1,108 @@
+"""Advice about where operands and results lie: memory or L2, and how rows fill the bursts they move in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openane.engine import Access, Operation, Space, sources
+from openane.program import Role
+from openane.report.explain.context import Context
+from openane.report.explain.layers import Layer, Task
+from openane.report.explain.model import Change, Finding
+from openane.report.explain.retiming import gone, in_full_bursts, in_l2, used, with_accesses
+from openane.timing import Part
+from openane.timing.operation import BURST, moved
+
+LAYOUTS = {
+    "linear": "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of linear layers, as far as norms "
+              "between them gain nothing by the other layout"}
+"""What spares an operation new layouts of its operand."""
+WASTED = 2.0
+"""Times the bytes needed from which rows count as short."""
+
+
+def moving(layer: Layer, context: Context) -> Finding | None:
+    """An operation of the model that only moves elements."""
+    if not all(task.moves for task in layer.tasks):
+        return None
+    return Finding(layer.subject, "moves elements and computes nothing", "keep one layout: fewer transposes, "
+                   "concatenations and slices of the last axis, channels before rows", layer.changed(gone))
+
+
+def laid_out_anew(layer: Layer, context: Context) -> Finding | None:
+    """Tasks of a computing operation that bring its operands into the order it needs."""
+    copies = [task for task in layer.tasks if task.moves]
+    if not copies or len(copies) == len(layer.tasks) or layer.kind in ("conv", "layer_norm", ""):
+        return None
+    return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks lay out an operand anew",
+                   LAYOUTS.get(layer.kind, "write the operand in the layout it is read in; where that is the "
+                               "compiler's choice, nothing"), layer.changed(gone, copies))
+
+
+def patches(layer: Layer, context: Context) -> Finding | None:
+    """A convolution whose source is cut into patches before it is multiplied."""
+    copies = [task for task in layer.tasks if task.moves]
+    if layer.kind != "conv" or not copies or len(copies) == len(layer.tasks):
+        return None
+    return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks cut the image into patches, or "
+                   "join results", "hand the image over in patches, (1, C*k*k, H/k, W/k) for a stride of k, or shuffle "
+                   "pixels into channels, so that the convolution is 1x1", layer.changed(gone, copies))
+
+
+def short_rows(layer: Layer, context: Context) -> Finding | None:
+    """Rows that fill a small part of the bursts they move in."""
+    waiting = [task for task in layer.tasks if task.row.bound is Part.TILE]
+    accesses = [access for task in waiting for access in _through_memory(task)]
+    needed, taken = sum(map(used, accesses)), sum(map(moved, accesses))
+    if not needed or taken < WASTED * needed:
+        return None
+    return Finding(layer.subject, f"moves {taken / needed:.1f} times the bytes it needs: rows are short of {BURST} "
+                   "bytes", "make the last axis the long one (32 fp16 elements or a multiple)",
+                   layer.changed(in_full_bursts, waiting))
+
+
+def beyond_l2(layer: Layer, context: Context) -> Finding | None:
+    """Intermediate tensors larger than the chip keeps in L2, and large operands read from memory again and again."""
+    return _from_memory(layer, context, large=True, what=f"waits for memory: tensors of {context.l2_size / 2**20:g} "
+                        "MiB and more do not stay in L2",
+                        remedy="smaller resolution, batch or tiles, so that they stay on the chip")
+
+
+def without_room(layer: Layer, context: Context) -> Finding | None:
+    """Intermediate tensors that would fit L2 but come from or go to memory."""
+    return _from_memory(layer, context, large=False, what="waits for intermediate results in memory",
+                        remedy="fewer and smaller tensors that live at once (residuals), so that L2 has room for these")
+
+
+def _from_memory(layer: Layer, context: Context, large: bool, what: str, remedy: str) -> Finding | None:
+    changes: dict[tuple[int, int], Change] = {}
+    seen: set[Access] = set()
+    for task in layer.tasks:
+        operands, result = _avoidable(task, context, large, seen)
+        seen.update(task.reads)
+        if task.row.bound is Part.TILE and (operands or result):
+            def change(operation: Operation, operands: tuple[int, ...] = operands, result: bool = result) -> Operation:
+                known = sources(operation)
+                return with_accesses(operation, {number: in_l2(known[number]) for number in operands
+                                                 if number < len(known)},
+                                     in_l2(operation.result) if result else None)
+            changes[task.place] = change
+    return Finding(layer.subject, what, remedy, changes) if changes else None
+
+
+def _avoidable(task: Task, context: Context, large: bool, seen: set[Access]) -> tuple[tuple[int, ...], bool]:
+    """Operands that could be in L2, and whether the result could: no ports read or written once, no constants, no
+    weights of products."""
+    def wanted(access: Access) -> bool:
+        role = context.layers.role(task.place, access)
+        return access.space is Space.MEMORY and (role is Role.SCRATCH or (role is Role.INPUT and access in seen)) \
+            and (used(access) >= context.l2_size) is large
+    operands = tuple(number for number, access in enumerate(task.reads) if wanted(access))
+    return operands, wanted(task.operation.result) and not context.layers.becomes_weights(task)
+
+
+def _through_memory(task: Task) -> Iterator[Access]:
+    """Operands and results in memory, those that are broadcast apart."""
+    for access in (*task.reads, task.operation.result):
+        if access.space is Space.MEMORY and not access.repeats:
+            yield access
