@@ -178,3 +178,27 @@ def attention(length: int) -> float:
 def value(operation: str, x: float, count: int = 1, **settings: Any) -> float:
     """One element through one operation."""
     return float(engine(lambda b, x: b.single(operation, x=x, **settings), x=np.full((1, count), x)).ravel()[0])
+
+
+def sum_by_linear(row: Array) -> float:
+    """A row's sum as a layer of ones; this and the following take one row of fp16."""
+    return float(engine(lambda b, x: b.single("linear", x=x, weight=np.ones_like(row)[None]), x=row[None])[0, 0])
+
+
+def sum_by_matmul(row: Array) -> float:
+    """As a product with a column of ones."""
+    ones = np.ones_like(row)[:, None]
+    return float(engine(lambda b, x, y: b.single("matmul", x=x, y=y), x=row[None], y=ones)[0, 0])
+
+
+def sum_by_reduction(row: Array) -> float:
+    """As a reduction."""
+    return float(engine(lambda b, x: b.single("reduce_sum", x=x, axes=np.int32([-1]), keep_dims=True),
+                        x=row[None])[0, 0])
+
+
+def sum_of_products(row: Array) -> float:
+    """As a reduction of a product with ones."""
+    def build(b: GraphBuilder, x: Any, y: Any) -> Any:
+        return b.single("reduce_sum", x=b.single("mul", x=x, y=y), axes=np.int32([-1]), keep_dims=True)
+    return float(engine(build, x=row[None], y=np.ones_like(row)[None])[0, 0])

@@ -12,13 +12,14 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from openane.formats.folders import remove_folder, write_folder
+from openane.formats.mapping import let_go, map_file
 
 VARIABLE = "ANE_CACHE"
 """Environment variable with the cache's folder."""
@@ -29,6 +30,7 @@ SIZE_LIMIT = 8 << 30
 STALE = 3600.0
 """Seconds after which what a killed writer left is removed."""
 DIGEST = 32
+Data = TypeVar("Data", bytes, memoryview)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +60,31 @@ def default_folder() -> Path:
 class Cache:
     """The entries in one folder. Reading and writing never fail: where there is trouble, nothing is found or kept."""
 
-    def __init__(self, folder: Path | None = None, limit: int = SIZE_LIMIT) -> None:
-        """`folder` None is the default. OSError when there is none."""
-        self.folder, self._limit = folder or default_folder(), limit
+    def __init__(self, folder: Path | None = None, limit: int = SIZE_LIMIT, durable: bool = True) -> None:
+        """`folder` None is the default; `durable`: entries are to outlive a crash of the machine. OSError when there is
+        no folder."""
+        self.folder, self._limit, self._durable = folder or default_folder(), limit, durable
 
     def get(self, key: str) -> dict[str, bytes] | None:
         """The files of an entry, or None. A damaged entry is dropped."""
+        return self._whole(key, Path.read_bytes)
+
+    def mapped(self, key: str) -> dict[str, memoryview] | None:
+        """As `get`, the files mapped: they take no memory that the system could not have back. They stay readable when
+        the entry is removed meanwhile."""
+        return self._whole(key, map_file)
+
+    def _whole(self, key: str, read: Callable[[Path], Data]) -> dict[str, Data] | None:
         place = self.folder / key
         try:
             record = _read_record(place)
             if record is None or record["key"] != key:
                 raise ValueError
-            files = {str(name): (place / name).read_bytes() for name in record["files"]}
-            if any(stated != [len(files[name]), _digest(files[name])] for name, stated in record["files"].items()):
-                raise ValueError
+            files = {str(name): read(place / name) for name in record["files"]}
+            for name, stated in record["files"].items():
+                if stated != [len(files[name]), _digest(files[name])]:
+                    raise ValueError
+                let_go(files[name])
         except FileNotFoundError:
             if place.is_dir():
                 self.drop(key)
@@ -93,7 +106,7 @@ class Cache:
         sealed = {**files, RECORD: _digest(text).encode() + b"\n" + text}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_folder(self.folder / key, sealed, durable=True)
+            write_folder(self.folder / key, sealed, durable=self._durable)
         except FileExistsError:
             return True  # somebody else was faster
         except OSError:

@@ -70,7 +70,9 @@ class Convolution(NeuralOperation):
 class MatrixProduct(NeuralOperation):
     """A 1x1 convolution whose weights are another operation's result: result[n, o, w] = sum_c source[n, c, w] k[o, c].
 
-    `coefficients.runtime` is set; they are read from a buffer in coefficient packing while the program runs.
+    `coefficients.runtime` is set; they are read from a buffer in coefficient packing while the program runs. N is a
+    batch, all of which meets the same coefficients (inferred from convolutions with constant ones: products seen have
+    one group).
     """
 
 
