@@ -18,10 +18,11 @@ from digits import load_split
 
 import openane as ane
 from openane.chips import get_chip
-from openane.cli.output import byte_text, plural, shape_text, table
+from openane.cli.output import shape_text, table
 from openane.cli.progress import progress
 from openane.engine import Access, NeuralOperation, Operation, Space, sources
 from openane.program.text import disassemble
+from openane.wording import byte_text, plural
 
 MODEL = Path(__file__).with_name("digits.onnx")
 FILE = Path("build/digits.hwx")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -221,3 +223,14 @@ def test_the_public_names_exist() -> None:
     assert not missing
     with pytest.raises(AttributeError, match="load_graph"):
         openane.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(ROOT)))
+                                  for folder in ("examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")])
+def test_examples_and_benchmarks_import_what_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "openane":
+            assert node.module is not None
+            module = importlib.import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                assert hasattr(module, name) or importlib.util.find_spec(f"{node.module}.{name}"), name
