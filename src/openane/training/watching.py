@@ -3,8 +3,8 @@
 The engine makes no NaN: infinity less infinity and zero times infinity are +0 (measured on M1). A gradient that leaves
 fp16 half-way therefore comes back as zeros wherever infinities of both signs meet in a sum, and what was computed says
 nothing of it. So the greatest and the least element of every gradient that such a sum reads are outputs of the graph,
-too: an infinity is one of them. Every other operation of a backward pass hands infinities on, or takes them times a
-true zero, whose product is zero at any scale.
+too: an infinity is one of them. The other operations of a backward pass hand infinities on, or take them times a true
+zero, whose product is zero at any scale. Opposite infinities that meet in an addition of two terms are not seen.
 """
 
 from __future__ import annotations
