@@ -1,6 +1,6 @@
 """The trainings that ship as examples, whole, beside the same ones in fp32: what the documentation promises of them.
 
-They take minutes on a simulator, so they run where OPENANE_LONG is set.
+The characters take minutes on a simulator, so they run where OPENANE_LONG is set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import pytest
 
 from openane.cli import main
 
-pytestmark = pytest.mark.skipif("OPENANE_LONG" not in os.environ, reason="OPENANE_LONG is not set: whole trainings")
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CLOSE = 0.02
 """How far losses may be from those in fp32: of the first epoch's for losses, of itself for the validation loss."""
@@ -43,6 +42,7 @@ def epochs(events: Events) -> list[float]:
 
 
 def test_digits_from_scratch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
     engine, fp32 = both("digits/train_digits.toml", tmp_path, capsys)
     assert engine[-1]["test_accuracy"] >= 0.97
     first = next(event["loss"] for event in fp32 if event["event"] == "step")
@@ -51,6 +51,7 @@ def test_digits_from_scratch(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert abs(ours - theirs) <= CLOSE * first
 
 
+@pytest.mark.skipif("OPENANE_LONG" not in os.environ, reason="OPENANE_LONG is not set: a training of minutes")
 def test_two_layers_of_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     engine, fp32 = both("characters/train_characters.toml", tmp_path, capsys)
     assert engine[-1]["validation_loss"] == pytest.approx(fp32[-1]["validation_loss"], rel=CLOSE)
