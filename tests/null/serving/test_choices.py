@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,23 +9,12 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from support.http_service import MODEL, Served, served
+from support.http_service import MODEL, Served
 from support.text_model import ByteModel
 
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
 TALK = {"model": MODEL, "messages": [{"role": "user", "content": "hé"}]}
 SAID = "You said: hé"
-
-
-@pytest.fixture(scope="module")
-def model() -> ByteModel:
-    return ByteModel()
-
-
-@pytest.fixture(scope="module")
-def server(model: ByteModel) -> Iterator[Served]:
-    with served(model) as running:
-        yield running
 
 
 def test_choices_draw_on_their_own(server: Served, model: ByteModel) -> None:

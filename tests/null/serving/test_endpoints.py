@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,22 +10,11 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from support.http_service import MODEL, Served, served
+from support.http_service import MODEL, Served
 from support.text_model import ByteModel
 
 CHAT = "/v1/chat/completions"
 USER = [{"role": "user", "content": "grüße 🎈 東京"}]
-
-
-@pytest.fixture(scope="module")
-def model() -> ByteModel:
-    return ByteModel()
-
-
-@pytest.fixture(scope="module")
-def server(model: ByteModel) -> Iterator[Served]:
-    with served(model) as running:
-        yield running
 
 
 def test_a_chat(server: Served) -> None:
