@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
-from openane.devices import Device, open_device
+from openane.devices import Device
 from openane.errors import ContextFull, GenerationError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.models.config import Config
 from openane.models.layers import FAR, Layers, Parameters, Precision
 from openane.models.naming import Weights
-from openane.models.runner import Residence, Runner, Usage, runner
+from openane.models.on_device import OnDevice
+from openane.models.runner import Residence, runner
 from openane.models.steps import Step
 from openane.models.text import whole_numbers
 from openane.models.tokenizer import Tokenizer
@@ -71,7 +70,7 @@ def _attention(layers: Layers, x: Value, mask: Value, name: str) -> Value:
                          {f"{name}.output.weight": config.width})
 
 
-class Encoder:
+class Encoder(OnDevice):
     """One encoder on one device. Close it, or use it in a `with` statement."""
 
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
@@ -86,31 +85,15 @@ class Encoder:
         wanted = tuple(sorted({min(length, config.context) for length in whole_numbers(lengths, "lengths")}))
         if not wanted or wanted[0] < 1:
             raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
-        self.config, self.tokenizer, self.longest = config, tokenizer, wanted[-1]
+        self.config, self.longest = config, wanted[-1]
         pooled = "pooler.weight" in weights
         parameters = Parameters(config, weights, precision)
         steps = [Step(f"encode_{length}", length, length, length, False) for length in wanted]
-        self._words, self._positions = parameters.embedding(), parameters.positions()
+        self._rows, self._positions = parameters.embedding(), parameters.positions()
         self._types = parameters.table("types.weight", (config.types, config.width)).astype(np.float32)
-        self._closes = device is None or isinstance(device, str)
-        self._device = open_device(device) if device is None or isinstance(device, str) else device
-        try:
-            self._runner = runner(self._device, parameters, steps, target, residence,
-                                  lambda parameters, step: build(parameters, step, pooled), cache)
-        except BaseException:
-            if self._closes:
-                self._device.close()
-            raise
-
-    @property
-    def usage(self) -> Usage:
-        """Counters since the model was loaded."""
-        return self._runner.usage
-
-    @property
-    def runner(self) -> Runner:
-        """The compiled functions on the device."""
-        return self._runner
+        super().__init__(device, tokenizer, lambda opened: runner(
+            opened, parameters, steps, target, residence,
+            lambda parameters, step: build(parameters, step, pooled), cache))
 
     def encode(self, text: str | Sequence[int], types: Sequence[int] | None = None) -> Encoded:
         """A text, or tokens with the segment each belongs to (default: all to the first). ContextFull when it is
@@ -122,7 +105,7 @@ class Encoder:
         count = len(tokens)
         rows = np.zeros((1, step.tokens, self.config.width), np.float16)
         assert self._positions is not None
-        rows[0, :count] = self._words[tokens].astype(np.float32) + self._positions[:count] + self._types[segments]
+        rows[0, :count] = self._rows[tokens].astype(np.float32) + self._positions[:count] + self._types[segments]
         mask = np.full((1, 1, 1, step.tokens), FAR, np.float16)
         mask[..., :count] = 0
         outputs = self._runner.run(step.name, {"embeddings": rows, "mask": mask})
@@ -130,25 +113,8 @@ class Encoder:
         return Encoded(outputs["states"][0, :count].astype(np.float32),
                        None if pooled is None else pooled.reshape(-1).astype(np.float32))
 
-    def close(self) -> None:
-        """Gives the model back, and the device where it was opened here."""
-        self._runner.close()
-        if self._closes:
-            self._device.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
     def _tokens(self, text: str | Sequence[int]) -> list[int]:
-        if not isinstance(text, str):
-            return whole_numbers(text)
-        if self.tokenizer is None:
-            raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
-        return self.tokenizer.encode(text)
+        return self._words().encode(text) if isinstance(text, str) else whole_numbers(text)
 
     def _check(self, tokens: Sequence[int], types: Sequence[int]) -> None:
         if not tokens or len(types) != len(tokens):

@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
-from openane.devices import Device, open_device
+from openane.devices import Device
 from openane.errors import ContextFull, FormatError, GenerationError, UnsupportedError
 from openane.models import generation
 from openane.models.adapters import Adapter, Slots
@@ -27,7 +25,8 @@ from openane.models.decoder import build
 from openane.models.generation import Cancel, Options, Token
 from openane.models.layers import Parameters, Precision
 from openane.models.naming import Weights
-from openane.models.runner import Residence, Runner, Told, Usage, runner, silent
+from openane.models.on_device import OnDevice
+from openane.models.runner import Residence, Told, runner, silent
 from openane.models.steps import Buckets, Placement
 from openane.models.text import Text, whole_numbers
 from openane.models.tokenizer import Tokenizer
@@ -76,7 +75,7 @@ class Settings:
         return self.buckets
 
 
-class LanguageModel:
+class LanguageModel(OnDevice):
     """One decoder on one device, with the cache of one text. While a stream is under way, or a step in another thread,
     whatever would change the cache raises GenerationError. Close it, or use it in a `with` statement."""
 
@@ -89,22 +88,16 @@ class LanguageModel:
         if not config.decoder:
             raise UnsupportedError(f"a {config.family} model", "encodes texts and cannot continue them",
                                    remedy="openane.models.load_encoder")
-        self.config, self.tokenizer, self.template = config, tokenizer, template
+        self.config, self.template = config, template
         self.settings = settings or Settings()
         self.context = self.settings.lengths(config).context
         parameters = Parameters(config, weights, self.settings.precision)
         steps = self.settings.lengths(config).steps(self.settings.scores, self.settings.placement,
                                                     self.settings.slots)
         embeddings, positions = parameters.embedding(), parameters.positions()
-        self._closes = device is None or isinstance(device, str)
-        self._own = open_device(device) if device is None or isinstance(device, str) else device
-        try:
-            self._runner = runner(self._own, parameters, steps, self.settings.target, self.settings.residence, build,
-                                  self.settings.cache, identity, told)
-        except BaseException:
-            if self._closes:
-                self._own.close()
-            raise
+        super().__init__(device, tokenizer, lambda opened: runner(
+            opened, parameters, steps, self.settings.target, self.settings.residence, build, self.settings.cache,
+            identity, told))
         names = [f"layers.{layer}.{norm}" for layer in range(config.layers) for norm in ("norm1", "norm2")]
         self._gains = {name: gain for name in names if self.settings.slots and
                        (gain := parameters.gain(name)) is not None}
@@ -115,21 +108,6 @@ class LanguageModel:
     def tokens(self) -> tuple[int, ...]:
         """The text in the cache."""
         return self._text.tokens
-
-    @property
-    def usage(self) -> Usage:
-        """Counters since the model was loaded."""
-        return self._runner.usage
-
-    @property
-    def runner(self) -> Runner:
-        """The compiled functions on the device."""
-        return self._runner
-
-    @property
-    def device(self) -> Device:
-        """Where it runs."""
-        return self._own
 
     @property
     def host(self) -> tuple[str, ...]:
@@ -220,24 +198,6 @@ class LanguageModel:
             self._text.rewind(0)
             for name, values in states.items():
                 self._runner.write(name, values)
-
-    def close(self) -> None:
-        """Gives the model back, and the device where it was opened here."""
-        self._runner.close()
-        if self._closes:
-            self._own.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def _words(self) -> Tokenizer:
-        if self.tokenizer is None:
-            raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
-        return self.tokenizer
 
     def _take(self) -> None:
         if not self._busy.acquire(blocking=False):
