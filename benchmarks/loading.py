@@ -30,7 +30,7 @@ from patching import patched
 
 import openane as ane
 from openane.cache import Cache
-from openane.compiler.caching import compiler_digest
+from openane.compiler.cache import compiler_digest
 from openane.graph import Graph
 from openane.simulator.memory import L2_SIZE
 

@@ -21,7 +21,7 @@ import onnx
 from models import NETWORKS
 
 import openane as ane
-from openane.compiler.patching import in_place
+from openane.compiler.patch_model import in_place
 from openane.graph import Graph
 
 REPEATS = 5

@@ -20,7 +20,7 @@ import numpy as np
 
 import openane as ane
 from openane.compiler import Model
-from openane.compiler.patching import in_place, with_constants
+from openane.compiler.patch_model import in_place, with_constants
 from openane.devices import Device
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder

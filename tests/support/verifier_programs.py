@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from openane.chips import get_chip
-from openane.compiler.packing import pack_dense, pack_sparse
+from openane.compiler.weights.pack import pack_dense, pack_sparse
 from openane.engine import (
     Access,
     Activation,

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 def _one(graph: Graph, options: argparse.Namespace) -> Model:
     """The compiled graph; what happens on the way goes to --dump."""
     from openane.compiler import compile
-    from openane.compiler.numerics import drawn_samples
+    from openane.compiler.inspect.fp16_concerns import drawn_samples
 
     samples = {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
     if options.dump is None:

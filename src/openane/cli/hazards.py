@@ -9,7 +9,7 @@ import numpy as np
 from openane.cli.arrays import Array
 from openane.cli.subject import Subject
 from openane.compiler import Model
-from openane.compiler.numerics import concerns, drawn_samples
+from openane.compiler.inspect.fp16_concerns import concerns, drawn_samples
 from openane.devices import open_device
 from openane.errors import AneError
 

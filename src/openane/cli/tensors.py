@@ -20,7 +20,7 @@ from openane.cli.arrays import Array, compare
 from openane.cli.output import shape_text, table
 from openane.cli.subject import Subject
 from openane.compiler import Model
-from openane.compiler.intermediates import Intermediates, Whereabouts, intermediates
+from openane.compiler.inspect.intermediates import Intermediates, Whereabouts, intermediates
 from openane.devices.executable import BufferExecutable
 from openane.devices.simulator import SimulatorDevice, SimulatorExecutable
 from openane.engine import Convolution, MatrixProduct

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openane.compiler.numerics import Concern
+from openane.compiler.inspect.fp16_concerns import Concern
 from openane.engine import DType
 from openane.errors import GraphError
 from openane.graph import Graph
 from openane.program import Layout, Program
 
 if TYPE_CHECKING:
-    from openane.compiler.hosting import HostStep
-    from openane.compiler.patching import PatchedModel
-    from openane.compiler.rewriting import Patchable
-    from openane.compiler.segment import Lowered
+    from openane.compiler.partition.host_steps import HostStep
+    from openane.compiler.partition.program import Lowered
+    from openane.compiler.patch.writer import Patchable
+    from openane.compiler.patch_model import PatchedModel
 
 
 class Where(StrEnum):
@@ -166,19 +166,19 @@ class Model:
         `layout` is the form of a `.hwx`: `macos26`, or `compat` for the Linux tools. `header` is the size of an
         `.anec`'s header, 0x1000 or 0x800. GraphError, ProgramError when the model has no such form.
         """
-        from openane.compiler.bundle import save_model
+        from openane.compiler.artifact.bundle import save_model
         save_model(self, Path(path), layout, header)
 
     def patch(self, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
         """The model with the constants `arrays` names replaced, and the bytes that changed; see patching.patch. A model
         from a file or the cache is patched as one just compiled is."""
-        from openane.compiler.patching import patch
+        from openane.compiler.patch_model import patch
         return patch(self, arrays)
 
     @staticmethod
     def load(path: str | Path) -> Model:
         """Reads a bundle back. FormatError when it is not one."""
-        from openane.compiler.bundle import load_model
+        from openane.compiler.artifact.bundle import load_model
         return load_model(Path(path))
 
     def summary(self) -> str:

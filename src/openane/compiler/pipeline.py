@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from openane.chips import get_chip
-from openane.compiler.checks import check_interface, check_known
-from openane.compiler.dump import Watch, ignore
-from openane.compiler.elements import STORED, stored
-from openane.compiler.memory import port_layout
+from openane.compiler.buffers.storage import port_layout
+from openane.compiler.inspect.dump import Watch, ignore
+from openane.compiler.inspect.fp16_concerns import concerns
+from openane.compiler.inspect.report import report
+from openane.compiler.lower.byte_types import STORED, stored
 from openane.compiler.model import Model, Port, State
-from openane.compiler.numerics import concerns
-from openane.compiler.planning import Plan, plan
-from openane.compiler.reporting import report
-from openane.compiler.rewriting import Patchable
-from openane.compiler.segment import Context, Lowered
-from openane.compiler.splitting import Capacity
+from openane.compiler.partition.capacity import Capacity
+from openane.compiler.partition.legality import check_interface, check_known
+from openane.compiler.partition.planning import Plan, plan
+from openane.compiler.partition.program import Context, Lowered
+from openane.compiler.patch.find_routes import traced
+from openane.compiler.patch.writer import Patchable
 from openane.compiler.states import Stateless, without_states
-from openane.compiler.tracing import traced
 from openane.graph import Graph, Value, numpy_type
 
 
@@ -38,7 +38,7 @@ def compile(graph: Graph, target: str = "h13", allow_host: bool = False, watch: 
     user's own (see openane.cache). `capacity` makes programs smaller than they could be.
     """
     if cache and watch is ignore and capacity is None:
-        from openane.compiler.caching import cached
+        from openane.compiler.cache import cached
         return cached(graph, target, allow_host, samples, None if cache is True else Path(cache))
     plain, made = planned(graph, target, allow_host, watch, capacity)
     return _model(graph, plain, made, target, samples)

@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 
 from openane.compiler import Model
-from openane.compiler.caching import MappedModels, source_digest
+from openane.compiler.cache import MappedModels, source_digest
 from openane.compiler.model import Where
 from openane.devices import Device
 from openane.devices.protocol import Index, LoadedModel

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from openane.chips import get_chip
-from openane.compiler.splitting import Capacity
+from openane.compiler.partition.capacity import Capacity
 from openane.errors import GraphError
 from openane.graph import Graph, Node, TensorType, Value, numpy_type, substituted
 from openane.ops.build import GraphBuilder

@@ -14,7 +14,7 @@ import numpy as np
 
 from openane.compiler import Model, compile
 from openane.compiler.model import Where
-from openane.compiler.patching import in_place
+from openane.compiler.patch_model import in_place
 from openane.devices.protocol import Device, LoadedModel
 from openane.errors import UnsupportedError
 from openane.graph import Graph

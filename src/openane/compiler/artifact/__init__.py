@@ -1,0 +1,1 @@
+"""A compiled model as files."""

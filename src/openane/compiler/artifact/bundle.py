@@ -1,0 +1,154 @@
+"""Compiled models on disk.
+
+A bundle is a directory `NAME.ane`: `manifest.json` (per function: ports, steps, states, report), `programs/0.hwx`...,
+the source graphs as functions of `model.mil`, the operations of host steps as further functions of it, and all
+constants in `weights/weight.bin`, equal ones once; `routes.json` says where constants lie in the programs, so that
+others can be put there (see route_files). A model that is one engine program can also be a single `.hwx` or
+`.anec` file, which holds neither the report nor the source graph.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from openane.compiler.artifact.manifest import describe, restore
+from openane.compiler.artifact.source_graphs import FUNCTIONS, join_graphs, read_graphs
+from openane.compiler.model import Model
+from openane.compiler.patch.routes_json import FILE as ROUTES
+from openane.compiler.patch.routes_json import read_routes, write_routes
+from openane.compiler.patch.writer import Patchable
+from openane.compiler.weights.layout_records import Routes
+from openane.errors import FormatError, GraphError
+from openane.formats import read_hwx, save_program, write_hwx
+from openane.formats.folders import write_folder
+from openane.graph import Graph
+from openane.program import Program
+
+VERSION = 2
+MANIFEST = "manifest.json"
+LARGEST_MANIFEST = 1 << 26
+PROGRAM_SUFFIXES = (".hwx", ".anec")
+OURS = (MANIFEST, "programs", "weights", FUNCTIONS, ROUTES)
+
+Read = Callable[[str], bytes]
+"""The bytes of a bundle's file by its path. FormatError when it is not there."""
+
+
+def save_model(model: Model, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
+    """Writes `model` to `path`; see Model.save. GraphError when a single file cannot hold it."""
+    if path.suffix in PROGRAM_SUFFIXES:
+        if not model.plain:
+            raise GraphError(f"{path.name}: a {path.suffix} file holds exactly one engine program and no host "
+                             f"operations; this model has {_counts(model)}: save a bundle, NAME.ane")
+        save_program(model.program, path, layout=layout, header=header)
+        return
+    if path.suffix not in (".ane", "") or (path.exists() and not _replaceable(path)):
+        raise GraphError(f"{path}: a bundle is a folder of its own called NAME.ane, and a single program a file called "
+                         "NAME.hwx or NAME.anec")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_folder(path, model_files(model), replace=True)
+
+
+def load_model(path: Path) -> Model:
+    """Reads a bundle. FormatError names the file that is missing or malformed. The source graphs are read when they are
+    asked for."""
+    def read(name: str) -> bytes:
+        try:
+            return (path / name).read_bytes()
+        except OSError as error:
+            raise FormatError(f"{path / name} cannot be read: {error.strerror or error}") from None
+
+    model = read_model(read)
+    if not (path / FUNCTIONS).is_file():
+        raise FormatError(f"{path / FUNCTIONS} is missing: the bundle does not hold its source graph")
+    return model
+
+
+def model_files(model: Model, graphs: bool = True, write: Callable[[Program], bytes] = write_hwx) -> dict[str, bytes]:
+    """The files of a bundle by path, programs as `write` writes them; without `graphs` it has no source graphs, only
+    the operations of host steps."""
+    functions = tuple(model.functions.values())
+    prefix = next(p for p in ("host" + "_" * i for i in count()) if not any(f.name.startswith(p) for f in functions))
+    numbers: dict[bytes, int] = {}
+    documents: list[dict[str, Any]] = []
+    hosted: list[Graph] = []
+    for function in functions:
+        programs = [numbers.setdefault(write(program), len(numbers)) for program in function.programs]
+        own = [step.graph(f"{prefix}{number}") for number, step in enumerate(function.host_steps, len(hosted))]
+        documents.append(describe(function, programs, [graph.name for graph in own]))
+        hosted += own
+    files = {f"programs/{number}.hwx": data for data, number in numbers.items()}
+    files |= join_graphs([*(function.graph for function in functions if graphs), *hosted])
+    manifest = {"format": "openane model", "version": VERSION, "programs": len(numbers), "functions": documents}
+    known = {function.name: (function.patchable.routes, function.graph) for function in functions
+             if function.patchable is not None and not function.patchable.routes.refused}
+    files |= {ROUTES: write_routes(known)} if known else {}
+    return files | {MANIFEST: json.dumps(manifest, indent=1).encode()}
+
+
+def read_model(read: Read, sources: Mapping[str, Graph] | None = None,
+               program: Callable[[bytes], Program] = read_hwx) -> Model:
+    """The model in the files `read` gives, each program of them read by `program`. `sources` has the source graphs by
+    function, where the files have none.
+
+    FormatError when a file is missing or malformed.
+    """
+    document = _document(read(MANIFEST))
+    try:
+        total, functions = int(document["programs"]), list(document["functions"])
+        if not 0 <= total <= sum(len(function["programs"]) for function in functions):
+            raise ValueError(f"{total} programs")
+        programs = [program(read(f"programs/{number}.hwx")) for number in range(total)]
+        graphs = read_graphs(read, functions)
+        models = [restore(function, programs, graphs, (sources or {}).get(str(function["name"])))
+                  for function in functions]
+        main, *others = _patchable(read, models)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FormatError(f"{MANIFEST} is incomplete or malformed: {type(error).__name__} {error}") from None
+    return main.with_functions(others)
+
+
+def _patchable(read: Read, models: Sequence[Model]) -> list[Model]:
+    """The functions with where their constants lie, which is read when it is asked for."""
+    try:
+        data = read(ROUTES)
+    except (FormatError, KeyError):
+        missing = Routes(refused=f"there is no {ROUTES} with it")
+        return [replace(model, patchable=Patchable(missing)) for model in models]
+    return [replace(model, patchable=Patchable(partial(read_routes, data, model.name, model.programs)))
+            for model in models]
+
+
+def _counts(model: Model) -> str:
+    counts = (len(model.functions), "functions"), (len(model.programs), "programs"), \
+        (len(model.host_operations), "host operations")
+    return ", ".join(f"{number} {noun}" for number, noun in counts)
+
+
+def _replaceable(path: Path) -> bool:
+    """Whether a bundle may be written over what is there: a bundle that holds nothing of anybody else's, or an empty
+    folder."""
+    if not path.is_dir():
+        return False
+    names = {name for name in os.listdir(path) if not name.startswith(".")}
+    return not names or (MANIFEST in names and names <= set(OURS))
+
+
+def _document(data: bytes) -> Mapping[str, Any]:
+    if len(data) > LARGEST_MANIFEST:
+        raise FormatError(f"{MANIFEST} is too large", expected=f"at most {LARGEST_MANIFEST} bytes", found=len(data))
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{MANIFEST} is not JSON: {error}") from None
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        found = document.get("version") if isinstance(document, dict) else type(document).__name__
+        raise FormatError(f"{MANIFEST} is of another version: compile the model again", expected=VERSION, found=found)
+    return document

@@ -1,0 +1,100 @@
+"""Who reads and writes which virtual buffer: what the passes over engine operations ask."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT
+from openane.engine import Access, NeuralOperation, Operation, sources
+
+RESULT = "result"
+
+
+class Use(NamedTuple):
+    """Operation number `operation` names a buffer in its field `role` (`source`, `first`, `second`, `result`)."""
+
+    operation: int
+    role: str
+    access: Access
+
+
+@dataclass(slots=True)
+class Usage:
+    """Everything that names one virtual buffer, in order; `streamed`: operations that take coefficients from it."""
+
+    uses: list[Use]
+    streamed: list[int]
+
+    @property
+    def life(self) -> tuple[int, int]:
+        """First and last operation that names the buffer."""
+        numbers = [use.operation for use in self.uses] + self.streamed
+        return min(numbers), max(numbers)
+
+    @property
+    def traffic(self) -> int:
+        """Bytes its operands move."""
+        return sum(use.access.elements * use.access.dtype.size for use in self.uses)
+
+
+def operands(operation: Operation) -> tuple[tuple[str, Access], ...]:
+    """Fields of an operation that are accesses, sources first."""
+    if isinstance(operation, NeuralOperation):
+        return ("source", operation.source), (RESULT, operation.result)
+    if operation.second is None:
+        return ("first", operation.first), (RESULT, operation.result)
+    return ("first", operation.first), ("second", operation.second), (RESULT, operation.result)
+
+
+def named_slots(operation: Operation) -> list[int]:
+    """Slots of the virtual buffers an operation names, one for each operand, copy and its coefficients."""
+    accesses = (*sources(operation), operation.result)
+    slots = [access.slot for access in accesses]
+    slots += [access.copy.slot for access in accesses if access.copy is not None]
+    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+        slots.append(operation.coefficients.slot)
+    return [slot for slot in slots if slot >= FIRST_VIRTUAL_SLOT]
+
+
+class Life(NamedTuple):
+    """The first and the last operation that name a virtual buffer, and how many times it is named in all."""
+
+    first: int
+    last: int
+    times: int
+
+
+def lives(operations: Sequence[Operation]) -> dict[int, Life]:
+    """When each virtual buffer is in use."""
+    found: dict[int, Life] = {}
+    for number, operation in enumerate(operations):
+        for slot in named_slots(operation):
+            known = found.get(slot)
+            found[slot] = Life(number, number, 1) if known is None else Life(known.first, number, known.times + 1)
+    return found
+
+
+def read_slots(operation: Operation) -> list[int]:
+    """Slots of the buffers an operation reads, that of its coefficients last."""
+    slots = [access.slot for access in sources(operation)]
+    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+        slots.append(operation.coefficients.slot)
+    return slots
+
+
+def usage(operations: Sequence[Operation]) -> dict[int, Usage]:
+    """The uses of every virtual buffer."""
+    found: defaultdict[int, Usage] = defaultdict(lambda: Usage([], []))
+    for number, operation in enumerate(operations):
+        for role, access in operands(operation):
+            if access.slot >= FIRST_VIRTUAL_SLOT:
+                found[access.slot].uses.append(Use(number, role, access))
+            if access.copy is not None and access.copy.slot >= FIRST_VIRTUAL_SLOT:
+                found[access.copy.slot].uses.append(Use(number, role, access.copy))
+        if isinstance(operation, NeuralOperation) and operation.coefficients is not None \
+                and operation.coefficients.slot >= FIRST_VIRTUAL_SLOT:
+            found[operation.coefficients.slot].streamed.append(number)
+    return dict(found)

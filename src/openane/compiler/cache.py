@@ -1,0 +1,167 @@
+"""Compiled models kept by everything they depend on: graph, weights, target, options and the compiler itself."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from openane import __version__
+from openane.cache import DIGEST, SIZE_LIMIT, Cache
+from openane.compiler.artifact.bundle import model_files, read_model
+from openane.compiler.artifact.cache_program import read_plain, write_plain
+from openane.compiler.model import Model
+from openane.compiler.pipeline import compile
+from openane.errors import AneError
+from openane.graph import Graph, Value
+
+ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "passes", "compiler")
+"""What a compilation depends on, of this package."""
+CONSTANTS = "constants/{}"
+"""The constants of a program whose entry is to be mapped."""
+
+
+def cached(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np.ndarray] | None,
+           folder: Path | None) -> Model:
+    """The compiled graph, from the cache in `folder` (None: the user's own) if it is there. Errors are those of
+    `compile`; a cache that cannot be read or written is done without."""
+    try:
+        kept = Cache(folder)
+    except OSError:
+        return compile(graph, target, allow_host, samples=samples)
+    key = model_key(graph, target, allow_host, samples)
+    files = kept.get(key)
+    if files is not None:
+        try:
+            return read_model(files.__getitem__, {graph.name: graph}, read_plain)
+        except (AneError, KeyError):
+            kept.drop(key)
+    model = compile(graph, target, allow_host, samples=samples)
+    kept.put(key, model_files(model, graphs=False, write=write_plain), f"{graph.name} for {target}")
+    return model
+
+
+class MappedModels:
+    """Compiles graphs to models whose constants are mapped from files rather than held in memory: those of the compile
+    cache, or of a folder of its own, which has no name for them once they are mapped. `close` it when no model of it
+    is loaded any more."""
+
+    def __init__(self, kept: bool | str | Path, size: int = 0) -> None:
+        """`kept`: the cache (True: the user's own), or False. What is to be `size` bytes, and would leave little room
+        in the cache, is not kept there."""
+        self._own: tempfile.TemporaryDirectory[str] | None = None
+        try:
+            if not kept or size > SIZE_LIMIT // 2:
+                raise OSError
+            self._cache = Cache(None if kept is True else Path(kept))
+        except OSError:
+            self._own = tempfile.TemporaryDirectory(prefix="openane-", ignore_cleanup_errors=True)
+            self._cache = Cache(Path(self._own.name), sys.maxsize, durable=False)
+
+    def compile(self, graph: Graph, target: str) -> Model:
+        """The compiled graph, from the cache if it is there. It remembers nothing for new weights. Errors are those of
+        `compile`; where nothing can be written the model holds its constants."""
+        key = model_key(graph, target, False, kind="mapped")
+        found = self._read(key, {graph.name: graph})
+        return found if found is not None else self._compiled(graph, target, key)
+
+    def compile_said(self, said: str, make: Callable[[], Graph], target: str) -> Model:
+        """As `compile`, of the graph `make` gives, which is not made where the cache has the model: `said` tells
+        everything the graph depends on. The model is then without its graph."""
+        text = repr((said, __version__, compiler_digest(), target)).encode(errors="surrogatepass")
+        key = hashlib.blake2b(text, digest_size=DIGEST, person=b"said").hexdigest()
+        found = self._read(key, {})
+        return found if found is not None else self._compiled(make(), target, key)
+
+    def close(self) -> None:
+        """Removes its own folder. Closing twice does nothing."""
+        if self._own is not None:
+            self._own.cleanup()
+
+    def _compiled(self, graph: Graph, target: str, key: str) -> Model:
+        model = replace(compile(graph, target), lowered=(), patchable=None)
+        bare = replace(model, programs=tuple(replace(program, constants=b"") for program in model.programs))
+        files: dict[str, bytes | memoryview] = {**model_files(bare, graphs=False, write=write_plain)}
+        files |= {CONSTANTS.format(number): program.constants for number, program in enumerate(model.programs)}
+        if not self._cache.put(key, files, f"{graph.name} for {target}"):
+            return model
+        del files, model  # the same bytes again, before they are mapped
+        return self._read(key, {graph.name: graph}) or compile(graph, target)
+
+    def _read(self, key: str, graphs: Mapping[str, Graph]) -> Model | None:
+        files = self._cache.mapped(key)
+        if files is None:
+            return None
+        try:
+            model = read_model(lambda name: bytes(files[name]), graphs, read_plain)
+            programs = tuple(replace(program, constants=files[CONSTANTS.format(number)])
+                             for number, program in enumerate(model.programs))
+        except (AneError, KeyError):
+            self._cache.drop(key)
+            return None
+        if self._own is not None:
+            self._cache.drop(key)  # what is mapped stays, and a process that is killed leaves no large files
+        return replace(model, programs=programs, patchable=None)
+
+
+def model_key(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np.ndarray] | None = None,
+              kind: str = "") -> str:
+    """A digest of everything the compiled model depends on, in hexadecimal, and of the `kind` of entry it is kept as.
+    Every constant is read once."""
+    said: list[object] = [kind, __version__, compiler_digest(), target, allow_host, samples is not None]
+    arrays: list[np.ndarray] = []
+    for name, array in sorted((samples or {}).items()):
+        said += [name, array.dtype.str, array.shape]
+        arrays.append(array)
+    _tell(graph, said, arrays)
+    text = repr(said).encode(errors="surrogatepass")
+    digest = hashlib.blake2b(b"%d:" % len(text) + text, digest_size=DIGEST)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def compiler_digest() -> str:
+    """A digest of the compiler's own source, so that a changed compiler takes nothing an earlier one made."""
+    return source_digest(ROOMS)
+
+
+@cache
+def source_digest(rooms: tuple[str, ...]) -> str:
+    """A digest of the source of some rooms of this package."""
+    digest = hashlib.blake2b(digest_size=DIGEST)
+    root = Path(__file__).parents[1]
+    for room in rooms:
+        for path in sorted((root / room).rglob("*.py")):
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(root).as_posix()} {len(data)}:".encode(errors="surrogateescape") + data)
+    return digest.hexdigest()
+
+
+def _tell(graph: Graph, said: list[object], arrays: list[np.ndarray]) -> None:
+    """Says what no other graph is: values are numbered as they occur, and what each is said once."""
+    numbers: dict[int, int] = {}
+
+    def value(each: Value) -> object:
+        known = numbers.get(id(each))
+        if known is not None:
+            return known
+        numbers[id(each)] = len(numbers)
+        data = each.data
+        if isinstance(data, np.ndarray):
+            arrays.append(data)
+            return each.name, each.dtype, each.shape, data.dtype.str, data.shape
+        return each.name, each.dtype, each.shape, data
+
+    said += [graph.name, sorted(graph.metadata.items()), [value(each) for each in graph.inputs]]
+    for node in graph.nodes:
+        said.append((node.op, node.name, node.source,
+                     [(key, [value(each) for each in operand] if isinstance(operand, tuple) else value(operand))
+                      for key, operand in sorted(node.operands.items())], [value(each) for each in node.outputs]))
+    said.append([value(each) for each in graph.outputs])

@@ -1,0 +1,119 @@
+"""What happened on the way from graph to tasks, as text: what a compiler's debug mask shows, readable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, pairwise
+from typing import TYPE_CHECKING
+
+from openane.chips import Chip
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
+from openane.compiler.buffers.uses import operands
+from openane.compiler.schedule.placement import SCRATCH_SLOT, lifetimes
+from openane.engine import NeuralOperation, Operation, Space, describe
+from openane.graph import Graph
+from openane.graph.mil import print_mil
+from openane.passes import simplify
+
+if TYPE_CHECKING:
+    from openane.compiler.schedule.pipeline import Stored
+
+Watch = Callable[[str, str], None]
+"""Called with the name of a stage (a file name in order of time) and its text."""
+
+
+PLACES = {Space.MEMORY: "memory", Space.L2: "L2", Space.CHAIN: "handed over"}
+
+
+def ignore(name: str, text: str) -> None:
+    """A Watch nobody reads."""
+
+
+def graph_text(graph: Graph) -> str:
+    """The graph as MIL text; large constants stand as references to a weight file."""
+    return print_mil(graph)[0]
+
+
+def watched_passes(graph: Graph, watch: Watch) -> Graph:
+    """The graph after every pass, each result shown (unless nobody watches)."""
+    if watch is ignore:
+        return simplify(graph)
+    names = (f"{number:02}" for number in count(1))
+    watch("00-source.mil", graph_text(graph))
+    return simplify(graph, lambda name, seen: watch(f"{next(names)}-{name.replace('_', '-')}.mil", graph_text(seen)))
+
+
+def watch_storage(watch: Watch, chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Block],
+                  labels: Sequence[str], stored: Stored) -> None:
+    """Shows lowered operations, what became resident, the memory map, L2 rings and coefficients."""
+    if watch is ignore:
+        return
+    watch("30-lowered.txt", _operations(operations, blocks, labels))
+    labels = [labels[number] for number in stored.origins]
+    watch("31-resident.txt", _operations(stored.virtual, stored.blocks, labels))
+    watch("32-placement.txt", "\n".join(_placement(stored)) + "\n")
+    watch("33-tiling.txt", "\n".join(_tiling(chip, stored, labels)) + "\n")
+    watch("34-weights.txt", "\n".join(_weights(stored, labels)) + "\n")
+
+
+def _operations(operations: Sequence[Operation], blocks: Mapping[int, Block], labels: Sequence[str]) -> str:
+    lines = ["# engine operations over virtual buffers, and the model operation each comes from"]
+    for number, (operation, label) in enumerate(zip(operations, labels, strict=True)):
+        text = describe(operation)
+        for slot in {a.slot for _, access in operands(operation) for a in (access, access.copy) if a is not None}:
+            if slot in blocks:
+                text = re.sub(rf"(slot|L2 block ){slot}\+", f"{_name(slot, blocks[slot])}+", text)
+        lines.append(f"{number:4}  {text}    # {label}")
+    return "\n".join(lines) + "\n"
+
+
+def _name(slot: int, block: Block) -> str:
+    """A port by its name, anything else by its number: `port x`, `scratch 3`, `L2 4`."""
+    if block.kind is Kind.PORT:
+        return f"port {block.name}"
+    return f"{'L2' if block.kind is Kind.L2 else 'scratch'} {slot - FIRST_VIRTUAL_SLOT}"
+
+
+def _placement(stored: Stored) -> Iterator[str]:
+    yield "# buffer            where            bytes      operations"
+    lives = lifetimes(stored.virtual)
+    for slot, (first, last) in sorted(lives.items(), key=lambda item: (_order(stored, item[0]), item[0])):
+        block = stored.blocks[slot]
+        place, offset = stored.placement.places[slot]
+        where = f"L2+{offset:#x}" if block.kind is Kind.L2 else f"slot{place}+{offset:#x}"
+        yield f"{_name(slot, block):18}  {where:16} {block.size:9}  {first}..{last}"
+    yield f"scratch memory (slot {SCRATCH_SLOT}): {stored.placement.scratch} bytes"
+    yield f"L2 at its fullest, rings apart: {stored.placement.l2} bytes"
+
+
+def _order(stored: Stored, slot: int) -> tuple[int, int]:
+    kinds = (Kind.PORT, Kind.SCRATCH, Kind.L2)
+    return kinds.index(stored.blocks[slot].kind), stored.placement.places[slot][1]
+
+
+def _tiling(chip: Chip, stored: Stored, labels: Sequence[str]) -> Iterator[str]:
+    yield "# task  operation, extents of each operand (N, C, D, H, W), and the L2 bytes it is streamed through"
+    for number, (task, operation) in enumerate(zip(stored.tasks, stored.operations, strict=True)):
+        rings = {p.operand: f"ring {p.low:#x}..{p.high:#x}" for p in chip.passages(chip.decode(task.words))}
+        sides = (f"{role} {'x'.join(map(str, access.shape))} "
+                 f"{rings.get('first' if role == 'source' else role) or PLACES[access.space]}"
+                 for role, access in operands(operation))
+        yield f"{number:4}  {type(operation).__name__} of {labels[number]}: {'; '.join(sides)}"
+
+
+def _weights(stored: Stored, labels: Sequence[str]) -> Iterator[str]:
+    yield "# task  coefficients: where each core's stream lies and how it is packed"
+    for number, operation in enumerate(stored.operations):
+        if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+            yield f"{number:4}  {operation.coefficients}    # {labels[number]}"
+            streams = operation.coefficients.streams
+            steps = {after.offset - before.offset for before, after in pairwise(streams)}
+            if len(steps) <= 1 and len({stream.size for stream in streams}) == 1:
+                yield (f"        cores {streams[0].core}..{streams[-1].core}: {streams[0].size} bytes each, "
+                       f"{next(iter(steps), 0):#x} apart from {streams[0].offset:#x}")
+            else:
+                yield from (f"        core {s.core}: {s.size} bytes at {s.offset:#x}" for s in streams)
+
+
+__all__ = ["Watch", "graph_text", "ignore", "watch_storage", "watched_passes"]

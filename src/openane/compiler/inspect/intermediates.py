@@ -1,0 +1,73 @@
+"""Where the tensors between a model's operations are while its programs run, for those who watch the tasks.
+
+A tensor has no address of its own: placement lets buffers share memory and L2, and hands results over directly. Before
+placement every buffer is a virtual one that nothing else uses. Whoever keeps such buffers, and copies into them what
+each task leaves, finds every tensor there that is made at all; those inside a task (fused operations) and copies that
+were found needless are not. The programs are those `compile` makes: nothing is added to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from openane.chips import Limits, get_chip
+from openane.compiler.buffers.storage import Blocks
+from openane.compiler.partition.program import Segment
+from openane.compiler.pipeline import planned
+from openane.compiler.schedule.copy_elimination import forwarded
+from openane.compiler.schedule.pipeline import SHARES
+from openane.engine import Access
+from openane.errors import UnsupportedError
+from openane.graph import Graph
+from openane.ops.lowering import Tensor
+from openane.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Of one engine program: where each task's result goes among virtual buffers, the bytes of those, the tensor of
+    each value made (by id), and the tasks of each node (by id)."""
+
+    program: Program
+    results: tuple[Access, ...]
+    sizes: Mapping[int, int]
+    tensors: Mapping[int, Tensor]
+    tasks: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Intermediates:
+    """The graph as the compiler lowers it, after all passes, its engine programs, and the nodes the host computes (by
+    id)."""
+
+    graph: Graph
+    programs: tuple[Whereabouts, ...]
+    hosted: frozenset[int] = frozenset()
+
+
+def intermediates(graph: Graph, target: str, allow_host: bool = False) -> Intermediates:
+    """Compiles `graph` once more and says where its tensors are. Errors as for `compile`."""
+    _, made = planned(graph, target, allow_host)
+    limits = get_chip(target).limits
+    return Intermediates(made.graph, tuple(_whereabouts(segment, limits) for segment in made.segments),
+                         frozenset(made.hosted))
+
+
+def _whereabouts(segment: Segment, limits: Limits) -> Whereabouts:
+    compiler = segment.compiler
+    blocks = Blocks(compiler.blocks.table)
+    lowered = [emitted.operation for emitted in compiler.emitted]
+    steps = forwarded(list(enumerate(lowered)), blocks, limits.l2_size // SHARES[0], limits)
+    if [number for number, _ in steps] != list(segment.origins):
+        raise UnsupportedError(segment.program.name, "its tasks cannot be told apart by the operations they come from")
+    tasks: dict[int, list[int]] = {}
+    for task, number in enumerate(segment.origins):
+        node = compiler.emitted[number].node
+        if node is not None:
+            tasks.setdefault(id(node), []).append(task)
+    values = [value for node in segment.graph.nodes for value in node.outputs]
+    tensors = {id(value): tensor for value in values if (tensor := compiler.values.stored(value)) is not None}
+    return Whereabouts(segment.program, tuple(operation.result for _, operation in steps),
+                       {slot: block.size for slot, block in blocks.table.items()}, tensors,
+                       {key: tuple(numbers) for key, numbers in tasks.items()})

@@ -1,0 +1,89 @@
+"""What became of every operation of the model: the report of a compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from openane.compiler.model import Entry, Port, Where
+from openane.compiler.partition.planning import Plan
+from openane.graph import Graph
+from openane.ops import get_op
+
+Places = Mapping[int, Mapping[int, Sequence[int]]]
+"""By id(node), then number of the engine program: its tasks."""
+RESULT_PORTS = 0
+"""In place of a node: tasks that move results to their ports."""
+
+
+def report(source: Graph, made: Plan, ports: Sequence[Port]) -> tuple[Entry, ...]:
+    """One entry for each operation of `source`, of which `made.graph` is the simplified form, and for each converted
+    port; an operation that runs in several engine programs has one for each."""
+    places = _places(made)
+    homes = {id(node): number for number, segment in enumerate(made.segments) for node in segment.graph.nodes}
+    lowered = {id(emitted.node) for segment in made.segments for emitted in segment.compiler.emitted}
+    fused = {key: node for segment in made.segments for key, node in segment.compiler.fused.items()}
+    kept = {(node.op, node.name) for node in made.graph.nodes}
+    whole = tuple(dict.fromkeys(node.label for node in source.nodes if get_op(node.op).decompose is not None
+                                and (node.op, node.name) not in kept))
+    entries = [Entry(node.label, Where.FOLDED, "computed or merged into another operation at compile time")
+               for node in source.nodes if (node.op, node.name) not in kept and node.label not in whole]
+    for label in whole:
+        entries += _decomposed(label, made, places)
+    for node in made.graph.nodes:
+        if id(node) in made.hosted:
+            entries.append(Entry(node.label, Where.HOST, made.hosted[id(node)]))
+        elif node.source in whole:
+            continue
+        elif id(node) in fused:
+            entries.append(Entry(node.label, Where.FUSED, f"in the last stage of {fused[id(node)].label}",
+                                 program=homes.get(id(node), 0)))
+        elif id(node) in places:
+            entries += _on_engine(node.label, "", places[id(node)])
+        else:
+            entries.append(Entry(node.label, Where.FREE, "done by its neighbours as they write" if id(node) in lowered
+                                 else "shape and strides only", program=homes.get(id(node), 0)))
+    entries += _on_engine("result ports", "copies to output buffers", places.get(RESULT_PORTS, {}))
+    reads = {value.name for value in source.inputs}
+    entries += [Entry(f"port {port.name!r}", Where.PORT, _conversion(port, port.name in reads))
+                for port in ports if port.converted]
+    return tuple(entries)
+
+
+def _places(made: Plan) -> Places:
+    table: dict[int, dict[int, list[int]]] = {}
+    for number, segment in enumerate(made.segments):
+        for task, origin in enumerate(segment.origins):
+            node = segment.compiler.emitted[origin].node
+            key = id(node) if node is not None else RESULT_PORTS
+            table.setdefault(key, {}).setdefault(number, []).append(task)
+    return table
+
+
+def _on_engine(label: str, reason: str, tasks: Mapping[int, Sequence[int]]) -> Iterator[Entry]:
+    for program, numbers in sorted(tasks.items()):
+        yield Entry(label, Where.ENGINE, reason, tuple(numbers), program)
+
+
+def _decomposed(label: str, made: Plan, places: Places) -> Iterator[Entry]:
+    """Entries of an operation that runs as others: all their tasks."""
+    parts = [node for node in made.graph.nodes if node.source == label]
+    if not parts:
+        yield Entry(label, Where.FOLDED, "computed or merged into another operation at compile time")
+        return
+    tasks: dict[int, list[int]] = {}
+    for node in parts:
+        for program, numbers in places.get(id(node), {}).items():
+            tasks.setdefault(program, []).extend(numbers)
+    reason = f"as {', '.join(sorted({n.op for n in parts}))}"
+    if tasks:
+        yield from _on_engine(label, reason, {program: sorted(numbers) for program, numbers in tasks.items()})
+    elif not all(id(node) in made.hosted for node in parts):
+        yield Entry(label, Where.FREE, reason)
+
+
+def _conversion(port: Port, read: bool) -> str:
+    """What the host does to a port's elements."""
+    if port.dtype != "fp32":
+        return f"{port.dtype} stored as fp16, which must hold every value exactly" if read \
+            else f"whole fp16 numbers given as {port.dtype}"
+    return f"{port.dtype} rounded to fp16" if read else f"fp16 widened to {port.dtype}"

@@ -1,0 +1,1 @@
+"""Which loops of the engine walk a tensor, and how a tensor no operation can walk is split."""

@@ -1,0 +1,1 @@
+"""A graph becomes engine operations over virtual buffers: values as tensors, ports, fusion."""

@@ -1,0 +1,61 @@
+"""Storage of one program in the making: scratch memory, L2 and constants, before anything has an address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from openane.chips import Limits
+from openane.compiler.buffers.storage import Block, Blocks, ConstantPool, Kind, padded
+from openane.compiler.loops.assign import streamed_channels
+from openane.compiler.lower.provenance import Trace
+from openane.engine import DType, Space
+from openane.graph import Node
+from openane.ops.lowering import Tensor, plane_axis
+
+OPERANDS = 3
+"""Streamed operands an operation may have."""
+NEAR_SHARE = 8
+"""A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
+
+
+class Allocation:
+    """Virtual buffers and the constant section. `limits` are the chip's, channels cut to what any operation can
+    stream through L2; `chip_limits` are the chip's own."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.chip_limits = limits
+        self.limits = replace(limits, channels=streamed_channels(limits, limits.width, OPERANDS))
+        self.blocks = Blocks()
+        self.constants = ConstantPool()
+        self.trace = Trace()
+        self.node: Node | None = None
+
+    def scratch(self, shape: Sequence[int], order: Sequence[int] | None = None,
+                dtype: DType = DType.FLOAT16) -> Tensor:
+        """See ops.lowering.Lowering."""
+        return self.temporary(shape, order, Space.MEMORY, dtype)
+
+    def temporary(self, shape: Sequence[int], order: Sequence[int] | None, space: Space,
+                  dtype: DType = DType.FLOAT16) -> Tensor:
+        """Scratch memory or L2 for a tensor; `order` as in memory.padded."""
+        memory = space is Space.MEMORY
+        size, strides = padded(tuple(shape), 64 if memory else 16, None if order is None else tuple(order), dtype.size)
+        slot = self.blocks.add(Block(size, Kind.SCRATCH if memory else Kind.L2))
+        return Tensor(slot, 0, tuple(shape), strides, space, dtype)
+
+    def near(self, shape: Sequence[int], row: int = -1) -> Tensor:
+        """See ops.lowering.Lowering."""
+        inner = (row,) if row >= 0 or (plane := plane_axis(len(shape))) is None else (plane, row)
+        order = (*(d for d in range(len(shape)) if d not in inner), *inner)
+        size, _ = padded(tuple(shape), 16, order)
+        return self.temporary(shape, order, Space.L2) if size <= self.limits.l2_size // NEAR_SHARE \
+            else self.scratch(shape)
+
+    def constant(self, array: np.ndarray) -> Tensor:
+        """See ops.lowering.Lowering."""
+        tensor = self.constants.surface(array)
+        self.trace.stored(self.node, array, tensor.offset)
+        return tensor

@@ -1,0 +1,88 @@
+"""Element types of values: the engine computes fp16; one-byte ports are converted where they are read and written.
+
+Evidence: Apple's casts of bool inputs are one planar copy from uint8 to fp16, its `less` writes uint8 from an fp16
+source in the operation that compares, its transposes of bool move uint8 as it is. int8 surfaces and planar results of
+one byte are inferred from these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from openane.compiler.buffers.storage import Block, Blocks, Kind
+from openane.compiler.buffers.uses import read_slots
+from openane.engine import Access, DType
+from openane.graph import Value
+from openane.ops.lowering import ELEMENT, Tensor
+
+if TYPE_CHECKING:
+    from openane.compiler.lower.builder import Compiler
+
+STORED: dict[str, DType] = {
+    "fp16": DType.FLOAT16, "fp32": DType.FLOAT16, "int16": DType.FLOAT16, "uint16": DType.FLOAT16,
+    "int32": DType.FLOAT16, "bool": DType.UINT8, "uint8": DType.UINT8, "int8": DType.INT8,
+}
+"""How a port of a MIL type lies in memory; those of other sizes than their surface are converted by the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """fp16 scratch in which the result of a one-byte port is made: the port's strides times two."""
+
+    made: Tensor
+    port: Tensor
+
+
+class Shadows:
+    """Stand-ins for one-byte ports. What is only written through one is written to the port itself in the end."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._known: dict[int, Shadow] = {}
+
+    def of(self, port: Tensor) -> Tensor:
+        """The stand-in of a port's tensor."""
+        for shadow in self._known.values():
+            if shadow.port == port:
+                return shadow.made
+        slot = self._blocks.add(Block(ELEMENT * self._blocks.table[port.slot].size, Kind.SCRATCH))
+        made = Tensor(slot, ELEMENT * port.offset, port.shape, tuple(ELEMENT * s for s in port.strides), port.space)
+        self._known[slot] = Shadow(made, port)
+        return made
+
+    def stands_for(self, tensor: Tensor, port: Tensor) -> bool:
+        """Whether `tensor` is the stand-in of `port` (under any shape)."""
+        shadow = self._known.get(tensor.slot)
+        return shadow is not None and shadow.port.slot == port.slot
+
+    def settle(self, compiler: Compiler) -> None:
+        """Writers of a stand-in nobody reads write its port; others are followed by a copy that converts."""
+        read = {slot for emitted in compiler.emitted for slot in read_slots(emitted.operation)}
+        for slot, shadow in self._known.items():
+            if slot in read:
+                compiler.copy(shadow.made, shadow.port)
+                continue
+            for position, emitted in enumerate(compiler.emitted):
+                if emitted.operation.result.slot == slot:
+                    result = _narrowed(emitted.operation.result, shadow.port)
+                    compiler.emitted[position] = replace(emitted, operation=replace(emitted.operation, result=result))
+
+
+def widened(compiler: Compiler, tensor: Tensor) -> Tensor:
+    """A one-byte tensor as fp16, in scratch of its own."""
+    order = tuple(sorted(range(tensor.rank), key=lambda d: (d == tensor.contiguous, d)))
+    target = compiler.scratch(tensor.shape, order)
+    compiler.elementwise(target, tensor)
+    return target
+
+
+def stored(value: Value) -> DType:
+    """The element type of a value's surface."""
+    return STORED.get(value.dtype, DType.FLOAT16)
+
+
+def _narrowed(result: Access, port: Tensor) -> Access:
+    """The result with one-byte elements at half the distances."""
+    return replace(result, slot=port.slot, offset=result.offset // ELEMENT, dtype=port.dtype,
+                   strides=tuple(stride // ELEMENT for stride in result.strides))  # type: ignore[arg-type]

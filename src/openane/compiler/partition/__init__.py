@@ -1,0 +1,1 @@
+"""What runs on the engine and what on the host, and how many engine programs that takes."""

@@ -1,0 +1,1 @@
+"""New weights for a compiled model, written where they lie."""

@@ -1,0 +1,225 @@
+"""From which constants of a graph the bytes of its programs are made: the routes of new weights.
+
+What was folded is traced to the nodes it was made of (see passes.fold_affine.Folded), and constants are known by the
+memory they lie in. A kernel whose taps are laid out anew is lowered once more with the numbers of its elements in their
+place. Constants that take any other way have no routes; a model compiles again to get others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openane.compiler.lower.builder import Compiler
+from openane.compiler.lower.provenance import NORM, WEIGHTED, Traced, address
+from openane.compiler.weights.layout_records import Constant, Fold, Piece, Route, Routes, Step
+from openane.errors import AneError
+from openane.graph import Graph, Node, Value
+from openane.ops import get_op
+from openane.passes.fold_affine import Folded, takes_up
+
+if TYPE_CHECKING:
+    from openane.compiler.partition.program import Segment
+
+MANY = 1 << 20
+"""Uses of a constant by an operation that is taken apart: nobody knows how many it becomes."""
+NORM_OPERANDS = ("mean", "variance", "gamma", "beta", "epsilon")
+
+
+class _Constants:
+    """The constants of a graph by the memory they lie in."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.values: dict[str, Value] = {}
+        self.counts: Counter[str] = Counter()
+        self._places: dict[tuple[int, int], str | None] = {}
+        twice = set()
+        for node in graph.nodes:
+            for value in _numbers(node):
+                if self.values.setdefault(value.name, value) is not value:
+                    twice.add(value.name)
+                self.counts[value.name] += MANY if get_op(node.op).decompose is not None else 1
+        for name, value in self.values.items():
+            data = value.array()
+            unsure = name in twice or not data.flags.c_contiguous or not data.size
+            place = address(data), data.nbytes
+            self._places[place] = None if unsure or place in self._places else name
+
+    def name(self, value: Value | None) -> str | None:
+        """The constant whose elements a value has, in the same order."""
+        if value is None or not isinstance(value.data, np.ndarray) or not value.data.flags.c_contiguous:
+            return None
+        found = self._places.get((address(value.data), value.data.nbytes))
+        return found if found is not None and self.values[found].dtype == value.dtype else None
+
+
+def traced(graph: Graph, segments: Sequence[Segment]) -> Routes:
+    """What is known of a graph's constants after its compilation to programs."""
+    constants = _Constants(graph)
+    found = [route for number, segment in enumerate(segments) for route in _routes(segment, number, constants)]
+    routes = tuple(_agreeing(found))
+    taken = Counter(name for route in routes for name in route.sources)
+    left = _uses(segments, constants)
+    known = {name: Constant(value.dtype, value.shape) for name, value in constants.values.items() if name in taken}
+    complete = frozenset(name for name in known if taken[name] == constants.counts[name] == left[name])
+    return Routes(routes, known, complete)
+
+
+def _uses(segments: Sequence[Segment], constants: _Constants) -> Counter[str]:
+    """How often the programs' operations, and those folded into them, read each constant."""
+    found: Counter[str] = Counter()
+    for node in (node for segment in segments for node in segment.graph.nodes):
+        folded = next((value for value in node.values() if isinstance(value, Folded) and value.before), None)
+        parts = (node,) if folded is None or folded.before is None else (folded.before, *folded.users)
+        found.update(name for part in parts for value in _numbers(part)
+                     if (name := constants.name(value)) is not None)
+    return found
+
+
+def _routes(segment: Segment, number: int, constants: _Constants) -> Iterator[Route]:
+    trace, users = segment.compiler.trace, segment.graph.users()
+    for node in segment.graph.nodes:
+        pieces = trace.pieces.get(id(node))
+        if not pieces or id(node) in trace.lost:
+            continue
+        placed = [replace(each, piece=replace(each.piece, program=number)) for each in pieces]
+        if node.op == NORM:
+            made: Iterable[Route | None] = [_norm_route(node, placed, constants)]
+        elif node.op in WEIGHTED:
+            readers = users.get(id(node.output), [])
+            if len(readers) == 1 and takes_up(node, readers[0]):
+                continue  # the numbers forbade a fold that others might allow
+            made = [_weight_route(node, _followed(node, placed, segment.compiler), constants)]
+        else:
+            made = [_row_route(node, each, constants) for each in placed]
+        yield from (route for route in made if route is not None)
+
+
+def _followed(node: Node, pieces: list[Traced], compiler: Compiler) -> list[Traced]:
+    """The pieces, those that are no views as elements picked one by one; none where these are not found."""
+    if all(each.weights is None for each in pieces):
+        return pieces
+    weight = node["weight"].array()
+    numbers = _numbered(node, compiler)
+    if len(numbers) != len(pieces):
+        return []
+    flat, found = np.append(np.zeros(1, weight.dtype), weight), list[Traced]()
+    for each, order in zip(pieces, numbers, strict=True):
+        if each.weights is not None and (order.shape != each.weights.shape or (flat[order] != each.weights).any()):
+            return []
+        found.append(each if each.weights is None else each.picked(order))
+    return found
+
+
+def _numbered(node: Node, compiler: Compiler) -> list[np.ndarray]:
+    """What is packed when the node is lowered alone with its weight's elements numbered from 1 on."""
+    weight = node["weight"]
+    numbers = np.arange(1.0, weight.type.elements + 1).reshape(weight.shape)
+    alone = replace(node, operands={**node.operands, "weight": replace(weight, data=numbers)})
+    again = Compiler(Graph((node["x"],), (alone,), node.outputs), compiler.chip_limits)
+    try:
+        with np.errstate(over="ignore"):
+            again.lower(alone)
+    except AneError:
+        return []
+    made = again.trace.pieces.get(id(alone), [])
+    orders = (each.piece.weights.of(numbers.reshape(-1)) if each.weights is None else each.weights for each in made)
+    return [order.astype(np.int32) for order in orders]
+
+
+def _row_route(node: Node, each: Traced, constants: _Constants) -> Route | None:
+    """A tensor that is stored as it is."""
+    name, _, number = each.operand.partition(".")
+    operand = node.operands[name]
+    value = operand[int(number)] if isinstance(operand, tuple) else operand
+    source = constants.name(value)
+    return None if source is None else Route(source, (1, 1, value.type.elements), None, (), False, (each.piece,))
+
+
+def _norm_route(node: Node, pieces: list[Traced], constants: _Constants) -> Route | None:
+    """A normalisation that runs as an operation of its own: gains and offsets are its weights and biases."""
+    unique = _unique(pieces)
+    if unique is None or any((each.operand, each.bias) != ("gain", "offset") for each in pieces):
+        return None
+    return Route(None, (1, node["x"].shape[1], 1), None, (_norm_step(node, constants),), True, unique)
+
+
+def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Route | None:
+    """A convolution or product with constant weights and what was folded into it."""
+    folded = next((value for value in node.values() if isinstance(value, Folded)), None)
+    before, behind = (node, ()) if folded is None or folded.before is None else (folded.before, folded.users)
+    names = {each.operand for each in pieces}
+    if before.op not in WEIGHTED or len(names) != 1 or any(each.bias not in ("", "bias") for each in pieces):
+        return None
+    value = before.get(*names) or before.get("y")  # a folded matmul is a linear
+    bias, unique = before.get("bias"), _unique(pieces)
+    source, named = constants.name(value), constants.name(bias)
+    if value is None or source is None or unique is None or (bias is not None and named is None):
+        return None
+    steps = _steps(before, behind, constants)
+    return Route(source, _extents(before, value, bool(steps)), named, steps, any(each.bias for each in pieces), unique)
+
+
+def _unique(pieces: list[Traced]) -> tuple[Piece, ...] | None:
+    """Pieces once each; None where two that are different came to be stored once."""
+    found: dict[int, Piece] = {}
+    same = all(found.setdefault(each.piece.offset, each.piece) == each.piece for each in pieces)
+    return tuple(found.values()) if same else None
+
+
+def _extents(node: Node, value: Value, folded: bool) -> tuple[int, int, int]:
+    """The weight as [outer, channels, inner]; channels are those of the result where something is folded, else the
+    first dimension, for want of a need."""
+    shape = value.shape
+    flag = node.get("transpose_y")
+    if folded and node.op == "matmul" and not (flag is not None and flag.array().any()):
+        return prod(shape[:-1]), shape[-1], 1
+    return 1, shape[0], prod(shape[1:])
+
+
+def _steps(before: Node, users: Sequence[Node], constants: _Constants) -> tuple[Fold, ...]:
+    """What was folded, one after the other."""
+    results = (before.output, *(user.output for user in users))
+    return tuple(_norm_step(user, constants) if user.op == NORM else _vector_step(user, result, constants)
+                 for user, result in zip(users, results, strict=False))
+
+
+def _norm_step(node: Node, constants: _Constants) -> Fold:
+    return Fold(Step.NORM, tuple(_operand(node.get(name), constants) for name in NORM_OPERANDS))
+
+
+def _vector_step(node: Node, result: Value, constants: _Constants) -> Fold:
+    first = node["x"] is result
+    operand = _operand(node["y"] if first else node["x"], constants)
+    return Fold(Step.SUBTRACT_FROM if node.op == "sub" and not first else Step(node.op), (operand,))
+
+
+def _operand(value: Value | None, constants: _Constants) -> str | tuple[float, ...] | None:
+    """The name of a vector, its numbers where no constant of the model has them (one number where all are the same),
+    None without one."""
+    named = constants.name(value)
+    if value is None or named is not None:
+        return named
+    numbers = value.array().reshape(-1)
+    return (float(numbers[0]),) if (numbers == numbers[0]).all() else tuple(map(float, numbers))
+
+
+def _agreeing(routes: list[Route]) -> Iterator[Route]:
+    """The routes without those that came to share bytes though they are made of different constants."""
+    first: dict[tuple[int, int], object] = {}
+    bad: set[tuple[int, int]] = set()
+    for route in routes:
+        made_of = route.weight, route.extents, route.bias, route.steps
+        for piece in route.pieces:
+            if first.setdefault((piece.program, piece.offset), (made_of, piece)) != (made_of, piece):
+                bad.add((piece.program, piece.offset))
+    return (route for route in routes if not any((piece.program, piece.offset) in bad for piece in route.pieces))
+
+
+def _numbers(node: Node) -> Iterator[Value]:
+    return (value for value in node.values() if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f")

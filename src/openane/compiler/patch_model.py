@@ -1,0 +1,319 @@
+"""New weights in a compiled program, without changing what it executes.
+
+`patch` takes weights by their names in the model. Those whose way into the constants is known (see routes) are folded,
+cast and written where they lie; for others the graph is compiled again with them, and the result is taken when it is
+the same program with other constants. `in_place` says which it will be. `patch_task` takes the weights of one task of
+any program, ours or not, and writes them where the task's own fields say they lie.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from openane.chips import get_chip
+from openane.compiler.model import Model
+from openane.compiler.patch.find_routes import traced
+from openane.compiler.patch.writer import Patchable
+from openane.compiler.pipeline import planned
+from openane.compiler.weights.layout_records import Constant, Routes
+from openane.engine import Convolution, Packing
+from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels
+from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
+from openane.graph import Graph, Value, numpy_type
+from openane.graph.graph import Node, Operand
+from openane.ops import get_op
+from openane.ops.operands import result_types
+from openane.program import CONSTANT_SLOT, Constants, Program
+from openane.program.diff import ConstantChange, diff
+from openane.program.patch import ByteRange, Patched, patch_constants
+
+HALFWORD = 2
+
+
+@dataclass(frozen=True)
+class PatchedModel:
+    """A model with other weights, and the programs it had before. `recompiled` says why the model was compiled again
+    for them; it is empty where they were written in place. What changed is worked out when it is asked for."""
+
+    model: Model
+    before: tuple[Program, ...]
+    recompiled: str = ""
+
+    @cached_property
+    def ranges(self) -> tuple[tuple[ByteRange, ...], ...]:
+        """Per program, the bytes of its constants that changed."""
+        return tuple(_ranges(old.constants, new.constants)
+                     for old, new in zip(self.before, self.model.programs, strict=True))
+
+    @cached_property
+    def changes(self) -> tuple[tuple[ConstantChange, ...], ...]:
+        """Per program, which task's coefficients changed, core by core."""
+        return tuple(diff(old, new).constants for old, new in zip(self.before, self.model.programs, strict=True))
+
+
+def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+    """The model with the constants called as `arrays` names them replaced, everything but constants unchanged.
+
+    An array has the shape of the constant it replaces and is converted to its element type; it is copied where it is
+    kept, so that its owner may change it. Costs little more than casting and copying the arrays where `in_place` says
+    nothing against it, else a compilation. The model that is given back shares with the first all it can, and holds
+    only the last numbers of each constant, however often it is patched.
+
+    GraphError when a name or a shape is wrong; UnsupportedError when the new values cannot be had by new constants
+    alone (zero-skipping streams change their sizes, a factor of one makes an operation disappear): compile the model
+    again then. FormatError when the model is a file's whose routes are malformed.
+    """
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise GraphError(f"constant {name!r} must be real numbers, not numpy type {array.dtype}")
+    return rewritten(model, arrays) or recompiled(model, arrays)
+
+
+def in_place(model: Model, names: Iterable[str]) -> str:
+    """Why constants called so cannot be written where they lie; empty where they can, whatever the numbers, except
+    those that change more than bytes."""
+    routes = Routes(refused="nothing is known of its constants") if model.patchable is None else model.patchable.routes
+    unknown = [name for name in names if name not in routes.complete]
+    if not unknown:
+        return ""
+    more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+    return routes.refused or f"the compiler makes more of {unknown[0]}{more} than bytes of constants"
+
+
+def recompiled(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+    """`patch` through the whole compiler: the way for all constants."""
+    graph = with_constants(model.graph, arrays)
+    _, made = planned(graph, model.target, bool(model.host_operations), before=model.lowered)
+    steps = [type(step) for step in made.steps]
+    if len(made.segments) != len(model.programs) or steps != [type(step) for step in model.steps]:
+        raise _elsewhere("the number of programs", len(model.programs), len(made.segments))
+    programs = []
+    for before, segment in zip(model.programs, made.segments, strict=True):
+        if segment.program.tasks is not before.tasks:
+            _check_same(before, segment.program)
+        programs.append(replace(before, constants=segment.program.constants))
+    patched = replace(model, programs=tuple(programs), steps=tuple(made.steps), source=graph,
+                      patchable=Patchable(traced(graph, made.segments)))
+    why = in_place(model, arrays) or "these numbers change more than bytes where they are written in place"
+    return PatchedModel(patched, model.programs, why)
+
+
+def rewritten(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel | None:
+    """`patch` by the routes of the constants; None where a name or shape is wrong, routes are not known, or the numbers
+    change more than bytes."""
+    if model.patchable is None or in_place(model, arrays):
+        return None
+    constants = model.patchable.routes.constants
+    if any(tuple(array.shape) != constants[name].shape for name, array in arrays.items()):
+        return None
+    rewriter = model.patchable.rewriter(frozenset(arrays))
+    own = rewriter.owned(arrays)
+    source = _source(model)
+    missing = rewriter.sources - own.keys()
+    programs = rewriter.programs(model.programs, {**own, **_present(source, missing, constants)} if missing else own)
+    if programs is None:
+        return None
+    return PatchedModel(replace(model, programs=programs, source=source.updated(own)), model.programs)
+
+
+def _source(model: Model) -> Source:
+    """What gives a model its graph, with what is kept of it from one patch to the next."""
+    source, kept = model.source, model.patchable
+    if isinstance(source, Source):
+        return source
+    if kept is None:
+        return Source(Base(source), {})
+    if not isinstance(kept.base, Base) or kept.base.source is not source:
+        kept.base = Base(source)
+    return Source(kept.base, {})
+
+
+def _present(source: Source, names: Collection[str], constants: Mapping[str, Constant]) -> dict[str, np.ndarray]:
+    """Constants as they are now. FormatError where they are not those the routes are for."""
+    found = {}
+    for name in names:
+        array, shape = source.array(name, constants[name]), constants[name].shape
+        if array is None or array.shape != shape:
+            raise FormatError(f"the routes are those of another model: constant {name!r}", expected=list(shape),
+                              found="none" if array is None else list(array.shape))
+        found[name] = array
+    return found
+
+
+@dataclass(frozen=True)
+class Base:
+    """A graph, read when it is asked for, and its constants by name."""
+
+    source: Graph | Callable[[], Graph]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph. FormatError when a bundle does not hold it any more."""
+        return self.source if isinstance(self.source, Graph) else self.source()
+
+    @cached_property
+    def constants(self) -> dict[str, np.ndarray]:
+        """Every array by name."""
+        return {value.name: value.data for node in self.graph.nodes for value in node.values()
+                if isinstance(value.data, np.ndarray)}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A graph with other constants, made when it is asked for. The numbers are as they were given."""
+
+    base: Base
+    data: Mapping[str, np.ndarray]
+
+    def updated(self, data: Mapping[str, np.ndarray]) -> Source:
+        """The same with more constants replaced."""
+        return Source(self.base, {**self.data, **data})
+
+    def array(self, name: str, constant: Constant) -> np.ndarray | None:
+        """A constant by name; None where there is none. The graph is read only where `constant` does not have it."""
+        if name in self.data:
+            return self.data[name]
+        return self.base.constants.get(name) if constant.number is None else np.full(constant.shape, constant.number)
+
+    def __call__(self) -> Graph:
+        """The graph."""
+        return with_constants(self.base.graph, self.data)
+
+
+def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarray | None = None) -> Patched:
+    """The program with the weights (and biases) of the convolution that is task number `task` replaced.
+
+    `weights` has shape [groups * outputs, inputs per output, Kd, Kh, Kw], or any shape with as many elements in that
+    order, `bias` [groups * outputs]; both are rounded to fp16. ProgramError when the task has no constant weights,
+    keeps them in a packing other than dense, or sizes differ.
+    """
+    if not 0 <= task < len(program.tasks):
+        raise ProgramError(f"there is no task {task}; the program has tasks 0 to {len(program.tasks) - 1}")
+    operation = get_chip(program.chip).operation(program.tasks[task].words)
+    held = operation.coefficients if isinstance(operation, Convolution) else None
+    if not isinstance(operation, Convolution) or held is None or not held.weights or held.slot != CONSTANT_SLOT:
+        raise ProgramError(f"this {type(operation).__name__} reads no constant weights", task=task)
+    if held.packing is not Packing.DENSE:
+        raise ProgramError(f"its weights are packed {held.packing}; only dense ones can be replaced in place",
+                           task=task)
+    channels, rows = _placement(operation)
+    if weights.size != len(channels) * rows:
+        raise ProgramError(f"its weights are {len(channels)} channels of {rows} elements, not {weights.size}",
+                           task=task)
+    if bias is not None and (not held.bias or bias.size != len(channels)):
+        raise ProgramError(f"it has {len(channels) if held.bias else 0} biases, not {bias.size}", task=task)
+    starts = {stream.core: stream.offset for stream in held.streams}
+    missing = {channel.core for channel in channels} - set(starts)
+    if missing:
+        raise ProgramError(f"cores {sorted(missing)} compute channels but have no coefficient stream", task=task)
+    first = np.array([starts[c.core] + HALFWORD * c.weights for c in channels])
+    step = np.array([HALFWORD * c.step for c in channels])
+    places = [(first[:, None] + step[:, None] * np.arange(rows)).reshape(-1)]
+    values = [weights.reshape(-1)]
+    if bias is not None:
+        places.append(np.array([starts[c.core] + HALFWORD * (c.bias or 0) for c in channels]))
+        values.append(bias.reshape(-1))
+    return _written(program, task, np.concatenate(places), np.concatenate(values))
+
+
+def _placement(operation: Convolution) -> tuple[list[Channel], int]:
+    """Where the task's output channels have their weights, and how many each has."""
+    held = operation.coefficients
+    assert held is not None
+    taps = int(np.prod(operation.kernel))
+    groups = 1 if operation.shared else operation.result.shape[0]
+    channels = operation.result.shape[1]
+    rows = (operation.unicast or operation.source.shape[1]) * taps
+    capacity = sum(stream.size for stream in held.streams) // HALFWORD
+    if groups * channels * rows > capacity:
+        raise ProgramError(f"{groups * channels} channels of {rows} weights do not fit its {capacity} coefficients")
+    if operation.unicast:
+        return depthwise_channels(groups * channels, rows, bias=held.bias, table=held.table), rows
+    if groups == 1:
+        return dense_channels(channels, rows, held.lanes, bias=held.bias, table=held.table), rows
+    return grouped_channels(groups, channels, rows, held.lanes, bias=held.bias, table=held.table), rows
+
+
+def _written(program: Program, task: int, places: np.ndarray, values: np.ndarray) -> Patched:
+    data = np.frombuffer(program.constants, np.uint8).copy()
+    if places.size and (places.min() < 0 or places.max() + HALFWORD > data.size):
+        raise ProgramError(f"its coefficients reach beyond the {data.size} bytes of constants", task=task)
+    with np.errstate(over="ignore"):
+        halves = values.astype("<f2").view(np.uint8).reshape(-1, HALFWORD)
+    data[places], data[places + 1] = halves[:, 0], halves[:, 1]
+    return patch_constants(program, {0: data.tobytes()})
+
+
+def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+    """The graph with constants replaced by name."""
+    known = {value.name: value for node in graph.nodes for value in node.values()
+             if value.constant and isinstance(value.data, np.ndarray)}
+    data: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise GraphError(f"the model has no constant {name!r}; {hint}")
+        value = known[name]
+        if tuple(array.shape) != value.shape:
+            raise GraphError(f"constant {name!r} has shape {list(value.shape)}, not {list(array.shape)}")
+        data[name] = _converted(array, value)
+    new = {id(value): replace(value, data=data[value.name]) for node in graph.nodes for value in node.values()
+           if value.constant and value.name in data}
+
+    def changed(operand: Operand) -> Operand:
+        if isinstance(operand, tuple):
+            return tuple(new.get(id(value), value) for value in operand)
+        return new.get(id(operand), operand)
+
+    nodes = tuple(Node(n.op, {k: changed(v) for k, v in n.operands.items()}, n.outputs, n.name, n.source)
+                  for n in graph.nodes)
+    for node, before in zip(nodes, graph.nodes, strict=True):
+        if any(id(value) in new for value in before.values()):
+            _require_types(node)
+    return Graph(graph.inputs, nodes, graph.outputs, graph.name, graph.metadata)
+
+
+def _require_types(node: Node) -> None:
+    """UnsupportedError where a result has another shape with these constants: that of `non_zero`, of a `reshape`."""
+    for value, found in zip(node.outputs, result_types(get_op(node.op), node.operands), strict=True):
+        if value.type != found:
+            raise _elsewhere(f"the result of {node.label}", value.type, found)
+
+
+def _converted(array: np.ndarray, value: Value) -> np.ndarray:
+    """The array in the element type of the constant it replaces."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, dtype=numpy_type(value.dtype)).reshape(value.shape)
+
+
+def _ranges(before: Constants, after: Constants) -> tuple[ByteRange, ...]:
+    """The runs of bytes that differ, of sections of one size."""
+    differ = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], differ, [False])).view(np.int8)))
+    return tuple(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _check_same(before: Program, after: Program) -> None:
+    """UnsupportedError unless the programs differ in constants only."""
+    if len(before.tasks) != len(after.tasks):
+        raise _elsewhere("the number of tasks", len(before.tasks), len(after.tasks))
+    if len(before.constants) != len(after.constants):
+        raise _elsewhere("the bytes of constants", len(before.constants), len(after.constants))
+    for index, (old, new) in enumerate(zip(before.tasks, after.tasks, strict=True)):
+        if old != new:
+            found = diff(replace(before, tasks=(old,)), replace(before, tasks=(new,))).tasks
+            names = [field.name for change in found for field in change.fields]
+            raise _elsewhere(f"task {index}", "the task as it is", ", ".join(names[:4]) or "another place")
+    if before.buffers != after.buffers:
+        raise _elsewhere("the buffers", len(before.buffers), len(after.buffers))
+
+
+def _elsewhere(what: str, limit: object, found: object) -> UnsupportedError:
+    return UnsupportedError("patch", f"new weights may change constants only, and these change {what}", limit=limit,
+                            found=found, remedy="compile the model with the new weights")

@@ -1,0 +1,244 @@
+"""Matrix products with constant weights: 1x1 convolutions over rows as pixels.
+
+Rows [M, K] become K channels of M pixels, one row of pixels or, where that pays, H rows of 8: Apple's compiler lays
+16 to 64 rows out so before products with many columns. Products that follow each other stay in that form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openane.compiler.buffers.storage import Block, Kind
+from openane.compiler.loops.assign import Dims, Role, access, legal
+from openane.compiler.recipes.neural_ops import chunks, coefficients, spans, with_table
+from openane.compiler.recipes.split_product import reduction_parts, summed
+from openane.compiler.weights.pack import STREAMED_PIXELS, choose_lanes, pack_dense, product_lanes
+from openane.engine import Access, Convolution, PassThrough, Post, Space
+from openane.engine.access import WIDTH
+from openane.engine.coefficients import TABLE_BYTES
+from openane.engine.table import Table
+from openane.graph import Value
+from openane.ops.lowering import ELEMENT, Tensor
+from openane.ops.shaped import written_as
+
+if TYPE_CHECKING:
+    from openane.compiler.lower.builder import Compiler
+
+PIXELS = (None, 2, None, 0, 1)
+"""How the neural engine walks a tensor [H, W, channels]."""
+SPLIT_WIDTH = 8
+SPLIT_ROWS = 64
+SPLIT_WEIGHTS = 1 << 20
+L2_CELL = 16
+INTERLEAVE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """Rows of a matrix as the pixels [H, W, channels] a neural-engine task reads, W contiguous; with `interleave` I
+    channels lie in memory in blocks of I (`tensor.strides` then count W in cells of I elements, channels in blocks)."""
+
+    tensor: Tensor
+    interleave: int = 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """H, W, channels."""
+        return self.tensor.shape
+
+    def channels(self, start: int, count: int) -> Pixels:
+        """Some of the channels; `start` is a multiple of the interleave."""
+        tensor = self.tensor
+        place = tensor.offset + start // self.interleave * tensor.strides[2]
+        return Pixels(tensor.seen(place, (*tensor.shape[:2], count), tensor.strides), self.interleave)
+
+    def read(self, first: int, count: int) -> Access:
+        """The operand that walks columns first .. first + count."""
+        return replace(access(self.tensor.part(1, first, count), PIXELS), interleave=self.interleave)
+
+
+def rows_product(compiler: Compiler, value: Value, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
+                 post: Post | None = None, table: Table | None = None) -> None:
+    """value = source @ weights [K, N] + bias. The source is [M, K], or pixels [H, W, K] with W contiguous.
+
+    A result that only another such product reads is left as pixels.
+    """
+    rows, columns = prod(source.shape[:-1]), weights.shape[1]
+    pixels = _pixels(compiler, source, columns)
+    height, width, _ = pixels.shape
+    if feeds_product(compiler, value):
+        made = compiler.scratch((height, width, columns), (2, 0, 1))
+        _convolve(compiler, made, pixels, weights, bias, post, table)
+        compiler.bind(value, made if height > 1 else _flat(made), value.shape)
+        return
+    place = compiler.result(value)
+    if height > 1 and rows * columns * ELEMENT <= compiler.limits.l2_size // 4:
+        made = compiler.temporary((rows, columns), (0, 1), Space.L2)
+        _convolve(compiler, _split(made, height), pixels, weights, bias, post, table)
+        _settle(compiler, value, place, made)
+        return
+    with written_as(compiler, place, (rows, columns)) as target:
+        _convolve(compiler, _split(target, height), pixels, weights, bias, post, table)
+
+
+def product(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
+            post: Post | None = None, table: Table | None = None) -> None:
+    """target [M, N] = source [M, K] @ weights [K, N] + bias."""
+    pixels = pixel_rows(compiler, source)
+    _convolve(compiler, _split(target, 1), pixels, weights, bias, post, table)
+
+
+def pixel_rows(compiler: Compiler, source: Tensor) -> Pixels:
+    """A matrix [M, K] as pixels [1, M, K]: as it lies where its rows can be read as channels, else turned."""
+    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE):
+        return Pixels(_split(source, 1))
+    return _turned(compiler, source, 1)
+
+
+def split_height(rows: int, reduction: int, columns: int) -> int:
+    """H of the H x 8 pixels that `rows` rows are laid out as, 1 for one row of pixels.
+
+    Seen: 16 and 32 rows with 2048 to 8192 inputs and outputs are split, 32 rows of 256 x 128 are not; 64 rows are
+    where there are four times as many outputs as inputs or more, not where there are twice as many; 8 and fewer, and
+    128 and more, never. Between those the bound is inferred.
+    """
+    if not SPLIT_WIDTH < rows <= SPLIT_ROWS or rows % SPLIT_WIDTH:
+        return 1
+    pays = columns >= 4 * reduction if rows == SPLIT_ROWS else reduction * columns >= SPLIT_WEIGHTS
+    return rows // SPLIT_WIDTH if pays else 1
+
+
+def _pixels(compiler: Compiler, source: Tensor, columns: int) -> Pixels:
+    if source.rank == 3:
+        return Pixels(source)
+    rows, reduction = source.shape
+    height = split_height(rows, reduction, columns)
+    if height == 1:
+        return pixel_rows(compiler, source)
+    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE):
+        near = compiler.temporary(source.shape, (0, 1), Space.L2)
+        compiler.copy(source, near)
+        source = near
+    return _turned(compiler, source, height)
+
+
+def _turned(compiler: Compiler, source: Tensor, height: int) -> Pixels:
+    """[M, K] copied to pixels [H, W, K]: in L2 when they take at most 5/8 of it (seen: 1.03 MiB), else in memory with
+    channels in blocks of 8.
+
+    Strides in L2 as Apple writes them: a channel is an odd number of 16-byte cells, a row of pixels adds the cells of
+    one channel and 16 / H.
+    """
+    source = source if source.aligned else compiler.copied(source)
+    rows, channels = source.shape
+    width = rows // height
+    cells = -(-width * ELEMENT // L2_CELL)
+    cells += cells % 2 == 0
+    row = channels * cells + (0 if height == 1 else cells + L2_CELL // height)
+    if row * height * L2_CELL > compiler.limits.l2_size * 5 // 8:
+        return _in_blocks(compiler, source)
+    slot = compiler.blocks.add(Block(row * height * L2_CELL, Kind.L2))
+    pixels = Tensor(slot, 0, (height, width, channels), (row * L2_CELL, ELEMENT, cells * L2_CELL), Space.L2)
+    if height == 1:
+        compiler.copy(_split(source, 1), pixels)
+    else:
+        _pass(compiler, _split(source, height), pixels, (None, 1, None, 0, 2))
+    return Pixels(pixels)
+
+
+def _in_blocks(compiler: Compiler, source: Tensor) -> Pixels:
+    """[M, K] copied to memory as pixels [1, M, K], channels in blocks of 8: the copy writes columns of what it reads in
+    blocks (Apple's turned operands of 8 MiB)."""
+    rows, channels = source.shape
+    cell = INTERLEAVE * ELEMENT
+    if source.strides[1] != ELEMENT or not legal(access(source, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
+        source = compiler.copied(source)
+    plane = -(-rows * cell // 64) * 64
+    slot = compiler.blocks.add(Block(-(-channels // INTERLEAVE) * plane, Kind.SCRATCH))
+    for first, count in spans(rows, compiler.limits.channels):
+        for start, width in spans(channels, compiler.limits.width):
+            read = source.part(0, first, count).part(1, start, width)
+            place = start // INTERLEAVE * plane + first * cell
+            write = Access(slot=slot, offset=place, shape=(1, count, 1, 1, width), strides=(0, cell, 0, 0, plane),
+                           interleave=INTERLEAVE, packed=WIDTH)
+            compiler.emit(PassThrough(source=access(read, (None, 0, None, None, 1)), result=write))
+    return Pixels(Tensor(slot, 0, (1, rows, channels), (0, cell, plane)), INTERLEAVE)
+
+
+def _convolve(compiler: Compiler, target: Tensor, pixels: Pixels, weights: np.ndarray, bias: np.ndarray | None,
+              post: Post | None, table: Table | None) -> None:
+    """target [H, W, N] = pixels [H, W, K] @ weights [K, N] + bias."""
+    (height, width, reduction), columns = pixels.shape, weights.shape[1]
+    parts = reduction_parts(compiler, reduction, width)
+    if len(parts) > 1:
+        summed(compiler, target, [
+            partial(_convolve, compiler, pixels=pixels.channels(start, count), weights=weights[start:start + count],
+                    bias=bias if start == 0 else None, post=None, table=None) for start, count in parts], post, table)
+        return
+    final, rows = target, height * width
+    if not legal(access(target, PIXELS), Role.RESULT):
+        target = compiler.scratch(target.shape)
+    turned = target.strides[2] == ELEMENT or rows > STREAMED_PIXELS
+    lanes = product_lanes(rows, reduction, columns) if turned else choose_lanes(columns, height, width, reduction)
+    matrix = weights.T[None]
+    for start, stop in chunks(compiler, columns, reduction + (bias is not None), lanes, rows <= STREAMED_PIXELS,
+                              0 if table is None else TABLE_BYTES):
+        packed = pack_dense(matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
+                            None if table is None else table.to_bytes())
+        streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
+        for first, count in spans(width, compiler.limits.width):
+            write = target.part(2, start, stop - start).part(1, first, count)
+            compiler.emit(Convolution(source=pixels.read(first, count), result=access(write, PIXELS),
+                                      coefficients=streams, post=with_table(post, table)))
+    if target is not final:
+        compiler.copy(target, final)
+
+
+def _settle(compiler: Compiler, value: Value, place: Tensor, made: Tensor) -> None:
+    """What was made in L2 as [M, N] goes to its port, or stays as the value."""
+    if compiler.blocks.table[place.slot].kind is not Kind.PORT:
+        compiler.bind(value, made, value.shape)
+        return
+    seen = place.reshape(made.shape)
+    if seen is None:
+        compiler.reshape(made, place)
+    else:
+        _pass(compiler, made, seen, (None, 0, None, None, 1))
+
+
+def _pass(compiler: Compiler, source: Tensor, target: Tensor, dims: Dims) -> None:
+    """target = source, walked so where both can be."""
+    read, write = access(source, dims), access(target, dims)
+    if legal(read, Role.NEURAL_SOURCE) and legal(write, Role.RESULT) and source.shape[-1] <= compiler.limits.width:
+        compiler.emit(PassThrough(source=read, result=write))
+    else:
+        compiler.copy(source, target)
+
+
+def feeds_product(compiler: Compiler, value: Value) -> bool:
+    """Whether one product with constant weights is all that reads the rows of `value`."""
+    user = compiler.uses.only_user(value)
+    if user is None or user.get("x") is not value:
+        return False
+    if user.op == "linear":
+        return True
+    y, turned = user.get("y"), user.get("transpose_x")
+    return user.op == "matmul" and y is not None and y.constant and y.type.rank == 2 and value.type.rank > 1 \
+        and (turned is None or not turned.array().any())
+
+
+def _split(matrix: Tensor, height: int) -> Tensor:
+    """[M, N] as [H, M / H, N]."""
+    rows, columns = matrix.shape
+    return matrix.seen(matrix.offset, (height, rows // height, columns),
+                       (matrix.strides[0] * (rows // height), matrix.strides[0], matrix.strides[1]))
+
+
+def _flat(pixels: Tensor) -> Tensor:
+    """[1, M, N] as [M, N]."""
+    return pixels.seen(pixels.offset, pixels.shape[1:], pixels.strides[1:])

@@ -1,0 +1,139 @@
+"""Data movement: slices and joins the engine could not address as they are, reshapes that reorder rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openane.compiler.buffers.storage import Block, Kind, padded
+from openane.compiler.loops.assign import Dims, Role, access, assign, legal
+from openane.engine import Elementwise, Space
+from openane.errors import UnsupportedError
+from openane.ops.indexing import cut_order
+from openane.ops.lowering import Tensor
+
+if TYPE_CHECKING:
+    from openane.compiler.lower.builder import Compiler
+
+CELL = 64
+"""Bytes of the cell each element of a reshape passes through."""
+CELL_BYTES = 1 << 24
+"""Scratch a reshape takes at most at a time, where it can be cut."""
+REPEAT_SHARE = 8
+"""A tensor that is repeated from L2 takes at most 1/8 of it."""
+CELL_LIMIT = 1 << 30
+"""Beyond this a reshape that cannot be cut is refused."""
+
+
+def part(compiler: Compiler, tensor: Tensor, axis: int, start: int, count: int, step: int) -> Tensor:
+    """Elements start, start + step, ... of one dimension; a row is turned into planes first where it must be cut."""
+    seen = tensor.part(axis, start, count, step)
+    if seen.aligned:
+        return seen
+    turned = compiler.scratch(tensor.shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
+    compiler.copy(tensor, turned)
+    return turned.part(axis, start, count, step)
+
+
+@contextmanager
+def writable(compiler: Compiler, target: Tensor, dims: Dims) -> Iterator[Tensor]:
+    """The target where the engine can write it with `dims` as N, C, D, H, W; else scratch that is copied to it when the
+    block ends."""
+    place = target if legal(access(target, dims), Role.RESULT) else compiler.scratch(target.shape)
+    yield place
+    if place is not target:
+        compiler.copy(place, target)
+
+
+def repeat(compiler: Compiler, source: Tensor, target: Tensor, relu: bool) -> bool:
+    """target = source, a tensor of memory repeated along some dimensions, in one planar task; False, with nothing done,
+    where that cannot be.
+
+    The task keeps what it reads in L2, where a planar operand may repeat (Apple's tiles of one row).
+    """
+    zero = [extent > 1 and stride == 0 for extent, stride in zip(source.shape, source.strides, strict=True)]
+    core = source.seen(source.offset, tuple(1 if z else e for z, e in zip(zero, source.shape, strict=True)),
+                       source.strides)
+    if source.space is not Space.MEMORY or not (source.aligned and target.aligned) or core.contiguous is None:
+        return False
+    order = (*(d for d in range(core.rank) if d != core.contiguous), core.contiguous)
+    size, strides = padded(core.shape, 16, order, core.element)
+    near = Tensor(compiler.blocks.add(Block(size, Kind.L2)), 0, core.shape, strides, Space.L2, core.dtype)
+    dims = assign([near.expand(source.shape), target], [Role.PLANAR_SOURCE, Role.RESULT], compiler.limits)
+    if size > compiler.limits.l2_size // REPEAT_SHARE or dims is None or (dims[0] is not None and zero[dims[0]]) \
+            or not legal(access(core, dims), Role.PLANAR_SOURCE):
+        return False
+    read = replace(access(source, dims), copy=access(near, dims))
+    compiler.emit(Elementwise(first=read, result=access(target, dims), relu=relu))
+    return True
+
+
+def join(compiler: Compiler, target: Tensor, parts: Sequence[Tensor], axis: int) -> None:
+    """target = parts side by side along `axis`; through a turned copy where a part would not start aligned."""
+    places, start = [], 0
+    for source in parts:
+        places.append((start, source.shape[axis]))
+        start += source.shape[axis]
+    whole = target
+    if not all(target.part(axis, at, count).aligned for at, count in places):
+        whole = compiler.scratch(target.shape, cut_order(target.shape, (axis,)), target.dtype)
+    for source, (at, count) in zip(parts, places, strict=True):
+        compiler.copy(source, whole.part(axis, at, count))
+    if whole is not target:
+        compiler.copy(whole, target)
+
+
+def reshape(compiler: Compiler, source: Tensor, target: Tensor) -> None:
+    """target = source in row-major order. Where no view expresses it every element passes through a 64-byte cell:
+    cells can be walked with any strides, so the reshape happens between writing and reading them."""
+    for seen, place in ((source.reshape(target.shape), target), (source, target.reshape(source.shape))):
+        if seen is not None and place is not None:
+            compiler.copy(seen, place)
+            return
+    cells = CELL * source.elements
+    pieces = _common_split(source, target) if cells > CELL_BYTES else None
+    if pieces is not None:
+        for piece, place in pieces:
+            reshape(compiler, piece, place)
+        return
+    if cells > CELL_LIMIT:
+        raise UnsupportedError(compiler.label, "a reshape that reorders rows must fit the scratch memory it needs",
+                               limit=CELL_LIMIT, found=cells,
+                               remedy="keep the last dimension, or make it a multiple of 32 elements")
+    spread = compiler.scratch(source.shape, (*range(source.rank), -1), source.dtype)
+    compiler.copy(source, spread)
+    seen = spread.reshape(target.shape)
+    assert seen is not None, "cells can be reshaped to anything"
+    compiler.copy(seen, target)
+
+
+def _common_split(source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]] | None:
+    """Pairs of (source, target) pieces of a reshape that keeps its leading elements apart, or None."""
+    outer, inner = 0, 0
+    left = right = 1
+    best: tuple[int, int] | None = None
+    while outer < source.rank and inner < target.rank:
+        if left <= right:
+            left *= source.shape[outer]
+            outer += 1
+        else:
+            right *= target.shape[inner]
+            inner += 1
+        if left == right and left > 1 and outer < source.rank and inner < target.rank and best is None:
+            best = outer, inner
+    if best is None:
+        return None
+    heads = [np.ndindex(source.shape[:best[0]]), np.ndindex(target.shape[:best[1]])]
+    return [(_at(source, i), _at(target, j)) for i, j in zip(*heads, strict=True)]
+
+
+def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:
+    for position in index:
+        tensor = tensor.at(0, position)
+    return tensor
+
+

@@ -1,0 +1,318 @@
+"""Matrix products of two tensors computed by the program: the rows of the left one are the coefficients.
+
+One row per core can be read as it lies; for L rows per core a copy first writes the rows interleaved by L, which is
+the coefficient packing of L lanes. One copy does all matrices of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import product as combinations
+from math import prod
+from typing import TYPE_CHECKING
+
+from openane.compiler.buffers.storage import Block, Kind
+from openane.compiler.loops.assign import Role, access, legal
+from openane.compiler.loops.split import ranges
+from openane.compiler.recipes.constant_product import Pixels, feeds_product, pixel_rows
+from openane.compiler.recipes.neural_ops import spans
+from openane.compiler.recipes.split_product import reduction_parts, summed
+from openane.engine import Access, Coefficients, Elementwise, MatrixProduct, PassThrough, Post, Space, Stream, Streams
+from openane.engine.access import CHANNELS, WIDTH
+from openane.engine.coefficients import CORES
+from openane.graph import Value
+from openane.ops.lowering import ELEMENT, Tensor
+from openane.ops.shaped import written_as
+
+if TYPE_CHECKING:
+    from openane.compiler.lower.builder import Compiler
+
+LANE_CHOICES = (8, 4, 2)
+"""Lanes of coefficients computed at run time: what the copy that writes them can state, up to the most seen."""
+MANY_PARTS = 128
+TURN_PAYS = 16
+"""A product of more parts than MANY_PARTS is turned when it has this many times more rows than columns."""
+SEPARATE = 16
+"""Matrices of a batch up to which each is turned, or packed, on its own where one copy cannot do them all as they lie;
+more are first copied together (Apple's programs turn the keys of 12 heads one by one; the bound is inferred)."""
+TURNS = 2
+"""Copies that turning a product may take: an operand, and the result."""
+IMAGES = (0, 1, None, 2, 3)
+"""How [N, C, H, W] are walked."""
+ROWS, COLUMNS = (None, 0, None, None, 1), (None, 1, None, None, 0)
+"""How the neural engine walks a matrix whose rows, or columns, are channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Coefficients of all matrices of a batch: the place of matrix b, row m (in blocks of `lanes`) in `slot`."""
+
+    slot: int
+    offset: int
+    batch_strides: tuple[int, ...]
+    step: int
+    size: int
+    lanes: int
+
+    def part(self, index: tuple[int, ...], start: int, count: int) -> Coefficients:
+        """Coefficients of rows start .. start + count of one matrix."""
+        base = self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
+        base += start // self.lanes * self.step
+        streams = _streams(count // self.lanes, self.step, self.size)
+        return Coefficients(slot=self.slot, streams=Streams(streams, base), lanes=self.lanes, runtime=True)
+
+
+@lru_cache(maxsize=64)
+def _streams(cores: int, step: int, size: int) -> tuple[Stream, ...]:
+    """Streams of `size` bytes every `step` bytes. Remembered: the parts of a product share them."""
+    return tuple(Stream(core, core * step, size) for core in range(cores))
+
+
+def product_of(compiler: Compiler, value: Value, left: Tensor, right: Tensor, post: Post | None) -> None:
+    """value = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
+
+    Where a product with constant weights alone reads the result it is made transposed, so that rows are pixels already
+    (in Apple's transformer blocks the context takes width / 128 products, the rows being those of v).
+    """
+    shape = (*left.shape[:-1], right.shape[-1])
+    if prod(shape[:-2]) == 1 and feeds_product(compiler, value):
+        made = compiler.scratch(shape[-2:], (1, 0))
+        single = (0,) * (len(shape) - 2)
+        runtime_product(compiler, _turned(made), _turned(_at(right, single)), _turned(_at(left, single)), post)
+        compiler.bind(value, made, value.shape)
+        return
+    with written_as(compiler, compiler.result(value), shape) as target:
+        runtime_product(compiler, target, left, right, post)
+
+
+def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None = None) -> None:
+    """target [..., M, N] = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
+
+    Last matrix first and last rows first, as in every one of Apple's programs. Where that would be hundreds of
+    operations and few with the columns of `right` as coefficients, the result is made transposed.
+    """
+    if _together(compiler, target, left, right, post):
+        return
+    lanes = runtime_lanes(left.shape[-2])
+    parts = list(row_parts(left.shape[-2], lanes))
+    if len(parts) > MANY_PARTS and right.shape[-1] * TURN_PAYS <= left.shape[-2]:
+        runtime_product(compiler, _turned(target), _turned(right), _turned(left), post)
+        return
+    pieces = reduction_parts(compiler, left.shape[-1], right.shape[-1])
+    if pieces[0][1] > compiler.limits.width:  # the copy that packs coefficients walks the reduction as W
+        pieces = list(ranges(left.shape[-1], compiler.limits.width))
+    if len(pieces) > 1:
+        summed(compiler, target, [
+            partial(runtime_product, compiler, left=_range(compiler, left, left.rank - 1, start, count),
+                    right=_range(compiler, right, right.rank - 2, start, count)) for start, count in pieces], post)
+        return
+    rows = _coefficients(compiler, left, lanes, len(parts))
+    batch = target.shape[:-2]
+    if _distinct(right) > SEPARATE and not legal(access(_at(right, (0,) * len(batch)), ROWS), Role.NEURAL_SOURCE):
+        right = compiler.copied(right)
+    seen: dict[int, Pixels] = {}
+    for index in reversed(list(combinations(*(range(extent) for extent in batch)))):
+        matrix = _at(right, index)
+        if matrix.offset not in seen:
+            seen = {matrix.offset: pixel_rows(compiler, matrix.transpose((1, 0)))}
+        _multiply(compiler, _at(target, index), seen[matrix.offset], post or Post(),
+                  [(start, count, rows.part(index, start, count)) for start, count in parts])
+
+
+def _together(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:
+    """One product for a whole batch, where all its matrices meet the same one; False where it has to be taken apart.
+
+    On the right: the rows of all of them are the rows of one matrix, which is made by whichever of the two has fewer
+    rows as coefficients. On the left: the batch is that of a convolution (see `runtime_convolution`).
+    """
+    batch = target.shape[:-2]
+    count, shared = prod(batch), [all(stride == 0 or extent == 1 for extent, stride in
+                                      zip(batch, side.strides[:-2], strict=True)) for side in (left, right)]
+    if count == 1 or not any(shared):
+        return False
+    alone = (0,) * len(batch)
+    if shared[1]:
+        rows, made = (side.reshape((count * side.shape[-2], side.shape[-1])) for side in (left, target))
+        if rows is None or made is None:
+            return False
+        matrix = _at(right, alone)
+        _fewest(compiler, made, rows, matrix, post)
+        return True
+    images, made = (side.reshape((count, side.shape[-2], 1, side.shape[-1])) for side in (right, target))
+    if images is None or made is None:
+        return False
+    single = _at(left, alone)
+    matrices = single.seen(single.offset, (1, *single.shape), (0, *single.strides))
+    return runtime_convolution(compiler, made, matrices, images, post)
+
+
+def _fewest(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> None:
+    """target [M, N] = post(left [M, K] @ right [K, N]), transposed where that takes fewer operations."""
+    straight, turned = (len(list(row_parts(rows, runtime_lanes(rows)))) for rows in target.shape)
+    if turned + TURNS < straight:
+        target, left, right = _turned(target), _turned(right), _turned(left)
+    runtime_product(compiler, target, left, right, post)
+
+
+def runtime_convolution(compiler: Compiler, target: Tensor, matrices: Tensor, source: Tensor,
+                        post: Post | None = None) -> bool:
+    """target [N, G * M, H, W] = post(1x1 convolution of source [N, G * K, H, W] with matrices [G, M, K]).
+
+    All images in one operation, as with constant weights: groups that read the same coefficients (inferred for those
+    computed at run time; Apple's products have one group). False where the extents ask for another way.
+    """
+    (groups, count, reduction), (images, _, height, width) = matrices.shape, source.shape
+    lanes = runtime_lanes(count)
+    parts = list(row_parts(count, lanes))
+    limits = compiler.limits
+    if len(parts) > MANY_PARTS or max(height, width) > limits.height or reduction > limits.width \
+            or len(reduction_parts(compiler, reduction, width)) > 1:
+        return False
+    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE):
+        source = compiler.copied(source)
+    made = target if legal(access(target, IMAGES), Role.RESULT) else compiler.scratch(target.shape)
+    rows = _coefficients(compiler, matrices, lanes, len(parts))
+    for first, some in spans(images, limits.groups):
+        for group in range(groups):
+            read = access(source.part(0, first, some).part(1, group * reduction, reduction), IMAGES)
+            for start, extent in parts:
+                write = made.part(0, first, some).part(1, group * count + start, extent)
+                compiler.emit(MatrixProduct(source=read, coefficients=rows.part((group,), start, extent),
+                                            post=post or Post(), result=access(write, IMAGES)))
+    if made is not target:
+        compiler.copy(made, target)
+    return True
+
+
+def runtime_lanes(rows: int) -> int:
+    """Rows per core of a product's coefficients.
+
+    1 for up to 16 rows or an odd number; else the even divisor up to 8 for which parts times lanes is smallest, the
+    largest of equals. Seen: 16 and 375 rows take 1, 32, 48 and 96 take 2, 64 and 192 take 4, 128 and 256 take 8.
+    """
+    fitting = [lanes for lanes in LANE_CHOICES if rows % lanes == 0]
+    if rows <= CORES or not fitting:
+        return 1
+    return min(fitting, key=lambda lanes: len(list(row_parts(rows, lanes))) * lanes)
+
+
+def row_parts(rows: int, lanes: int) -> Iterator[tuple[int, int]]:
+    """(start, count) of the products that together make `rows` rows, last part first: each takes 16 cores, what is left
+    over powers of two of them (375 rows: 1, 2, 4, then 23 times 16)."""
+    parts, start = [], 0
+    while start < rows:
+        cores = min(CORES, 2 ** (((rows - start) // lanes).bit_length() - 1))
+        parts.append((start, cores * lanes))
+        start += cores * lanes
+    yield from reversed(parts)
+
+
+def _multiply(compiler: Compiler, target: Tensor, right: Pixels, post: Post,
+              parts: list[tuple[int, int, Coefficients]]) -> None:
+    """target [M, N] = coefficients @ right (K channels of N pixels), part after part."""
+    final, columns = target, target.shape[1]
+    whole = _parts(target, parts)
+    if not all(legal(result, Role.RESULT) for result in whole):
+        target = compiler.scratch(target.shape)
+        whole = _parts(target, parts)
+    for first, width in spans(columns, compiler.limits.width):
+        source = right.read(first, width)
+        results = whole if width == columns else _parts(target.part(1, first, width), parts)
+        for result, (_, _, coefficients) in zip(results, parts, strict=True):
+            compiler.emit(MatrixProduct(source=source, coefficients=coefficients, post=post, result=result))
+    if target is not final:
+        compiler.copy(target, final)
+
+
+def _parts(target: Tensor, parts: list[tuple[int, int, Coefficients]]) -> list[Access]:
+    """Where the rows of each part of a product go."""
+    return [access(target.part(0, start, count), ROWS) for start, count, _ in parts]
+
+
+def _distinct(matrices: Tensor) -> int:
+    """How many matrices of a batch there are, those that repeat counted once."""
+    return prod(extent for extent, stride in zip(matrices.shape[:-2], matrices.strides[:-2], strict=True) if stride)
+
+
+def _coefficients(compiler: Compiler, left: Tensor, lanes: int, parts: int) -> _Rows:
+    """The rows of `left` where they can be read as coefficients."""
+    real = tuple(1 if stride == 0 else extent for extent, stride in zip(left.shape, left.strides, strict=True))
+    core = left.seen(left.offset, (*real[:-2], *left.shape[-2:]), left.strides)
+    if core.space is not Space.MEMORY or not core.aligned or not _readable(core, lanes) or \
+            compiler.ports.is_output(core.slot):
+        core = compiler.copied(core)  # coefficients are not read from what the program hands out
+    elif lanes > 1 and _distinct(core) > SEPARATE and core.reshape((prod(core.shape[:-2]), *core.shape[-2:])) is None:
+        core = compiler.copied(core)
+    *batch, count, reduction = core.shape
+    size = -(-reduction * lanes * ELEMENT // 64) * 64
+    if lanes == 1:
+        return _Rows(core.slot, core.offset, core.strides[:-2], core.strides[-2], size, 1)
+    whole = count // lanes * size
+    slot = compiler.blocks.add(Block(prod(batch) * whole, Kind.SCRATCH))
+    strides = tuple(0 if extent == 1 else prod(batch[d + 1:]) * whole for d, extent in enumerate(batch))
+    _interleave(compiler, core, slot, strides, size, lanes, parts)
+    return _Rows(slot, 0, strides, size, size, lanes)
+
+
+def _interleave(compiler: Compiler, rows: Tensor, slot: int, strides: tuple[int, ...], size: int, lanes: int,
+                parts: int) -> None:
+    """Copies matrices [..., M, K] to `slot`, blocks of `lanes` rows at distances of `size`.
+
+    By the planar engine before a single product, by the neural engine before several (seen so with 2, 4 and 8 lanes).
+    """
+    *batch, count, reduction = rows.shape
+    together = rows.reshape((prod(batch), count, reduction)) if 1 < prod(batch) <= compiler.limits.groups else None
+    most = compiler.limits.channels // lanes * lanes
+    for index in [()] if together is not None else combinations(*(range(extent) for extent in batch)):
+        matrix = _at(rows, index or (0,) * len(batch))
+        base = sum(i * stride for i, stride in zip(index, strides, strict=False))
+        groups, read_step, write_step = (1, 0, 0) if together is None else (prod(batch), together.strides[0],
+                                                                            count // lanes * size)
+        for start in range(0, count, most):
+            some = matrix.part(0, start, min(most, count - start))
+            read, write = _packing(some, slot, base + start // lanes * size, size, lanes)
+            read = replace(read, shape=(groups, *read.shape[1:]), strides=(read_step, *read.strides[1:]))
+            write = replace(write, shape=read.shape, strides=(write_step, *write.strides[1:]))
+            compiler.emit(Elementwise(first=read, result=write) if parts == 1 and write.packed == CHANNELS
+                          else PassThrough(source=read, result=write))
+
+
+def _packing(rows: Tensor, slot: int, offset: int, size: int, lanes: int) -> tuple[Access, Access]:
+    """The operands of the copy that packs a matrix [M, K] stored by rows, or by columns (which it turns)."""
+    count, reduction = rows.shape
+    if _by_rows(rows):
+        return access(rows, ROWS), Access(slot=slot, offset=offset, shape=(1, count, 1, 1, reduction),
+                                          strides=(0, size, 0, 0, lanes * ELEMENT), interleave=lanes)
+    return access(rows, COLUMNS), Access(slot=slot, offset=offset, shape=(1, reduction, 1, 1, count),
+                                         strides=(0, lanes * ELEMENT, 0, 0, size), interleave=lanes, packed=WIDTH)
+
+
+def _by_rows(matrix: Tensor) -> bool:
+    return legal(access(matrix, ROWS), Role.NEURAL_SOURCE)
+
+
+def _readable(matrices: Tensor, lanes: int) -> bool:
+    """Whether matrices can be read as coefficients, or by the copy that packs them."""
+    first = _at(matrices, (0,) * (matrices.rank - 2))
+    return _by_rows(first) or (lanes > 1 and legal(access(first, COLUMNS), Role.NEURAL_SOURCE))
+
+
+def _turned(matrices: Tensor) -> Tensor:
+    """Rows and columns exchanged."""
+    order = list(range(matrices.rank))
+    order[-2:] = order[-1], order[-2]
+    return matrices.transpose(order)
+
+
+def _range(compiler: Compiler, matrices: Tensor, axis: int, start: int, count: int) -> Tensor:
+    """Rows or columns start .. start + count."""
+    seen = matrices.part(axis, start, count)
+    return seen if seen.aligned else compiler.copied(seen)
+
+
+def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:
+    """The matrix at a batch index."""
+    offset = tensor.offset + sum(i * stride for i, stride in zip(index, tensor.strides, strict=False))
+    return tensor.seen(offset, tensor.shape[-2:], tensor.strides[-2:])

@@ -1,0 +1,1 @@
+"""Engine operations over virtual buffers become engine operations with addresses, with little traffic."""

@@ -1,0 +1,163 @@
+"""Results handed from one operation to the next without passing through memory, and sources read only once.
+
+`chain`: a planar and a neural-engine operation that follow each other can run together, the second reading the ring
+the first writes (Apple's log, sigmoid and softmax of 8 MB tensors). `keep`: the first operation that reads or writes a
+tensor in memory can leave a copy in L2 for those that read it later (Apple's layer norm, softmax and reductions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Blocks, Kind
+from openane.compiler.buffers.uses import RESULT, Use, lives, operands
+from openane.compiler.schedule.l2_residency import hold, resident_strides, residents
+from openane.engine import Access, Elementwise, Operation, PassThrough, Space, with_operands
+
+
+def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[Operation]:
+    """Operations with scratch buffers between neighbours replaced by direct handover where both walk them alike.
+
+    Only pointwise neighbours on different engines: that is what Apple's programs show.
+    """
+    named = lives(operations)
+    linked = list(operations)
+    taken = -1
+    for number, (before, after) in enumerate(pairwise(operations)):
+        role, source = operands(after)[0]
+        slot = before.result.slot
+        if taken == number or slot not in named or named[slot].times != 2 or blocks[slot].kind is not Kind.SCRATCH \
+                or before.result.space is not Space.MEMORY:
+            continue
+        if _pointwise(before, after) and before.result == source and _in_order(source):
+            handed = Access(space=Space.CHAIN, shape=source.shape, dtype=source.dtype)
+            linked[number] = with_operands(linked[number], {RESULT: handed})
+            linked[number + 1] = with_operands(linked[number + 1], {role: handed})
+            taken = number + 1
+    return linked
+
+
+def in_place(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[Operation]:
+    """Functions of one L2 tensor write over it where nothing needs it any more, as in Apple's programs."""
+    changed = []
+    known = {slot: (life.first, life.last) for slot, life in lives(operations).items()}
+    names: dict[int, int] = {}
+    for number, operation in enumerate(operations):
+        operation = _renamed(operation, names)
+        pair = [access for _, access in operands(operation)]
+        source, result = pair[0], pair[-1]
+        alike = isinstance(operation, PassThrough | Elementwise) and len(pair) == 2 and source.space is Space.L2 \
+            and source.copy is None and source == replace(result, slot=source.slot)
+        if alike and known[source.slot][1] == number == known[result.slot][0] \
+                and blocks[source.slot].size == blocks[result.slot].size:
+            names[result.slot] = source.slot
+            known[source.slot] = known[source.slot][0], known[result.slot][1]
+            operation = _renamed(operation, names)
+        changed.append(operation)
+    return changed
+
+
+def _renamed(operation: Operation, names: Mapping[int, int]) -> Operation:
+    if not names:
+        return operation
+    changes = {}
+    for role, access in operands(operation):
+        copy = access.copy
+        if copy is not None and copy.slot in names:
+            changes[role] = access = replace(access, copy=replace(copy, slot=names[copy.slot]))
+        if access.slot in names:
+            changes[role] = replace(access, slot=names[access.slot])
+    return with_operands(operation, changes) if changes else operation
+
+
+def _pointwise(before: Operation, after: Operation) -> bool:
+    kinds = (PassThrough, Elementwise)
+    return isinstance(before, kinds) and isinstance(after, kinds) and type(before) is not type(after)
+
+
+def _in_order(access: Access) -> bool:
+    """Whether W is contiguous and nothing is interleaved, repeated or kept."""
+    return access.copy is None and access.interleave == 1 and access.shape[4] > 1 and \
+        access.strides[4] == access.dtype.size and all(s > 0 for e, s in zip(access.shape, access.strides, strict=True)
+                                                       if e > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A tensor walked alike by operation `maker` and by later `readers`."""
+
+    access: Access
+    maker: Use
+    readers: tuple[Use, ...]
+    size: int
+
+    @property
+    def gain(self) -> float:
+        """Bytes saved for each byte held over one operation."""
+        moved = self.access.elements * self.access.dtype.size * len(self.readers)
+        return moved / (self.size * (self.readers[-1].operation - self.maker.operation + 1))
+
+
+def keep(operations: Sequence[Operation], blocks: Blocks, share: int) -> list[Operation]:
+    """Operations in which a tensor of memory that several of them walk alike is read from L2 after the first.
+
+    New L2 blocks are added to `blocks`; residents and copies together take at most `share` bytes at any time.
+    """
+    held = residents(len(operations), {slot: life[:2] for slot, life in lives(operations).items()}, blocks.table)
+    changed = list(operations)
+    for copy in sorted(_copies(operations), key=lambda c: -c.gain):
+        first, last = copy.maker.operation, copy.readers[-1].operation
+        if max(held[first:last + 1]) + copy.size > share:
+            continue
+        hold(held, (first, last), copy.size)
+        _apply(changed, copy, blocks)
+    return changed
+
+
+def _apply(changed: list[Operation], copy: _Copy, blocks: Blocks) -> None:
+    size, strides = resident_strides(copy.access)
+    resident = replace(copy.access, space=Space.L2, slot=blocks.add(Block(size, Kind.L2)), offset=0, strides=strides)
+    maker = copy.maker
+    changed[maker.operation] = with_operands(changed[maker.operation],
+                                             {maker.role: replace(maker.access, copy=resident)})
+    for reader in copy.readers:
+        changed[reader.operation] = with_operands(changed[reader.operation], {reader.role: resident})
+
+
+def _copies(operations: Sequence[Operation]) -> Iterator[_Copy]:
+    """Tensors in memory, walked by the same loops several times with nothing written between."""
+    groups: dict[Access, list[Use]] = {}
+    by_slot: dict[int, dict[Access, tuple[int, int]]] = {}
+    reach: dict[int, tuple[int, int]] = {}  # what the known accesses of a slot lie within
+    ended: list[list[Use]] = []
+    for number, operation in enumerate(operations):
+        for role, access in operands(operation):
+            if access.space is not Space.MEMORY:
+                continue
+            known = by_slot.setdefault(access.slot, {})
+            low, high = access.span
+            first, last = reach.get(access.slot, (high, low))
+            if role == RESULT and first < high and low < last:
+                for stale in [other for other, (start, end) in known.items() if start < high and low < end]:
+                    del known[stale]
+                    ended.append(groups.pop(stale))
+            if access.interleave > 1 or access.copy is not None:
+                continue
+            known[access] = low, high
+            reach[access.slot] = min(first, low), max(last, high)
+            groups.setdefault(access, []).append(Use(number, role, access))
+    for uses in (*ended, *groups.values()):
+        copy = _copy(uses)
+        if copy is not None:
+            yield copy
+
+
+def _copy(uses: Sequence[Use]) -> _Copy | None:
+    """What a run of equal accesses becomes: the first that can leave a copy, and those of later operations."""
+    maker = next((u for u in uses if u.role != "second"), None)
+    if maker is None or maker.access.repeats or maker.access.slot < FIRST_VIRTUAL_SLOT:
+        return None
+    readers = tuple(u for u in uses if u.operation > maker.operation)
+    return _Copy(maker.access, maker, readers, resident_strides(maker.access)[0]) if readers else None

@@ -1,0 +1,96 @@
+"""Where virtual buffers go: one scratch buffer shared by lifetimes, L2 shared by lifetimes, ports to their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from openane.compiler.buffers.intervals import Interval, allocate
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
+from openane.compiler.buffers.uses import named_slots, operands
+from openane.compiler.schedule.l2_order import allocate_l2
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources, with_operands
+from openane.errors import UnsupportedError
+
+SCRATCH_SLOT = 3
+FIRST_PORT_SLOT = 4
+PAGE = 0x4000
+MEMORY_STEP = 64
+L2_STEP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak."""
+
+    places: Mapping[int, tuple[int, int]]
+    scratch: int
+    l2: int
+
+
+def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int], l2_size: int,
+          labels: Sequence[str]) -> Placement:
+    """Places every virtual buffer `operations` name; `ports` get slots from FIRST_PORT_SLOT on, in order.
+
+    UnsupportedError names the operation at which L2 overflows.
+    """
+    lives = lifetimes(operations)
+    places = {slot: (FIRST_PORT_SLOT + index, 0) for index, slot in enumerate(ports)}
+    scratch = _requests(lives, blocks, Kind.SCRATCH, MEMORY_STEP)
+    offsets, total = allocate(scratch, MEMORY_STEP)
+    places |= {key: (SCRATCH_SLOT, offset) for key, offset in offsets.items()}
+    resident = _requests(lives, blocks, Kind.L2, L2_STEP)
+    l2_offsets, peak = allocate_l2(resident, operations, l2_size, L2_STEP)
+    if peak > l2_size:
+        worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
+        raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=l2_size,
+                               found=peak)
+    places |= {key: (0, offset) for key, offset in l2_offsets.items()}
+    return Placement(places, -(-total // PAGE) * PAGE, peak)
+
+
+def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
+    """First and last operation during which each virtual slot is in use: those that name it, and the one that runs at
+    the same time where results are handed over directly."""
+    lives: dict[int, tuple[int, int]] = {}
+    for index, operation in enumerate(operations):
+        handed = operation.result.space is Space.CHAIN
+        taken = sources(operation)[0].space is Space.CHAIN
+        for slot in named_slots(operation):
+            first, last = lives.get(slot, (index, index))
+            lives[slot] = min(first, index - taken), max(last, index + handed)
+    return lives
+
+
+def bound(operations: Sequence[Operation], places: Mapping[int, tuple[int, int]]) -> tuple[Operation, ...]:
+    """The operations with real slots and offsets. What several of them share they share still."""
+    known: dict[int, Access] = {}  # by id: the operations keep them alive
+
+    def moved(access: Access) -> Access:
+        if id(access) not in known:
+            known[id(access)] = _moved(access, places)
+        return known[id(access)]
+
+    def placed(operation: Operation) -> Operation:
+        changes: dict[str, Access | Coefficients | None] = {role: moved(access) for role, access in operands(operation)}
+        coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
+        if coefficients is not None and coefficients.slot >= FIRST_VIRTUAL_SLOT:
+            changes["coefficients"] = coefficients.moved(*places[coefficients.slot])
+        return with_operands(operation, changes)
+
+    return tuple([placed(operation) for operation in operations])
+
+
+def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
+    if access.copy is not None:
+        access = replace(access, copy=_moved(access.copy, places))
+    if access.slot < FIRST_VIRTUAL_SLOT:
+        return access
+    slot, offset = places[access.slot]
+    return access.moved(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
+
+
+def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block], kind: Kind,
+              step: int) -> list[Interval]:
+    return [Interval(slot, -(-blocks[slot].size // step) * step, first, last)
+            for slot, (first, last) in lives.items() if blocks[slot].kind is kind]
