@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from openane.chips import decode
 from openane.chips.chip import EmittedTask, Limits, Passage, Rule, Slots, TaskFields
-from openane.chips.h13.passages import PLACES
+from openane.chips.emit.passages import PLACES
 from openane.chips.reader import Reader
 from openane.chips.runs import RELATIVE, SLOT, IndexedHeads
 from openane.chips.stream import StreamFormat

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.h13_operations import neural_operations, planar_operations, with_plain_second
 
 from openane.chips.h13 import emit
-from openane.chips.h13.latest import Latest
+from openane.chips.emit.latest import Latest
 from openane.engine import Access, Post, Space, Stream, Streams
 from openane.errors import ProgramError
 

@@ -10,10 +10,10 @@ from support.records import record_words
 from openane.chips import get_chip
 from openane.chips.banks import BANKS, CELL, row_pad
 from openane.chips.h13.estimate import microseconds
-from openane.chips.h13.flow import Producer, flows
-from openane.chips.h13.patches import best_shape, patch
-from openane.chips.h13.repeats import forms
-from openane.chips.h13.scratchpad import Planner
+from openane.chips.emit.flow import Producer, flows
+from openane.chips.emit.patches import best_shape, patch
+from openane.chips.emit.repeats import forms
+from openane.chips.emit.rings import Planner
 from openane.engine import (
     Access,
     Coefficients,

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from openane.chips.chip import EmittedTask, Limits, Passage, Rule, Slots, TaskFields
 from openane.chips.h13.decode import decode_operation, decode_slots
-from openane.chips.h13.emit import emit_program, relayout_program
+from openane.chips.emit.program import emit_program, relayout_program
 from openane.chips.h13.limits import LIMITS
-from openane.chips.h13.passages import PLACES, enabled_slots, passages
+from openane.chips.emit.passages import PLACES, enabled_slots, passages
 from openane.chips.h13.registers import HEADER, HEADER_BANK, STREAM_BANK
 from openane.chips.h13.rules import RULES
 from openane.chips.h13.stream import FORMAT, FORMS, HEADER_WORDS, decode_task, encode_task

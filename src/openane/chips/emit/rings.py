@@ -11,10 +11,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from openane.chips.banks import CELL, row_pad
-from openane.chips.h13.flow import Flow, l2_writes
+from openane.chips.emit.flow import Flow, l2_writes
 from openane.chips.h13.limits import LIMITS
-from openane.chips.h13.operands import stored
-from openane.chips.h13.patches import STAGED_WIDTH, Patch, patch, staged, tile_rows
+from openane.chips.emit.operands import stored
+from openane.chips.emit.patches import STAGED_WIDTH, Patch, patch, staged, tile_rows
 from openane.engine import Access, Convolution, NeuralOperation, Operation, Pooling, Space, sources
 from openane.engine.relayout import covers, touches
 from openane.errors import ProgramError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openane.chips.h13.operands import (
+from openane.chips.emit.operands import (
     Stored,
     format_fields,
     l2_fields,
@@ -14,7 +14,7 @@ from openane.chips.h13.operands import (
     shape_fields,
     stored,
 )
-from openane.chips.h13.scratchpad import Ring
+from openane.chips.emit.rings import Ring
 from openane.engine import (
     Access,
     Convolution,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openane.chips.h13.flow import is_transposed
+from openane.chips.emit.flow import is_transposed
 from openane.chips.h13.limits import LIMITS
-from openane.chips.h13.operands import stored
+from openane.chips.emit.operands import stored
 from openane.engine import (
     Convolution,
     Elementwise,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from openane.chips.chip import EmittedTask, TaskFields
-from openane.chips.h13.encode import address_names, addresses, encode_operation
-from openane.chips.h13.flow import Flow, flows
-from openane.chips.h13.neural import IDLE_STREAMS, STREAM_FIELDS
+from openane.chips.emit.operation import address_names, addresses, encode_operation
+from openane.chips.emit.flow import Flow, flows
+from openane.chips.emit.neural import IDLE_STREAMS, STREAM_FIELDS
 from openane.chips.h13.registers import KERNEL_DMA
-from openane.chips.h13.repeats import forms, task_key
-from openane.chips.h13.schedule import (
+from openane.chips.emit.repeats import forms, task_key
+from openane.chips.emit.schedule import (
     coefficient_writers,
     dependency_names,
     hazard_fields,
@@ -25,7 +25,7 @@ from openane.chips.h13.schedule import (
     stated_fields,
     view_fields,
 )
-from openane.chips.h13.scratchpad import Planner, TilePlan
+from openane.chips.emit.rings import Planner, TilePlan
 from openane.chips.h13.stream import (
     BODY_RUNS,
     FORMAT,

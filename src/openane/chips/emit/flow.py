@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from openane.chips.banks import CELL
-from openane.chips.h13.operands import stored
+from openane.chips.emit.operands import stored
 from openane.engine import (
     Access,
     Convolution,

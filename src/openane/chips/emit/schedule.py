@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openane.chips.h13.estimate import microseconds
-from openane.chips.h13.flow import Flow
-from openane.chips.h13.latest import Latest
-from openane.chips.h13.operands import Stored, format_fields, packed_strides, stored, stride_fields
-from openane.chips.h13.scratchpad import Range, TilePlan
+from openane.chips.emit.flow import Flow
+from openane.chips.emit.latest import Latest
+from openane.chips.emit.operands import Stored, format_fields, packed_strides, stored, stride_fields
+from openane.chips.emit.rings import Range, TilePlan
 from openane.chips.h13.stream import EXTENDED_SLOT
 from openane.engine import (
     Access,

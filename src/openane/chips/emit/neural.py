@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openane.chips.h13.operands import shape_fields, stored, window_fields
+from openane.chips.emit.operands import shape_fields, stored, window_fields
 from openane.engine import (
     Activation,
     ChannelMaximum,

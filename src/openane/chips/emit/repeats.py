@@ -13,9 +13,9 @@ from math import copysign
 from operator import attrgetter
 from typing import Any
 
-from openane.chips.h13.flow import Flow
-from openane.chips.h13.patches import Patch
-from openane.chips.h13.scratchpad import TilePlan
+from openane.chips.emit.flow import Flow
+from openane.chips.emit.patches import Patch
+from openane.chips.emit.rings import TilePlan
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Streams
 
 _WALK = attrgetter("space", "slot", "shape", "strides", "dtype", "interleave", "packed")

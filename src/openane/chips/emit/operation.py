@@ -7,11 +7,11 @@ follow Apple's compiler where the rule is known and are harmless where it is not
 
 from __future__ import annotations
 
-from openane.chips.h13.neural import STREAM_FIELDS, kernel_dma_fields, neural_fields
-from openane.chips.h13.patches import Patch, planar_patch
-from openane.chips.h13.planar import planar_fields
-from openane.chips.h13.scratchpad import Ring, TilePlan
-from openane.chips.h13.sides import first_fields, form, result_fields, second_fields, source_dma_fields
+from openane.chips.emit.neural import STREAM_FIELDS, kernel_dma_fields, neural_fields
+from openane.chips.emit.patches import Patch, planar_patch
+from openane.chips.emit.planar import planar_fields
+from openane.chips.emit.rings import Ring, TilePlan
+from openane.chips.emit.sides import first_fields, form, result_fields, second_fields, source_dma_fields
 from openane.engine import Access, NeuralOperation, Operation, Space, Streams, sources
 from openane.registers import Fields
 

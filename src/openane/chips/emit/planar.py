@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from openane.chips.h13.neural import PALETTE_BITS_IDLE
-from openane.chips.h13.operands import shape_fields, window_fields
+from openane.chips.emit.neural import PALETTE_BITS_IDLE
+from openane.chips.emit.operands import shape_fields, window_fields
 from openane.engine import Elementwise, GainOffset, PlanarOperation, Pool, Pooling, Reduce, Reduction, Space
 from openane.errors import ProgramError
 from openane.registers import Fields
