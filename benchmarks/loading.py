@@ -30,9 +30,9 @@ from patching import patched
 
 import openane as ane
 from openane.cache import Cache
+from openane.chips import get_chip
 from openane.compiler.cache import compiler_digest
 from openane.graph import Graph
-from openane.simulator.memory import L2_SIZE
 
 DEFAULT = ("squeezenet", "shufflenet", "resnet50")
 DIGITS = Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx"
@@ -110,7 +110,8 @@ def measured(name: str, path: Path, folder: Path) -> Iterator[tuple[str, float]]
     yield "patch reloaded / cast and transpose", made.ratios["reloaded"]
     yield "memory compiling / fp16 weights", peak(lambda: ane.compile(graph)) / size
     model = ane.compile(graph)
-    asked = sum(buffer.size for program in model.programs for buffer in program.buffers) + L2_SIZE * len(model.programs)
+    l2 = get_chip(model.target).limits.l2_size * len(model.programs)
+    asked = sum(buffer.size for program in model.programs for buffer in program.buffers) + l2
     held = peak(lambda: run_once(model))
     yield "memory loaded / fp16 weights", held / size
     yield "memory loaded / weights, buffers, L2", held / (size + asked)

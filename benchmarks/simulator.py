@@ -21,18 +21,28 @@ import numpy as np
 
 import openane as ane
 from openane.chips import get_chip
-from openane.engine import Access, Binary, Coefficients, Convolution, Elementwise, Operation, Stream
-from openane.engine.coefficients import CORES, dense_channels, stream_sizes
+from openane.engine import (
+    Access,
+    Binary,
+    Coefficients,
+    Convolution,
+    Elementwise,
+    Geometry,
+    Operation,
+    Section,
+    Stream,
+    multiplications,
+)
 from openane.formats import load_program
 from openane.program import Buffer, Layout, Program, Role
 from openane.simulator import LoadedProgram, load, load_operations
 from openane.simulator.arithmetic import select
-from openane.simulator.neural_engine import multiplications
 
 Shape = tuple[int, int, int, int, int]
 IMAGE: Shape = (1, 1, 1, 2560, 1600)
 REPEATS = 9
 TOKENS = 128
+CHIP = get_chip("h13")
 
 EXPRESSIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "mul": np.multiply, "sub": np.subtract, "max": np.maximum, "abs": np.abs, "square": np.square,
@@ -65,18 +75,18 @@ def described(name: str) -> tuple[Operation, list[Buffer], bytes, tuple[int, int
     """A convolution with random weights: operation, buffers, constants, and the extents of its matrix product."""
     inputs, outputs, height, width, kernel = CONVOLUTIONS[name]
     rows = inputs * kernel * kernel
-    lanes = max(1, min(16, outputs // CORES))
-    sizes = stream_sizes(dense_channels(outputs, rows, lanes), rows)
-    offsets = np.cumsum([0, *(sizes[core] for core in sorted(sizes))])
-    places = zip(sorted(sizes), offsets[:-1], strict=True)
-    streams = tuple(Stream(core, int(offset), sizes[core]) for core, offset in places)
+    form = CHIP.limits.coefficients
+    lanes = max(1, min(16, outputs // form.cores))
+    streams = tuple(Stream(*stream) for stream in form.dense(Geometry(1, outputs, rows), lanes, bias=False).streams)
     rng = np.random.default_rng(0)
-    constants = (rng.standard_normal(int(offsets[-1]) // 2, np.float32) / np.sqrt(rows)).astype(np.float16)
-    source, result = (Layout.packed((1, channels, 1, height, width)) for channels in (inputs, outputs))
+    weights = rng.standard_normal(sum(stream.size for stream in streams) // 2, np.float32)
+    constants = (weights / np.sqrt(rows)).astype(np.float16)
+    source, result = (Layout.packed((1, channels, 1, height, width), CHIP.limits.memory_alignment)
+                      for channels in (inputs, outputs))
     operation = Convolution(
         source=Access(slot=4, shape=source.shape, strides=source.strides),
         result=Access(slot=5, shape=result.shape, strides=result.strides),
-        coefficients=Coefficients(slot=1, streams=streams, lanes=lanes),
+        coefficients=Coefficients.together(Section.of(1, streams), lanes=lanes),
         kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2))
     buffers = [Buffer("x", 4, Role.INPUT, source.size, source), Buffer("y", 5, Role.OUTPUT, result.size, result)]
     return operation, buffers, constants.tobytes(), (outputs, rows, height * width)
@@ -85,14 +95,14 @@ def described(name: str) -> tuple[Operation, list[Buffer], bytes, tuple[int, int
 def convolution(name: str, arithmetic: str) -> tuple[LoadedProgram, tuple[int, int, int]]:
     """The same loaded, with random inputs."""
     operation, buffers, constants, extents = described(name)
-    loaded = load_operations([operation], buffers, constants, arithmetic=arithmetic)
+    loaded = load_operations([operation], buffers, constants, arithmetic=arithmetic, chip=CHIP)
     fill(loaded, "x")
     return loaded, extents
 
 
 def elementwise(name: str) -> LoadedProgram:
     """A program of our own for one expression over the image, where there is none of Apple's."""
-    layout = Layout.packed(IMAGE)
+    layout = Layout.packed(IMAGE, CHIP.limits.memory_alignment)
     a, b, y = (Access(slot=slot, shape=layout.shape, strides=layout.strides) for slot in (5, 6, 4))
     functions = {"add": Binary.ADD, "mul": Binary.MULTIPLY, "max": Binary.MAXIMUM}
     operations: dict[str, Operation] = {
@@ -101,7 +111,7 @@ def elementwise(name: str) -> LoadedProgram:
     operations["relu"] = Elementwise(first=a, result=y, relu=True)
     ports = [("output0", 4), ("input0", 5), ("input1", 6)][:3 if name in functions else 2]
     buffers = [Buffer(key, slot, Role.INPUT, layout.size, layout) for key, slot in ports]
-    return load_operations([operations[name]], buffers)
+    return load_operations([operations[name]], buffers, chip=CHIP)
 
 
 def fill(loaded: LoadedProgram, name: str) -> np.ndarray:
@@ -188,7 +198,7 @@ def report_memory() -> None:
     for name in CONVOLUTIONS:
         operation, buffers, constants, _ = described(name)
         tracemalloc.start()
-        loaded = load_operations([operation], buffers, constants, arithmetic="fast")
+        loaded = load_operations([operation], buffers, constants, arithmetic="fast", chip=CHIP)
         loaded.run()
         peak = tracemalloc.get_traced_memory()[1] + len(constants)
         tracemalloc.stop()

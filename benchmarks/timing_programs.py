@@ -28,9 +28,9 @@ from openane.bench.programs import (
     product_sum,
     stencil,
 )
-from openane.engine import Access, Operation, PassThrough, Space
+from openane.engine import Access, Operation, PassThrough, Space, multiplications
 from openane.graph import Graph
-from openane.timing import operations_of, work
+from openane.timing import operations_of
 
 L2_TENSOR = 2 << 20
 """Bytes from which on an operand does not stay in L2."""
@@ -53,7 +53,7 @@ class Planned:
         """How many `operations` (two a product), `multiplications` or `bytes` it is."""
         if counts == "bytes":
             return self.read + self.written
-        products = sum(work(operation).multiplies for operation in self.operations)
+        products = sum(multiplications(operation) for operation in self.operations)
         return products * 2 if counts == "operations" else products
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import openane as ane
 from openane.chips import get_chip
 from openane.engine import PassThrough
-from openane.engine.table import BYTES, Table
 from openane.ops.build import GraphBuilder
 from openane.simulator.arithmetic.half import encode_away
 from openane.simulator.lookup_table import evaluate
@@ -68,11 +67,13 @@ def gelu_of_apple(x: Array) -> float:
     if not path.is_file():
         return float("nan")
     program = ane.load_program(path)
-    operation = get_chip(program.chip).operation(program.tasks[0].words)
+    chip = get_chip(program.chip)
+    operation = chip.operation(program.tasks[0].words)
     assert isinstance(operation, PassThrough)
     assert operation.coefficients is not None
-    start = operation.coefficients.streams[0].offset
-    table = Table.from_bytes(program.constants[start:start + BYTES])
+    assert operation.coefficients.table is not None
+    form, start = chip.limits.coefficients.table, operation.coefficients.table.streams.start
+    table = form.unpack(program.constants[start:start + form.size])
     return error(encode_away(evaluate(table, half(x).astype(Single))).view(np.float16), tanh_gelu(x))
 
 

@@ -50,4 +50,4 @@ def _moved(access: Access) -> int:
 
 def _kernels(operation: Operation) -> int:
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
-    return 0 if coefficients is None else sum(stream.size for stream in coefficients.streams)
+    return 0 if coefficients is None else coefficients.size

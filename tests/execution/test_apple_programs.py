@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.h13 import FORMAT, table_bytes
 
 from openane.devices import open_device, run
-from openane.engine.table import Table
 from openane.formats import load_program
 from openane.program import Program
 from openane.program.patch import edit_task
@@ -139,9 +139,9 @@ def test_one_field_changes_what_is_computed(corpus: Path, name: str, task: int, 
 
 def test_a_slope_of_a_table_is_a_slope_of_the_result(corpus: Path) -> None:
     program = apple(corpus, "leakyrelu")
-    table = Table.from_bytes(program.constants[:128])
+    table = FORMAT.table.unpack(program.constants[:128])
     inputs = {"input0": -np.abs(draw("leakyrelu", program, False)["input0"])}
-    steep = replace(program, constants=replace(table, low_slope=-0.5).to_bytes() + program.constants[128:])
+    steep = replace(program, constants=table_bytes(replace(table, low_slope=-0.5)) + program.constants[128:])
     wanted = -0.5 * inputs["input0"].astype(np.float32)
     np.testing.assert_allclose(run(steep, inputs)["output0"], wanted, rtol=0, atol=2.0 ** -25)
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import FORMAT, coefficients_at, held
+from support.placement import ALIGNMENT, blocks
 
 from openane.engine import Coefficients, Packing, Stream
-from openane.engine.coefficients import PAD, blocks
 from openane.errors import SimulationError
 from openane.simulator.coefficients import Geometry, unpack_sparse
 
@@ -33,10 +34,10 @@ def sparse_section(weights: np.ndarray, bias: np.ndarray | None, lanes: int) -> 
         channel += count
     data, streams = b"", []
     for core in sorted(bodies):
-        padded = bodies[core] + bytes(-len(bodies[core]) % PAD)
+        padded = bodies[core] + bytes(-len(bodies[core]) % ALIGNMENT)
         streams.append(Stream(core, len(data), len(padded)))
         data += padded
-    return data, Coefficients(slot=1, streams=tuple(streams), lanes=lanes, bias=bias is not None,
+    return data, coefficients_at(1, tuple(streams), lanes=lanes, bias=bias is not None,
                               packing=Packing.SPARSE)
 
 
@@ -66,9 +67,8 @@ def test_zero_skipping_round_trip(channels: int, inputs: int, kernel: tuple[int,
     weights = (rng.integers(-1, 2, shape) * rng.random(shape)).astype(np.float16)
     bias = rng.standard_normal(channels).astype(np.float16) if with_bias else None
     data, coefficients = sparse_section(weights, bias, lanes)
-    store = np.frombuffer(data, np.uint8)
     rows = inputs * kernel[0] * kernel[1]
-    found, found_bias = unpack_sparse(Geometry(1, channels, rows), coefficients, store, "task 0", kernel)
+    found, found_bias = unpack_sparse(Geometry(1, channels, rows), coefficients, held(data), FORMAT, "task 0", kernel)
     np.testing.assert_array_equal(found[0], weights.reshape(channels, rows))
     if with_bias:
         assert found_bias is not None
@@ -80,9 +80,9 @@ def test_zero_skipping_round_trip(channels: int, inputs: int, kernel: tuple[int,
 @settings(max_examples=100, deadline=None)
 @given(st.binary(min_size=64, max_size=64), st.booleans(), st.integers(1, 40), st.integers(1, 40))
 def test_random_bytes_are_refused_politely(data: bytes, bias: bool, channels: int, rows: int) -> None:
-    coefficients = Coefficients(slot=1, streams=(Stream(0, 0, 64),), lanes=4, bias=bias, packing=Packing.SPARSE)
+    coefficients = coefficients_at(1, (Stream(0, 0, 64),), lanes=4, bias=bias, packing=Packing.SPARSE)
     with pytest.raises(SimulationError):
-        unpack_sparse(Geometry(1, 16 + channels, rows), coefficients, np.frombuffer(data, np.uint8), "task 0")
+        unpack_sparse(Geometry(1, 16 + channels, rows), coefficients, held(data), FORMAT, "task 0")
 
 
 @pytest.mark.parametrize(("case", "channels", "kernel", "lanes"), [
@@ -103,7 +103,6 @@ def test_apples_sections_of_strided_convolutions(corpus: Path, case: str, channe
     data, coefficients = sparse_section(weights, bias, lanes)
     assert hashlib.sha256(data).hexdigest() == record["constant"]["sha256"]
     rows = channels * kernel * kernel
-    found, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, np.frombuffer(data, np.uint8), "task 0",
-                             (kernel, kernel))
+    found, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, held(data), FORMAT, "task 0", (kernel, kernel))
     expected = weights.reshape(channels, rows)
     np.testing.assert_array_equal(found[0], np.where(np.isnan(expected), np.inf, expected))

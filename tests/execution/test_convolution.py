@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import CHIP, coefficients_at, layout_of, table_bytes
+from support.placement import dense_channels, grouped_channels, stream_sizes
 
+from openane.chips.coefficients import Channel
 from openane.engine import (
     Access,
     Activation,
@@ -21,10 +24,9 @@ from openane.engine import (
     Post,
     Stream,
 )
-from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels, stream_sizes
 from openane.engine.table import Kind, Symmetry, Table
 from openane.errors import SimulationError
-from openane.program import Buffer, Layout, Role
+from openane.program import Buffer, Role
 from openane.simulator import LoadedProgram, load_operations
 from openane.simulator.arithmetic import encode_away
 
@@ -32,16 +34,16 @@ Shape = tuple[int, int, int, int, int]
 
 
 def access(slot: int, shape: Shape) -> Access:
-    return Access(slot=slot, shape=shape, strides=Layout.packed(shape).strides)
+    return Access(slot=slot, shape=shape, strides=layout_of(shape).strides)
 
 
 def buffers(*shapes: Shape) -> list[Buffer]:
-    return [Buffer(f"b{slot}", slot, Role.SCRATCH, Layout.packed(shape).size, Layout.packed(shape))
+    return [Buffer(f"b{slot}", slot, Role.SCRATCH, layout_of(shape).size, layout_of(shape))
             for slot, shape in enumerate(shapes, 4)]
 
 
 def tensor(loaded: LoadedProgram, name: str, shape: Shape) -> np.ndarray:
-    return np.ndarray(shape, np.float16, loaded.buffers[name].data, 0, Layout.packed(shape).strides)
+    return np.ndarray(shape, np.float16, loaded.buffers[name].data, 0, layout_of(shape).strides)
 
 
 def packed(weights: np.ndarray, bias: np.ndarray | None, placed: list[Channel], slot: int = 1,
@@ -60,7 +62,12 @@ def packed(weights: np.ndarray, bias: np.ndarray | None, placed: list[Channel], 
     for core in sorted(section):
         streams.append(Stream(core, len(data), section[core].nbytes))
         data += section[core].tobytes()
-    return data, Coefficients(slot=slot, streams=tuple(streams), lanes=lanes, bias=bias is not None, table=bool(table))
+    return data, coefficients_at(slot, tuple(streams), lanes=lanes, bias=bias is not None, table=bool(table))
+
+
+def streams_of(coefficients: Coefficients) -> tuple[Stream, ...]:
+    (section,) = coefficients.sections
+    return tuple(section.streams)
 
 
 def convolved(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, result: Shape, op: Convolution) -> np.ndarray:
@@ -115,7 +122,7 @@ def test_every_kind_of_convolution(case: tuple[Convolution, int, int, int, bool,
     w, x = small(rng, (sets, outputs, rows)), small(rng, op.source.shape)
     bias = small(rng, (sets, outputs)) if with_bias else None
     if op.unicast:
-        placed = depthwise_channels(sets * outputs, rows, bias=with_bias)
+        placed = dense_channels(sets * outputs, rows, 1, bias=with_bias)
     elif sets == 1:
         placed = dense_channels(outputs, rows, lanes, bias=with_bias)
     else:
@@ -124,7 +131,8 @@ def test_every_kind_of_convolution(case: tuple[Convolution, int, int, int, bool,
     constants, coefficients = packed(w.reshape(-1, rows), flat_bias, placed, lanes=lanes)
     full = Convolution(source=op.source, result=op.result, kernel=op.kernel, stride=op.stride, padding=op.padding,
                        unicast=op.unicast, shared=op.shared, coefficients=coefficients)
-    loaded = load_operations([full], buffers(op.source.shape, op.result.shape), constants, arithmetic=arithmetic)
+    loaded = load_operations([full], buffers(op.source.shape, op.result.shape), constants, arithmetic=arithmetic,
+                             chip=CHIP)
     tensor(loaded, "b4", op.source.shape)[...] = x
     report = loaded.run()
     each = np.broadcast_to(w, (groups, outputs, rows)).reshape(groups, outputs, inputs, *op.kernel)
@@ -144,7 +152,7 @@ def test_strides_of_a_kernel_of_one_tap_with_padding(arithmetic: str) -> None:
         constants, coefficients = packed(np.float16([[1]]), None, dense_channels(1, 1, 1))
         op = Convolution(source=access(4, source), result=access(5, result), stride=(1, 1, 2),
                          padding=(0, 0, padding), coefficients=coefficients)
-        loaded = load_operations([op], buffers(source, result), constants, arithmetic=arithmetic)
+        loaded = load_operations([op], buffers(source, result), constants, arithmetic=arithmetic, chip=CHIP)
         tensor(loaded, "b4", source)[...] = x
         loaded.run()
         assert tensor(loaded, "b5", result).reshape(-1).tolist() == expected
@@ -157,14 +165,14 @@ def test_tiles_do_not_show(workspace: int, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.undo()
         shape: Shape = (1, 6, 1, 9, 11)
         rows = 9 if unicast else 54
-        placed = depthwise_channels(6, 9) if unicast else dense_channels(6, 54, 1)
+        placed = dense_channels(6, 9, 1) if unicast else dense_channels(6, 54, 1)
         constants, coefficients = packed(small(rng, (6, rows)), None, placed)
         op = Convolution(source=access(4, shape), result=access(5, shape), kernel=(1, 3, 3), padding=(0, 1, 1),
                          unicast=unicast, coefficients=coefficients)
         results = []
         for limit in (1 << 20, workspace):
             monkeypatch.setattr("openane.simulator.convolution.WORKSPACE", limit)
-            loaded = load_operations([op], buffers(shape, shape), constants)
+            loaded = load_operations([op], buffers(shape, shape), constants, chip=CHIP)
             tensor(loaded, "b4", shape)[...] = small(np.random.default_rng(1), shape)
             loaded.run()
             results.append(tensor(loaded, "b5", shape).copy())
@@ -179,13 +187,13 @@ def test_the_post_stage_comes_in_order() -> None:
     x = np.float16([[1, -2, 3, 0.5]])
     shape: Shape = (1, 1, 1, 1, 4)
     constants, coefficients = packed(np.float16([[2]]), np.float16([1]), dense_channels(1, 1, 1, bias=True, table=True),
-                                     table=TABLE.to_bytes())
+                                     table=table_bytes(TABLE))
     for activation, function in ((Activation.NONE, lambda v: v), (Activation.RELU, lambda v: np.maximum(v, 0)),
                                  (Activation.TABLE, lambda v: np.where(v < 0, v / 2, np.where(v < 8, v * 4, v * 2)))):
-        used = Coefficients(slot=1, streams=coefficients.streams, bias=True, table=True)
+        used = coefficients_at(1, streams_of(coefficients), bias=True, table=True)
         op = Convolution(source=access(4, shape), result=access(5, shape), coefficients=used,
                          post=Post(bias=0.5, scale=3.0, activation=activation))
-        loaded = load_operations([op], buffers(shape, shape), constants)
+        loaded = load_operations([op], buffers(shape, shape), constants, chip=CHIP)
         tensor(loaded, "b4", shape)[...] = x
         loaded.run()
         np.testing.assert_array_equal(tensor(loaded, "b5", shape).reshape(-1), function((x[0] * 2 + 1 + 0.5) * 3))
@@ -195,7 +203,7 @@ def test_saturation_and_its_report() -> None:
     shape: Shape = (1, 2, 1, 1, 3)
     constants, coefficients = packed(np.float16([[1, 1]]), None, dense_channels(1, 2, 1))
     op = Convolution(source=access(4, shape), result=access(5, (1, 1, 1, 1, 3)), coefficients=coefficients)
-    loaded = load_operations([op], buffers(shape, (1, 1, 1, 1, 3)), constants)
+    loaded = load_operations([op], buffers(shape, (1, 1, 1, 1, 3)), constants, chip=CHIP)
     tensor(loaded, "b4", shape)[0, :, 0, 0] = [[16368, 16384, np.nan], [16384, 16384, 0]]
     report = loaded.run()
     assert tensor(loaded, "b5", (1, 1, 1, 1, 3)).reshape(-1).tolist() == [32752, np.inf, np.inf]
@@ -208,10 +216,10 @@ def test_a_product_reads_its_coefficients_while_it_runs() -> None:
     source, result = (1, 8, 1, 1, 5), (1, 16, 1, 1, 5)
     w = small(rng, (16, 8))
     data, coefficients = packed(w, None, dense_channels(16, 8, 1), slot=6)
-    runtime = Coefficients(slot=6, streams=coefficients.streams, runtime=True)
+    runtime = coefficients_at(6, streams_of(coefficients), runtime=True)
     op = MatrixProduct(source=access(4, source), result=access(5, result), coefficients=runtime)
     every = [*buffers(source, result), Buffer("k", 6, Role.INPUT, len(data))]
-    loaded = load_operations([op], every)
+    loaded = load_operations([op], every, chip=CHIP)
     x = small(rng, source)
     tensor(loaded, "b4", source)[...] = x
     for sign in (1, -1):
@@ -229,7 +237,7 @@ def test_pass_through(width: int) -> None:
     for post, clamp, expected in ((Post(), False, clean), (Post(), True, np.maximum(clean, 0)),
                                   (Post(scale=0.5, bias=1.0), False, (clean.astype(np.float32) + 1) * 0.5)):
         op = PassThrough(source=access(4, shape), result=access(5, shape), post=post, input_relu=clamp)
-        loaded = load_operations([op], buffers(shape, shape))
+        loaded = load_operations([op], buffers(shape, shape), chip=CHIP)
         tensor(loaded, "b4", shape)[...] = x
         report = loaded.run()
         wanted = encode_away(expected).view(np.float16)
@@ -242,7 +250,7 @@ def test_pass_through(width: int) -> None:
 def test_channel_maximum(outputs: int, channels: int, groups: int) -> None:
     source, result = (groups, outputs * channels, 1, 3, 4), (groups, outputs, 1, 3, 4)
     op = ChannelMaximum(source=access(4, source), result=access(5, result), channels=channels)
-    loaded = load_operations([op], buffers(source, result))
+    loaded = load_operations([op], buffers(source, result), chip=CHIP)
     x = np.random.default_rng(0).standard_normal(source).astype(np.float16)
     tensor(loaded, "b4", source)[...] = x
     loaded.run()
@@ -255,7 +263,7 @@ def test_channel_maximum(outputs: int, channels: int, groups: int) -> None:
 def test_channel_product(outputs: int, groups: int) -> None:
     source, result = (groups, 2 * outputs, 1, 3, 4), (groups, outputs, 1, 3, 4)
     loaded = load_operations([ChannelProduct(source=access(4, source), result=access(5, result))],
-                             buffers(source, result))
+                             buffers(source, result), chip=CHIP)
     x = np.random.default_rng(0).standard_normal(source).astype(np.float16)
     tensor(loaded, "b4", source)[...] = x
     loaded.run()
@@ -270,15 +278,15 @@ def test_what_does_not_fit_is_refused() -> None:
     def refuse(match: str, **changes: object) -> None:
         settings_ = {"source": access(4, shape), "result": access(5, shape), "coefficients": coefficients, **changes}
         with pytest.raises(SimulationError, match=match):
-            load_operations([Convolution(**settings_)], buffers(shape, shape), constants)  # type: ignore[arg-type]
+            load_operations([Convolution(**settings_)], buffers(shape, shape), constants, chip=CHIP)  # type: ignore[arg-type]
 
     refuse("do not fit the 256 bytes of its coefficient streams", kernel=(1, 9, 9))
-    short = (*coefficients.streams[:3], Stream(3, 192, 4))
-    refuse("output channel 3 lies at 0xc6, beyond the end", coefficients=Coefficients(slot=1, streams=short))
+    short = (*streams_of(coefficients)[:3], Stream(3, 192, 4))
+    refuse("output channel 3 lies at 0xc6, beyond the end", coefficients=coefficients_at(1, short))
     refuse("core 3 computes output channels but has no coefficient stream",
-           coefficients=Coefficients(slot=1, streams=coefficients.streams[:3]))
+           coefficients=coefficients_at(1, streams_of(coefficients)[:3]))
     refuse("lie at 0x4000 to 0x4040 of slot 1, which has 0x100 bytes",
-           coefficients=Coefficients(slot=1, streams=(Stream(0, 0x4000, 64),)))
+           coefficients=coefficients_at(1, (Stream(0, 0x4000, 64),)))
     refuse("a table, but the operation has no coefficients", coefficients=None, post=Post(activation=Activation.TABLE))
     refuse("same number of groups", result=access(5, (2, 2, 1, 2, 2)))
     refuse("the source has 4", unicast=2)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import coefficients_at, layout_of
+from support.placement import dense_channels, grouped_channels, stream_sizes
 
+from openane.chips import get_chip
+from openane.chips.coefficients import Channel
 from openane.engine import Access, Coefficients, Convolution, Post, Stream
-from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels, stream_sizes
-from openane.program import Buffer, Layout, Role
+from openane.program import Buffer, Role
 from openane.simulator import load_operations
 from openane.simulator.blocks import apart
 from openane.simulator.report import TaskReport
@@ -28,7 +31,7 @@ def packed(weights: np.ndarray, placed: list[Channel]) -> tuple[bytes, Coefficie
     for core, values in sorted(section.items()):
         streams.append(Stream(core, len(data), values.nbytes))
         data += values.tobytes()
-    return data, Coefficients(slot=1, streams=tuple(streams))
+    return data, coefficients_at(1, tuple(streams))
 
 
 def computed(x: np.ndarray, weights: np.ndarray, result: Shape, arithmetic: str, generation: str = "h13",
@@ -36,18 +39,18 @@ def computed(x: np.ndarray, weights: np.ndarray, result: Shape, arithmetic: str,
     """A convolution of x [N, C, D, H, W] with weights [sets, channels, rows]: words of the result, and the report."""
     sets, channels, rows = weights.shape
     if attributes.get("unicast"):
-        placed = depthwise_channels(sets * channels, rows)
+        placed = dense_channels(sets * channels, rows, 1)
     else:
         placed = (dense_channels(channels, rows, 1) if sets == 1 else grouped_channels(sets, channels, rows, 1))
     constants, coefficients = packed(weights.reshape(-1, rows), placed)
-    layouts = [Layout.packed(shape) for shape in (x.shape, result)]
+    layouts = [layout_of(shape) for shape in (x.shape, result)]
     source, target = (Access(slot=slot, shape=layout.shape, strides=layout.strides)
                       for slot, layout in enumerate(layouts, 4))
     operation = Convolution(source=source, result=target, coefficients=coefficients,
                             **attributes)  # type: ignore[arg-type]
     buffers = [Buffer(name, slot, Role.SCRATCH, layout.size, layout)
                for slot, (name, layout) in enumerate(zip("xy", layouts, strict=True), 4)]
-    loaded = load_operations([operation], buffers, constants, arithmetic=arithmetic, generation=generation)
+    loaded = load_operations([operation], buffers, constants, arithmetic=arithmetic, chip=get_chip(generation))
     np.ndarray(x.shape, np.float16, loaded.buffers["x"].data, 0, layouts[0].strides)[...] = x
     report = loaded.run().tasks[0]
     return np.ndarray(result, np.uint16, loaded.buffers["y"].data, 0, layouts[1].strides).copy(), report

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.h13 import layout_of
 
 from openane.chips import get_chip
 from openane.devices import open_device, run
 from openane.engine import Access, Binary, Elementwise
 from openane.errors import DeviceError, SimulationError, VerifyError
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 
-LAYOUT = Layout.packed((1, 4, 1, 3, 32))
+LAYOUT = layout_of((1, 4, 1, 3, 32))
 
 
 def adder() -> Program:
@@ -88,7 +89,7 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_refused_program_names_the_way_around() -> None:
-    layout = Layout.packed((1, 2, 1, 3, 4))
+    layout = layout_of((1, 2, 1, 3, 4))
     short = Buffer("x", 4, Role.INPUT, layout.size - 64)
     access = Access(slot=4, shape=layout.shape, strides=layout.strides)
     tasks = get_chip("h13").emit([Elementwise(first=access, result=replace(access, slot=5))])

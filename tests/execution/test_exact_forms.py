@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import CHIP, layout_of
 
 from openane.engine import Access, Convolution
-from openane.program import Buffer, Layout, Role
+from openane.program import Buffer, Role
 from openane.simulator import load_operations
 from openane.simulator.arithmetic import EXACT_PRODUCTS, Accumulator, Form, Mode, exact
 from openane.simulator.arithmetic.half import decoded
@@ -105,11 +106,11 @@ def test_numba_is_taken_where_it_pays_and_the_report_says_so(compiled: ModuleTyp
     assert Form.choose(Mode.AUTO, [EXACT_PRODUCTS]) is Form.NUMBA
     assert Form.NUMBA.of(COMPILED_TASK - 1) is Form.NUMPY
     shape = (1, 256, 1, 64, 256)
-    layout = Layout.packed(shape)
+    layout = layout_of(shape)
     operation = Convolution(source=Access(slot=4, shape=shape, strides=layout.strides),
                             result=Access(slot=5, shape=(1, 1, 1, 64, 256), strides=layout.strides))
     buffers = [Buffer("x", 4, Role.INPUT, layout.size), Buffer("y", 5, Role.OUTPUT, layout.size)]
-    report = load_operations([operation], buffers, arithmetic="exact").run()
+    report = load_operations([operation], buffers, arithmetic="exact", chip=CHIP).run()
     assert (report.forms, report.arithmetic) == (("numba",), ("exact",))
 
 

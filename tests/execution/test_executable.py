@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.h13 import CHIP
 
 from openane.engine import Access, Activation, Binary, Elementwise, PassThrough, Post, Reduction, Space
 from openane.errors import ProgramError, SimulationError, UnsupportedError
@@ -46,7 +47,7 @@ def test_results_are_handed_over_through_chain_l2_and_copies() -> None:
          Elementwise(first=Y, result=Y, absolute=True)],
     ]
     for operations in programs:
-        loaded = load_operations(operations, BUFFERS)
+        loaded = load_operations(operations, BUFFERS, chip=CHIP)
         for seed in (0, 1):  # prepared once, run many times
             values(loaded, "x")[...] = draw(seed)
             loaded.run()
@@ -56,7 +57,7 @@ def test_results_are_handed_over_through_chain_l2_and_copies() -> None:
 def test_the_copy_of_a_broadcast_operand_is_small() -> None:
     row = replace(X, shape=SHAPE, strides=(0, 0, 0, 0, 2),
                   copy=replace(RESIDENT, shape=(1, 1, 1, 1, 32), strides=(0, 0, 0, 0, 2)))
-    loaded = load_operations([Elementwise(first=row, result=Y)], BUFFERS)
+    loaded = load_operations([Elementwise(first=row, result=Y)], BUFFERS, chip=CHIP)
     values(loaded, "x")[...] = draw()
     loaded.run()
     np.testing.assert_array_equal(loaded.memory.l2[0x400:0x440].view(np.float16), draw()[0, 0, 0, 0])
@@ -65,7 +66,7 @@ def test_the_copy_of_a_broadcast_operand_is_small() -> None:
 
 def test_a_result_over_its_own_source() -> None:
     source = Access(slot=4, shape=(1, 1, 1, 1, 100), strides=(0, 0, 0, 0, 2))
-    loaded = load_operations([PassThrough(source=source, result=replace(source, offset=2))], BUFFERS)
+    loaded = load_operations([PassThrough(source=source, result=replace(source, offset=2))], BUFFERS, chip=CHIP)
     numbers = np.arange(101, dtype=np.float16)
     loaded.run({"x": numbers})
     np.testing.assert_array_equal(loaded.buffers["x"][:202].view(np.float16), [0, *range(100)])
@@ -74,7 +75,7 @@ def test_a_result_over_its_own_source() -> None:
 def test_a_transpose_by_strides() -> None:
     result = Access(slot=5, shape=(1, 8, 1, 2, 8), strides=(0, 2, 0, 256, 32))
     source = Access(slot=4, shape=(1, 8, 1, 2, 8), strides=(0, 32, 0, 256, 2))
-    loaded = load_operations([PassThrough(source=source, result=result)], BUFFERS)
+    loaded = load_operations([PassThrough(source=source, result=result)], BUFFERS, chip=CHIP)
     x = np.random.default_rng(0).standard_normal((2, 8, 16)).astype(np.float16)
     loaded.run({"x": x})
     y = loaded.buffers["y"][:512].view(np.float16).reshape(2, 8, 16)
@@ -82,7 +83,7 @@ def test_a_transpose_by_strides() -> None:
 
 
 def test_reports_start_anew_with_every_run() -> None:
-    loaded = load_operations([Elementwise(first=X, result=Y, scale=2.0)], BUFFERS)
+    loaded = load_operations([Elementwise(first=X, result=Y, scale=2.0)], BUFFERS, chip=CHIP)
     x = draw()
     x[0, 0, 0, 0, :3] = [np.nan, 60000, -60000]
     values(loaded, "x")[...] = x
@@ -96,8 +97,8 @@ def test_reports_start_anew_with_every_run() -> None:
 
 
 def test_binding_other_memory() -> None:
-    first = load_operations([Elementwise(first=X, result=Y, scale=2.0)], BUFFERS)
-    second = load_operations([Elementwise(first=X, result=Y, scale=3.0)], BUFFERS)
+    first = load_operations([Elementwise(first=X, result=Y, scale=2.0)], BUFFERS, chip=CHIP)
+    second = load_operations([Elementwise(first=X, result=Y, scale=3.0)], BUFFERS, chip=CHIP)
     second.bind("x", first.buffers["y"])
     values(first, "x")[...] = draw()
     first.run()
@@ -119,7 +120,7 @@ def test_binding_other_memory() -> None:
 ])
 def test_programs_that_are_refused(operations: list[Operation], text: str) -> None:
     with pytest.raises(SimulationError, match=text):
-        load_operations(operations, BUFFERS)
+        load_operations(operations, BUFFERS, chip=CHIP)
 
 
 def test_programs_whose_words_mean_nothing_are_refused() -> None:
@@ -137,13 +138,13 @@ def test_programs_whose_words_mean_nothing_are_refused() -> None:
 def test_a_function_that_was_computed_often_is_looked_up(operation: Operation) -> None:
     """After 65536 elements a run is a look-up, of every word there is, with the same bits and the same report."""
     loaded = load_operations([operation, replace(operation, source=Y) if isinstance(operation, PassThrough) else
-                              replace(operation, first=Y)], BUFFERS)
+                              replace(operation, first=Y)], BUFFERS, chip=CHIP)
     rng = np.random.default_rng(0)
     for _ in range(2 * 65536 // (2 * draw().size)):
         x = rng.integers(0, 1 << 16, SHAPE).astype(np.uint16).view(np.float16)
         values(loaded, "x")[...] = x
         report = loaded.run()
-        fresh = load_operations(loaded.operations, BUFFERS)
+        fresh = load_operations(loaded.operations, BUFFERS, chip=CHIP)
         values(fresh, "x")[...] = x
         assert fresh.run().tasks == report.tasks
         np.testing.assert_array_equal(values(loaded, "y").view(np.uint16), values(fresh, "y").view(np.uint16))

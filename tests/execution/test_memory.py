@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import CHIP, LIMITS
 
 from openane.engine import Access, DType, PassThrough, Space
 from openane.errors import SimulationError
@@ -17,7 +18,7 @@ from openane.simulator import load_operations
 from openane.simulator.blocks import paired_blocks, split
 from openane.simulator.context import Workspace
 from openane.simulator.executable import l2_reach
-from openane.simulator.memory import L2_SIZE, MEMORY_LIMIT, Memory, overlapping
+from openane.simulator.memory import MEMORY_LIMIT, Memory, overlapping
 
 extents = st.tuples(*[st.integers(1, 4)] * 5)
 steps = st.tuples(*[st.integers(-9, 40)] * 5)
@@ -31,7 +32,7 @@ def address(access: Access, index: tuple[int, ...]) -> int:
 
 
 def memory_of(size: int, slot: int = 4) -> Memory:
-    return Memory([Buffer("x", slot, Role.INPUT, size)])
+    return Memory([Buffer("x", slot, Role.INPUT, size)], LIMITS)
 
 
 @settings(max_examples=150, deadline=None)
@@ -121,12 +122,12 @@ def test_l2_is_held_as_far_as_a_program_goes_and_bounded_as_a_whole() -> None:
     assert l2_reach(operations) == copied.copy.span[1]
     assert l2_reach([PassThrough(source=row, result=row)]) == 0
     buffers = [Buffer("x", 4, Role.INPUT, row.span[1])]
-    loaded = load_operations(operations, buffers)
+    loaded = load_operations(operations, buffers, chip=CHIP)
     assert loaded.memory.l2.size == l2_reach(operations)
-    assert loaded.memory.total_size == Memory(buffers).total_size
-    for offset in (L2_SIZE - 4, -4):
-        with pytest.raises(SimulationError, match=f"of L2, which has {L2_SIZE:#x} bytes"):
-            load_operations([PassThrough(source=replace(place, offset=offset), result=row)], buffers)
+    assert loaded.memory.total_size == Memory(buffers, LIMITS).total_size
+    for offset in (LIMITS.l2_size - 4, -4):
+        with pytest.raises(SimulationError, match=f"of L2, which has {LIMITS.l2_size:#x} bytes"):
+            load_operations([PassThrough(source=replace(place, offset=offset), result=row)], buffers, chip=CHIP)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000)), max_size=20), st.integers(0, 5000))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import layout_of
 
 from openane.devices.packer import NUMPY, logical_shape, pack, unpack, update
 from openane.engine import DType
@@ -51,14 +52,14 @@ def test_every_element_lies_where_the_layout_says(layout: Layout, seed: int) -> 
 
 
 def test_shapes_and_types() -> None:
-    layout = Layout.packed((1, 3, 1, 2, 5))
+    layout = layout_of((1, 3, 1, 2, 5))
     store = np.zeros(layout.size, np.uint8)
     x = np.arange(30, dtype=np.float32).reshape(3, 10) * 1000 * np.float32(2.5)
     assert pack(x, layout, store, "x") == "x: float32 rounded to fp16, 3 values became infinite"
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(unpack(layout, store, (5, 6)), x.astype(np.float16).reshape(5, 6))
     assert logical_shape(layout) == (1, 3, 2, 5)
-    assert logical_shape(Layout.packed((1, 3, 2, 2, 5))) == (1, 3, 2, 2, 5)
+    assert logical_shape(layout_of((1, 3, 2, 2, 5))) == (1, 3, 2, 2, 5)
     for wrong, text in ((np.zeros(29, np.float16), r"shape \[29\], which cannot be reshaped to \[1, 3, 1, 2, 5\]"),
                         (np.zeros(30, np.complex64), "complex64; expected is float16, float32, float64 or integers"),
                         (np.full(30, 2049), "x holds 2049, which fp16 cannot hold exactly")):
@@ -67,7 +68,7 @@ def test_shapes_and_types() -> None:
     assert pack(np.full(30, -2048), layout, store, "x") == "x: int64 stored as fp16"
     assert (unpack(layout, store) == -2048).all()
     with pytest.raises(DeviceError, match="expected is int8"):
-        pack(np.zeros(30, np.float16), Layout.packed((1, 3, 1, 2, 5), DType.INT8), store, "x")
+        pack(np.zeros(30, np.float16), layout_of((1, 3, 1, 2, 5), DType.INT8), store, "x")
     for shape in ((7, 5), (-1, 30), (1 << 62, 1 << 62)):
         with pytest.raises(DeviceError, match="cannot be reshaped"):
             unpack(layout, store, shape)
@@ -78,7 +79,7 @@ def test_shapes_and_types() -> None:
 @pytest.mark.parametrize("interleave", [1, 4])
 def test_parts_are_written_in_place(interleave: int) -> None:
     """A part changes as in numpy, in the tensor's own shape; no byte elsewhere does, padding of rows included."""
-    plain = Layout.packed((3, 8, 1, 5, 7))
+    plain = layout_of((3, 8, 1, 5, 7))
     n, c, d, h, w = plain.strides
     layout = plain if interleave == 1 else Layout(plain.shape, (n * 4, c * 4, d * 4, h * 4, w * 4), plain.dtype, 4)
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import CHIP, layout_of
 
 from openane.engine import (
     Access,
@@ -24,7 +25,7 @@ from openane.engine import (
     Root,
 )
 from openane.errors import SimulationError
-from openane.program import Buffer, Layout, Role
+from openane.program import Buffer, Role
 from openane.simulator import RunReport, load_operations
 
 Shape = tuple[int, int, int, int, int]
@@ -32,13 +33,13 @@ FLAT: Shape = (1, 3, 1, 5, 7)
 
 
 def access(slot: int, shape: Shape, dtype: DType = DType.FLOAT16) -> Access:
-    return Access(slot=slot, shape=shape, strides=Layout.packed(shape, dtype).strides, dtype=dtype)
+    return Access(slot=slot, shape=shape, strides=layout_of(shape, dtype).strides, dtype=dtype)
 
 
 def run(operation: Operation, result: Shape, *inputs: np.ndarray) -> tuple[np.ndarray, RunReport]:
-    layouts = [Layout.packed(x.shape) for x in inputs] + [Layout.packed(result)]  # type: ignore[arg-type]
+    layouts = [layout_of(x.shape) for x in inputs] + [layout_of(result)]
     buffers = [Buffer(f"b{slot}", slot, Role.SCRATCH, layout.size) for slot, layout in enumerate(layouts, 4)]
-    loaded = load_operations([operation], buffers)
+    loaded = load_operations([operation], buffers, chip=CHIP)
     surfaces = [np.ndarray(layout.shape, np.float16, loaded.buffers[buffer.name].data, 0, layout.strides)
                 for layout, buffer in zip(layouts, buffers, strict=True)]
     for surface, values in zip(surfaces, inputs, strict=False):
@@ -122,7 +123,7 @@ def test_broadcasts(axes: tuple[int, ...]) -> None:
     small: Any = tuple(1 if hidden else extent for hidden, extent in zip(axes, shape, strict=True))
     a, b = draw(1, shape, False), draw(2, small, False)
     hidden = Access(slot=5, shape=shape, strides=tuple(  # type: ignore[arg-type]
-        0 if h else s for h, s in zip(axes, Layout.packed(small).strides, strict=True)))
+        0 if h else s for h, s in zip(axes, layout_of(small).strides, strict=True)))
     for second in (access(5, small), hidden):
         op = Elementwise(first=access(4, shape), second=second, result=access(6, shape), function=Binary.ADD)
         np.testing.assert_array_equal(run(op, shape, a, b)[0], rounded(a.astype(np.float32) + b))
@@ -209,10 +210,10 @@ def test_pooling(pool: Pool, kernel: tuple[int, int], stride: tuple[int, int], s
 
 def test_integers_in_and_out() -> None:
     shape: Shape = (1, 1, 1, 2, 4)
-    layout = Layout.packed(shape, DType.INT8)
+    layout = layout_of(shape, DType.INT8)
     buffers = [Buffer("x", 4, Role.INPUT, layout.size), Buffer("y", 5, Role.OUTPUT, layout.size)]
     op = Elementwise(first=access(4, shape, DType.INT8), result=access(5, shape, DType.INT8), scale=1.5)
-    loaded = load_operations([op], buffers)
+    loaded = load_operations([op], buffers, chip=CHIP)
     x, y = (np.ndarray(shape, np.int8, loaded.buffers[name].data, 0, layout.strides) for name in "xy")
     x[...] = np.int8([[-128, -2, -1, 0], [1, 2, 3, 127]])
     report = loaded.run()

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from support.h13 import table_bytes
 from support.records import record_tasks
 
 from openane.chips import get_chip
@@ -69,7 +70,7 @@ def constants_of(record, graph, operations):
 def reads_constants(operation):
     """Whether a task reads the constant section, as coefficients or as an operand."""
     held = getattr(operation, "coefficients", None)
-    return (held is not None and held.slot == 1) or any(
+    return (held is not None and 1 in held.slots) or any(
         a.space is Space.MEMORY and a.slot == 1 for a in sources(operation))
 
 
@@ -89,15 +90,15 @@ def place_streams(section, theirs, mine, constants):
     if held is None:
         return
     if held.table and not held.weights:
-        first = mine.coefficients.streams[0].offset
+        first = mine.coefficients.table.streams.start
         table = constants[first:first + 128]
         if graph_inverts(theirs):
-            table = tables.inverse().to_bytes()
-        for stream in held.streams:
+            table = table_bytes(tables.inverse())
+        for stream in held.table.streams:
             section[stream.offset:stream.offset + 128] = table
         return
-    packed = {stream.core: stream for stream in mine.coefficients.streams}
-    for stream in held.streams:
+    packed = {stream.core: stream for stream in (mine.coefficients.weights or mine.coefficients.bias).streams}
+    for stream in (held.weights or held.bias).streams:
         if stream.core not in packed or packed[stream.core].size != stream.size:
             raise CannotPack(f"core {stream.core} reads {stream.size} bytes")
         start = packed[stream.core].offset

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import LIMITS
 
 import openane as ane
 from openane.compiler import HostStep, Model, Step, Where, compile
@@ -18,6 +20,7 @@ from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 from openane.program.verify import verify
 
+CAPACITY = Capacity.of(LIMITS)
 RNG = np.random.default_rng(5)
 ABSOLUTE, RELATIVE = 2e-2, 1e-2
 
@@ -80,7 +83,7 @@ def test_a_split_model_computes_the_same(steps: list[str], tasks: int, ports: in
     graph, inputs = network(steps)
     whole = compile(graph)
     try:
-        model = compile(graph, capacity=Capacity(ports, tasks))
+        model = compile(graph, capacity=replace(CAPACITY, ports=ports, tasks=tasks))
     except UnsupportedError as refused:  # one operation alone is more than such small programs hold
         named = refused.operation.partition(" ")[0]
     else:
@@ -127,7 +130,7 @@ def test_programs_are_split_where_memory_ends() -> None:
     graph, inputs = network(["conv"] * 6)
     whole = compile(graph).program
     used = len(whole.constants) + sum(buffer.size for buffer in whole.buffers) + len(whole.text())
-    model = compile(graph, capacity=Capacity(28, memory=used * 2 // 3))
+    model = compile(graph, capacity=replace(CAPACITY, memory=used * 2 // 3))
     assert len(model.programs) > 1
     for program in model.programs:
         assert len(program.constants) + sum(b.size for b in program.buffers) + len(program.text()) <= used * 2 // 3

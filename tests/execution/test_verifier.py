@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import mutants
+from support.h13 import layout_of
 from support.verifier_programs import base_programs, one_to_one
 from support.verifier_programs import program as program_of
 
@@ -19,7 +20,7 @@ from openane.devices import open_device
 from openane.engine import Access, Elementwise
 from openane.errors import AneError, DeviceError, ProgramError, VerifyError
 from openane.formats import load_program, save_program
-from openane.program import Layout, Program, Role
+from openane.program import Program, Role
 from openane.program.verify import RULES, Verified, digest, sentence, verify, violations
 from openane.simulator.strict import strict
 
@@ -173,7 +174,7 @@ def matters(words: tuple[int, ...], names: set[str]) -> set[str]:
                 continue
             changed = CHIP.encode(replace(fields, values={**fields.values, name: other}))
             if differs(words, changed) or any(True for rule in CHIP.rules
-                                              for _ in rule(CHIP.decode(changed), Link(0, 1, [None]))):
+                                              for _ in rule(CHIP.decode(changed), Link(CHIP, 0, 1, [None]))):
                 found.add(plain)
                 break
     return found
@@ -241,7 +242,7 @@ def test_many_tasks_take_time_in_proportion() -> None:
     """Rows written one by one, each by a task of its own, are one tensor in the end."""
     rows = 300
     whole, row = (1, 16, 1, rows, 20), (1, 16, 1, 1, 20)
-    strides = Layout.packed(whole).strides
+    strides = layout_of(whole).strides
     operations = [Elementwise(first=Access(slot=4, offset=64 * i, shape=row, strides=strides),
                               result=Access(slot=5, offset=64 * i, shape=row, strides=strides))
                   for i in sorted(range(rows), key=lambda i: (i % 3, i))]

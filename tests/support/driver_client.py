@@ -7,6 +7,7 @@ import os
 import threading
 
 import numpy as np
+from support.h13 import layout_of
 
 from openane.chips import get_chip
 from openane.devices.linux import interface
@@ -15,7 +16,7 @@ from openane.devices.linux.kernel import Kernel, Mapping
 from openane.engine import Access, Binary, Elementwise, Operation
 from openane.program import Buffer, Layout, Program, Role, Task
 
-LAYOUT = Layout.packed((1, 4, 1, 3, 32))
+LAYOUT = layout_of((1, 4, 1, 3, 32))
 NID_BYTE = 2
 X, STATE, Y = 4, 5, 6
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from hypothesis import strategies as st
+from support.h13 import coefficients_at
 
 from openane.engine import (
     Access,
@@ -10,7 +11,6 @@ from openane.engine import (
     Binary,
     ChannelMaximum,
     ChannelProduct,
-    Coefficients,
     Convolution,
     Elementwise,
     GainOffset,
@@ -67,7 +67,7 @@ def neural_operations(draw):
                     for core in sorted(draw(st.sets(st.integers(0, 15), min_size=1))))
     runtime = kind is MatrixProduct
     weights = runtime or (kind is Convolution and draw(st.booleans()))
-    coefficients = Coefficients(slot=draw(st.sampled_from([1, 3, 6])), streams=streams, weights=weights, table=table,
+    coefficients = coefficients_at(draw(st.sampled_from([1, 3, 6])), streams=streams, weights=weights, table=table,
                                 lanes=1 << draw(st.integers(0, 5)) if weights else 1, runtime=runtime,
                                 bias=weights and draw(st.booleans()))
     common = {"source": draw(operands(shape)), "post": post, "input_relu": draw(st.booleans()),

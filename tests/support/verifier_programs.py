@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from support.h13 import FORMAT, coefficients_at, layout_of, table_bytes
 
 from openane.chips import get_chip
 from openane.compiler.weights.pack import pack_dense, pack_sparse
@@ -14,7 +15,6 @@ from openane.engine import (
     Activation,
     Binary,
     ChannelMaximum,
-    Coefficients,
     Convolution,
     DType,
     Elementwise,
@@ -33,17 +33,17 @@ from openane.engine import (
     Stream,
 )
 from openane.ops import tables
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 
 RNG = np.random.default_rng(11)
-TABLE = tables.exp2().to_bytes()
+TABLE = table_bytes(tables.exp2())
 X, Y, Z = 4, 5, 6
 SCRATCH = 3
 
 
 def surface(slot: int, shape: tuple[int, ...], offset: int = 0, dtype: DType = DType.FLOAT16) -> Access:
     """A tensor with rows padded to 64 bytes."""
-    layout = Layout.packed(shape, dtype)  # type: ignore[arg-type]
+    layout = layout_of(shape, dtype)
     return Access(slot=slot, offset=offset, shape=layout.shape, strides=layout.strides, dtype=dtype)
 
 
@@ -61,7 +61,7 @@ def program(operations: Sequence[Operation], ports: Sequence[tuple[str, int, Rol
     tasks = get_chip("h13").emit(operations)
     buffers = []
     for name, slot, role, shape in ports:
-        layout = Layout.packed(shape, dtype)  # type: ignore[arg-type]
+        layout = layout_of(shape, dtype)
         buffers.append(Buffer(name, slot, role, layout.size, layout))
     if scratch:
         buffers.append(Buffer("scratch", SCRATCH, Role.SCRATCH, scratch))
@@ -78,8 +78,8 @@ def convolution(shape: tuple[int, ...], result: tuple[int, ...], kernel: int = 1
     """A convolution with random weights."""
     rows = (unicast or shape[1]) * kernel * kernel
     weights = RNG.standard_normal((shape[0] if groups else 1, result[1], rows))
-    packed = pack_dense(weights, RNG.standard_normal(weights.shape[:2]) if bias else None, 1)
-    coefficients = Coefficients(slot=1, streams=tuple(Stream(*s) for s in packed.streams), lanes=1, bias=bias)
+    packed = pack_dense(FORMAT, weights, RNG.standard_normal(weights.shape[:2]) if bias else None, 1)
+    coefficients = coefficients_at(1, packed.streams, lanes=1, bias=bias)
     post = Post(activation=Activation.RELU if relu else Activation.NONE)
     operation = Convolution(
         source=surface(X, shape), result=surface(Y, result), coefficients=coefficients, post=post,
@@ -90,8 +90,8 @@ def convolution(shape: tuple[int, ...], result: tuple[int, ...], kernel: int = 1
 def sparse() -> Program:
     """A strided convolution with zero-skipping coefficients."""
     shape, result = (1, 8, 1, 6, 6), (1, 32, 1, 3, 3)
-    packed = pack_sparse(RNG.standard_normal((1, 32, 8, 3, 3)) * RNG.integers(0, 2, (1, 32, 8, 3, 3)), None, 2)
-    coefficients = Coefficients(slot=1, streams=tuple(Stream(*s) for s in packed.streams), lanes=2,
+    packed = pack_sparse(FORMAT, RNG.standard_normal((1, 32, 8, 3, 3)) * RNG.integers(0, 2, (1, 32, 8, 3, 3)), None, 2)
+    coefficients = coefficients_at(1, packed.streams, lanes=2,
                                 packing=Packing.SPARSE)
     operation = Convolution(source=surface(X, shape), result=surface(Y, result), coefficients=coefficients,
                             kernel=(1, 3, 3), stride=(1, 2, 2))
@@ -120,7 +120,7 @@ def broadcast_in_l2() -> Program:
 def two_sources() -> Program:
     """x * z through scratch, then minus x."""
     shape = (1, 5, 1, 7, 40)
-    size = Layout.packed(shape).size  # type: ignore[arg-type]
+    size = layout_of(shape).size
     first = Elementwise(first=surface(X, shape), second=surface(Z, shape), result=surface(SCRATCH, shape, 64),
                         function=Binary.MULTIPLY)
     second = Elementwise(first=surface(SCRATCH, shape, 64), second=surface(X, shape), result=surface(Y, shape),
@@ -134,12 +134,11 @@ def softmax() -> Program:
     x = replace(surface(X, shape), copy=resident(0x400, shape))
     low, kept = resident(0, one), resident(0x400, shape)
     shifted, powers, total = resident(0x800, shape), resident(0xC00, shape), resident(0x10, one)
-    streams = (Stream(0, 0, 128),)
+    table = coefficients_at(1, [(core, 0, 128) for core in range(16)], weights=False, table=True)
     operations = [
         ChannelMaximum(source=x, result=low, channels=24),
         Elementwise(first=kept, second=replace(low, shape=shape), result=shifted, subtract=True, scale=1.4423828125),
-        PassThrough(source=shifted, result=powers, post=Post(activation=Activation.TABLE), coefficients=Coefficients(
-            slot=1, streams=tuple(streams[0]._replace(core=core) for core in range(16)), weights=False, table=True)),
+        PassThrough(source=shifted, result=powers, post=Post(activation=Activation.TABLE), coefficients=table),
         Convolution(source=powers, result=total),
         Elementwise(first=replace(total, shape=shape), second=powers, result=surface(Y, shape),
                     function=Binary.MULTIPLY),
@@ -151,8 +150,8 @@ def matrix_product() -> Program:
     """A [8, 12] transposed through L2, times constant weights, written transposed."""
     shape, turned, result = (1, 8, 1, 1, 12), (1, 12, 1, 1, 8), (1, 20, 1, 1, 8)
     columns = Access(space=Space.L2, shape=shape, strides=(0, 2, 0, 0, 16))
-    packed = pack_dense(RNG.standard_normal((1, 20, 12)), None, 1)
-    coefficients = Coefficients(slot=1, streams=tuple(Stream(*s) for s in packed.streams))
+    packed = pack_dense(FORMAT, RNG.standard_normal((1, 20, 12)), None, 1)
+    coefficients = coefficients_at(1, packed.streams)
     written = Access(slot=Y, shape=result, strides=(0, 2, 0, 0, 64))
     operations = [PassThrough(source=surface(X, shape), result=columns),
                   Convolution(source=replace(columns, shape=turned, strides=(0, 16, 0, 0, 2)), result=written,
@@ -164,7 +163,7 @@ def runtime_product() -> Program:
     """The product of two inputs: one is copied in blocks of four channels to be the coefficients."""
     left, right, result = (1, 64, 1, 1, 16), (1, 16, 1, 1, 24), (1, 64, 1, 1, 24)
     blocked = Access(slot=SCRATCH, shape=left, strides=(0, 128, 0, 0, 8), interleave=4)
-    coefficients = Coefficients(slot=SCRATCH, streams=tuple(Stream(core, core * 128, 128) for core in range(16)),
+    coefficients = coefficients_at(SCRATCH, tuple(Stream(core, core * 128, 128) for core in range(16)),
                                 lanes=4, runtime=True)
     operations = [Elementwise(first=surface(Z, left), result=blocked),
                   MatrixProduct(source=surface(X, right), result=surface(Y, result), coefficients=coefficients)]
@@ -184,7 +183,7 @@ def handed_over() -> Program:
 def concatenated() -> Program:
     """Two inputs behind each other in one output."""
     first, second, whole = (1, 3, 1, 4, 20), (1, 5, 1, 4, 20), (1, 8, 1, 4, 20)
-    plane = Layout.packed(whole).strides[1]  # type: ignore[arg-type]
+    plane = layout_of(whole).strides[1]
     operations = [PassThrough(source=surface(X, first), result=surface(Y, first)),
                   PassThrough(source=surface(Z, second), result=surface(Y, second, 3 * plane))]
     return program(operations, [*one_to_one(first, whole), ("z", Z, Role.INPUT, second)])
@@ -233,4 +232,4 @@ def base_programs() -> dict[str, Program]:
 
 
 def _matmul_constants() -> bytes:
-    return pack_dense(RNG.standard_normal((1, 20, 12)), None, 1).data
+    return pack_dense(FORMAT, RNG.standard_normal((1, 20, 12)), None, 1).data

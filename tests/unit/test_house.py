@@ -50,8 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 BITS_BY_HAND = {
     "registers/": "the register language: the one place that turns fields into bits",
     "formats/": "file formats state their own bytes",
-    "engine/table.py": "the 128 bytes of an activation table, stated once",
-    "engine/coefficients.py": "lane counts are powers of two",
+    "chips/table_format.py": "the bytes of an activation table, stated once",
     "devices/linux/interface.py": "the driver's structures, stated once",
     "devices/simdriver/seccomp.py": "structures, filters and registers of the kernel's seccomp interface, stated once",
     "simulator/arithmetic": "rounding works on the bits of a number",

@@ -1,39 +1,58 @@
-"""Generations of the engine, h11 to h18: tables, limits, and translation between tasks and engine operations."""
+"""Generations of the engine, a folder each: tables, limits, and translation between tasks and engine operations."""
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from pkgutil import iter_modules
 
-from openane.chips.chip import Breach, Chip, EmittedTask, Limits, Link, Passage, Rule, Slots, TaskFields
+from openane.chips.chip import Breach, Chip, EmittedTask, Link, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.limits import Limits
 from openane.errors import UnsupportedError
 
-if TYPE_CHECKING:
-    from openane.chips.machines import Found
+DEFAULT_TARGET = "h13"
+"""The generation programs are compiled for where nobody names another."""
 
-KNOWN = ("h13", "h14", "h15", "h16", "h17", "h18")
-"""Generations whose tasks are described."""
 
-RECOGNISED = ("h11", "h12")
-"""Generations that are known by name only."""
+def generations() -> tuple[str, ...]:
+    """Every generation that has a folder here, oldest first."""
+    return tuple(sorted(module.name for module in iter_modules(__path__) if re.fullmatch(r"h\d+", module.name)))
+
+
+def described_generations() -> tuple[str, ...]:
+    """Generations whose tasks are described: those whose folder has register tables."""
+    return tuple(name for name in generations() if _described(name))
+
+
+def recognised_generations() -> tuple[str, ...]:
+    """Generations that are known by name only."""
+    return tuple(name for name in generations() if not _described(name))
+
+
+def _described(name: str) -> bool:
+    return any((Path(folder) / name / "registers.py").exists() for folder in __path__)
 
 
 def get_chip(name: str) -> Chip:
     """The generation called `name` (`h13`). UnsupportedError lists the known ones."""
-    if name not in KNOWN + RECOGNISED:
+    if name not in generations():
         raise UnsupportedError(f"target {name!r}", "the generation must be one openane describes",
-                               limit=", ".join(KNOWN), found=name)
-    chip: Chip = import_module(f"openane.chips.{name}").CHIP
+                               limit=", ".join(described_generations()), found=name)
+    chip: Chip = import_module(f"{__name__}.{name}").CHIP
     return chip
 
 
-def find(name: str) -> Found:
-    """What a machine (`MacBook Air 2022`), chip (`m2`) or generation (`h14`) name stands for; UnsupportedError names
-    what is near."""
-    from openane.chips import machines
-
-    return machines.find(name)
+def driver_generation() -> str:
+    """The generation whose programs the Linux driver runs, which its files do not name."""
+    return next(name for name in described_generations() if get_chip(name).facts.driver)
 
 
-__all__ = ["KNOWN", "RECOGNISED", "Breach", "Chip", "EmittedTask", "Limits", "Link", "Passage", "Rule", "Slots",
-           "TaskFields", "find", "get_chip"]
+def generation_of(subtype: int) -> str | None:
+    """The generation whose files state this CPU subtype, None where no known one does."""
+    return next((name for name in generations() if get_chip(name).facts.subtype == subtype), None)
+
+
+__all__ = ["DEFAULT_TARGET", "Breach", "Chip", "EmittedTask", "Limits", "Link", "NamedSlots", "Passage", "Rule",
+           "TaskFields", "described_generations", "driver_generation", "generation_of", "generations",
+           "get_chip", "recognised_generations"]

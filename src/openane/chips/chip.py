@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from openane.chips.arithmetic import Arithmetic
+from openane.chips.facts import Facts
+from openane.chips.limits import Limits
 from openane.engine import Operation, Space
 from openane.registers import Bank, Value
 
@@ -29,35 +32,11 @@ class TaskFields:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What the field widths and memories of a generation allow. Bytes unless said otherwise."""
-
-    memory_alignment: int      # addresses and strides of memory accesses
-    l2_alignment: int          # addresses and strides of L2 accesses
-    l2_size: int
-    kernel_memory: int         # coefficients one operation may bring in
-    width: int                 # largest W, H in elements
-    height: int
-    channels: int              # largest C per group
-    groups: int                # largest N
-    depth: int
-    kernel_width: int
-    kernel_height: int
-    padding: int
-    stride: int
-    slots: int
-    cores: int
-    task_alignment: int = 16   # offsets of tasks in the text
-    burst: int = 64            # a row of a memory access is moved in whole bursts
-    tile_width: int = 16       # elements of the narrowest tile a streamed operand passes through L2 in
-    assumed: tuple[str, ...] = ()  # limits above that are carried over from an earlier generation or a field's width
-
-
-@dataclass(frozen=True, slots=True)
 class Link:
-    """A task's place in its program: its number, how many tasks there are, and the operations of all of them in
-    order, None where a task has none that is described."""
+    """A task's place in its program: the chip, its number, how many tasks there are, and the operations of all of them
+    in order, None where a task has none that is described."""
 
+    chip: Chip
     identifier: int = 0
     tasks: int = 1
     operations: Sequence[Operation | None] = ()
@@ -72,7 +51,7 @@ class EmittedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class NamedSlots:
     """Base-address slots a task names."""
 
     reads: frozenset[int] = field(default_factory=frozenset)
@@ -112,6 +91,8 @@ class Chip(Protocol):
     header: Bank
     bank: Bank
     limits: Limits
+    arithmetic: Arithmetic
+    facts: Facts
     linked: bool
     """Tasks name their successor (`next_task`); otherwise they lie one after another at multiples of
     `limits.task_alignment`, each stating its own size (`task_size`)."""
@@ -143,7 +124,7 @@ class Chip(Protocol):
         """The engine operation of a task. ProgramError names the field when a mode is not described."""
         ...
 
-    def slots(self, words: Sequence[int]) -> Slots:
+    def slots(self, words: Sequence[int]) -> NamedSlots:
         """The slots a task names, from its fields alone (works where `operation` does not)."""
         ...
 

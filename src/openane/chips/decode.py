@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openane.chips.chip import Slots
+from openane.chips.chip import NamedSlots
 from openane.chips.reader import STREAMED, Reader
 from openane.engine import (
     Access,
@@ -46,7 +46,7 @@ def decode_operation(reader: Reader) -> Operation:
     raise ProgramError("the task selects neither engine", register="Common.TaskInfo", field="NEEn")
 
 
-def decode_slots(reader: Reader) -> Slots:
+def decode_slots(reader: Reader) -> NamedSlots:
     """Base-address slots a task reads, writes and takes coefficients from, by its enables."""
     reads = set()
     if reader.get("L2.SourceCfg.SourceType") in STREAMED:
@@ -54,18 +54,12 @@ def decode_slots(reader: Reader) -> Slots:
     if reader.second_from_memory():
         reads.add(reader.slot("RBase1"))
     writes = {reader.slot("WBase")} if reader.get("TileDMADst.DMAConfig.En") else set()
-    return Slots(*(frozenset(s for s in slots if s is not None) for slots in (reads, writes, reader.kernel_slots())))
+    named = reads, writes, reader.kernel_slots()
+    return NamedSlots(*(frozenset(slot for slot in slots if slot is not None) for slots in named))
 
 
 def _dtype(reader: Reader, name: str) -> DType:
     return DType(reader.get(name) or "uint8")
-
-
-def _slot(reader: Reader, name: str) -> int:
-    slot = reader.enabled_slot(name)
-    if slot is None:
-        raise ProgramError("memory is accessed through a slot that is not enabled", register="Header.Bases", field=name)
-    return slot
 
 
 def _interleave(reader: Reader, name: str) -> int:
@@ -130,7 +124,7 @@ def _first(reader: Reader) -> Access:
         raise ProgramError(f"interleave {interleave} with C and W swapped is not described for a source",
                            register="TileDMASrc.Fmt", field="Interleave")
     memory = _memory_strides(reader, "TileDMASrc.", dtype.size * interleave)
-    return Access(slot=_slot(reader, "RBase0"), offset=reader.offset("TileDMASrc.BaseAddr"), shape=shape,
+    return Access(slot=reader.required_slot("RBase0"), offset=reader.offset("TileDMASrc.BaseAddr"), shape=shape,
                   strides=strided(memory), dtype=dtype, interleave=interleave, copy=copy)
 
 
@@ -150,7 +144,7 @@ def _second(reader: Reader, vectors: bool) -> Access:
     swapped = bool(reader.get("Common.Broadcast.SecondSwap"))
     if reader.second_from_memory():
         strides = _memory_strides(reader, "TileDMASrc.Second", dtype.size)
-        return Access(slot=_slot(reader, "RBase1"), offset=reader.offset("TileDMASrc.SecondBaseAddr"),
+        return Access(slot=reader.required_slot("RBase1"), offset=reader.offset("TileDMASrc.SecondBaseAddr"),
                       shape=shape, strides=_masked(_swap(strides, swapped, dtype.size), hidden), dtype=dtype)
     strides = _masked(_swap(_l2_strides(reader, "Second", dtype.size), swapped, dtype.size), hidden)
     return _l2(reader, "Second", shape, strides, dtype)
@@ -171,7 +165,7 @@ def _result(reader: Reader, shape: Shape, swapped: bool) -> Access:
     interleave = _interleave(reader, "TileDMADst.Fmt")
     element = dtype.size * interleave
     memory = _memory_strides(reader, "TileDMADst.", element)
-    return Access(slot=_slot(reader, "WBase"), offset=reader.offset("TileDMADst.BaseAddr"), shape=shape,
+    return Access(slot=reader.required_slot("WBase"), offset=reader.offset("TileDMADst.BaseAddr"), shape=shape,
                   strides=_swap(memory, swapped, element), dtype=dtype, interleave=interleave,
                   packed=WIDTH if swapped and interleave > 1 else CHANNELS, copy=copy)
 
@@ -226,21 +220,16 @@ def _neural(reader: Reader) -> Operation:
 
 def _coefficients(reader: Reader) -> Coefficients | None:
     get = reader.get
-    streams = reader.streams()
-    if not streams:
+    weights, table = reader.sections()
+    if weights is None and table is None:
         return None
-    slot = reader.enabled_slot("KBase0")
-    if slot is None:
-        raise ProgramError("coefficients are read through a slot that is not enabled", register="Header.KernelBases",
-                           field="KBase0")
     packing = Packing.SPARSE if get("NE.KernelCfg.SparseFmt") else Packing.DENSE
     palettized = bool(get("NE.KernelCfg.PalettizedEn"))
     return Coefficients(
-        slot=slot, streams=streams, lanes=2 ** int(get("Common.ConvCfg.OCGSize")),
-        weights=not get("NE.MACCfg.NoKernel"), bias=bool(get("NE.MACCfg.BiasRow")),
-        table=get("NE.MACCfg.NonlinearMode") == "table", packing=Packing.PALETTE if palettized else packing,
-        palette_bits=int(get("NE.KernelCfg.PalettizeBits")) if palettized else 0,
-        runtime=reader.runtime_kernel())
+        weights=None if get("NE.MACCfg.NoKernel") else weights, bias=weights if get("NE.MACCfg.BiasRow") else None,
+        table=table if get("NE.MACCfg.NonlinearMode") == "table" else None,
+        lanes=2 ** int(get("Common.ConvCfg.OCGSize")), packing=Packing.PALETTE if palettized else packing,
+        palette_bits=int(get("NE.KernelCfg.PalettizeBits")) if palettized else 0, runtime=reader.runtime_kernel())
 
 
 def _planar(reader: Reader) -> Operation:

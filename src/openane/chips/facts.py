@@ -1,32 +1,31 @@
-"""What is known of each generation, in words, and its number as an instruction set."""
+"""What is known of a generation, in words, and the numbers Apple's files have for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNKNOWN = "not known; recognised by name only"
+DECODED = "decoded where records of Apple's compiler show the fields to do what h13's do"
+
+
+def frames(words: int) -> str:
+    """What to say of tasks that lie one after another, with a header of so many words."""
+    return (f"header of {words} words; dense and sparse runs of register writes, whose heads name the base-address "
+            "slots")
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`isa` is the number Apple's compiler has for the instruction set; it does not grow with the generation."""
+    """`isa` is the number Apple's compiler has for the instruction set, `subtype` the CPU subtype in its files; neither
+    grows with the generation. `tasks` and `operations` say what is known of them; `compiled`: programs are compiled for
+    it; `driver`: the Linux driver runs them. `unknown_868` is what the program descriptor of its files holds there,
+    `limited` whether a limit is stated."""
 
     isa: int
-    tasks: str
-    operations: str
+    subtype: int
+    tasks: str = UNKNOWN
+    operations: str = UNKNOWN
     compiled: bool = False
-
-
-_FRAMES = "header of {} words; dense and sparse runs of register writes, whose heads name the base-address slots"
-_DECODED = "decoded where records of Apple's compiler show the fields to do what h13's do"
-_UNKNOWN = "not known; recognised by name only"
-
-FACTS: dict[str, Facts] = {
-    "h11": Facts(5, _UNKNOWN, _UNKNOWN),
-    "h12": Facts(6, _UNKNOWN, _UNKNOWN),
-    "h13": Facts(7, "header of 10 words, linked; dense runs of register writes",
-                 "decoded, encoded and simulated", compiled=True),
-    "h14": Facts(11, _FRAMES.format(8), _DECODED),
-    "h15": Facts(8, _FRAMES.format(8), _DECODED),
-    "h16": Facts(17, _FRAMES.format(9), _DECODED),
-    "h17": Facts(19, _FRAMES.format(9), _DECODED),
-    "h18": Facts(20, _FRAMES.format(9), "refused: how memory formats are stated is not known"),
-}
+    driver: bool = False
+    unknown_868: int = 0
+    limited: bool = False

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from openane.chips import decode
-from openane.chips.chip import EmittedTask, Limits, Passage, Rule, Slots, TaskFields
-from openane.chips.emit.passages import PLACES
+from openane.chips.arithmetic import Arithmetic
+from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.facts import Facts
+from openane.chips.limits import Limits
+from openane.chips.passages import PLACES
 from openane.chips.reader import Reader
 from openane.chips.runs import RELATIVE, SLOT, IndexedHeads
 from openane.chips.stream import StreamFormat
 from openane.chips.undescribed import rules_known
-from openane.engine import Operation, Space, Stream
-from openane.engine.coefficients import CORES
+from openane.engine import Operation, Section, Space, Stream
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank, Evidence, Field, Fields, Value
 
@@ -52,16 +54,13 @@ class IndexedReader(Reader):
         return self.enabled_slot(name)
 
     def enabled_slot(self, name: str) -> int | None:
-        """The base-address slot called `name`; None when no run head names it. A task whose only coefficients are a
-        table takes them from the table's slot."""
-        if name == "KBase0" and self._table() and not super().streams():
-            name = "TableBase"
+        """The base-address slot called `name`; None when no run head names it."""
         relative = self._values.get(f"Slots.{name}.{RELATIVE.name}")
         return int(self._values[f"Slots.{name}.{SLOT.name}"]) if relative else None
 
     def kernel_slots(self) -> set[int | None]:
         """Slots the task takes coefficients and its table from."""
-        weights = {self.enabled_slot("KBase0")} if super().streams() else set()
+        weights = {self.enabled_slot("KBase0")} if self.streams() else set()
         return weights | ({self.enabled_slot("TableBase")} if self._table() else set())
 
     def offset(self, name: str) -> int:
@@ -69,19 +68,23 @@ class IndexedReader(Reader):
         return int(self.get(f"{name}.Addr")) + int(self.get(f"{name}Hi.Addr"))
 
     def streams(self) -> tuple[Stream, ...]:
-        """The coefficient streams; a table alone is read by every active core, as H13 states it."""
+        """The streams of weights and biases, relative to their slot."""
         weights = super().streams()
-        if self._table():
-            if weights:
-                raise ProgramError("a table beside coefficients has no engine operation that is described",
-                                   field=self.table[0])
-            size = int(self.get(self.table[1]))
-            active = min(CORES, 2 ** int(self.get("Common.Cfg.ActiveNE")))
-            return tuple(Stream(core, self.offset("KernelDMA.TableBase"), size) for core in range(active))
         if weights:
             self.refuse_unless("NE.KernelCfg.SparseFmt", 0)  # laid out otherwise than H13's zero-skipping streams
         base = self.offset("KernelDMA.CoeffSection")
         return tuple(Stream(s.core, base + s.offset, s.size) for s in weights)
+
+    def sections(self) -> tuple[Section | None, Section | None]:
+        """Where weights and biases lie, and where the table does, which every active core reads."""
+        streams = self.streams()
+        weights = Section.of(self.required_slot("KBase0"), streams) if streams else None
+        if not self._table():
+            return weights, None
+        size, place = int(self.get(self.table[1])), self.offset("KernelDMA.TableBase")
+        active = min(self.limits.cores, 2 ** int(self.get("Common.Cfg.ActiveNE")))
+        table = Section.of(self.required_slot("TableBase"), [Stream(core, place, size) for core in range(active)])
+        return weights, table
 
     def runtime_kernel(self) -> bool:
         """Whether the coefficients are another operation's result."""
@@ -98,7 +101,9 @@ class IndexedChip:
     name: str
     format: StreamFormat
     limits: Limits
-    reader: Callable[[TaskFields, Bank, Bank], Reader]
+    reader: Callable[[TaskFields, Bank, Bank, Limits], Reader]
+    facts: Facts
+    arithmetic: Arithmetic
     linked: bool = False
     rules: tuple[Rule, ...] = (rules_known,)
 
@@ -145,9 +150,9 @@ class IndexedChip:
             if name.partition(".")[0] not in WITHOUT_RESULT and self._only_inferred(name, value):
                 raise ProgramError(f"{value!r}: what this field of {self.name} does is known by inference only",
                                    field=name)
-        return decode.decode_operation(self.reader(fields, self.header, self.bank))
+        return decode.decode_operation(self.reader(fields, self.header, self.bank, self.limits))
 
-    def slots(self, words: Sequence[int]) -> Slots:
+    def slots(self, words: Sequence[int]) -> NamedSlots:
         """The base-address slots a task names."""
         return decode.decode_slots(self._reader(words))
 
@@ -182,4 +187,4 @@ class IndexedChip:
         return field.evidence is Evidence.INFERRED and value != field.default_value()
 
     def _reader(self, words: Sequence[int]) -> Reader:
-        return self.reader(self.format.decode(words), self.header, self.bank)
+        return self.reader(self.format.decode(words), self.header, self.bank, self.limits)

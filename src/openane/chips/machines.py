@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from openane.chips import generations
 from openane.errors import UnsupportedError
 
 MULTIPLIERS = 256  # fp16 multiply-accumulates per core and cycle
@@ -164,7 +165,9 @@ def find(name: str) -> Found:
     for machine, names in MACHINES.items():
         if _plain(machine) == wanted:
             return _one_generation(machine, [soc for soc in SOCS if soc.name in names])
-    chips = tuple(soc for soc in SOCS if wanted in (_plain(soc.name), soc.generation))
+    if wanted in generations():
+        return Found(wanted, chips_of(wanted))
+    chips = tuple(soc for soc in SOCS if wanted == _plain(soc.name))
     if chips:
         return Found(chips[0].generation, chips)
     known = {_plain(n): n for n in (*MACHINES, *(s.name for s in SOCS), *generations())}
@@ -172,11 +175,6 @@ def find(name: str) -> Found:
     raise UnsupportedError(f"machine {name!r}", "no machine, chip or generation has this name", found=name,
                            limit=f"{generations()[0]} to {generations()[-1]}, a12 to a19, m1 to m6, or a machine",
                            remedy=f"did you mean {' or '.join(map(repr, near))}?" if near else "see 'ane chips'")
-
-
-def generations() -> tuple[str, ...]:
-    """Every generation, oldest first."""
-    return tuple(dict.fromkeys(soc.generation for soc in SOCS))
 
 
 def chips_of(generation: str) -> tuple[Soc, ...]:

@@ -39,15 +39,15 @@ class Part:
         return table
 
 
-class Remembered(dict[tuple[str, Any], tuple[int, int]]):
+class Remembered(dict[tuple[str, Any], tuple[str, int]]):
     """What `find` says of a name and a value, remembered up to a bound: the tasks of a program repeat most of their
     fields. Not for floats, of which equal ones may differ: they come as text."""
 
-    def __init__(self, find: Callable[[str, Any], tuple[int, int]]) -> None:
+    def __init__(self, find: Callable[[str, Any], tuple[str, int]]) -> None:
         super().__init__()
         self._find = find
 
-    def __missing__(self, item: tuple[str, Any]) -> tuple[int, int]:
+    def __missing__(self, item: tuple[str, Any]) -> tuple[str, int]:
         found = self._find(*item)
         if len(self) >= MOST_PLACES:
             self.clear()

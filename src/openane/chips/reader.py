@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from openane.chips.chip import TaskFields
-from openane.engine import Stream
-from openane.engine.coefficients import CORES
+from openane.chips.limits import Limits
+from openane.engine import Section, Stream
 from openane.errors import ProgramError
 from openane.registers import Bank, Field, FieldError
 
@@ -23,7 +23,8 @@ class Reader:
     names: ClassVar[Mapping[str, str]] = {}
     """H13's name to this generation's, where they differ."""
 
-    def __init__(self, fields: TaskFields, header: Bank, body: Bank) -> None:
+    def __init__(self, fields: TaskFields, header: Bank, body: Bank, limits: Limits) -> None:
+        self.limits = limits
         self._values, self._rest = fields.values, fields.rest
         self._header, self._body = header, body
 
@@ -79,7 +80,24 @@ class Reader:
         """The coefficient streams of the cores that have one."""
         return tuple(Stream(core, int(self.get(f"KernelDMA.CoeffBaseAddr[{core}].Addr")),
                             int(self.get(f"KernelDMA.CoeffBfrSize[{core}].Size")))
-                     for core in range(CORES) if self.get(f"KernelDMA.CoeffDMAConfig[{core}].En"))
+                     for core in range(self.limits.cores) if self.get(f"KernelDMA.CoeffDMAConfig[{core}].En"))
+
+    def sections(self) -> tuple[Section | None, Section | None]:
+        """Where weights and biases lie, and where a table does: here at the head of the same streams. ProgramError when
+        they are read through a slot that is not enabled."""
+        streams = self.streams()
+        if not streams:
+            return None, None
+        section = Section.of(self.required_slot("KBase0"), streams)
+        return section, section
+
+    def required_slot(self, name: str) -> int:
+        """The base-address slot called `name`. ProgramError when it is not enabled."""
+        slot = self.enabled_slot(name)
+        if slot is None:
+            raise ProgramError("memory is accessed through a slot that is not enabled", register="Header.Bases",
+                               field=name)
+        return slot
 
     def runtime_kernel(self) -> bool:
         """Whether the coefficients are another operation's result."""

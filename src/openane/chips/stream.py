@@ -4,6 +4,9 @@ A descriptor is a header, in some tasks one more header word, and runs of regist
 beside its addresses is kept as fields of two blocks that have no registers: `Slots` (the base-address slot an address
 is relative to, by the name of the address) and `Runs` (by the number of the run). `Runs.Superseded` holds how a word
 differs from the one that a later run of the same task writes to the same register.
+
+Tasks repeat a few forms: which runs they have and what the heads of those say. Where the words of a form lie is worked
+out once (`Form`); encoding a task then puts the bits of every field in their place.
 """
 
 from __future__ import annotations
@@ -16,19 +19,15 @@ from openane.chips.chip import TaskFields
 from openane.chips.parts import Part, Remembered, part_of
 from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, Run, RunHeads
 from openane.errors import ProgramError
-from openane.registers import Bank, Block, Fields, Register, Value
+from openane.registers import Bank, Block, FieldError, Fields, Register, Value
 
 MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
 MOST_WORDS = 2048
+MOST_FORMS = 1 << 10
 SUPERSEDED = "Runs.Superseded"
-REAL_KINDS = ("fp16", "fp32")
-HEADS = 1 << 40
-"""Places from here on are heads of runs, beyond every address."""
-NOWHERE = HEADS - 1
 
-Place = tuple[int, Callable[[int], int]]
-"""Where the bits of a whole number go, and what makes them."""
-Places = tuple[Place, ...]
+Places = tuple[tuple[tuple[int, ...], Callable[[int], int]], ...]
+"""For each of some fields: the positions of its register's words, and what makes the bits of a whole number."""
 
 RUNS = Block("Runs", 2 * VIRTUAL, (
     Register("Dense", 0, (SLOT, RELATIVE), count=MOST_RUNS, doc="heads of dense runs that name a slot"),
@@ -42,6 +41,17 @@ def slots_block(pointers: Mapping[int, str]) -> Block:
     registers = (Register(name, address, (SLOT, RELATIVE), doc=f"head of the run that writes {address:#x}")
                  for address, name in sorted(pointers.items()))
     return Block("Slots", VIRTUAL, tuple(registers), doc="Base-address slots, stated by the heads of runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The words of tasks with the same runs: heads of runs written, all else zero; and for each register the positions
+    of its words, the last of which counts."""
+
+    words: tuple[int, ...]
+    header: int
+    runs: tuple[Run, ...]
+    positions: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -83,118 +93,152 @@ class StreamFormat:
                           tuple((run.addresses[0], len(run.addresses)) for _, run in runs))
 
     def encode(self, fields: TaskFields) -> tuple[int, ...]:
-        """The words of a task, built from zero: its header, then every run of `records`."""
-        words = self.draft(fields)
-        return self._general(fields) if words is None else tuple(words.values())
+        """The words of a task, built from zero: its header, then every run of `records`. ProgramError where a field is
+        outside its runs, FieldError where a value does not fit."""
+        form = self.form(fields)
+        words = self.draft(form, fields)
+        different = {int(name[len(SUPERSEDED) + 1:-1]): bits for name, bits in fields.rest.items()
+                     if name.startswith(SUPERSEDED)}
+        return tuple(self._supersede(words, form, different) if different else words)
 
-    def draft(self, fields: TaskFields) -> dict[int, int] | None:
-        """The words of a task by place, in stream order, for `completed`. Only for a task of which nothing but fields
-        of registers is stated; None for others and for one with a field that is outside its runs."""
-        if fields.rest:
-            return None
-        extended = any(name in fields.values for name in self._last_header_fields)
-        words, values = dict(self._frame(fields.records, extended)), dict(fields.values)
-        real = [(name, values.pop(name)) for name in self._real & values.keys()]
-        if not words or any(issubclass(kind, float) for kind in {*map(type, values.values())}):
-            return None
-        try:
-            for place, bits in map(self._placed.__getitem__, values.items()):
-                words[place] |= bits
-            for name, value in real:
-                place, bits = (self._placed_real[name, float.hex(value)] if isinstance(value, float)
-                               else self._place(name, value))
-                words[place] |= bits
-        except KeyError:
-            return None
+    def form(self, fields: TaskFields) -> Form:
+        """Where the words of a task with these runs lie."""
+        said = tuple((name, value) for name, value in fields.values.items() if part_of(name) == 1)
+        rest = tuple((name, bits) for name, bits in fields.rest.items()
+                     if part_of(name) == 1 and not name.startswith(SUPERSEDED))
+        extended = any(name in fields.values for name in self._last_header_fields) \
+            or self._last_header_register in fields.rest
+        return self._form(fields.records, said, rest, extended)
+
+    def draft(self, form: Form, fields: TaskFields) -> list[int]:
+        """The words of a task of some form with all of `fields`, to which `places` of others can be added."""
+        words, positions = list(form.words), form.positions
+        for register, bits in fields.rest.items():
+            if part_of(register) != 1:
+                self._put(words, positions, self._rest_register(register), bits)
+        for name, value in fields.values.items():
+            if part_of(name) == 1:
+                continue
+            register, bits = self._bits_of(name, value)
+            if fields.rest and register in fields.rest:
+                self._check_apart(name, fields.rest[register])
+            self._put(words, positions, register, bits)
         return words
 
-    def places(self, draft: Mapping[int, int], names: Iterable[str]) -> Places:
-        """Where the bits of whole numbers that `draft` lacks go. ProgramError for a field outside its runs."""
-        outside = next((name for name in names if self._encoders[name][0] not in draft), None)
-        if outside is not None:
-            raise ProgramError("the register is outside every run of the task", register=outside.rpartition(".")[0])
-        return tuple(self._encoders[name] for name in names)
+    def places(self, form: Form, names: Iterable[str]) -> Places:
+        """Where whole numbers called so go in tasks of some form. ProgramError for a field outside its runs."""
+        return tuple((self._positions(form.positions, name.rpartition(".")[0]), self._encoders[name])
+                     for name in names)
 
     @staticmethod
-    def completed(draft: Mapping[int, int], places: Places, numbers: Iterable[int]) -> tuple[int, ...]:
+    def completed(draft: Sequence[int], places: Places, numbers: Iterable[int]) -> tuple[int, ...]:
         """The words of a task of which `draft` has all fields but `numbers`. FieldError when one does not fit."""
-        words = dict(draft)
-        for (place, encode), number in zip(places, numbers, strict=True):
-            words[place] |= encode(number)
-        return tuple(words.values())
-
-    @cached_property
-    def _encoders(self) -> Mapping[str, Place]:
-        """Where the bits of each whole number go, as `_place` says, and what makes them."""
-        return {f"{name}.{field.name}": (address if bank is self.body else ~address, field.encoder(name))
-                for bank in (self.header, self.body) for address, (name, register) in bank.by_address.items()
-                for field in register.fields if field.kind not in REAL_KINDS}
-
-    @cached_property
-    def _placed(self) -> Remembered:
-        return Remembered(self._place)
-
-    @cached_property
-    def _placed_real(self) -> Remembered:
-        return Remembered(lambda name, value: self._place(name, float.fromhex(value)))
-
-    @cached_property
-    def _real(self) -> frozenset[str]:
-        """Names of the fields that hold real numbers."""
-        return frozenset(f"{name}.{field.name}" for bank in (self.header, self.body)
-                         for name, register in bank.by_address.values()
-                         for field in register.fields if field.kind in REAL_KINDS)
-
-    def _place(self, name: str, value: Value) -> tuple[int, int]:
-        """Where the bits of a field go, and what they are: the address of its register, its complement in the header,
-        nowhere in the head of a run."""
-        part = part_of(name)
-        if part == 1:
-            return NOWHERE, 0
-        address, register, field = (self.body if part else self.header).locate(name)
-        return address if part else ~address, register.place(field.name, value, 0, name.rpartition(".")[0])
-
-    @cached_property
-    def _last_header_fields(self) -> tuple[str, ...]:
-        """The fields of the header word that only some tasks have."""
-        name, register = self.header.by_address[4 * self.header_words]
-        return tuple(f"{name}.{field.name}" for field in register.fields)
-
-    @cached_property
-    def _frame(self) -> Callable[[tuple[tuple[int, int], ...], bool], Mapping[int, int]]:
-        """The words of a task by place, heads of runs written and all else zero; nowhere what is written twice."""
-        @lru_cache(maxsize=64)
-        def frame(records: tuple[tuple[int, int], ...], extended: bool) -> Mapping[int, int]:
-            words = {~(4 * i): 0 for i in range(self.header_words + extended)}
-            for i, run in enumerate(self._stated_runs(records, Part({}, {}))):
-                words[HEADS + i] = self.heads.write(run)
-                words |= dict.fromkeys(run.addresses, 0)
-            complete = len(words) == self.header_words + extended + sum(1 + count for _, count in records)
-            return words if complete else {}
-
-        return frame
-
-    def _general(self, fields: TaskFields) -> tuple[int, ...]:
-        header, head, body = Part.all_of(fields)
-        words = self.header.encode(header.values, header.rest, range(0, 4 * self.header_words, 4))
-        out = [words[a] for a in sorted(words)]
-        runs = self._stated_runs(fields.records, head)
-        addresses = [a for run in runs for a in run.addresses]
-        if not self.rewrites and len(set(addresses)) != len(addresses):
-            raise ProgramError("two runs of a task write the same register")
-        final = self.body.encode(body.values, body.rest, addresses)
-        missing = set(final) - set(addresses)
-        if missing:
-            name = self.body.by_address.get(min(missing), (hex(min(missing)),))[0]
-            raise ProgramError("the register is outside every run of the task", register=name)
-        for run in runs:
-            out.append(self.heads.write(run))
-            out += [final[a] for a in run.addresses]
-        return self._supersede(out, runs, head)
+        words = list(draft)
+        for (positions, encode), number in zip(places, numbers, strict=True):
+            bits = encode(number)
+            for position in positions:
+                words[position] |= bits
+        return tuple(words)
 
     def addresses(self, fields: TaskFields) -> tuple[int, ...]:
         """Byte addresses of the registers a task writes, in stream order."""
-        return tuple(a for run in self._stated_runs(fields.records, Part.all_of(fields)[1]) for a in run.addresses)
+        return tuple(address for run in self.form(fields).runs for address in run.addresses)
+
+    @staticmethod
+    def _positions(positions: Mapping[str, tuple[int, ...]], register: str) -> tuple[int, ...]:
+        found = positions.get(register)
+        if found is None:
+            raise ProgramError("the register is outside every run of the task", register=register)
+        return found
+
+    def _put(self, words: list[int], positions: Mapping[str, tuple[int, ...]], register: str, bits: int) -> None:
+        for position in self._positions(positions, register):
+            words[position] |= bits
+
+    def _rest_register(self, name: str) -> str:
+        """The register of bits without a description, by name or by address (`@0x13848`); FieldError where there is
+        none."""
+        if name.startswith("@"):
+            known = self.body.by_address.get(int(name[1:], 16))
+            return name if known is None else known[0]
+        if name in self.body.by_name or name in self.header.by_name:
+            return name
+        raise FieldError(f"unknown register {name!r}", register=name)
+
+    def _check_apart(self, name: str, rest: int) -> None:
+        """FieldError when bits without a description lie where a field does."""
+        if rest & (self.body if part_of(name) else self.header).locate(name)[2].mask:
+            raise FieldError(f"rest 0x{rest:x} overlaps the field", field=name)
+
+    def _bits_of(self, name: str, value: Value) -> tuple[str, int]:
+        if isinstance(value, float):  # 0.0 and -0.0 are equal keys
+            return self._remembered_reals[name, float.hex(value)]
+        return self._remembered[name, value] if isinstance(value, int | str) else self._encoded(name, value)
+
+    @cached_property
+    def _remembered(self) -> Remembered:
+        return Remembered(self._encoded)
+
+    @cached_property
+    def _remembered_reals(self) -> Remembered:
+        return Remembered(lambda name, value: self._encoded(name, float.fromhex(value)))
+
+    def _encoded(self, name: str, value: Value) -> tuple[str, int]:
+        """The register of a field, and the field's bits in place."""
+        _, register, described = (self.body if part_of(name) else self.header).locate(name)
+        where = name.rpartition(".")[0]
+        return where, register.place(described.name, value, 0, where)
+
+    @cached_property
+    def _encoders(self) -> Mapping[str, Callable[[int], int]]:
+        """What makes the bits of each whole number."""
+        return {f"{name}.{each.name}": each.encoder(name) for bank in (self.header, self.body)
+                for name, register in bank.by_address.values() for each in register.fields
+                if each.kind not in ("fp16", "fp32")}
+
+    @cached_property
+    def _last_header_register(self) -> str:
+        """The header word that only some tasks have."""
+        return self.header.by_address[4 * self.header_words][0]
+
+    @cached_property
+    def _last_header_fields(self) -> tuple[str, ...]:
+        name, register = self.header.by_address[4 * self.header_words]
+        return tuple(f"{name}.{each.name}" for each in register.fields)
+
+    @cached_property
+    def _form(self) -> Callable[..., Form]:
+        """Forms by runs, by what heads say, by bits of heads without a description, and whether there is one more
+        header word."""
+        @lru_cache(maxsize=MOST_FORMS)
+        def form(records: tuple[tuple[int, int], ...], said: tuple[tuple[str, Value], ...],
+                 rest: tuple[tuple[str, int], ...], extended: bool) -> Form:
+            runs = self._stated_runs(records, Part(dict(said), dict(rest)))
+            header = self.header_words + extended
+            words: list[int] = [0] * header
+            positions: dict[str, tuple[int, ...]] = {self.header.by_address[4 * i][0]: (i,) for i in range(header)}
+            for run in runs:
+                words.append(self.heads.write(run))
+                for address in run.addresses:
+                    known = self.body.by_address.get(address)
+                    name = f"@0x{address:x}" if known is None else known[0]
+                    if name in positions and not self.rewrites:
+                        raise ProgramError("two runs of a task write the same register", register=name)
+                    positions[name] = (*positions.get(name, ()), len(words))
+                    words.append(0)
+            return Form(tuple(words), header, tuple(runs), positions)
+
+        return form
+
+    @staticmethod
+    def _supersede(words: list[int], form: Form, different: Mapping[int, int]) -> list[int]:
+        """The words with those that a later run writes again as they are there."""
+        early = {position for positions in form.positions.values() for position in positions[:-1]}
+        for place, bits in different.items():
+            if place not in early:
+                raise ProgramError("no later run writes this word's register", register=f"{SUPERSEDED}[{place}]")
+            words[place] = words[place] ^ bits
+        return words
 
     def _runs(self, words: Sequence[int], readings: tuple[bool, ...]) -> tuple[bool, list[tuple[int, Run]]]:
         first: ProgramError | None = None
@@ -230,22 +274,6 @@ class StreamFormat:
             rest |= {f"{SUPERSEDED}[{place}]": words[place] ^ written[a] for place, a in places
                      if words[place] != written[a]}
         return written
-
-    def _supersede(self, out: list[int], runs: list[Run], head: Part) -> tuple[int, ...]:
-        different = {int(name[len(SUPERSEDED) + 1:-1]): bits for name, bits in head.rest.items()
-                     if name.startswith(SUPERSEDED)}
-        if different:
-            place = len(out) - sum(1 + len(r.addresses) for r in runs)
-            places: dict[int, int] = {}
-            for run in runs:
-                places |= {place + 1 + i: a for i, a in enumerate(run.addresses)}
-                place += 1 + len(run.addresses)
-            last = {address: place for place, address in places.items()}
-            for place, bits in different.items():
-                if place not in places or last[places[place]] == place:
-                    raise ProgramError("no later run writes this word's register", register=f"{SUPERSEDED}[{place}]")
-                out[place] = out[place] ^ bits
-        return tuple(out)
 
     def _said(self, runs: list[Run]) -> tuple[Fields, dict[str, int]]:
         """What the heads of runs say beside their addresses, as fields and rest."""

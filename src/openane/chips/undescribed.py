@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from openane.chips.chip import Breach, EmittedTask, Limits, Link, Passage, Rule, Slots, TaskFields
+from openane.chips.arithmetic import Arithmetic
+from openane.chips.chip import Breach, EmittedTask, Link, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.facts import Facts
 from openane.chips.h13.limits import LIMITS as H13_LIMITS
+from openane.chips.limits import Limits
 from openane.engine import Operation, Space
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank
 
 CORES = 8  # of A12 and A13
-LIMITS = replace(H13_LIMITS, cores=CORES,
-                 assumed=tuple(f.name for f in fields(Limits) if f.name not in ("cores", "assumed")))
+LIMITS = replace(H13_LIMITS, lanes=replace(H13_LIMITS.lanes, cores=CORES),
+                 coefficients=replace(H13_LIMITS.coefficients, cores=CORES),
+                 assumed=tuple(f.name for f in fields(Limits) if f.name != "assumed"))
 NO_TABLE = Bank(())
+ASSUMED = Arithmetic()
 
 
 def rules_known(fields: TaskFields, link: Link) -> Iterator[Breach]:
@@ -27,9 +32,11 @@ class UndescribedChip:
     """A generation of which nothing but names and numbers is known: everything about its tasks is refused by name."""
 
     name: str
+    facts: Facts
     header: Bank = NO_TABLE
     bank: Bank = NO_TABLE
     limits: Limits = LIMITS
+    arithmetic: Arithmetic = ASSUMED
     linked: bool = True
     rules: tuple[Rule, ...] = (rules_known,)
 
@@ -57,7 +64,7 @@ class UndescribedChip:
         """ProgramError."""
         raise self._unknown()
 
-    def slots(self, words: Sequence[int]) -> Slots:
+    def slots(self, words: Sequence[int]) -> NamedSlots:
         """ProgramError."""
         raise self._unknown()
 

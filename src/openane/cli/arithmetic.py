@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from openane.simulator.rules import ALL, RULES, Rule, Standing, rules_of
+from openane.chips import generations
+from openane.simulator.rules import RULES, Rule, Standing, generations_of, rules_of
 
 WIDTH = 120
 STANDINGS = {
@@ -20,14 +21,15 @@ STANDINGS = {
 def rule_document(generation: str | None) -> list[dict[str, Any]]:
     """The rules of a generation (`h13`), or all, as plain data."""
     return [{"name": rule.name, "statement": rule.statement, "standing": str(rule.standing), "applied": rule.applied,
-             "evidence": rule.evidence, "generations": list(rule.generations)} for rule in _rules(generation)]
+             "evidence": rule.evidence, "generations": list(generations_of(rule))} for rule in _rules(generation)]
 
 
 def rule_lines(generation: str | None) -> Iterator[str]:
     """The same for people."""
     yield f"rules of the simulator's arithmetic{f' on {generation}' if generation else ''} (--arithmetic exact):"
     for rule in _rules(generation):
-        where = "all generations" if rule.generations == ALL else ", ".join(rule.generations)
+        followers = generations_of(rule)
+        where = "all generations" if followers == generations() else ", ".join(followers)
         yield f"{rule.name}  [{rule.standing}, {where}{'' if rule.applied else ', not applied'}]"
         yield from _wrapped(rule.statement)
         yield from _wrapped(f"evidence: {rule.evidence}")

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from openane.chips import find, get_chip
-from openane.chips.facts import FACTS
-from openane.chips.machines import SOCS, Figure, Found, Soc, chips_of, generations, machines_with
+from openane.chips import DEFAULT_TARGET, generations, get_chip
+from openane.chips.machines import SOCS, Figure, Found, Soc, chips_of, find, machines_with
 from openane.chips.runs import VIRTUAL
 from openane.cli.output import as_json, table
-from openane.formats.hwx.image import GENERATIONS as SUBTYPES
 from openane.registers import Block, Field, Register
 
 Document = dict[str, Any]
@@ -55,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         name = found.generation if found else None
         print(as_json(rule_document(name)) if options.json else "\n".join(rule_lines(name)))
     elif options.registers:
-        generation = found.generation if found else "h13"
+        generation = found.generation if found else DEFAULT_TARGET
         if options.json:
             print(as_json(register_document(generation)))
         else:
@@ -71,18 +69,28 @@ def run(options: argparse.Namespace) -> int:
 
 def describe_generation(found: Found) -> Document:
     """A generation as plain data: chips with their figures, machines, limits, what is known."""
-    chip, facts = get_chip(found.generation), FACTS[found.generation]
+    chip = get_chip(found.generation)
+    facts = chip.facts
     evidence = Counter(str(f.evidence) for _, _, r in _registers(found.generation) for f in r.fields)
     assumed = chip.limits.assumed
     return {
-        "generation": found.generation, "isa": facts.isa, "subtype": _subtype(found.generation),
+        "generation": found.generation, "isa": facts.isa, "subtype": facts.subtype,
         "compiled": facts.compiled, "tasks": facts.tasks, "operations": facts.operations,
         "chips": [_soc(soc) for soc in found.chips], "machines": list(machines_with(found.chips)),
-        "limits": {name: {"value": value, "assumed": name in assumed}
-                   for name, value in asdict(chip.limits).items() if name != "assumed"},
+        "limits": {name: {"value": value, "assumed": name.partition(".")[0] in assumed}
+                   for name, value in _flat(asdict(chip.limits)) if name != "assumed"},
         "registers": sum(r.count for _, address, r in _registers(found.generation) if address < VIRTUAL),
         "fields": dict(evidence),
     }
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The numbers of nested records under dotted names."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def register_document(generation: str) -> list[Document]:
@@ -98,16 +106,12 @@ def _soc(soc: Soc) -> Document:
     return document
 
 
-def _subtype(generation: str) -> int:
-    return next(number for number, name in SUBTYPES.items() if name == generation)
-
-
 # Text
 
 
 def _overview() -> Iterator[str]:
     for name in generations():
-        facts = FACTS[name]
+        facts = get_chip(name).facts
         state = "compiled for and simulated" if facts.compiled else f"operations {facts.operations}"
         yield f"{name}  {', '.join(soc.name for soc in chips_of(name))}"
         yield f"     {state}"
@@ -130,7 +134,7 @@ def _one(found: Found, document: Document) -> Iterator[str]:
     yield f"{found.generation}: instruction set {document['isa']}, CPU subtype {document['subtype']} in HWX files"
     yield f"tasks       {document['tasks']}"
     yield f"operations  {document['operations']}"
-    yield f"compiled    {'yes' if document['compiled'] else 'no: programs are compiled for h13'}"
+    yield f"compiled    {'yes' if document['compiled'] else f'no: programs are compiled for {DEFAULT_TARGET}'}"
     if document["registers"]:
         known = ", ".join(f"{count} {name}" for name, count in document["fields"].items())
         yield f"registers   {document['registers']} words, {sum(document['fields'].values())} fields: {known}"

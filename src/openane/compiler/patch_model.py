@@ -16,23 +16,21 @@ from functools import cached_property
 import numpy as np
 
 from openane.chips import get_chip
+from openane.chips.coefficients import HALFWORD, Channel, CoefficientFormat
 from openane.compiler.model import Model
 from openane.compiler.patch.find_routes import traced
 from openane.compiler.patch.writer import Patchable
 from openane.compiler.pipeline import planned
 from openane.compiler.weights.layout_records import Constant, Routes
-from openane.engine import Convolution, Packing
-from openane.engine.coefficients import Channel, dense_channels, depthwise_channels, grouped_channels
+from openane.engine import Coefficients, Convolution, Operation, Packing, Section, geometry_of
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.graph import Node, Operand
 from openane.ops import get_op
 from openane.ops.operands import result_types
-from openane.program import CONSTANT_SLOT, Constants, Program
+from openane.program import Constants, Program
 from openane.program.diff import ConstantChange, diff
 from openane.program.patch import ByteRange, Patched, patch_constants
-
-HALFWORD = 2
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def recompiled(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
             _check_same(before, segment.program)
         programs.append(replace(before, constants=segment.program.constants))
     patched = replace(model, programs=tuple(programs), steps=tuple(made.steps), source=graph,
-                      patchable=Patchable(traced(graph, made.segments)))
+                      patchable=Patchable(traced(graph, made.segments), get_chip(model.target).limits))
     why = in_place(model, arrays) or "these numbers change more than bytes where they are written in place"
     return PatchedModel(patched, model.programs, why)
 
@@ -194,20 +192,22 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
     """
     if not 0 <= task < len(program.tasks):
         raise ProgramError(f"there is no task {task}; the program has tasks 0 to {len(program.tasks) - 1}")
-    operation = get_chip(program.chip).operation(program.tasks[task].words)
+    chip = get_chip(program.chip)
+    operation = chip.operation(program.tasks[task].words)
     held = operation.coefficients if isinstance(operation, Convolution) else None
-    if not isinstance(operation, Convolution) or held is None or not held.weights or held.slot != CONSTANT_SLOT:
+    section = held.weights if held is not None else None
+    if held is None or section is None or section.slot != chip.limits.slots.constants:
         raise ProgramError(f"this {type(operation).__name__} reads no constant weights", task=task)
     if held.packing is not Packing.DENSE:
         raise ProgramError(f"its weights are packed {held.packing}; only dense ones can be replaced in place",
                            task=task)
-    channels, rows = _placement(operation)
+    channels, rows = _placement(operation, held, section, chip.limits.coefficients)
     if weights.size != len(channels) * rows:
         raise ProgramError(f"its weights are {len(channels)} channels of {rows} elements, not {weights.size}",
                            task=task)
-    if bias is not None and (not held.bias or bias.size != len(channels)):
+    if bias is not None and (held.bias is None or bias.size != len(channels)):
         raise ProgramError(f"it has {len(channels) if held.bias else 0} biases, not {bias.size}", task=task)
-    starts = {stream.core: stream.offset for stream in held.streams}
+    starts = {stream.core: stream.offset for stream in section.streams}
     missing = {channel.core for channel in channels} - set(starts)
     if missing:
         raise ProgramError(f"cores {sorted(missing)} compute channels but have no coefficient stream", task=task)
@@ -221,22 +221,16 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
     return _written(program, task, np.concatenate(places), np.concatenate(values))
 
 
-def _placement(operation: Convolution) -> tuple[list[Channel], int]:
+def _placement(operation: Operation, held: Coefficients, section: Section,
+               form: CoefficientFormat) -> tuple[list[Channel], int]:
     """Where the task's output channels have their weights, and how many each has."""
-    held = operation.coefficients
-    assert held is not None
-    taps = int(np.prod(operation.kernel))
-    groups = 1 if operation.shared else operation.result.shape[0]
-    channels = operation.result.shape[1]
-    rows = (operation.unicast or operation.source.shape[1]) * taps
-    capacity = sum(stream.size for stream in held.streams) // HALFWORD
-    if groups * channels * rows > capacity:
-        raise ProgramError(f"{groups * channels} channels of {rows} weights do not fit its {capacity} coefficients")
-    if operation.unicast:
-        return depthwise_channels(groups * channels, rows, bias=held.bias, table=held.table), rows
-    if groups == 1:
-        return dense_channels(channels, rows, held.lanes, bias=held.bias, table=held.table), rows
-    return grouped_channels(groups, channels, rows, held.lanes, bias=held.bias, table=held.table), rows
+    geometry = geometry_of(operation)
+    assert geometry is not None, "a convolution has weights"
+    capacity = section.streams.total // HALFWORD
+    if geometry.weights > capacity:
+        raise ProgramError(f"{geometry.groups * geometry.channels} channels of {geometry.rows} weights do not fit its "
+                           f"{capacity} coefficients")
+    return list(form.place(geometry, held).channels()), geometry.rows
 
 
 def _written(program: Program, task: int, places: np.ndarray, values: np.ndarray) -> Patched:

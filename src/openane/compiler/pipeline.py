@@ -60,7 +60,7 @@ def planned(graph: Graph, target: str, allow_host: bool = False, watch: Watch = 
 
 def _model(graph: Graph, plain: Stateless, made: Plan, target: str,
            samples: Mapping[str, np.ndarray] | None) -> Model:
-    ports = {value.name: _port(graph, value, made) for value in (*plain.graph.inputs, *plain.graph.outputs)}
+    ports = {value.name: _port(graph, value, made, target) for value in (*plain.graph.inputs, *plain.graph.outputs)}
     states = tuple(State(ports[value.name], plain.next.get(value.name)) for value in plain.states)
     held = {state.name for state in states}
     inputs = tuple(ports[value.name] for value in graph.inputs if value.name not in held)
@@ -70,12 +70,12 @@ def _model(graph: Graph, plain: Stateless, made: Plan, target: str,
                  tuple(made.steps), report(plain.graph, made, (*inputs, *outputs)), graph,
                  concerns(made.graph, None if samples is None else zeros | dict(samples)), states,
                  lowered=tuple(segment.lowered() for segment in made.segments),
-                 patchable=Patchable(traced(plain.graph, made.segments)))
+                 patchable=Patchable(traced(plain.graph, made.segments), get_chip(target).limits))
 
 
-def _port(graph: Graph, value: Value, made: Plan) -> Port:
+def _port(graph: Graph, value: Value, made: Plan, target: str) -> Port:
     """The port; importers that narrow a model's ports to fp16 say in the metadata what they were."""
     declared = graph.metadata.get(f"dtype:{value.name}", value.dtype)
     layout = next((found[value.name] for segment in made.segments if value.name in (found := segment.layouts())),
-                  port_layout(value.shape, stored(value)))
+                  port_layout(value.shape, get_chip(target).limits.memory_alignment, stored(value)))
     return Port(value.name, value.shape, declared if declared in STORED else value.dtype, layout)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from openane.chips import KNOWN
+from openane.chips import described_generations
 from openane.devices.base import ProgramDevice
 from openane.devices.executable import BufferExecutable
 from openane.devices.options import choose, refuse_unknown
@@ -110,8 +110,8 @@ class SimulatorDevice(ProgramDevice):
 
 def open_kind(target: str, options: Mapping[str, str]) -> SimulatorDevice:
     """See `openane.devices.Kind`."""
-    if target and target not in KNOWN:
-        raise DeviceError(f"the simulator knows no chip {target!r}; it knows {', '.join(KNOWN)}")
+    if target and target not in described_generations():
+        raise DeviceError(f"the simulator knows no chip {target!r}; it knows {', '.join(described_generations())}")
     refuse_unknown("the simulator", options, OPTIONS)
     return SimulatorDevice(target or None, choose(options, "arithmetic", list(Mode), "auto"),
                            SWITCH[choose(options, "verify", list(SWITCH), "on")])

@@ -1,7 +1,8 @@
 """What the engine can do, in typed operations over strided accesses. Knows no chip and no numpy."""
 
 from openane.engine.access import AXES, Access, DType, Shape, Space
-from openane.engine.coefficients import Coefficients, Packing, Stream, Streams
+from openane.engine.coefficients import Coefficients, Packing, Section, Stream, Streams
+from openane.engine.geometry import Geometry, geometry_of, multiplications
 from openane.engine.operations import (
     Activation,
     Binary,
@@ -27,7 +28,7 @@ from openane.engine.operations import (
 )
 
 __all__ = ["AXES", "Access", "Activation", "Binary", "ChannelMaximum", "ChannelProduct", "Coefficients", "Convolution",
-           "DType", "Elementwise", "GainOffset", "MatrixProduct", "NeuralOperation", "Operation", "Packing",
-           "PassThrough", "PlanarOperation", "Pool", "Pooling", "Post", "Reduce", "Reduction", "Root", "Shape",
-           "Space", "Stream", "Streams", "describe", "sources",
+           "DType", "Elementwise", "GainOffset", "Geometry", "MatrixProduct", "NeuralOperation", "Operation",
+           "Packing", "PassThrough", "PlanarOperation", "Pool", "Pooling", "Post", "Reduce", "Reduction", "Root",
+           "Section", "Shape", "Space", "Stream", "Streams", "describe", "geometry_of", "multiplications", "sources",
            "with_operands"]

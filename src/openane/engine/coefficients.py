@@ -1,40 +1,29 @@
-"""Where each coefficient of a neural-engine operation lies: the packing both the compiler and the simulator use.
+"""What a neural-engine operation reads besides its source: weights, biases and a table, and where each of them lies.
 
-The engine has 16 cores, each fed by its own stream of halfwords. Output channels are dealt out in blocks of `lanes`
-channels: block b goes to core b % 16. A block is [one bias per lane] then one row of `lanes` halfwords per weight
-position (input channel slowest, then kernel depth, row, column). Channels left over behind a full round of 16 * lanes
-form blocks of fewer lanes; a first round that is not full leaves cores idle (Apple's product of 16 rows with 2 lanes
-uses 8). A 128-byte table, when present, heads every stream. Streams are padded to 64 bytes.
+Every core of the engine is fed by streams of bytes. A `Section` says from which slot a part comes and which bytes each
+core reads; parts that lie in the same streams name the same section. How halfwords are arranged inside a stream is a
+fact of the generation: `chips.coefficients` states it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, overload
-
-CORES = 16
-PAD = 64
-TABLE_BYTES = 128
-SPARSE_LENGTH = 3
-"""Bytes that state the length of a zero-skipping body."""
-SPARSE_WIDTH = 4
-"""Lanes a slot of a zero-skipping body has at least. Evidence: the recorded section of a grouped 1x1 convolution of
-one lane has its hash only so."""
 
 
 class Packing(StrEnum):
     """How the halfwords of a stream stand for weights."""
 
     DENSE = "dense"
-    SPARSE = "sparse"    # zero-skipping: per eight lanes a mask byte and the nonzero halfwords
+    SPARSE = "sparse"    # zero-skipping: per group of lanes a mask byte and the nonzero halfwords
     PALETTE = "palette"  # indices into a table of values
 
 
 class Stream(NamedTuple):
-    """The bytes one core reads: `size` bytes from `offset` relative to the coefficients' slot."""
+    """The bytes one core reads: `size` bytes from `offset` relative to the section's slot."""
 
     core: int
     offset: int
@@ -63,6 +52,11 @@ class Streams(Sequence[Stream]):
     def start(self) -> int:
         """The first byte; 0 where there are none."""
         return self.offset + _bounds(self.parts)[0] if self.parts else 0
+
+    @property
+    def total(self) -> int:
+        """Bytes of all streams together."""
+        return sum([size for _, _, size in self.parts])
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -98,113 +92,79 @@ def _bounds(parts: tuple[Stream, ...]) -> tuple[int, int]:
     return min([offset for _, offset, _ in parts]), max([offset + size for _, offset, size in parts])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coefficients:
-    """What a task's kernel DMA brings in: weights and/or biases and/or a table, in one stream per active core."""
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Where parts of an operation's coefficients lie: the slot, and the stream of each core that reads them."""
 
     slot: int
-    streams: Sequence[Stream]
+    streams: Streams
+
+    @staticmethod
+    def of(slot: int, streams: Sequence[Stream]) -> Section:
+        """A section of any streams."""
+        return Section(slot, Streams.of(streams))
+
+    def moved(self, slot: int, offset: int) -> Section:
+        """The same `offset` bytes further, relative to `slot`."""
+        return Section(slot, Streams(self.streams.parts, self.streams.offset + offset))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficients:
+    """What a task reads beside its source, part by part: None where it has no such part.
+
+    `lanes` are the output channels a core computes at once, `packing` how weights are stored (`palette_bits` wide
+    indices where that is a palette), `runtime` whether an earlier task made them.
+    """
+
+    weights: Section | None = None
+    bias: Section | None = None
+    table: Section | None = None
     lanes: int = 1
-    weights: bool = True
-    bias: bool = False
-    table: bool = False
     packing: Packing = Packing.DENSE
     palette_bits: int = 0
     runtime: bool = False
 
-    def moved(self, slot: int, offset: int) -> Coefficients:
-        """The same `offset` bytes further, relative to `slot`."""
-        streams = Streams.of(self.streams)
-        return Coefficients(slot=slot, streams=Streams(streams.parts, streams.offset + offset), lanes=self.lanes,
-                            weights=self.weights, bias=self.bias, table=self.table, packing=self.packing,
-                            palette_bits=self.palette_bits, runtime=self.runtime)
+    @staticmethod
+    def together(section: Section, *, weights: bool = True, bias: bool = False, table: bool = False, lanes: int = 1,
+                 packing: Packing = Packing.DENSE, palette_bits: int = 0, runtime: bool = False) -> Coefficients:
+        """Parts that lie in the same streams."""
+        return Coefficients(weights=section if weights else None, bias=section if bias else None,
+                            table=section if table else None, lanes=lanes, packing=packing, palette_bits=palette_bits,
+                            runtime=runtime)
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Every section once: weights', biases', the table's."""
+        weights, bias, table = self.weights, self.bias, self.table
+        if bias is weights and table in (weights, None):
+            return () if weights is None else (weights,)
+        return tuple(dict.fromkeys(part for part in (weights, bias, table) if part is not None))
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The slots its sections lie in, each once."""
+        return tuple(dict.fromkeys([section.slot for section in self.sections]))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all streams."""
+        return sum([section.streams.total for section in self.sections])
+
+    def moved(self, move: Callable[[Section], Section]) -> Coefficients:
+        """The same with every section where `move` puts it."""
+        known = {section: move(section) for section in self.sections}
+
+        def there(part: Section | None) -> Section | None:
+            return None if part is None else known[part]
+
+        return replace(self, weights=there(self.weights), bias=there(self.bias), table=there(self.table))
 
     def __str__(self) -> str:
-        parts = [name for name in ("weights", "bias", "table", "runtime") if getattr(self, name)]
-        total = sum(s.size for s in self.streams)
-        return (f"slot{self.slot}+0x{min((s.offset for s in self.streams), default=0):x}"
-                f"[{'+'.join(parts)}, {len(self.streams)} cores, {total} bytes, {self.lanes} lanes, {self.packing}]")
+        return " and ".join(self._described(section) for section in self.sections)
 
-
-class Channel(NamedTuple):
-    """One output channel: weight r is halfword `weights + r * step` of `core`'s stream, its bias halfword `bias`."""
-
-    core: int
-    weights: int
-    step: int
-    bias: int | None
-
-
-def dense_channels(channels: int, rows: int, lanes: int, *, bias: bool = False, table: bool = False) -> list[Channel]:
-    """Placement of `channels` output channels of `rows` weights each, for an ungrouped convolution or product."""
-    cursor = [TABLE_BYTES // 2 if table else 0] * CORES
-    placed: list[Channel] = []
-    for core, width, count in blocks(channels, lanes):
-        start = cursor[core]
-        body = start + (width if bias else 0)
-        placed += [Channel(core, body + lane, width, start + lane if bias else None) for lane in range(count)]
-        cursor[core] = body + rows * width
-    return placed
-
-
-def depthwise_channels(channels: int, taps: int, *, bias: bool = False, table: bool = False) -> list[Channel]:
-    """Placement of a depthwise convolution: channel c on core c % 16, its taps contiguous after its bias."""
-    return dense_channels(channels, taps, 1, bias=bias, table=table)
-
-
-def grouped_channels(groups: int, channels: int, rows: int, lanes: int, *, bias: bool = False,
-                     table: bool = False) -> list[Channel]:
-    """Placement of a grouped convolution, group by group; each group's plane on a core is padded to 64 bytes."""
-    placed: list[Channel] = []
-    start = [TABLE_BYTES // 2 if table else 0] * CORES
-    for _ in range(groups):
-        end = list(start)
-        for channel in dense_channels(channels, rows, lanes, bias=bias):
-            base = start[channel.core]
-            moved = Channel(channel.core, base + channel.weights, channel.step,
-                            None if channel.bias is None else base + channel.bias)
-            placed.append(moved)
-            end[channel.core] = max(end[channel.core], moved.weights + (rows - 1) * moved.step + 1)
-        start = [-(-e * 2 // PAD) * PAD // 2 if e != s else s for s, e in zip(start, end, strict=True)]
-    return placed
-
-
-def sparse_taps(height: int, width: int) -> list[int | None]:
-    """Order of a kernel's taps in the zero-skipping form, None for a slot that holds zeros.
-
-    A stride of 2 splits the kernel into four phases (even and odd rows and columns), each stored as a grid of
-    ceil(height / 2) x ceil(width / 2) slots. Evidence: with it three sections Apple's compiler packed (1x1, 3x3, 3x3
-    with bias) have their recorded hash.
-    """
-    taps: list[int | None] = []
-    for phase in range(4):
-        for row in range(phase // 2, height + height % 2, 2):
-            for column in range(phase % 2, width + width % 2, 2):
-                taps.append(row * width + column if row < height and column < width else None)
-    return taps
-
-
-def stream_sizes(channels: list[Channel], rows: int) -> dict[int, int]:
-    """Bytes of each core's stream that holds anything, padded to 64. Unused lanes of a last block are included."""
-    sizes: dict[int, int] = {}
-    for channel in channels:
-        last = channel.weights + (rows - 1) * channel.step + 1
-        sizes[channel.core] = max(sizes.get(channel.core, 0), -(-last * 2 // PAD) * PAD)
-    return sizes
-
-
-def left_over_lanes(remaining: int) -> int:
-    """Lanes of the blocks that take `remaining` channels: the largest power of two that fills all 16 cores."""
-    return 1 << max(0, (remaining // CORES).bit_length() - 1)
-
-
-def blocks(channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
-    """Core, lanes and channels of every block in order."""
-    remaining, core = channels, 0
-    while remaining > 0:
-        if core == 0 and remaining < min(channels, CORES * lanes):
-            lanes = min(lanes, left_over_lanes(remaining))
-        count = min(lanes, remaining)
-        yield core, lanes, count
-        remaining -= count
-        core = (core + 1) % CORES
+    def _described(self, section: Section) -> str:
+        parts = [name for name in ("weights", "bias", "table") if getattr(self, name) == section]
+        parts += ["runtime"] if self.runtime else []
+        return (f"slot{section.slot}+0x{section.streams.start:x}[{'+'.join(parts)}, {len(section.streams)} cores, "
+                f"{section.streams.total} bytes, {self.lanes} lanes, {self.packing}]")

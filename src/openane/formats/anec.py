@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openane.chips import Slots, get_chip
+from openane.chips import NamedSlots, driver_generation, get_chip
 from openane.errors import FormatError, ProgramError
 from openane.formats.reader import Reader, Record, round_up, u32, u32s, u64, u64s
 from openane.formats.tasks import (
-    ADDRESSES,
     CONSTANT_ALIGNMENT,
     FIRST_BUFFER_SLOT,
     TILE,
@@ -26,12 +25,11 @@ from openane.formats.tasks import (
     task_slots,
     without_stand_in,
 )
-from openane.program import TEXT_SLOT, Buffer, Layout, Program, Role
+from openane.program import Buffer, Layout, Program, Role
 
 HEADERS = (0x1000, 0x800)
 SLOTS = 32
 NUMBERS_PER_SLOT = 6  # N, C, H, W, plane stride, row stride
-CHIP = "h13"          # the only generation the driver knows
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def read_anec(data: bytes) -> Program:
     output, one that is both, or has no shape, is scratch (with a shape: an output when written before it is read).
     Inputs are called input0, input1, ... in slot order, outputs output0, ... FormatError, or ProgramError from tasks.
     """
-    chip = get_chip(CHIP)
+    chip = get_chip(driver_generation())
     header, payload = _payload(Reader(data))
     if header.first_task % 4 or not 0 < header.first_task <= header.text:
         raise FormatError("impossible size of the first task", offset=0x08, expected="a multiple of 4 within the text",
@@ -75,8 +73,8 @@ def read_anec(data: bytes) -> Program:
     constants = payload.take(round_up(header.text, CONSTANT_ALIGNMENT), header.constants, "the constants")
     slots = task_slots(chip, tasks)
     start = str(hex(payload.start))
-    return Program(CHIP, tasks, without_stand_in(constants, slots), _buffers(header, slots),
-                   origin={"container": "anec", "header": start})
+    return Program(chip.name, tasks, without_stand_in(constants, chip.limits.slots.constants, slots),
+                   _buffers(header, slots, chip.limits.addresses), origin={"container": "anec", "header": start})
 
 
 def write_anec(program: Program, header: int = 0x1000) -> bytes:
@@ -87,13 +85,14 @@ def write_anec(program: Program, header: int = 0x1000) -> bytes:
     """
     if header not in HEADERS:
         raise ProgramError(f"header is {header!r}; 0x1000 (anecc) or 0x800 (libane) can be written")
-    if program.chip != CHIP:
-        raise ProgramError(f"the Linux driver runs {CHIP} programs, not {program.chip}")
+    if program.chip != driver_generation():
+        raise ProgramError(f"the Linux driver runs {driver_generation()} programs, not {program.chip}")
     program = for_driver(program)
     payload, text = command_bytes(program), len(program.text())
     tiles = [0] * SLOTS
     nchw = [0] * (SLOTS * NUMBERS_PER_SLOT)
-    tiles[TEXT_SLOT] = max(-(-len(payload) // TILE), text // TILE + 1)  # the driver wants more bytes than the text has
+    # the driver wants more bytes than the text has
+    tiles[program.slots.text] = max(-(-len(payload) // TILE), text // TILE + 1)
     for buffer in program.buffers:
         tiles[buffer.slot] = -(-buffer.size // TILE)
         if buffer.role is not Role.SCRATCH:
@@ -122,7 +121,7 @@ def _payload(file: Reader) -> tuple[Header, Reader]:
     return header, file.window(start, header.size, "the payload")
 
 
-def _buffers(header: Header, slots: list[Slots]) -> tuple[Buffer, ...]:
+def _buffers(header: Header, slots: list[NamedSlots], addresses: int) -> tuple[Buffer, ...]:
     buffers: list[Buffer] = []
     counts = dict.fromkeys(Role, 0)
     for slot in range(2, SLOTS):
@@ -130,9 +129,9 @@ def _buffers(header: Header, slots: list[Slots]) -> tuple[Buffer, ...]:
             _check_unnamed(slot, slots)
             continue
         size = header.tiles[slot] * TILE
-        if size > ADDRESSES:
+        if size > addresses:
             raise FormatError(f"slot {slot} is larger than the engine's address space", offset=0x28 + 4 * slot,
-                              expected=f"at most {ADDRESSES // TILE} tiles", found=header.tiles[slot])
+                              expected=f"at most {addresses // TILE} tiles", found=header.tiles[slot])
         layout = _layout(header, slot, size)
         role = _role(header, slot, layout, slots)
         buffers.append(Buffer(f"{role.value}{counts[role]}", slot, role, layout.size if layout else size, layout))
@@ -140,7 +139,7 @@ def _buffers(header: Header, slots: list[Slots]) -> tuple[Buffer, ...]:
     return tuple(buffers)
 
 
-def _check_unnamed(slot: int, slots: list[Slots]) -> None:
+def _check_unnamed(slot: int, slots: list[NamedSlots]) -> None:
     for index, names in enumerate(slots):
         if slot in names.reads | names.writes | names.coefficients:
             raise FormatError(f"task {index} uses slot {slot}, which has no memory", offset=0x28 + 4 * slot,
@@ -164,7 +163,7 @@ def _numbers(layout: Layout) -> tuple[int, ...]:
     return n, c, h, w, layout.strides[1], layout.strides[3]
 
 
-def _role(header: Header, slot: int, layout: Layout | None, slots: list[Slots]) -> Role:
+def _role(header: Header, slot: int, layout: Layout | None, slots: list[NamedSlots]) -> Role:
     """What a slot is for. One that no task names takes the place the driver's numbering gives it."""
     if layout is None:
         return Role.SCRATCH

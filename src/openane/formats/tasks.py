@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from openane.chips import Chip, Slots, get_chip
+from openane.chips import Chip, NamedSlots, get_chip
 from openane.errors import ProgramError
 from openane.formats.reader import Reader, round_up
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Constants, Layout, Program, Role, Task
+from openane.program import Buffer, Constants, Layout, Program, Role, Task
 
 TILE = 0x4000            # granule of buffers in both containers
 CONSTANT_ALIGNMENT = 16  # the driver looks for constants at the next multiple of this after the text
 STAND_IN = bytes(TILE)   # what a program without constants carries in their place
-ADDRESSES = 1 << 32      # the engine's memory interface has 32-bit addresses
-INTERMEDIATE_SLOTS = (3, 2)
+INTERMEDIATE_SLOTS = (3, 2)  # the slots the Linux driver's tools give scratch, and the first they give ports
 FIRST_BUFFER_SLOT = 4
 
 
@@ -95,15 +94,15 @@ def _check_frames(chip: Chip, tasks: tuple[Task, ...]) -> None:
         end = task.offset + task.size
 
 
-def task_slots(chip: Chip, tasks: Iterable[Task]) -> list[Slots]:
+def task_slots(chip: Chip, tasks: Iterable[Task]) -> list[NamedSlots]:
     """The slots each task names."""
     return [chip.slots(task.words) for task in tasks]
 
 
-def without_stand_in(constants: bytes, slots: Iterable[Slots]) -> bytes:
+def without_stand_in(constants: bytes, slot: int, slots: Iterable[NamedSlots]) -> bytes:
     """No constants where a file holds only the zeros that stand in for them: Apple's compiler writes 0x4000 zero bytes
-    for a program whose tasks read none (every file without coefficients in the corpus)."""
-    if constants == STAND_IN and not any(CONSTANT_SLOT in s.reads | s.coefficients for s in slots):
+    for a program whose tasks read none from their `slot` (every file without coefficients in the corpus)."""
+    if constants == STAND_IN and not any(slot in s.reads | s.coefficients for s in slots):
         return b""
     return constants
 
@@ -118,12 +117,15 @@ def padded_constants(constants: Constants) -> Constants:
 
 def check_buffers(program: Program) -> None:
     """ProgramError unless every buffer has a size, a slot beyond text and constants, and a layout that fits it."""
+    limits = get_chip(program.chip).limits
+    slots = limits.slots
     for buffer in program.buffers:
-        if buffer.slot in (TEXT_SLOT, CONSTANT_SLOT) or not 0 <= buffer.slot < get_chip(program.chip).limits.slots:
-            raise ProgramError(f"buffer {buffer.name!r} is bound to slot {buffer.slot}; text is slot {TEXT_SLOT}, "
-                               f"constants are slot {CONSTANT_SLOT}, buffers have the others")
-        if not 0 < buffer.size < ADDRESSES:
-            raise ProgramError(f"buffer {buffer.name!r} has {buffer.size} bytes; 1 to 2^32 - 1 can be written")
+        if buffer.slot in (slots.text, slots.constants) or not 0 <= buffer.slot < slots.count:
+            raise ProgramError(f"buffer {buffer.name!r} is bound to slot {buffer.slot}; text is slot {slots.text}, "
+                               f"constants are slot {slots.constants}, buffers have the others")
+        if not 0 < buffer.size < limits.addresses:
+            raise ProgramError(f"buffer {buffer.name!r} has {buffer.size} bytes; 1 to {limits.addresses - 1} can be "
+                               "written")
         if buffer.layout is not None and misfit(buffer.layout, buffer.size):
             raise ProgramError(f"buffer {buffer.name!r}: {misfit(buffer.layout, buffer.size)}")
 
@@ -150,14 +152,14 @@ def for_driver(program: Program) -> Program:
     if len(scratch) > len(INTERMEDIATE_SLOTS):
         raise ProgramError(f"{len(scratch)} scratch buffers; the driver's tools have {len(INTERMEDIATE_SLOTS)} slots")
     ports = (*program.outputs, *program.inputs)
-    numbers = {TEXT_SLOT: TEXT_SLOT, CONSTANT_SLOT: CONSTANT_SLOT}
+    slots = program.slots
+    numbers = {slots.text: slots.text, slots.constants: slots.constants}
     # A scratch buffer that already has one of the two slots keeps it.
     free = [s for s in INTERMEDIATE_SLOTS if s not in [b.slot for b in scratch]]
     numbers |= {b.slot: b.slot if b.slot in INTERMEDIATE_SLOTS else free.pop(0) for b in scratch}
     numbers |= {b.slot: FIRST_BUFFER_SLOT + i for i, b in enumerate(ports)}
-    slots = get_chip(program.chip).limits.slots
-    if FIRST_BUFFER_SLOT + len(ports) > slots:
-        raise ProgramError(f"{len(ports)} inputs and outputs; {slots - FIRST_BUFFER_SLOT} slots can hold them")
+    if FIRST_BUFFER_SLOT + len(ports) > slots.count:
+        raise ProgramError(f"{len(ports)} inputs and outputs; {slots.count - FIRST_BUFFER_SLOT} slots can hold them")
     return compatible(program, numbers)
 
 

@@ -132,4 +132,4 @@ def as_image(tensor: Tensor, rows: int, reduction: int) -> Tensor | None:
         shape, strides = (1, *shape), (0, *strides)
     if shape[0] != rows or prod(shape[1:]) != reduction or shape[2] * shape[3] == 1:
         return None
-    return Tensor(tensor.slot, tensor.offset, shape, strides, tensor.space)
+    return tensor.seen(tensor.offset, shape, strides)

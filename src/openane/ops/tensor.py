@@ -18,7 +18,8 @@ ELEMENT = 2
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A strided view: `slot` names a buffer (or an L2 block), `offset` and `strides` are bytes.
+    """A strided view: `slot` names a buffer (or an L2 block), `offset` and `strides` are bytes, multiples of
+    `alignment` wherever the engine is to address them.
 
     A dimension of extent 1 or one that is broadcast has stride 0. `dtype` is fp16 but for surfaces of one-byte ports.
     """
@@ -27,6 +28,7 @@ class Tensor:
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    alignment: int
     space: Space = Space.MEMORY
     dtype: DType = DType.FLOAT16
 
@@ -59,11 +61,6 @@ class Tensor:
         return found[0] if len(found) == 1 else None
 
     @property
-    def alignment(self) -> int:
-        """What offsets and strides other than the contiguous one must be multiples of, in bytes."""
-        return 64 if self.space is Space.MEMORY else 16
-
-    @property
     def aligned(self) -> bool:
         """Whether the engine can address the tensor: one contiguous dimension at most, everything else aligned."""
         element, unit = self.element, self.alignment
@@ -85,7 +82,7 @@ class Tensor:
 
     def seen(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
         """Another view of the same storage."""
-        return Tensor(self.slot, offset, shape, strides, self.space, self.dtype)
+        return Tensor(self.slot, offset, shape, strides, self.alignment, self.space, self.dtype)
 
     def part(self, axis: int, start: int, size: int, step: int = 1) -> Tensor:
         """Elements start, start+step, ... (`size` of them) of one dimension."""

@@ -1,7 +1,7 @@
 """An engine program: what the engine executes, independent of the file it came from.
 
-Tasks are descriptors in a text, chained by offsets. Memory is reached through numbered base-address slots: slot 0 is
-the text, slot 1 the constants, the others are buffers. Which slot is what is stated by `buffers`, never assumed.
+Tasks are descriptors in a text. Memory is reached through numbered base-address slots: the generation says which are
+the text and the constants, the others are buffers. Which slot is which buffer is stated by `buffers`, never assumed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from openane.chips import get_chip
+from openane.chips.coefficients import padded
+from openane.chips.limits import BaseSlots
 from openane.engine import DType, Shape
 from openane.errors import ProgramError
-
-TEXT_SLOT = 0
-CONSTANT_SLOT = 1
-
 
 Constants = bytes | memoryview
 """Bytes that nobody writes: in memory, or mapped from a file."""
@@ -49,13 +48,13 @@ class Layout:
         return last + max(sh if h > 1 or sh else 0, w * sw)
 
     @staticmethod
-    def packed(shape: Shape, dtype: DType = DType.FLOAT16, align: int = 64) -> Layout:
+    def packed(shape: Shape, align: int, dtype: DType = DType.FLOAT16) -> Layout:
         """The layout Apple's compiler gives a surface: rows padded to `align` bytes, everything else dense.
 
         Strides: row = roundup(W * size, align), depth and plane follow; planes of one depth are adjacent channels.
         """
         n, c, d, h, w = shape
-        row = -(-w * dtype.size // align) * align
+        row = padded(w * dtype.size, align)
         plane = row * h
         depth = plane * c
         return Layout(shape, (depth * d, plane, depth, row, dtype.size), dtype)
@@ -127,6 +126,11 @@ class Program:
     def outputs(self) -> tuple[Buffer, ...]:
         """Output buffers in slot order."""
         return self.with_role(Role.OUTPUT)
+
+    @property
+    def slots(self) -> BaseSlots:
+        """What the base-address slots of its generation are for. UnsupportedError when that is not described."""
+        return get_chip(self.chip).limits.slots
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; ProgramError lists the known ones."""

@@ -17,7 +17,7 @@ def disassemble(program: Program) -> Iterator[str]:
     """Lines of the text form of `program`, without line ends. UnsupportedError when its chip is not described."""
     chip = get_chip(program.chip)
     yield from map(comment, _head(program))
-    names = slot_names(program.buffers)
+    names = slot_names(program.slots, program.buffers)
     for index, task in enumerate(program.tasks):
         yield ""
         yield from task_lines(chip, index, task, names)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from openane.chips import find, get_chip
-from openane.chips.machines import Figure, Known
+from openane.chips import get_chip
+from openane.chips.machines import Figure, Known, find
 from openane.engine import NeuralOperation, Space, sources
 from openane.report.subject import Subject
 from openane.timing import (

@@ -1,6 +1,6 @@
 """Unpacks weights, biases and tables from coefficient streams.
 
-`engine.coefficients` says where each coefficient lies; here that becomes one gather of halfwords per operation.
+`chips.coefficients` says where each coefficient lies; here that becomes one gather of halfwords per operation.
 """
 
 from __future__ import annotations
@@ -12,58 +12,37 @@ from itertools import pairwise
 
 import numpy as np
 
-from openane.engine.coefficients import (
-    CORES,
-    TABLE_BYTES,
-    Channel,
-    Coefficients,
-    Packing,
-    dense_channels,
-    depthwise_channels,
-    grouped_channels,
-)
+from openane.chips.coefficients import HALFWORD, CoefficientFormat, Placement, Run
+from openane.chips.table_format import TableFormat
+from openane.engine import Coefficients, Geometry, Packing, Section
 from openane.engine.table import Table
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Bits, Floats, decode, decoded
 from openane.simulator.context import Workspace
-from openane.simulator.sparse import MASK_LANES, expand
+from openane.simulator.sparse import expand
 
-HALFWORD = 2
+Stores = Callable[[int], np.ndarray]
+"""Gives the bytes behind a slot (uint8)."""
+
 GATHER = 1 << 15  # weights gathered at a time: their positions take four times their memory
 LANES = 4         # lanes of a block from which blocks are copied whole
 KEPT = 1 << 20    # weights up to which the positions are kept between runs
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """What decides the placement: groups that have weights of their own, channels and weights per channel of each.
-
-    `depthwise`: every channel reads its own inputs only, and all channels count as one group.
-    """
-
-    groups: int
-    channels: int
-    rows: int
-    depthwise: bool = False
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of the weights: groups, channels, rows."""
-        return self.groups, self.channels, self.rows
-
-
-@dataclass(frozen=True, slots=True)
 class Gather:
-    """Byte positions of every coefficient in the memory behind the coefficients' slot.
+    """Byte positions of every coefficient in the memory behind its section's slot.
 
     Weight r of output channel i lies at first[i] + r * step[i]; both are None where an operation has no weights.
+    `table` is the slot of the activation table and its place, `form` how its bytes are read.
     """
 
     geometry: Geometry
     first: np.ndarray | None     # int64 [groups * channels]
     step: np.ndarray | None      # int64 [groups * channels]
     bias: np.ndarray | None      # int64 [groups, channels]
-    table: int | None
+    table: tuple[int, int] | None
+    form: TableFormat
 
     def read_weights(self, store: np.ndarray, order: np.ndarray) -> Floats:
         """float32 [groups, channels, rows], the rows of each channel in `order`; ones where there are no weights."""
@@ -117,9 +96,12 @@ class Gather:
         """float32 [groups, channels], or None where the operation has no bias row."""
         return None if self.bias is None else decoded(_halfwords(store, self.bias))
 
-    def read_table(self, store: np.ndarray) -> Table | None:
+    def read_table(self, stores: Stores) -> Table | None:
         """The activation table, or None. ProgramError when its mode is not described."""
-        return None if self.table is None else Table.from_bytes(store[self.table:self.table + TABLE_BYTES].tobytes())
+        if self.table is None:
+            return None
+        slot, place = self.table
+        return self.form.unpack(stores(slot)[place:place + self.form.size].tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,87 +115,103 @@ class Placed:
     bias: np.ndarray | None
 
 
-def placement(geometry: Geometry, coefficients: Coefficients) -> list[Channel]:
-    """Every output channel's place in the streams, group by group."""
-    return _channels(geometry, coefficients.lanes, coefficients.bias, coefficients.table)
-
-
-def _channels(geometry: Geometry, lanes: int, bias: bool, table: bool) -> list[Channel]:
-    groups, channels, rows = geometry.shape
-    if geometry.depthwise:
-        return depthwise_channels(groups * channels, rows, bias=bias, table=table)
-    if groups == 1:
-        return dense_channels(channels, rows, lanes, bias=bias, table=table)
-    return grouped_channels(groups, channels, rows, lanes, bias=bias, table=table)
-
-
 @lru_cache(maxsize=32)
-def _placed(geometry: Geometry, lanes: int, bias: bool, table: bool) -> Placed:
+def _placed(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool, head: int) -> Placed:
     """All places as arrays, remembered: layers of a model are alike."""
-    numbers = [(each.core, each.weights, each.step, each.bias or 0)
-               for each in _channels(geometry, lanes, bias, table)]
-    cores, weights, steps, biases = np.array(numbers, np.int64).reshape(-1, 4).T.copy()
+    placement = form.dense(geometry, lanes, bias, head)
+    found = np.empty((4, placement.groups, geometry.groups * geometry.channels // placement.groups), np.int64)
+    for run in placement.runs:
+        _fill(found, placement, run)
+    cores, weights, steps, biases = found.reshape(4, -1)
     return Placed(cores, weights * HALFWORD, steps * HALFWORD, biases * HALFWORD if bias else None)
 
 
-def plan(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what: str) -> Gather:
-    """Where everything lies, every position proved to be inside its stream and `store`. SimulationError otherwise."""
-    streams = {stream.core: stream for stream in coefficients.streams}
-    for stream in coefficients.streams:
-        if stream.offset < 0 or stream.size < 0 or stream.offset + stream.size > store.size:
-            raise SimulationError(f"{what}: the coefficients of core {stream.core} lie at {stream.offset:#x} to "
-                                  f"{stream.offset + stream.size:#x} of slot {coefficients.slot}, "
-                                  f"which has {store.size:#x} bytes")
-    table = _table_position(coefficients, what)
-    if not coefficients.weights and not coefficients.bias:
-        return Gather(geometry, None, None, None, table)
+def _fill(found: np.ndarray, placement: Placement, run: Run) -> None:
+    """Core, first weight, step and bias of a run's channels, in halfwords from the start of their streams."""
+    group = np.arange(placement.groups)[:, None, None, None]
+    turn = np.arange(run.rounds)[:, None, None]
+    core = np.arange(run.core, run.core + run.cores)[:, None]
+    lane = np.arange(run.count)
+    channels = (run.first + (turn * run.turn + core - run.core) * run.width + lane).reshape(-1)
+    block = placement.head // HALFWORD + group * placement.planes[run.core] + run.place \
+        + turn * (placement.rows + placement.bias) * run.width + 0 * core
+    shape = (placement.groups, run.rounds, run.cores, run.count)
+    for row, values in enumerate((core, block + placement.bias * run.width + lane, run.width, block + lane)):
+        found[row][:, channels] = np.broadcast_to(np.asarray(values), shape).reshape(placement.groups, -1)
+
+
+def plan(geometry: Geometry, coefficients: Coefficients, stores: Stores, form: CoefficientFormat, what: str) -> Gather:
+    """Where everything lies, every position proved to be inside its stream and its store. SimulationError otherwise."""
+    for each in coefficients.sections:
+        _require_held(each, stores(each.slot), what)
+    table = _table_position(coefficients, form, what)
+    weights, biases = coefficients.weights, coefficients.bias
+    section = weights or biases
+    if section is None:
+        return Gather(geometry, None, None, None, table, form.table)
     if coefficients.packing is not Packing.DENSE:
         raise SimulationError(f"{what}: {coefficients.packing} coefficients have no positions of their own")
-    _refuse_oversized(geometry, coefficients, what)
-    placed = _placed(geometry, coefficients.lanes, coefficients.bias, coefficients.table)
-    starts, ends = np.full(CORES, -1), np.zeros(CORES, np.int64)
-    for core, stream in streams.items():
-        starts[core], ends[core] = stream.offset, stream.offset + stream.size
+    if biases is not None and weights is not None and biases != weights:
+        raise SimulationError(f"{what}: biases apart from the weights have no described place")
+    _refuse_oversized(geometry, coefficients, form, what)
+    placed = _placed(form, geometry, coefficients.lanes, biases is not None, form.head(coefficients))
+    starts, ends = np.full(form.cores, -1), np.zeros(form.cores, np.int64)
+    for stream in section.streams:
+        starts[stream.core], ends[stream.core] = stream.offset, stream.offset + stream.size
     if (starts[placed.cores] < 0).any():
         idle = int(placed.cores[starts[placed.cores] < 0][0])
         raise SimulationError(f"{what}: core {idle} computes output channels but has no coefficient stream")
     base, end = starts[placed.cores], ends[placed.cores]
     first = step = bias = None
-    if coefficients.weights:
+    if weights is not None:
         first, step = placed.weights + base, placed.steps
         _require_inside(first + step * (geometry.rows - 1), end, what)
     if placed.bias is not None:
         bias = (placed.bias + base).reshape(geometry.shape[:2])
         _require_inside(bias.reshape(-1), end, what)
-    return Gather(geometry, first, step, bias, table)
+    return Gather(geometry, first, step, bias, table, form.table)
 
 
-def unpack_sparse(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, what: str,
+def unpack_sparse(geometry: Geometry, coefficients: Coefficients, stores: Stores, form: CoefficientFormat, what: str,
                   kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None]:
     """Weights and biases of the zero-skipping form: float32 [groups, channels, rows] and [groups, channels]."""
-    plan(Geometry(1, 1, 1), table_alone(coefficients), store, what)
-    _refuse_oversized(geometry, coefficients, what)
-    return expand(geometry.shape, coefficients, store, what, kernel)
+    weights = coefficients.weights
+    if weights is None:
+        raise SimulationError(f"{what}: zero-skipping coefficients without weights are not described")
+    _require_held(weights, stores(weights.slot), what)
+    _refuse_oversized(geometry, coefficients, form, what)
+    return expand(geometry, coefficients, stores(weights.slot), form, what, kernel)
 
 
 def table_alone(coefficients: Coefficients) -> Coefficients:
-    """The same streams with nothing but the table in them."""
-    return Coefficients(slot=coefficients.slot, streams=coefficients.streams, weights=False, table=coefficients.table)
+    """The same with nothing but the table."""
+    return Coefficients(table=coefficients.table)
 
 
-def _table_position(coefficients: Coefficients, what: str) -> int | None:
-    if not coefficients.table:
+def _require_held(section: Section, store: np.ndarray, what: str) -> None:
+    for stream in section.streams:
+        if stream.offset < 0 or stream.size < 0 or stream.offset + stream.size > store.size:
+            raise SimulationError(f"{what}: the coefficients of core {stream.core} lie at {stream.offset:#x} to "
+                                  f"{stream.offset + stream.size:#x} of slot {section.slot}, "
+                                  f"which has {store.size:#x} bytes")
+
+
+def _table_position(coefficients: Coefficients, form: CoefficientFormat, what: str) -> tuple[int, int] | None:
+    table = coefficients.table
+    if table is None:
         return None
-    if not coefficients.streams or coefficients.streams[0].size < TABLE_BYTES:
-        raise SimulationError(f"{what}: the activation table needs a coefficient stream of {TABLE_BYTES} bytes or more")
-    return coefficients.streams[0].offset
+    if not table.streams or table.streams[0].size < form.table.size:
+        raise SimulationError(f"{what}: the activation table needs a coefficient stream of {form.table.size} bytes or "
+                              "more")
+    return table.slot, table.streams[0].offset
 
 
-def _refuse_oversized(geometry: Geometry, coefficients: Coefficients, what: str) -> None:
+def _refuse_oversized(geometry: Geometry, coefficients: Coefficients, form: CoefficientFormat, what: str) -> None:
     """Before anything is allocated: the streams must be able to hold what the geometry asks for."""
     groups, channels, rows = geometry.shape
-    held = sum(stream.size for stream in coefficients.streams)
-    capacity = held // HALFWORD if coefficients.packing is Packing.DENSE else held * MASK_LANES
+    section = coefficients.weights or coefficients.bias
+    held = 0 if section is None else section.streams.total
+    capacity = held // HALFWORD if coefficients.packing is Packing.DENSE else held * form.sparse.values
     if groups * channels * (rows if coefficients.weights else 1) > capacity:
         raise SimulationError(f"{what}: {groups} groups of {channels} channels with {rows} weights each do not fit "
                               f"the {held} bytes of its coefficient streams")

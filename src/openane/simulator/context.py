@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from openane.chips import Chip
 from openane.simulator.arithmetic import Encoder, Form, Mode
 from openane.simulator.arithmetic.half import Bits, Floats
 from openane.simulator.memory import Memory
@@ -15,7 +16,6 @@ from openane.simulator.report import TaskReport
 from openane.simulator.sharing import SharedWeights
 
 _ALIGNED = 16
-DEFAULT_GENERATION = "h13"
 
 
 def padded(count: int) -> int:
@@ -84,13 +84,17 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One task's surroundings. `what` names the task in errors; `generation` (`h13`) decides which rules
-    hold, `form` is what computes exact sums of more than a few products."""
+    """One task's surroundings. `what` names the task in errors; `chip` decides which rules hold and how
+    coefficients lie, `form` is what computes exact sums of more than a few products."""
 
     memory: Memory
     workspace: Workspace
     arithmetic: Mode
     report: TaskReport
     what: str
-    generation: str = DEFAULT_GENERATION
+    chip: Chip
     form: Form = Form.NUMPY
+
+    def stores(self, slot: int) -> np.ndarray:
+        """The bytes behind the slot of a task's coefficients."""
+        return self.memory.bytes_of(slot, f"{self.what} coefficients")

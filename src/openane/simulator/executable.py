@@ -9,15 +9,15 @@ from functools import cached_property
 
 import numpy as np
 
-from openane.chips import get_chip
-from openane.engine import Access, NeuralOperation, Operation, PlanarOperation, Space
+from openane.chips import Chip, get_chip
+from openane.engine import Access, NeuralOperation, Operation, PlanarOperation, Space, multiplications
 from openane.errors import ProgramError, SimulationError
-from openane.program import CONSTANT_SLOT, Buffer, Constants, Program
+from openane.program import Buffer, Constants, Program
 from openane.program.patch import ByteRange, meets
 from openane.simulator import neural_engine, planar_engine
 from openane.simulator.arithmetic import Form, Mode
-from openane.simulator.context import DEFAULT_GENERATION, Context, Workspace
-from openane.simulator.memory import ELEMENT, L2_SIZE, Memory, Operand, overlapping
+from openane.simulator.context import Context, Workspace
+from openane.simulator.memory import ELEMENT, Memory, Operand, overlapping
 from openane.simulator.report import RunReport, TaskReport
 from openane.simulator.sharing import SharedWeights
 
@@ -36,15 +36,16 @@ class _Prepared:
 class LoadedProgram:
     """A program in simulated memory. `buffers` maps names to uint8 arrays, which keep their contents between runs."""
 
-    def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode,
-                 generation: str = DEFAULT_GENERATION, weights: SharedWeights | None = None) -> None:
-        """`generation` (`h13`) decides which rules of the arithmetic hold, see `simulator.rules`; programs with the
-        same `weights` hold equal ones once."""
-        self._generation = generation
+    def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode, chip: Chip,
+                 weights: SharedWeights | None = None) -> None:
+        """`chip` decides which rules of the arithmetic hold, see `simulator.rules`; programs with the same `weights`
+        hold equal ones once."""
+        self._chip = chip
+        self._constants = chip.limits.slots.constants
         self.operations = tuple(operations)
         self.memory = memory
         self._arithmetic = arithmetic
-        self._form = Form.choose(arithmetic, map(neural_engine.multiplications, self.operations))
+        self._form = Form.choose(arithmetic, map(multiplications, self.operations))
         self._workspace = Workspace(weights)
         self._owns_constants = False
         self._tasks = self._prepare_all()
@@ -79,7 +80,7 @@ class LoadedProgram:
         owned = self._owns_constants
         store, new = self.memory.constants, np.frombuffer(data, np.uint8)
         if not owned:  # views of the memory before become views of the copy
-            self._prepare_again(_reads_constants)
+            self._prepare_again(self._reads_constants)
             self._owns_constants = True
         kept = [store[low:high].copy() for low, high in ranges]
         try:
@@ -114,10 +115,16 @@ class LoadedProgram:
         found = {}
         for index, operation in enumerate(self.operations):
             held = operation.coefficients if isinstance(operation, NeuralOperation) else None
-            if held is not None and held.slot == CONSTANT_SLOT and held.streams:
-                found[index] = (min(stream.offset for stream in held.streams),
-                                max(stream.offset + stream.size for stream in held.streams))
+            constant = [section.streams for section in (held.sections if held is not None else ())
+                        if section.slot == self._constants and section.streams]
+            if constant:
+                found[index] = min(each.start for each in constant), max(each.end for each in constant)
         return found
+
+    def _reads_constants(self, operation: Operation) -> bool:
+        """Whether a source, other than coefficients, is a view of the constants."""
+        return any(access.space is Space.MEMORY and access.slot == self._constants
+                   for access in _named_sources(operation).values())
 
     def _prepare_again(self, wanted: Callable[[Operation], bool]) -> None:
         """Prepares the tasks of some operations anew, and those after them that are handed their results."""
@@ -162,8 +169,7 @@ class LoadedProgram:
         for source, access in zip(sources, accesses.values(), strict=True):
             if overlapping(access, operation.result):
                 source.detach()
-        context = Context(self.memory, self._workspace, self._arithmetic, report, what, self._generation,
-                          self._form)
+        context = Context(self.memory, self._workspace, self._arithmetic, report, what, self._chip, self._form)
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
                 compute = neural_engine.prepare(operation, sources[0], result, context)
@@ -213,18 +219,17 @@ def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.nda
             if error.task is None:
                 raise ProgramError(str(error), task=index) from error
             raise
-    memory = Memory(program.buffers, program.constants, program.text(), chip.limits.l2_size, l2_reach(operations))
+    memory = Memory(program.buffers, chip.limits, program.constants, program.text(), l2_reach(operations))
     for name, store in (stores or {}).items():
         memory.bind(name, store)
-    return LoadedProgram(operations, memory, mode, chip.name, weights)
+    return LoadedProgram(operations, memory, mode, chip, weights)
 
 
 def load_operations(operations: Sequence[Operation], buffers: Sequence[Buffer], constants: Constants = b"", *,
-                    arithmetic: str = "auto", l2_size: int = L2_SIZE,
-                    generation: str = DEFAULT_GENERATION) -> LoadedProgram:
+                    chip: Chip, arithmetic: str = "auto") -> LoadedProgram:
     """The same from engine operations, without task words."""
-    memory = Memory(buffers, constants, b"", l2_size, l2_reach(operations))
-    return LoadedProgram(operations, memory, Mode.of(arithmetic), generation)
+    memory = Memory(buffers, chip.limits, constants, b"", l2_reach(operations))
+    return LoadedProgram(operations, memory, Mode.of(arithmetic), chip)
 
 
 def l2_reach(operations: Sequence[Operation]) -> int:
@@ -234,12 +239,6 @@ def l2_reach(operations: Sequence[Operation]) -> int:
         if access.copy is not None:
             accesses.append(access.copy)
     return max([0, *(access.span[1] for access in accesses if access.space is Space.L2)])
-
-
-def _reads_constants(operation: Operation) -> bool:
-    """Whether a source, other than coefficients, is a view of the constants."""
-    return any(access.space is Space.MEMORY and access.slot == CONSTANT_SLOT
-               for access in _named_sources(operation).values())
 
 
 def _named_sources(operation: Operation) -> dict[str, Access]:

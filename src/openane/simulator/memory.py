@@ -11,21 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from openane.chips import Limits
 from openane.engine import Access, DType, Space
 from openane.engine.access import CHANNELS
 from openane.errors import SimulationError
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Constants
+from openane.program import Buffer, Constants
 
-L2_SIZE = 2 << 20
 MEMORY_LIMIT = 1 << 32
-"""Bytes all buffers of a program may take together."""
+"""Bytes all buffers of a program may take together on this machine, whatever the engine's addresses reach."""
 
 ELEMENT: dict[DType, np.dtype[Any]] = {
     DType.FLOAT16: np.dtype("<u2"), DType.INT8: np.dtype("i1"), DType.UINT8: np.dtype("u1"),
 }
 """How elements are held: fp16 as its bits."""
-
-READ_ONLY = {TEXT_SLOT: "the program text", CONSTANT_SLOT: "the constants"}
 
 
 class Operand:
@@ -69,22 +67,24 @@ class Operand:
 class Memory:
     """Buffers by slot, constants, text and L2 of one loaded program."""
 
-    def __init__(self, buffers: Sequence[Buffer], constants: Constants = b"", text: bytes = b"",
-                 l2_size: int = L2_SIZE, l2_reach: int | None = None) -> None:
-        """Of the `l2_size` bytes of L2 the first `l2_reach` are held. SimulationError when the buffers together exceed
+    def __init__(self, buffers: Sequence[Buffer], limits: Limits, constants: Constants = b"", text: bytes = b"",
+                 l2_reach: int | None = None) -> None:
+        """Of the bytes of L2 the first `l2_reach` are held. SimulationError when the buffers together exceed
         `MEMORY_LIMIT`."""
         total = sum(max(buffer.size, 0) for buffer in buffers)
         if total > MEMORY_LIMIT or any(buffer.size < 0 for buffer in buffers):
             raise SimulationError(f"the buffers of the program take {total} bytes; the simulator holds programs of "
                                   f"up to {MEMORY_LIMIT} bytes")
-        self.names = {buffer.slot: buffer.name for buffer in buffers} | READ_ONLY
+        self._constants = limits.slots.constants
+        self._read_only = {limits.slots.text: "the program text", self._constants: "the constants"}
+        self.names = {buffer.slot: buffer.name for buffer in buffers} | self._read_only
         self.buffers: dict[str, np.ndarray] = {}
-        self._slots: dict[int, np.ndarray] = {TEXT_SLOT: np.frombuffer(text, np.uint8),
-                                              CONSTANT_SLOT: np.frombuffer(constants, np.uint8)}
+        self._slots: dict[int, np.ndarray] = {limits.slots.text: np.frombuffer(text, np.uint8),
+                                              self._constants: np.frombuffer(constants, np.uint8)}
         for buffer in buffers:
             self.buffers[buffer.name] = self._slots[buffer.slot] = np.zeros(buffer.size, np.uint8)
-        self._l2_size = l2_size
-        self.l2 = np.zeros(l2_size if l2_reach is None else min(l2_size, l2_reach), np.uint8)
+        self._l2_size = limits.l2_size
+        self.l2 = np.zeros(limits.l2_size if l2_reach is None else min(limits.l2_size, l2_reach), np.uint8)
 
     def bind(self, name: str, store: np.ndarray) -> None:
         """Puts other bytes (uint8, contiguous) behind a buffer. SimulationError when they are too few."""
@@ -95,16 +95,16 @@ class Memory:
                                   f"not {store.dtype} {list(store.shape)}")
         if store.size < self.buffers[name].size:
             raise SimulationError(f"buffer {name!r} needs {self.buffers[name].size} bytes, not {store.size}")
-        slot = next(slot for slot, known in self.names.items() if known == name and slot not in READ_ONLY)
+        slot = next(slot for slot, known in self.names.items() if known == name and slot not in self._read_only)
         self.buffers[name] = self._slots[slot] = store
 
     @property
     def constants(self) -> np.ndarray:
         """Bytes of the constants, to be written: from the first time this is asked for they are a copy of those the
         memory was made with."""
-        held = self._slots[CONSTANT_SLOT]
+        held = self._slots[self._constants]
         if not held.flags.owndata:
-            held = self._slots[CONSTANT_SLOT] = held.copy()
+            held = self._slots[self._constants] = held.copy()
         return held
 
     @property
@@ -123,8 +123,8 @@ class Memory:
         """A checked view of a memory or L2 access. `what` names task and operand in errors."""
         if access.space is Space.CHAIN:
             raise SimulationError(f"{what} is handed over between tasks and has no address")
-        if access.space is Space.MEMORY and writes and access.slot in READ_ONLY:
-            raise SimulationError(f"{what} writes to slot {access.slot}, {READ_ONLY[access.slot]}; "
+        if access.space is Space.MEMORY and writes and access.slot in self._read_only:
+            raise SimulationError(f"{what} writes to slot {access.slot}, {self._read_only[access.slot]}; "
                                   "a result needs a buffer of its own")
         store = self.l2 if access.space is Space.L2 else self.bytes_of(access.slot, what)
         place = "L2" if access.space is Space.L2 else f"slot {access.slot} ({self.names[access.slot]})"

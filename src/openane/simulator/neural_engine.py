@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 import numpy as np
 
 from openane.engine import (
     ChannelMaximum,
     ChannelProduct,
+    Coefficients,
     Convolution,
+    Geometry,
     MatrixProduct,
     NeuralOperation,
-    Operation,
+    Packing,
     PassThrough,
+    geometry_of,
 )
-from openane.engine.coefficients import Packing
 from openane.errors import SimulationError
-from openane.program import CONSTANT_SLOT
 from openane.simulator.arithmetic import Mode
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
-from openane.simulator.coefficients import Geometry, plan, table_alone, unpack_sparse
+from openane.simulator.coefficients import plan, table_alone, unpack_sparse
 from openane.simulator.context import Context
 from openane.simulator.convolution import ConvolutionTask
 from openane.simulator.memory import Operand
 from openane.simulator.post import PostStage
-from openane.simulator.rules import follows
 from openane.simulator.streams import Stream, read, write
 from openane.simulator.weights import Weights, term_order
 from openane.simulator.winograd import WinogradTask, transformable
@@ -52,18 +51,8 @@ def _post_stage(operation: NeuralOperation, context: Context) -> PostStage:
     coefficients = operation.coefficients
     if coefficients is None:
         return PostStage.of(operation.post, None, context.what)
-    store = context.memory.bytes_of(coefficients.slot, f"{context.what} coefficients")
-    gather = plan(Geometry(1, 1, 1), coefficients, store, context.what)
-    return PostStage.of(operation.post, gather.read_table(store), context.what)
-
-
-def multiplications(operation: Operation) -> int:
-    """Products of an operation that multiplies and accumulates; 0 for the others."""
-    if isinstance(operation, MatrixProduct):
-        return operation.result.elements * operation.source.shape[1]
-    if isinstance(operation, Convolution):
-        return operation.result.elements * (operation.unicast or operation.source.shape[1]) * prod(operation.kernel)
-    return 0
+    gather = plan(Geometry(1, 1, 1), coefficients, context.stores, context.chip.limits.coefficients, context.what)
+    return PostStage.of(operation.post, gather.read_table(context.stores), context.what)
 
 
 def _is_unweighted(operation: Convolution, source: Operand, result: Operand) -> bool:
@@ -144,9 +133,9 @@ def _convolution(operation: Convolution | MatrixProduct, source: Operand, result
     geometry = _geometry(operation, source.array.shape, result.array.shape, context.what)
     load = _weight_loader(operation, geometry, context)
     coefficients = operation.coefficients
-    constant = coefficients is None or coefficients.slot == CONSTANT_SLOT
+    constant = coefficients is None or coefficients.slots == (context.chip.limits.slots.constants,)
     products = result.array.size * geometry.rows
-    transformed = (transformable(operation) and follows(context.generation, "winograd")
+    transformed = (transformable(operation) and context.chip.arithmetic.winograd
                    and context.arithmetic.choose(products) is Mode.EXACT)
     kind = WinogradTask if transformed else ConvolutionTask
     return WeightedTask(kind(operation, source.array, result.array, context), load, constant)
@@ -157,18 +146,14 @@ def _geometry(operation: Convolution | MatrixProduct, source: tuple[int, ...], r
     if source[0] != result[0]:
         raise SimulationError(f"{what}: source and result must have the same number of groups (N), "
                               f"not {source[0]} and {result[0]}")
-    if isinstance(operation, MatrixProduct):
-        return Geometry(1, result[1], source[1])
-    taps = int(np.prod(operation.kernel))
-    if min(operation.kernel) < 1:
+    if isinstance(operation, Convolution) and min(operation.kernel) < 1:
         raise SimulationError(f"{what}: a kernel has at least one tap, not {operation.kernel}")
-    groups = 1 if operation.shared else result[0]
-    if not operation.unicast:
-        return Geometry(groups, result[1], source[1] * taps)
-    if operation.unicast * result[1] > source[1]:
+    if isinstance(operation, Convolution) and operation.unicast * result[1] > source[1]:
         raise SimulationError(f"{what}: {result[1]} outputs of {operation.unicast} source channels each need "
                               f"{operation.unicast * result[1]} channels, the source has {source[1]}")
-    return Geometry(groups, result[1], operation.unicast * taps, depthwise=True)
+    geometry = geometry_of(operation)
+    assert geometry is not None, "convolutions and products have weights"
+    return geometry
 
 
 def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
@@ -176,38 +161,43 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     """What reads weights, biases and table as they are in memory at that time."""
     coefficients, what = operation.coefficients, context.what
     order = term_order(geometry.rows, operation.kernel if isinstance(operation, Convolution) else (1, 1, 1))
-    bare = coefficients is None or not coefficients.weights
-    if bare and geometry.rows * geometry.channels * geometry.groups > context.memory.total_size:
+    bare = coefficients is None or coefficients.weights is None
+    if bare and geometry.weights > context.memory.total_size:
         raise SimulationError(f"{what}: {geometry.shape} weights of one are more than the program's memory")
     if coefficients is None:
         ones = np.ones(geometry.shape, np.float32)
         return lambda: Weights.of(ones, None, PostStage.of(operation.post, None, what))
-    def bytes_now() -> np.ndarray:
-        return context.memory.bytes_of(coefficients.slot, f"{what} coefficients")
-
     if coefficients.packing is Packing.PALETTE:
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
-        table = plan(Geometry(1, 1, 1), table_alone(coefficients), bytes_now(), what)
-        depth, height, width = operation.kernel if isinstance(operation, Convolution) else (1, 1, 1)
-        if depth != 1:
-            raise SimulationError(f"{what}: zero-skipping coefficients of kernels {depth} deep are not described")
-
-        def unpack() -> Weights:
-            store = bytes_now()
-            weights, bias = unpack_sparse(geometry, coefficients, store, what, (height, width))
-            stage = PostStage.of(operation.post, table.read_table(store), what)
-            return Weights.of(weights[..., order], bias, stage)
-        return unpack
-    gather = plan(geometry, coefficients, bytes_now(), what)
-
-    shared = context.workspace.weights.shared
-    repeated = None if coefficients.slot == CONSTANT_SLOT else gather.repeated(bytes_now(), order, context.workspace)
+        return _sparse_loader(operation, geometry, coefficients, order, context)
+    stores, form = context.stores, context.chip.limits.coefficients
+    gather = plan(geometry, coefficients, stores, form, what)
+    section = coefficients.weights or coefficients.bias or coefficients.table
+    assert section is not None, "coefficients have at least one part"
+    shared, constant = context.workspace.weights.shared, section.slot == context.chip.limits.slots.constants
+    repeated = None if constant else gather.repeated(stores(section.slot), order, context.workspace)
 
     def gathered() -> Weights:
-        store = bytes_now()
-        stage = PostStage.of(operation.post, gather.read_table(store), what)
+        store = stores(section.slot)
+        stage = PostStage.of(operation.post, gather.read_table(stores), what)
         weights = shared(gather.read_weights(store, order)) if repeated is None else repeated()
         return Weights.of(weights, gather.read_bias(store), stage)
 
     return gathered
+
+
+def _sparse_loader(operation: Convolution | MatrixProduct, geometry: Geometry, coefficients: Coefficients,
+                   order: np.ndarray, context: Context) -> Callable[[], Weights]:
+    stores, form, what = context.stores, context.chip.limits.coefficients, context.what
+    table = plan(Geometry(1, 1, 1), table_alone(coefficients), stores, form, what)
+    depth, height, width = operation.kernel if isinstance(operation, Convolution) else (1, 1, 1)
+    if depth != 1:
+        raise SimulationError(f"{what}: zero-skipping coefficients of kernels {depth} deep are not described")
+
+    def unpack() -> Weights:
+        weights, bias = unpack_sparse(geometry, coefficients, stores, form, what, (height, width))
+        stage = PostStage.of(operation.post, table.read_table(stores), what)
+        return Weights.of(weights[..., order], bias, stage)
+
+    return unpack

@@ -1,19 +1,23 @@
 """The rules of the engine's arithmetic by name: what each says, how it is known, and which generations follow it.
 
-Code asks `follows(generation, name)` where generations differ; everything else is the same on all of them as far as is
-known. Measurements are published ones, made by others on the chips named. Rules of standing `candidate` explain some
-measurements and are not applied to programs; `unplaced` ones are measured, but no program seen shows which task they
-belong to. `ane chips NAME --arithmetic` prints them.
+Where generations differ their `Arithmetic` says so (chips.arithmetic); everything else is the same on all of them as
+far as is known. Measurements are published ones, made by others on the chips named. Rules of standing `candidate`
+explain some measurements and are not applied to programs; `unplaced` ones are measured, but no program seen shows which
+task they belong to. `ane chips NAME --arithmetic` prints them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from openane.chips.machines import generations
+from openane.chips import generations, get_chip
+from openane.chips.arithmetic import Arithmetic
 
-ALL = generations()
+
+def _always(arithmetic: Arithmetic) -> bool:
+    return True
 
 
 class Standing(StrEnum):
@@ -29,13 +33,14 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: `statement` is what the simulator does, `evidence` why."""
+    """One rule: `statement` is what the simulator does, `evidence` why, `followed` which generations' arithmetic it is
+    a rule of."""
 
     name: str
     statement: str
     standing: Standing
     evidence: str
-    generations: tuple[str, ...] = ALL
+    followed: Callable[[Arithmetic], bool] = _always
 
     @property
     def applied(self) -> bool:
@@ -56,7 +61,7 @@ RULES: tuple[Rule, ...] = (
          Standing.EXECUTED, "Apple's programs; where a bias is rounded is not tested by any published result"),
     Rule("winograd", "dense 3x3 convolutions of stride 1 run through F(2, 3) along the width, transforms rounded to "
          "fp16, ties away", Standing.SOLVED, "error norms of M5, M5 Pro (h17) and M6 (h18); M1, M2, M4 compute "
-         "directly", ("h17", "h18")),
+         "directly", lambda arithmetic: arithmetic.winograd),
     Rule("planar-single-precision", "the planar engine computes in float32 and rounds half to even, with the whole "
          "fp16 range", Standing.MEASURED, "M1: 65504 passes a reduction, elementwise results overflow at 65520"),
     Rule("planar-sums", "reductions add in double precision", Standing.INFERRED,
@@ -75,7 +80,7 @@ RULES: tuple[Rule, ...] = (
     Rule("width-crop-gain", "a slice of the width that begins inside goes through a gain of 16: 4095 and more becomes "
          "infinite", Standing.UNPLACED, "M1, M2; from A15 on no such limit. Nothing openane compiles meets it: it "
          "reads a slice in place, by address and strides; no program of Apple's at hand slices the width",
-         ("h13", "h14")),
+         lambda arithmetic: arithmetic.crop_gain),
     Rule("tiles-of-four", "a row is added in tiles of four neighbours, each with an adder of a 12-bit window; tiles "
          "are added exactly", Standing.CANDIDATE, "19 probes of short row sums on M1 with magnitudes of 4096 beside 1, "
          "which compiled programs miss (tests/open_fingerprints.txt)"),
@@ -84,9 +89,10 @@ RULES: tuple[Rule, ...] = (
 
 def rules_of(generation: str) -> tuple[Rule, ...]:
     """The rules a generation (`h13`) follows."""
-    return tuple(rule for rule in RULES if generation in rule.generations)
+    arithmetic = get_chip(generation).arithmetic
+    return tuple(rule for rule in RULES if rule.followed(arithmetic))
 
 
-def follows(generation: str, name: str) -> bool:
-    """Whether a generation follows the rule called `name`. KeyError for a rule there is not."""
-    return generation in {rule.name: rule for rule in RULES}[name].generations
+def generations_of(rule: Rule) -> tuple[str, ...]:
+    """The generations that follow a rule, oldest first."""
+    return tuple(name for name in generations() if rule.followed(get_chip(name).arithmetic))

@@ -1,34 +1,22 @@
-"""The zero-skipping form of coefficients, which strided convolutions use.
-
-A block of `lanes` channels is [one bias per lane], the length of its body in bytes (24 bits), and the body: per input
-channel the slots of engine.coefficients.sparse_taps, each `lanes` wide, as a mask byte per eight values (bit i: value i
-is not zero) followed by the nonzero halfwords; slots are at least 4 wide. Every group begins at a multiple of 64 bytes.
-Evidence: it gives the recorded hash of four sections Apple's compiler packed (1x1 with 4 lanes, 1x1 of 4 groups with
-one lane, 3x3 with 4, 3x3 with 8 and biases).
-"""
+"""Reads the zero-skipping form of coefficients, which strided convolutions use; see chips.coefficients.SparseFormat."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from openane.engine.coefficients import (
-    CORES,
-    PAD,
-    SPARSE_LENGTH,
-    SPARSE_WIDTH,
-    TABLE_BYTES,
-    Coefficients,
-    blocks,
-    sparse_taps,
-)
+from openane.chips.coefficients import HALFWORD, CoefficientFormat
+from openane.engine import Coefficients, Geometry
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Floats, decoded
 
-MASK_LANES = 8
-_STEPS = bytes(1 + 2 * mask.bit_count() for mask in range(2 ** MASK_LANES))
-"""Bytes from a mask to the next one, by the mask."""
+
+@lru_cache(maxsize=4)
+def _steps(values: int) -> bytes:
+    """Bytes from a mask to the next one, by the mask."""
+    return bytes(1 + HALFWORD * mask.bit_count() for mask in range(2 ** values))
 
 
 @dataclass(slots=True)
@@ -47,45 +35,44 @@ class _Cursor:
         return self.data[self.at - count:self.at]
 
 
-def expand(shape: tuple[int, int, int], coefficients: Coefficients, store: np.ndarray, what: str,
+def expand(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, form: CoefficientFormat, what: str,
            kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None]:
     """Weights [groups, channels, rows] and biases [groups, channels] as float32; rows are input channels times taps.
 
     SimulationError when the streams do not follow the form. Their bounds have been proved by the caller.
     """
-    groups, channels, rows = shape
-    cursors = {stream.core: _Cursor(store[stream.offset:stream.offset + stream.size].tobytes(), what)
-               for stream in coefficients.streams}
-    start = TABLE_BYTES if coefficients.table else 0
-    for cursor in cursors.values():
-        cursor.at = start
-    weights = np.zeros(shape, np.uint16)
-    bias = np.zeros(shape[:2], np.uint16)
+    assert coefficients.weights is not None
+    groups, channels, rows = geometry.shape
+    cursors = {stream.core: _Cursor(store[stream.offset:stream.offset + stream.size].tobytes(), what,
+                                    form.head(coefficients)) for stream in coefficients.weights.streams}
+    weights = np.zeros(geometry.shape, np.uint16)
+    bias = np.zeros(geometry.shape[:2], np.uint16)
     for group in range(groups):
         channel = 0
-        for core, lanes, count in blocks(channels, coefficients.lanes):
+        for core, lanes, count in form.blocks(channels, coefficients.lanes):
             if core not in cursors:
-                raise SimulationError(f"{what}: core {core} of {CORES} computes output channels but has no stream")
-            block, block_bias = _block(cursors[core], rows, lanes, coefficients.bias, kernel)
+                raise SimulationError(f"{what}: core {core} of {form.cores} computes output channels but has no stream")
+            block, block_bias = _block(cursors[core], rows, lanes, coefficients.bias is not None, kernel, form)
             weights[group, channel:channel + count] = block[:, :count].T
             bias[group, channel:channel + count] = block_bias[:count]
             channel += count
         for cursor in cursors.values():
-            cursor.at = min(-(-cursor.at // PAD) * PAD, len(cursor.data))
-    return decoded(weights), decoded(bias) if coefficients.bias else None
+            cursor.at = min(-(-cursor.at // form.alignment) * form.alignment, len(cursor.data))
+    return decoded(weights), decoded(bias) if coefficients.bias is not None else None
 
 
-def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool,
-           kernel: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool, kernel: tuple[int, int],
+           form: CoefficientFormat) -> tuple[np.ndarray, np.ndarray]:
     """Halfwords [rows, lanes] and biases [lanes] of one block."""
-    biases = np.frombuffer(cursor.take(2 * lanes), "<u2") if bias else np.zeros(lanes, np.uint16)
-    taps = sparse_taps(*kernel)
+    biases = np.frombuffer(cursor.take(HALFWORD * lanes), "<u2") if bias else np.zeros(lanes, np.uint16)
+    sparse = form.sparse
+    taps = sparse.taps(*kernel)
     present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
     inputs = rows // len(present)
-    length = int.from_bytes(cursor.take(SPARSE_LENGTH), "little")
-    width = max(lanes, SPARSE_WIDTH)
-    masks = -(-len(taps) * width // MASK_LANES)
-    values = _unskipped(cursor.take(length), inputs, masks, cursor.what)
+    length = int.from_bytes(cursor.take(sparse.length), "little")
+    width = sparse.width(lanes)
+    masks = -(-len(taps) * width // sparse.values)
+    values = _unskipped(cursor.take(length), inputs, masks, sparse.values, cursor.what)
     if values[:, len(taps) * width:].any() or values[:, :len(taps) * width].reshape(-1, width)[:, lanes:].any():
         raise SimulationError(f"{cursor.what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its "
                               "block")
@@ -99,9 +86,9 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool,
     return ordered.reshape(rows, lanes), biases
 
 
-def _unskipped(body: bytes, inputs: int, masks: int, what: str) -> np.ndarray:
-    """Halfwords [inputs, 8 * masks] of a body."""
-    steps, length = body.translate(_STEPS), len(body)
+def _unskipped(body: bytes, inputs: int, masks: int, group: int, what: str) -> np.ndarray:
+    """Halfwords [inputs, masks * group] of a body whose mask bytes are for `group` values each."""
+    steps, length = body.translate(_steps(group)), len(body)
     positions, at = [], 0
     while at < length:
         positions.append(at)
@@ -115,4 +102,4 @@ def _unskipped(body: bytes, inputs: int, masks: int, what: str) -> np.ndarray:
     chosen = np.unpackbits(data[positions], bitorder="little").astype(bool)
     values = np.zeros(len(chosen), np.uint16)
     values[chosen] = data[payload].view("<u2")
-    return values.reshape(inputs, MASK_LANES * masks)
+    return values.reshape(inputs, group * masks)

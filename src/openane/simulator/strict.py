@@ -27,7 +27,7 @@ from openane.engine import (
     sources,
 )
 from openane.errors import SimulationError
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Program, Role
+from openane.program import Program, Role
 from openane.simulator.executable import LoadedProgram, load
 from openane.simulator.trace import Touch, positions, reads, writes
 
@@ -76,12 +76,13 @@ class _Tracer:
     """Goes through the tasks in order and collects faults."""
 
     def __init__(self, program: Program, chip: Chip) -> None:
-        self._chip, self._program = chip, program
-        self._roles: dict[int, Role | None] = {b.slot: b.role for b in program.buffers} | {CONSTANT_SLOT: None}
+        self._chip, self._program, self._slots = chip, program, chip.limits.slots
+        constants = self._slots.constants
+        self._roles: dict[int, Role | None] = {b.slot: b.role for b in program.buffers} | {constants: None}
         total = sum(abs(buffer.size) for buffer in program.buffers) + len(program.constants)
         if total > MEMORY or any(buffer.size < 0 for buffer in program.buffers):
             raise SimulationError(f"strict execution follows programs of up to {MEMORY} bytes, not {total}")
-        self.maps: dict[int | None, _Map] = {CONSTANT_SLOT: _Map("constants", len(program.constants), True)}
+        self.maps: dict[int | None, _Map] = {constants: _Map("constants", len(program.constants), True)}
         for buffer in program.buffers:
             self.maps[buffer.slot] = _Map(buffer.name, buffer.size, buffer.role in (Role.INPUT, Role.STATE))
         self.maps[None] = _Map("L2", chip.limits.l2_size, False)
@@ -89,7 +90,7 @@ class _Tracer:
 
     def task(self, index: int, operation: Operation) -> None:
         """One task: reads, hazards, rings, writes."""
-        read, written = reads(operation), writes(operation)
+        read, written = reads(operation, self._chip.limits.coefficients), writes(operation)
         for touch in read:
             self._read(index, touch)
         self._hazards(index, operation, read, written)
@@ -127,7 +128,7 @@ class _Tracer:
         memory = self._memory(index, touch)
         if memory is None:
             return
-        if touch.slot == CONSTANT_SLOT or self._roles.get(touch.slot or 0) is Role.INPUT:
+        if touch.slot == self._slots.constants or self._roles.get(touch.slot or 0) is Role.INPUT:
             self._fault(index, "role", f"{touch.what} is written to {memory.name}")
         inside = touch.positions[(touch.positions >= 0) & (touch.positions < memory.size)]
         if touch.slot is not None:
@@ -142,7 +143,7 @@ class _Tracer:
 
     def _memory(self, index: int, touch: Touch) -> _Map | None:
         memory = self.maps.get(touch.slot)
-        if memory is None or touch.slot == TEXT_SLOT:
+        if memory is None or touch.slot == self._slots.text:
             self._fault(index, "unbound", f"{touch.what} lies in slot {touch.slot}")
             return None
         if touch.positions.size and not 0 <= touch.positions[0] <= touch.positions[-1] < memory.size:

@@ -11,24 +11,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openane.chips.coefficients import HALFWORD, CoefficientFormat
 from openane.engine import (
     Access,
     ChannelMaximum,
     ChannelProduct,
     Coefficients,
     Convolution,
-    MatrixProduct,
+    Geometry,
     NeuralOperation,
     Operation,
     Packing,
     Pooling,
+    Section,
     Space,
+    geometry_of,
     sources,
 )
 from openane.engine.access import CHANNELS
-from openane.engine.coefficients import TABLE_BYTES
 from openane.errors import SimulationError
-from openane.simulator.coefficients import HALFWORD, Geometry, placement
 
 LARGEST = 1 << 20
 """Elements of one operand that are followed one by one."""
@@ -43,12 +44,12 @@ class Touch:
     positions: np.ndarray
 
 
-def reads(operation: Operation) -> list[Touch]:
+def reads(operation: Operation, form: CoefficientFormat) -> list[Touch]:
     """What an operation reads: tile operands and coefficients. SimulationError when there are too many elements."""
     touched = [_touch(name, access, _selection(operation, access)) for name, access in
                zip(("first", "second"), sources(operation), strict=False) if access.space is not Space.CHAIN]
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        touched += coefficient_reads(operation, operation.coefficients)
+        touched += coefficient_reads(operation, operation.coefficients, form)
     return touched
 
 
@@ -60,26 +61,37 @@ def writes(operation: Operation) -> list[Touch]:
     return [_touch(name, access, None) for name, access in accesses if access is not None]
 
 
-def coefficient_reads(operation: NeuralOperation, coefficients: Coefficients) -> Iterator[Touch]:
-    """The bytes of each core's stream that are used; positions beyond the stream's size are not cut off."""
-    cores: dict[int, list[np.ndarray]] = {stream.core: [] for stream in coefficients.streams}
-    if coefficients.table:
-        for parts in cores.values():
-            parts.append(np.arange(TABLE_BYTES))
+def coefficient_reads(operation: NeuralOperation, coefficients: Coefficients,
+                      form: CoefficientFormat) -> Iterator[Touch]:
+    """The bytes of each core's streams that are used; positions beyond a stream's size are not cut off."""
+    for section in coefficients.sections:
+        cores: dict[int, list[np.ndarray]] = {stream.core: [] for stream in section.streams}
+        if section == coefficients.table:
+            for parts in cores.values():
+                parts.append(np.arange(form.table.size))
+        if section in (coefficients.weights, coefficients.bias):
+            _follow(operation, coefficients, section, form, cores)
+        streams = {stream.core: (stream.offset, stream.size) for stream in section.streams}
+        for core, parts in cores.items():
+            offset, size = streams.get(core, (0, 0))
+            where = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+            if where.size and where[-1] >= size:
+                raise SimulationError(f"core {core} reads coefficients beyond its stream of {size} bytes")
+            yield Touch("coefficients", section.slot, where + offset)
+
+
+def _follow(operation: NeuralOperation, coefficients: Coefficients, section: Section, form: CoefficientFormat,
+            cores: dict[int, list[np.ndarray]]) -> None:
     if coefficients.packing is not Packing.DENSE:
-        if sum(stream.size for stream in coefficients.streams) > LARGEST:
+        if section.streams.total > LARGEST:
             raise SimulationError(f"more coefficients than the {LARGEST} bytes that are followed one by one")
-        for stream in coefficients.streams:
+        for stream in section.streams:
             cores[stream.core].append(np.arange(stream.size))
-    elif coefficients.weights or coefficients.bias:
-        _weights(_geometry(operation), coefficients, cores)
-    streams = {stream.core: (stream.offset, stream.size) for stream in coefficients.streams}
-    for core, parts in cores.items():
-        offset, size = streams.get(core, (0, 0))
-        where = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
-        if where.size and where[-1] >= size:
-            raise SimulationError(f"core {core} reads coefficients beyond its stream of {size} bytes")
-        yield Touch("coefficients", coefficients.slot, where + offset)
+        return
+    geometry = geometry_of(operation)
+    if geometry is None:
+        raise SimulationError(f"{type(operation).__name__} has no use for weights")
+    _weights(geometry, coefficients, form, cores)
 
 
 def positions(access: Access, selection: Sequence[np.ndarray] | None = None) -> np.ndarray:
@@ -124,22 +136,12 @@ def _selection(operation: Operation, access: Access) -> list[np.ndarray]:
     return chosen
 
 
-def _geometry(operation: NeuralOperation) -> Geometry:
-    source, result = operation.source.shape, operation.result.shape
-    if isinstance(operation, MatrixProduct):
-        return Geometry(1, result[1], source[1])
-    if not isinstance(operation, Convolution):
-        raise SimulationError(f"{type(operation).__name__} has no use for weights")
-    groups = 1 if operation.shared else result[0]
-    rows = (operation.unicast or source[1]) * int(np.prod(operation.kernel))
-    return Geometry(groups, result[1], rows, depthwise=operation.unicast > 0)
-
-
-def _weights(geometry: Geometry, coefficients: Coefficients, cores: dict[int, list[np.ndarray]]) -> None:
-    if geometry.groups * geometry.channels * geometry.rows > LARGEST:
+def _weights(geometry: Geometry, coefficients: Coefficients, form: CoefficientFormat,
+             cores: dict[int, list[np.ndarray]]) -> None:
+    if geometry.weights > LARGEST:
         raise SimulationError(f"more weights than the {LARGEST} that are followed one by one")
     pair = np.arange(HALFWORD)
-    for channel in placement(geometry, coefficients):
+    for channel in form.place(geometry, coefficients).channels():
         where = [channel.weights + channel.step * np.arange(geometry.rows)] if coefficients.weights else []
         if channel.bias is not None:
             where.append(np.array([channel.bias]))

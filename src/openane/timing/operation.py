@@ -1,8 +1,8 @@
 """What one engine operation costs on each part of the engine, and which part decides.
 
 Inside a task everything is pipelined, so the slowest part decides; between tasks nothing overlaps but the coefficients
-of the next one (`program`). Output channels are dealt to the 16 cores in rounds of blocks (`engine.coefficients`); a
-round is a pass over the source and takes as long as its blocks have lanes, 16 being all of the array. So 384 channels,
+of the next one (`program`). Output channels are dealt to the cores in rounds of blocks (`chips.coefficients`); a round
+is a pass over the source and takes as long as its blocks have lanes, 16 being all of a core's. So 384 channels,
 rounds of 16 and 8 lanes, take one and a half passes. Evidence: chains of 256, 384 and 512 channels on M4 Max and
 M3 Ultra; layers of 16 to 256 channels on M5 Pro, which leave nothing idle. Dense 3x3 convolutions of stride 1 need four
 products for every two results of a row where an engine has the Winograd form (`rates`).
@@ -15,6 +15,8 @@ from enum import StrEnum
 from functools import lru_cache
 from math import ceil, prod
 
+from openane.chips import Limits
+from openane.chips.coefficients import CoefficientFormat, padded
 from openane.engine import (
     Access,
     Convolution,
@@ -24,13 +26,9 @@ from openane.engine import (
     Space,
     sources,
 )
-from openane.engine.coefficients import CORES, blocks
 from openane.timing.parameters import BELIEVED, Parameters
 from openane.timing.rates import Rates
 
-LANES = 16
-"""Output channels a core holds at once."""
-BURST = 64
 TRANSFORMED = (1, 3, 3)
 """Kernels that have the Winograd form."""
 
@@ -82,24 +80,26 @@ class Times:
         return max(seconds for part, seconds in self.parts.items() if part is not Part.KERNEL) + self.fixed
 
 
-def work(operation: Operation, parameters: Parameters = BELIEVED) -> Work:
-    """What an operation asks of the engine."""
+def work(operation: Operation, rates: Rates, parameters: Parameters = BELIEVED) -> Work:
+    """What an operation asks of a chip's engine."""
+    limits = rates.limits
     operands = [*sources(operation), operation.result]
     copies = [access.copy for access in operands if access.copy is not None]
     neural = isinstance(operation, NeuralOperation)
-    passes = len(rounds(operation)) if _dense(operation) else 1
-    multiplies, cycles, kernel = _array(operation, parameters) if isinstance(operation, NeuralOperation) else (0, 0, 0)
-    read = passes * sum(moved(access) for access in sources(operation) if access.space is Space.L2)
-    written = sum(moved(access) for access in (operation.result, *copies) if access.space is Space.L2)
+    passes = len(rounds(operation, limits)) if _dense(operation) else 1
+    multiplies, cycles, kernel = _array(operation, rates, parameters) \
+        if isinstance(operation, NeuralOperation) else (0, 0, 0)
+    read = passes * sum(moved(access, limits.burst) for access in sources(operation) if access.space is Space.L2)
+    written = sum(moved(access, limits.burst) for access in (operation.result, *copies) if access.space is Space.L2)
     planar = 0 if neural else max(access.elements for access in operands) * (len(operands) - 1)
     return Work(multiplies, cycles, kernel,
-                sum(moved(access) for access in (*operands, *copies) if access.space is Space.MEMORY),
+                sum(moved(access, limits.burst) for access in (*operands, *copies) if access.space is Space.MEMORY),
                 read, written, planar)
 
 
 def times(operation: Operation, rates: Rates, parameters: Parameters = BELIEVED) -> Times:
     """Seconds of every part for one operation on one chip."""
-    asked = work(operation, parameters)
+    asked = work(operation, rates, parameters)
     clock, l2 = rates.clock.value or 1.0, rates.l2_clock.value or 1.0
     parts = {
         Part.MULTIPLY: asked.array_cycles * (saved(operation) if rates.winograd else 1.0)
@@ -112,16 +112,18 @@ def times(operation: Operation, rates: Rates, parameters: Parameters = BELIEVED)
     return Times(asked, parts, parameters.task_cycles.value / clock)
 
 
-def rounds(operation: Operation) -> tuple[int, ...]:
+def rounds(operation: Operation, limits: Limits) -> tuple[int, ...]:
     """Lanes of every round of blocks its output channels are dealt out in; one round where there are no weights."""
     given = operation.coefficients if isinstance(operation, Convolution | MatrixProduct) else None
     channels = operation.result.shape[1]
-    return _rounds(channels, given.lanes) if given is not None and given.weights else (ceil(channels / CORES),)
+    if given is None or given.weights is None:
+        return (ceil(channels / limits.cores),)
+    return _rounds(limits.coefficients, channels, given.lanes)
 
 
 @lru_cache(maxsize=1 << 10)
-def _rounds(channels: int, lanes: int) -> tuple[int, ...]:
-    return tuple(width for core, width, _ in blocks(channels, lanes) if core == 0)
+def _rounds(form: CoefficientFormat, channels: int, lanes: int) -> tuple[int, ...]:
+    return tuple(width for core, width, _, repeats in form.rounds(channels, lanes) if core == 0 for _ in range(repeats))
 
 
 def _dense(operation: Operation) -> bool:
@@ -139,8 +141,8 @@ def saved(operation: Operation) -> float:
     return 4 * ceil(width / 2) / (3 * width)
 
 
-def moved(access: Access) -> int:
-    """Bytes an access moves, in whole bursts; what is broadcast moves once."""
+def moved(access: Access, burst: int) -> int:
+    """Bytes an access moves, in whole bursts of so many bytes; what is broadcast moves once."""
     n, c, d, h, w = access.blocks
     _, sc, sd, sh, sw = access.strides
     element = access.dtype.size * access.interleave
@@ -149,23 +151,24 @@ def moved(access: Access) -> int:
     extents = [1 if extent > 1 and not stride else extent for extent, stride in ((c, sc), (d, sd), (h, sh))]
     row = (1 if w > 1 and not sw else w) * element
     if access.space is Space.MEMORY:
-        row = ceil(row / BURST) * BURST
+        row = padded(row, burst)
     return n * prod(extents) * row
 
 
-def _array(operation: NeuralOperation, parameters: Parameters) -> tuple[int, int, int]:
+def _array(operation: NeuralOperation, rates: Rates, parameters: Parameters) -> tuple[int, int, int]:
     """Multiplications, cycles of the array and bytes of coefficients."""
     coefficients = operation.coefficients
-    kernel = sum(stream.size for stream in coefficients.streams) if coefficients is not None else 0
+    kernel, limits = coefficients.size if coefficients is not None else 0, rates.limits
     n, c, d, h, w = operation.result.shape
     positions = d * h * w
     taps, inputs, computed = 1, 1, c
     if isinstance(operation, Convolution):
         taps = prod(operation.kernel)
         inputs = operation.unicast or operation.source.shape[1]
-        computed = CORES * sum(rounds(operation))
+        computed = limits.cores * sum(rounds(operation, limits))
     elif isinstance(operation, MatrixProduct):
         inputs = operation.source.shape[1]
-        computed = CORES * sum(rounds(operation))
-    cycles = ceil(n * computed * inputs * taps * positions / (CORES * LANES * parameters.pixels.value))
+        computed = limits.cores * sum(rounds(operation, limits))
+    array = (rates.cores.value or limits.cores) * limits.lanes.most * parameters.pixels.value
+    cycles = ceil(n * computed * inputs * taps * positions / array)
     return n * c * positions * inputs * taps, cycles, kernel

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from openane.chips import get_chip
-from openane.engine import NeuralOperation, Operation
-from openane.engine.coefficients import CORES, Coefficients
+from openane.engine import Coefficients, NeuralOperation, Operation
 from openane.program import Constants, Program
 from openane.timing.operation import Part, Times, times
 from openane.timing.parameters import BELIEVED, Parameters
@@ -87,7 +86,8 @@ def _sharing(operations: Sequence[Operation], constants: Constants) -> Iterator[
         if isinstance(operation, NeuralOperation) and operation.coefficients is not None \
                 and not operation.coefficients.runtime:
             one = operation.coefficients
-            content = b"".join(constants[offset:offset + size] for _, offset, size in one.streams)
+            content = b"".join(constants[offset:offset + size] for section in one.sections
+                               for _, offset, size in section.streams)
             operation = replace(operation, coefficients=known.setdefault(sha256(content).digest(), one))
         yield operation
 
@@ -102,7 +102,7 @@ def schedule(operations: Sequence[Operation], rates: Rates, parameters: Paramete
     tasks: list[TaskTime] = []
     free = kernel_free = start_before = 0.0
     held: tuple[object, ...] = ()
-    payloads = _payloads(operations)
+    payloads = _payloads(operations, rates.limits.cores)
     for index, operation in enumerate(operations):
         cost = times(operation, rates, parameters)
         if payloads[index] and payloads[index] % PAYLOAD == 0:
@@ -120,7 +120,7 @@ def schedule(operations: Sequence[Operation], rates: Rates, parameters: Paramete
     return ProgramTime(rates, tuple(tasks))
 
 
-def _payloads(operations: Sequence[Operation]) -> list[int]:
+def _payloads(operations: Sequence[Operation], cores: int) -> list[int]:
     """Bytes of coefficients a core gets for the layer a task is part of: a layer's tasks follow each other and read
     the same source."""
     layers: list[int] = []
@@ -130,7 +130,7 @@ def _payloads(operations: Sequence[Operation]) -> list[int]:
             sizes.append(0)
         layers.append(len(sizes) - 1)
         mine = operation.coefficients if isinstance(operation, NeuralOperation) else None
-        sizes[-1] += sum(stream.size for stream in mine.streams) // CORES if mine is not None else 0
+        sizes[-1] += mine.size // cores if mine is not None else 0
     return [sizes[layer] for layer in layers]
 
 
@@ -145,7 +145,8 @@ def _coefficients(operation: Operation, parameters: Parameters) -> tuple[object,
     """What tells an operation's coefficients apart; empty when a core cannot hold all of its own."""
     if not isinstance(operation, NeuralOperation) or operation.coefficients is None:
         return ()
-    streams = operation.coefficients.streams
-    if max((stream.size for stream in streams), default=0) > parameters.kernel_memory.value:
+    sections = operation.coefficients.sections
+    if max((stream.size for section in sections for stream in section.streams), default=0) \
+            > parameters.kernel_memory.value:
         return ()
-    return (operation.coefficients.slot, *streams)
+    return sections

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from openane.chips import Limits, get_chip
 from openane.chips.machines import Figure, Known, Soc, chips_of, find
 from openane.errors import UnsupportedError
 from openane.timing.parameters import BELIEVED, Parameters
@@ -27,9 +28,6 @@ FACTORS = {
 }
 """Clock, coefficient and tile paths against those at full clock. Lowest: 0.432 of 1.464 GHz, and fits to two
 measurements on Linux (M1 Max). Rising: fitted to isolated calls on M1 and M5."""
-WINOGRAD = ("h17", "h18")
-"""Engines that run dense 3x3 convolutions of stride 1 through F(2, 3): solved from error norms of M5, M5 Pro and M6
-(M1, M2 and M4 compute directly); M6's 3x3 layers are some 1.45 times as fast (measured)."""
 REPEATED_PAYLOAD = {"H16s": 0.33}
 """What is left of the coefficient path where the pieces of all cores start at the same place modulo 1 MiB, by engine:
 fitted to layers of 4096 and 8192 channels on M4 Max; H17s (M5 Pro) has no such loss, others are not known."""
@@ -47,7 +45,17 @@ class Rates:
     kernel: Figure
     tile: Figure
     repeated_payload: float = 1.0
-    winograd: bool = False
+
+    @property
+    def limits(self) -> Limits:
+        """What the generation's fields and memories allow."""
+        return get_chip(self.generation).limits
+
+    @property
+    def winograd(self) -> bool:
+        """Whether dense 3x3 convolutions of stride 1 run through F(2, 3) along the width: solved from error norms of
+        M5, M5 Pro and M6; M6's 3x3 layers are some 1.45 times as fast (measured)."""
+        return get_chip(self.generation).arithmetic.winograd
 
     @property
     def guessed(self) -> tuple[str, ...]:
@@ -68,8 +76,7 @@ def rates(soc: Soc | str, state: State = State.FULL, parameters: Parameters = BE
     tile = chip.tile if chip.tile.value else _tile(chip, parameters)
     core, coefficients, operands = FACTORS[state]
     return Rates(chip.name, chip.generation, chip.cores, _scaled(clock, core), _scaled(l2_clock, core),
-                 _scaled(kernel, coefficients), _scaled(tile, operands), REPEATED_PAYLOAD.get(chip.variant, 1.0),
-                 chip.generation in WINOGRAD)
+                 _scaled(kernel, coefficients), _scaled(tile, operands), REPEATED_PAYLOAD.get(chip.variant, 1.0))
 
 
 def _chip(name: str) -> Soc:

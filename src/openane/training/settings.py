@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from openane.chips import KNOWN
+from openane.chips import DEFAULT_TARGET, described_generations
 from openane.errors import FormatError
 from openane.training.data import SOURCES, Source
 from openane.training.fields import as_table, read, read_choice, within
@@ -47,7 +47,7 @@ class Engine:
 
     device: str = "simulator"
     route: str = within("inputs", choices=ROUTES)
-    target: str = within("h13", choices=KNOWN)
+    target: str = within(DEFAULT_TARGET, choices=described_generations())
     allow_host: bool = False
 
 

@@ -1,11 +1,11 @@
 """Convolutions of every kernel, stride, dilation, padding, grouping and size, against the reference."""
 
-import dataclasses
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.h13 import smaller
 
 from openane.chips import get_chip
 from openane.compiler import compile
@@ -157,10 +157,8 @@ def test_exact_arithmetic_agrees(execute, shape, kernel, settings):
 ])
 def test_smaller_machines(monkeypatch, compare, changes, shape, outputs, kernel, settings):
     """The same convolutions for a chip of smaller fields and memories: everything is cut by what `Limits` says."""
-    chip = get_chip("h13")
-    monkeypatch.setattr(chip, "limits", dataclasses.replace(chip.limits, **changes), raising=True)
+    limits = smaller(monkeypatch, **changes)
     model = compare(convolution(shape, outputs, kernel, **settings), absolute=8e-3, relative=6e-3)
-    limits = chip.limits
     for operation in operations(model):
         if isinstance(operation, Convolution):
             extents = operation.source.shape
@@ -168,5 +166,5 @@ def test_smaller_machines(monkeypatch, compare, changes, shape, outputs, kernel,
             assert extents[1] <= limits.channels
             assert extents[3] <= limits.height
             assert extents[4] <= limits.width
-            assert sum(stream.size for stream in operation.coefficients.streams) <= 2 * limits.kernel_memory \
+            assert operation.coefficients.size <= 2 * limits.kernel_memory \
                 if operation.coefficients else True

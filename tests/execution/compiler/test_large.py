@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openane.chips import get_chip
 from openane.compiler import compile
 from openane.compiler.buffers.storage import padded
-from openane.compiler.loops.assign import CUT, Role, excess, legal, streamed_channels
+from openane.compiler.loops.assign import Role, excess, legal, row_cut, streamed_channels
 from openane.compiler.loops.split import ranges, walk
 from openane.engine import DType
 from openane.errors import UnsupportedError
@@ -20,12 +20,13 @@ from openane.simulator.trace import positions
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 LIMITS = get_chip("h13").limits
+CUT = row_cut(LIMITS)
 SMALL = replace(LIMITS, width=128, height=64, channels=64, groups=8, depth=16)
 
 
 def dense(shape, order, dtype, slot):
-    _, strides = padded(shape, 64, order, dtype.size)
-    return Tensor(slot, 0, shape, strides, dtype=dtype)
+    _, strides = padded(shape, LIMITS.memory_alignment, order, dtype.size)
+    return Tensor(slot, 0, shape, strides, LIMITS.memory_alignment, dtype=dtype)
 
 
 def places(operand):
@@ -49,7 +50,7 @@ def test_operations_cover_every_element_once(shape, data, dtype):
     moved = {}
     for operands in operations:
         assert not excess(operands[0].shape, (0, 1, 2, 3, 4), SMALL)
-        assert all(legal(operand, role) for operand, role in zip(operands, roles, strict=True))
+        assert all(legal(operand, role, SMALL) for operand, role in zip(operands, roles, strict=True))
         found = dict(zip(places(operands[1]), places(operands[0]), strict=True))
         assert not found.keys() & moved.keys()
         moved |= found
@@ -60,7 +61,7 @@ def test_operations_cover_every_element_once(shape, data, dtype):
 @settings(FEW, max_examples=100)
 @given(extent=st.integers(1, 10 ** 6), limit=st.integers(CUT, 10 ** 5))
 def test_ranges_start_where_a_row_may_be_cut(extent, limit):
-    pieces = list(ranges(extent, limit))
+    pieces = list(ranges(extent, limit, CUT))
     assert [start for start, _ in pieces] == list(np.cumsum([0, *(count for _, count in pieces)])[:-1])
     assert sum(count for _, count in pieces) == extent
     assert all(start % CUT == 0 and count <= limit for start, count in pieces)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import FORMAT, LIMITS, coefficients_at, held
+from support.placement import dense_channels, grouped_channels
 
 from openane.compiler.pipeline import compile
-from openane.compiler.weights.pack import choose_lanes, pack_dense, pack_sparse, pack_table, product_lanes
-from openane.engine import Coefficients, Packing, Stream
-from openane.engine.coefficients import dense_channels, grouped_channels
+from openane.compiler.weights.pack import pack_dense, pack_sparse, pack_table
+from openane.engine import Packing
 from openane.importers import load_graph
 from openane.simulator.coefficients import Geometry, unpack_sparse
 
@@ -46,7 +47,7 @@ def test_every_weight_is_where_the_placement_says(channels, rows, lanes, bias, t
     rng = np.random.default_rng(channels * 41 + rows)
     weights = rng.standard_normal((1, channels, rows)).astype(np.float16)
     biases = rng.standard_normal((1, channels)).astype(np.float16) if bias else None
-    packed = pack_dense(weights, biases, lanes, bytes(range(128)) if table else None)
+    packed = pack_dense(FORMAT, weights, biases, lanes, bytes(range(128)) if table else None)
     streams = {core: np.frombuffer(packed.data, "<f2", size // 2, offset) for core, offset, size in packed.streams}
     for index, channel in enumerate(dense_channels(channels, rows, lanes, bias=bias, table=table)):
         stream = streams[channel.core]
@@ -61,8 +62,8 @@ def test_every_weight_is_where_the_placement_says(channels, rows, lanes, bias, t
 @given(groups=st.integers(2, 9), channels=st.integers(1, 40), rows=st.integers(1, 20))
 def test_groups_are_packed_one_after_the_other(groups, channels, rows):
     weights = np.arange(groups * channels * rows).reshape(groups, channels, rows).astype(np.float16)
-    lanes = choose_lanes(channels, 16, 16)
-    packed = pack_dense(weights, None, lanes)
+    lanes = LIMITS.lanes.convolution(channels, 16, 16)
+    packed = pack_dense(FORMAT, weights, None, lanes)
     streams = {core: np.frombuffer(packed.data, "<f2", size // 2, offset) for core, offset, size in packed.streams}
     placed = grouped_channels(groups, channels, rows, lanes)
     for channel, expected in zip(placed, weights.reshape(-1, rows), strict=True):
@@ -78,21 +79,20 @@ def test_zeros_are_skipped_and_found_again(channels, inputs, kernel, lanes, zero
     weights = rng.standard_normal((1, channels, inputs, *kernel)).astype(np.float16)
     weights[rng.random(weights.shape) < zeros] = 0
     biases = rng.standard_normal((1, channels)).astype(np.float16) if bias else None
-    packed = pack_sparse(weights, biases, lanes)
-    coefficients = Coefficients(slot=1, streams=tuple(Stream(*stream) for stream in packed.streams), lanes=lanes,
-                                bias=bias, packing=Packing.SPARSE)
+    packed = pack_sparse(FORMAT, weights, biases, lanes)
+    coefficients = coefficients_at(1, packed.streams, lanes=lanes, bias=bias, packing=Packing.SPARSE)
     rows = inputs * kernel[0] * kernel[1]
-    found, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, np.frombuffer(packed.data, np.uint8), "task 0",
-                             kernel)
+    found, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, held(packed.data), FORMAT, "task 0", kernel)
     np.testing.assert_array_equal(found[0], weights.reshape(channels, rows))
 
 
 def test_lanes_follow_the_rule():
-    assert [choose_lanes(c, 16, 16) for c in (1, 15, 16, 31, 32, 64, 255, 256, 4096)] == [1, 1, 1, 1, 2, 4, 8, 16, 16]
-    assert choose_lanes(512, 8, 8) == 32
-    assert choose_lanes(512, 8, 9) == 16
-    assert product_lanes(1, 1024, 1024) == 16
-    assert product_lanes(256, 4096, 1024) == 8
+    lanes = [LIMITS.lanes.convolution(c, 16, 16) for c in (1, 15, 16, 31, 32, 64, 255, 256, 4096)]
+    assert lanes == [1, 1, 1, 1, 2, 4, 8, 16, 16]
+    assert LIMITS.lanes.convolution(512, 8, 8) == 32
+    assert LIMITS.lanes.convolution(512, 8, 9) == 16
+    assert LIMITS.lanes.product(1, 1024, 1024) == 16
+    assert LIMITS.lanes.product(256, 4096, 1024) == 8
 
 
 def test_cores_share_one_table():

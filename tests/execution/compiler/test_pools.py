@@ -1,13 +1,12 @@
 """Pools of every kernel, stride, padding and size, against the reference."""
 
-import dataclasses
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.h13 import smaller
 
-from openane.chips import get_chip
 from openane.compiler import compile
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -69,9 +68,7 @@ def test_pools_over_depth(compare, single, op):
 ])
 def test_smaller_machines(monkeypatch, compare, single, op, shape, window):
     """The same pools for a chip of smaller fields: everything is cut by what `Limits` says."""
-    chip = get_chip("h13")
-    monkeypatch.setattr(chip, "limits", dataclasses.replace(
-        chip.limits, width=96, height=64, kernel_width=5, kernel_height=4, stride=2, channels=64, groups=8))
+    smaller(monkeypatch, width=96, height=64, kernel_width=5, kernel_height=4, stride=2, channels=64, groups=8)
     check(compare, single, op, shape, window)
 
 

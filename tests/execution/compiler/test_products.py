@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from openane.chips import get_chip
 from openane.compiler import compile
-from openane.compiler.recipes.constant_product import split_height
-from openane.compiler.recipes.runtime_product import row_parts, runtime_lanes
 from openane.engine import Access, Convolution, MatrixProduct, PassThrough, Space
 from openane.engine.access import WIDTH
 from openane.errors import VerifyError
@@ -22,6 +20,7 @@ from openane.simulator.memory import view
 from openane.simulator.trace import positions
 
 CHIP = get_chip("h13")
+LANES = CHIP.limits.lanes
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 EXTENT = st.integers(1, 70)
 
@@ -110,27 +109,27 @@ def test_parts_of_rows(execute, rows, arithmetic):
 @pytest.mark.parametrize(("rows", "lanes"), [(1, 1), (16, 1), (32, 2), (48, 2), (64, 4), (96, 2), (128, 8), (192, 4),
                                              (256, 8), (375, 1)])
 def test_lanes_are_apples(rows, lanes):
-    assert runtime_lanes(rows) == lanes
+    assert LANES.runtime_product(rows) == lanes
 
 
 @given(st.integers(1, 4000))
 def test_parts_cover_the_rows(rows):
-    lanes = runtime_lanes(rows)
-    parts = list(row_parts(rows, lanes))
+    lanes = LANES.runtime_product(rows)
+    parts = list(LANES.row_parts(rows, lanes))
     covered = [start + i for start, count in reversed(parts) for i in range(count)]
     assert covered == list(range(rows))
     assert all(count // lanes in (1, 2, 4, 8, 16) for _, count in parts)
 
 
 def test_last_rows_come_first():
-    assert list(row_parts(375, 1))[:4] == [(374, 1), (372, 2), (368, 4), (352, 16)]
+    assert list(LANES.row_parts(375, 1))[:4] == [(374, 1), (372, 2), (368, 4), (352, 16)]
 
 
 @pytest.mark.parametrize(("shape", "height"), [((8, 1024, 1024), 1), ((16, 2048, 2048), 2), ((32, 2048, 2048), 4),
                                                ((32, 256, 128), 1), ((64, 256, 512), 1), ((64, 256, 1024), 8),
                                                ((64, 1024, 1024), 1), ((128, 2048, 8192), 1), ((20, 4096, 4096), 1)])
 def test_rows_split_as_apple_does(shape, height):
-    assert split_height(*shape) == height
+    assert LANES.split_height(*shape) == height
 
 
 def test_a_chain_of_products_has_no_copies_between():

@@ -99,13 +99,13 @@ def test_copies_left_out_and_tensors_kept_in_l2_change_no_bit(execute, graph):
     inputs = {v.name: np.random.default_rng(1).uniform(-1, 1, v.shape).astype(np.float16) for v in graph.inputs}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("openane.compiler.schedule.pipeline.forwarded", lambda steps, *_: steps)
-        patch.setattr("openane.compiler.schedule.pipeline.resident", lambda operations, blocks, _: (operations, blocks))
+        patch.setattr("openane.compiler.schedule.pipeline.resident", lambda operations, table, *_: (operations, table))
         expected = execute(compile(graph), inputs)
     for share in (None, 1 << 13):
         with pytest.MonkeyPatch.context() as patch:
             if share is not None:
                 patch.setattr("openane.compiler.schedule.pipeline.resident",
-                              lambda operations, blocks, _, share=share: resident(operations, blocks, share))
+                              lambda ops, table, _, limits, share=share: resident(ops, table, share, limits))
             model = compile(graph)
         verify(model.program)
         found = execute(model, inputs)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.h13 import LIMITS
 
 from openane.chips import get_chip
 from openane.compiler import Model, compile
@@ -85,7 +86,7 @@ def test_resident_layouts_are_addressable_and_do_not_overlap(shape, swapped):
     strides = (plane * shape[2] * shape[3], 2, plane * shape[3], plane, row) if swapped else \
         (plane * shape[2] * shape[3], row, plane * shape[3], plane, 2)
     access = Access(slot=FIRST_VIRTUAL_SLOT, shape=shape, strides=strides)
-    size, resident_form = resident_strides(access)
+    size, resident_form = resident_strides(access, LIMITS)
     places = sum(np.arange(e).reshape([-1 if i == d else 1 for i in range(5)]) * s
                  for d, (e, s) in enumerate(zip(shape, resident_form, strict=True)))
     assert len(np.unique(places)) == places.size
@@ -104,7 +105,7 @@ def test_residents_never_exceed_their_share(channels, share):
         source, result = (Access(slot=FIRST_VIRTUAL_SLOT + number + i, shape=(1, min(pair), 1, 4, 8),
                                  strides=(0, 256, 0, 64, 2)) for i in (0, 1))
         chain.append(PassThrough(source=source, result=result))
-    settled, table = settle(chain, blocks, share)
+    settled, table = settle(chain, blocks, share, LIMITS)
     assert [op.source.shape for op in settled] == [op.source.shape for op in chain]
     for operation in settled:
         alive = [a.slot for a in (operation.source, operation.result) if a.space is Space.L2]
@@ -122,7 +123,7 @@ def test_every_share_gives_the_same_numbers(share, execute, monkeypatch):
     inputs = {"x": np.random.default_rng(1).standard_normal((2, 3, 10, 10)).astype(np.float16)}
     expected = execute(compile(graph), inputs, "exact")["y"]
     monkeypatch.setattr("openane.compiler.schedule.pipeline.resident",
-                        lambda ops, blocks, _: resident(ops, blocks, share))
+                        lambda ops, blocks, _, limits: resident(ops, blocks, share, limits))
     model = compile(graph)
     verify(model.program)
     np.testing.assert_array_equal(execute(model, inputs, "exact")["y"], expected)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.h13 import LIMITS
 
 import openane as ane
 from openane.compiler import Model, compile
@@ -56,7 +57,7 @@ def test_routes_come_back() -> None:
     model = network()
     assert model.patchable is not None
     routes = model.patchable.routes
-    again = read_routes(model_files(model)[FILE], model.name, model.programs)
+    again = read_routes(model_files(model)[FILE], model.name, model.programs, LIMITS)
     assert (again.constants, again.complete) == (routes.constants, routes.complete)
     kinds = set()
     for one, other in zip(routes.routes, again.routes, strict=True):
@@ -120,7 +121,7 @@ def test_changed_routes_raise_nothing_but_typed_errors() -> None:
                                   b'{"version": 1, "functions": {"main": {"constants": 3, "routes": []}}}'])
 def test_what_is_no_file_of_routes(data: bytes) -> None:
     with pytest.raises(ane.FormatError, match=FILE):
-        read_routes(data, "main", network().programs)
+        read_routes(data, "main", network().programs, LIMITS)
 
 
 def test_routes_of_another_model_are_refused() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from support.h13 import layout_of
 from support.mutants import mutants
 from support.verifier_programs import base_programs, surface
 
@@ -16,10 +17,10 @@ from openane.devices.linux.device import LinuxDevice
 from openane.devices.simdriver import SimDriver, SimKernel
 from openane.engine import Binary, Elementwise
 from openane.errors import AneError, VerifyError
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 from openane.simulator import load
 
-LAYOUT = Layout.packed((1, 4, 1, 3, 32))
+LAYOUT = layout_of((1, 4, 1, 3, 32))
 MUTANTS = 200
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.device_models import ONES, compiled, draw, function, near, single
+from support.h13 import layout_of
 from support.random_graphs import LIMIT, draw_graph, draw_inputs, spread
 from support.random_operands import TABLE
 
@@ -19,7 +20,6 @@ from openane.devices.macos.graph_model import Port
 from openane.errors import GraphError
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
-from openane.program import Layout
 
 WORKER = "macos?runtime=simulated"
 HERE = f"{WORKER}&worker=off"
@@ -63,7 +63,7 @@ class Uncompiled:
         for values, ports in ((self.graph.inputs, self.inputs), (self.graph.outputs, self.outputs)):
             for value in values:
                 n, c, d, h, w = (1,) * (5 - len(value.shape)) + value.shape
-                ports.append(Port(value.name, value.shape, value.dtype, Layout.packed((n, c, d, h, w))))
+                ports.append(Port(value.name, value.shape, value.dtype, layout_of((n, c, d, h, w))))
         self.functions = {self.name: self}
 
 

@@ -145,12 +145,12 @@ def test_constants_that_others_change_are_still_noticed(model: Model) -> None:
 def sparse_length(program: Program) -> int:
     """Where the first zero-skipping stream states its length."""
     held = next(each for _, each in coefficients(program) if each.packing is Packing.SPARSE)
-    return held.streams[0].offset + 2 * held.lanes * held.bias
+    return held.weights.streams.start + 2 * held.lanes * (held.bias is not None)
 
 
 def table(program: Program) -> int:
     """Where the first table lies."""
-    return next(each for _, each in coefficients(program) if each.table).streams[0].offset
+    return next(each.table.streams.start for _, each in coefficients(program) if each.table)
 
 
 @pytest.mark.parametrize("name", ["simulator", "linux?driver=simulated"])

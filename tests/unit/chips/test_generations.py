@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openane.chips import KNOWN, RECOGNISED, Chip, get_chip
+from openane.chips import Chip, described_generations, get_chip, recognised_generations
 from openane.chips.chip import TaskFields
 from openane.chips.runs import VIRTUAL
 from openane.errors import ProgramError, UnsupportedError
@@ -16,7 +16,7 @@ from openane.program import Task
 from openane.program.listing import parse_task, read_lines, task_lines
 from openane.registers import Evidence, FieldError, check_bank
 
-LATER = [name for name in KNOWN if name != "h13"]
+LATER = [name for name in described_generations() if name != "h13"]
 DRAWN = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 WORDS = {  # of each block, as Apple's compiler allots them
     "h14": {"KernelDMA": 70, "Common": 19, "TileDMASrc": 53, "L2": 25, "PE": 5, "NE": 5, "TileDMADst": 10},
@@ -162,7 +162,7 @@ def test_other_generations_are_not_compiled_for(name: str) -> None:
         get_chip(name).next_task((0,) * 10)
 
 
-@pytest.mark.parametrize("name", RECOGNISED)
+@pytest.mark.parametrize("name", recognised_generations())
 def test_h11_and_h12_are_recognised_and_refused_by_name(name: str) -> None:
     chip = get_chip(name)
     assert chip.limits.cores == 8

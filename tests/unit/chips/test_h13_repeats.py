@@ -8,18 +8,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.h13_operations import neural_operations, planar_operations, with_plain_second
 
-from openane.chips.h13 import emit
+from openane.chips import get_chip
+from openane.chips.emit import program
 from openane.chips.emit.latest import Latest
 from openane.engine import Access, Post, Space, Stream, Streams
 from openane.errors import ProgramError
 
+CHIP = get_chip("h13")
 STEP = 16 * 64
 
 
 def emitted(operations, layout):
     """The words and offsets of a program, or the message of its refusal."""
     try:
-        return [(task.words, task.offset) for task in emit.emit_program(operations, layout)]
+        return [(task.words, task.offset) for task in CHIP.emit(operations, layout)]
     except ProgramError as error:
         return str(error)
 
@@ -28,8 +30,8 @@ def each_alone(operations, layout):
     """The same with nothing encoded once for several tasks."""
     with pytest.MonkeyPatch.context() as patch:
         numbers = count()
-        patch.setattr(emit, "forms", lambda operations: list(range(len(operations))))
-        patch.setattr(emit, "task_key", lambda *_: next(numbers))
+        patch.setattr(program, "forms", lambda operations: list(range(len(operations))))
+        patch.setattr(program, "task_key", lambda *_: next(numbers))
         return emitted(operations, layout)
 
 
@@ -48,7 +50,8 @@ def elsewhere(draw, operation):
         if isinstance(value, Access):
             changes[field.name] = moved(value)
         elif field.name == "coefficients" and value is not None:
-            changes[field.name] = value.moved(value.slot, STEP * draw(st.integers(0, 3)))
+            step = STEP * draw(st.integers(0, 3))
+            changes[field.name] = value.moved(lambda section, step=step: section.moved(section.slot, step))
         elif isinstance(value, Post) and value.bias == 0 and draw(st.booleans()):
             changes[field.name] = replace(value, bias=-value.bias)
         elif isinstance(value, float) and value == 0 and draw(st.booleans()):

@@ -5,18 +5,17 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.h13 import coefficients_at
 from support.records import record_words
 
 from openane.chips import get_chip
-from openane.chips.banks import BANKS, CELL, row_pad
-from openane.chips.h13.estimate import microseconds
+from openane.chips.emit.estimate import microseconds
 from openane.chips.emit.flow import Producer, flows
 from openane.chips.emit.patches import best_shape, patch
 from openane.chips.emit.repeats import forms
 from openane.chips.emit.rings import Planner
 from openane.engine import (
     Access,
-    Coefficients,
     Convolution,
     DType,
     Elementwise,
@@ -28,6 +27,7 @@ from openane.engine import (
 from openane.errors import ProgramError
 
 CHIP = get_chip("h13")
+BANKS, CELL, row_pad = CHIP.limits.banks.count, CHIP.limits.banks.line, CHIP.limits.banks.row_pad
 
 
 def surface(shape, slot, element=2):
@@ -47,7 +47,7 @@ def resident(shape, offset=0, swapped=False):
 
 
 def weights(cores=16, size=0x400, lanes=1):
-    return Coefficients(slot=1, streams=tuple(Stream(c, c * size, size) for c in range(cores)), lanes=lanes)
+    return coefficients_at(1, tuple(Stream(c, c * size, size) for c in range(cores)), lanes=lanes)
 
 
 def decoded(operations):
@@ -73,7 +73,7 @@ def test_padded_rows_begin_in_different_banks(line, rows):
 
 @pytest.mark.parametrize(("width", "shape"), [(1, 4), (8, 4), (14, 3), (16, 3), (64, 1), (224, 2), (256, 0), (128, 0)])
 def test_patches_cover_a_width_with_least_waste(width, shape):
-    assert best_shape(width) == shape
+    assert best_shape(width, CHIP.policy.patches) == shape
 
 
 @pytest.mark.parametrize(("source", "result", "stream", "expected"), [
@@ -85,7 +85,7 @@ def test_patches_cover_a_width_with_least_waste(width, shape):
 def test_patches_of_convolutions(source, result, stream, expected):
     kernel = source[3] - result[3] + 1
     found = patch(Convolution(source=surface(source, 4), result=surface(result, 5), kernel=(1, kernel, kernel),
-                              coefficients=weights(size=stream)))
+                              coefficients=weights(size=stream)), CHIP.policy.patches)
     assert (found.prefer, found.fewest, found.most, found.small) == expected
 
 
@@ -94,13 +94,13 @@ def test_patches_of_convolutions(source, result, stream, expected):
     ((1, 128, 1, 16, 16), 11)])
 def test_estimate_of_recorded_additions(shape, expected):
     a, b, y = (surface(shape, slot) for slot in (4, 5, 6))
-    assert microseconds(Elementwise(first=a, second=b, result=y)) == expected
+    assert microseconds(Elementwise(first=a, second=b, result=y), CHIP.policy) == expected
 
 
 def test_estimate_counts_coefficients():
     operation = Convolution(source=surface((1, 2048, 1, 1, 1), 4), result=surface((1, 2048, 1, 1, 1), 5),
                             coefficients=weights(size=2048 * 2048 * 2 // 16))
-    assert microseconds(operation) == (2048 * 2048 * 2 + 2 * 2048 * 64) // 34133
+    assert microseconds(operation, CHIP.policy) == (2048 * 2048 * 2 + 2 * 2048 * 64) // 34133
 
 
 SHAPE = (1, 64, 1, 8, 8)
@@ -110,14 +110,14 @@ FIRST = PassThrough(source=surface(SHAPE, 4), result=resident(SHAPE))
 def test_a_neural_task_follows_the_result_it_reads_as_it_lies():
     after = PassThrough(source=resident(SHAPE), result=surface(SHAPE, 5))
     values = decoded([FIRST, after])
-    assert flows([FIRST, after])[1].pipelined
+    assert flows([FIRST, after], CHIP.limits)[1].pipelined
     assert values[1]["L2.SourceCfg.Dependent"] == 1
     assert not values[1]["L2.SourceCfg.AliasConvRslt"]
 
 
 def test_a_planar_task_waits_for_the_result_it_reads():
     other = Elementwise(first=surface(SHAPE, 5), second=resident(SHAPE), result=surface(SHAPE, 6))
-    before, after = flows([FIRST, other])
+    before, after = flows([FIRST, other], CHIP.limits)
     assert after.producers == (None, Producer(0, False))
     assert not after.pipelined
     values = decoded([FIRST, other])[1]
@@ -159,13 +159,13 @@ def test_a_transposed_copy_handed_to_a_product_is_stated_as_memory():
 def test_parts_of_a_surface_state_all_of_it():
     first, second = (Convolution(source=surface((1, 64, 1, 1, 64), 5), coefficients=weights(lanes=2), result=Access(
         slot=4, offset=part * 32 * 128, shape=(1, 32, 1, 1, 64), strides=(0, 128, 0, 0, 2))) for part in (0, 1))
-    assert [flow.surface for flow in flows([first, second])] == [64 * 128, 64 * 128]
+    assert [flow.surface for flow in flows([first, second], CHIP.limits)] == [64 * 128, 64 * 128]
 
 
 def test_rings_lie_above_what_a_task_has_in_l2():
     other = Elementwise(first=surface(SHAPE, 5), second=resident(SHAPE), result=surface(SHAPE, 6))
     operations = [FIRST, other]
-    plan = Planner(operations, forms(operations)).plan(1, None, flows(operations)[1])
+    plan = Planner(operations, forms(operations), CHIP.policy).plan(1, None, flows(operations, CHIP.limits)[1])
     assert plan.rings["first"].base == 8 * 0x420
     assert plan.rings["result"].base == 2 * 8 * 0x420
 

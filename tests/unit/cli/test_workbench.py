@@ -6,15 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from support.h13 import layout_of
 
 from openane.chips import get_chip
 from openane.cli import FAILED, USAGE, main
 from openane.engine import Access, Elementwise
 from openane.formats import save_program
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 
 SHAPE = (1, 4, 1, 2, 40)
-SURFACE = Layout.packed(SHAPE)
+SURFACE = layout_of(SHAPE)
 SAME, DIFFERENT, TROUBLE = 0, 1, 2
 
 Capture = pytest.CaptureFixture[str]

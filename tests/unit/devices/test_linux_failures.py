@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.h13 import layout_of
 from support.linux_kernels import CALLS, CountingKernel, IdleKernel
 from support.verifier_programs import surface
 
@@ -17,11 +18,11 @@ from openane.devices.linux.kernel import Kernel
 from openane.devices.linux.opening import open_real
 from openane.engine import Binary, Elementwise
 from openane.errors import BudgetExhausted, DeviceHung, DeviceRejected, DeviceUnavailable, SubmitFailed
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 from openane.program.verify import Verified, verify
 
 CYCLES = 1000
-LAYOUT = Layout.packed((1, 4, 1, 3, 32))
+LAYOUT = layout_of((1, 4, 1, 3, 32))
 ERRORS: dict[int, type[Exception] | None] = {
     errno.EINVAL: DeviceRejected, errno.ETIMEDOUT: DeviceHung, errno.ENOMEM: BudgetExhausted,
     errno.ENOSPC: BudgetExhausted, errno.ENODEV: DeviceUnavailable, errno.ENOENT: DeviceUnavailable,

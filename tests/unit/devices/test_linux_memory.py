@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.h13 import layout_of
 from support.linux_kernels import CountingKernel, IdleKernel
 from support.verifier_programs import surface
 
@@ -25,9 +26,9 @@ from openane.devices.linux.interface import DRM_VERSION, NODE, SUBMIT, WINDOW_SI
 from openane.devices.linux.real import RealKernel
 from openane.engine import Elementwise
 from openane.errors import DeviceChanged, DeviceError, DeviceHung, DeviceRejected, VerifyError
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 
-LAYOUT = Layout.packed((1, 4, 1, 3, 32))
+LAYOUT = layout_of((1, 4, 1, 3, 32))
 X = np.ones((1, 4, 3, 32), np.float16)
 TESTS = Path(__file__).parents[2]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
+from support.h13 import layout_of
 
 from openane.chips import get_chip
 from openane.engine import Access, Binary, DType, Elementwise, Operation
 from openane.program import Buffer, Layout, Program, Role, Task
 
 SHAPE = (1, 4, 1, 2, 5)
-SURFACE = Layout.packed(SHAPE)
+SURFACE = layout_of(SHAPE)
 
 
 def emitted(operations: list[Operation], layout: str = "macos26") -> tuple[Task, ...]:

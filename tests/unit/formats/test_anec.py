@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.h13 import layout_of
 
 from openane.errors import FormatError, ProgramError
 from openane.formats import load_program, read_anec, read_hwx, write_anec, write_hwx
 from openane.formats.anec import Header
 from openane.formats.reader import Reader
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 
 
 def test_both_header_sizes_read_back(small: Program) -> None:
@@ -104,7 +105,7 @@ def test_what_the_driver_cannot_run_is_refused(small: Program) -> None:
         write_anec(small, header=0x900)
     port = small.buffer("a")
     others = tuple(b for b in small.buffers if b is not port)
-    changes = (({"role": Role.STATE}, "state"), ({"layout": Layout.packed((1, 2, 2, 2, 5))}, "N, C, H, W"))
+    changes = (({"role": Role.STATE}, "state"), ({"layout": layout_of((1, 2, 2, 2, 5))}, "N, C, H, W"))
     for change, message in changes:
         with pytest.raises(ProgramError, match=message):
             write_anec(replace(small, buffers=(*others, replace(port, **change))))  # type: ignore[arg-type]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.h13 import layout_of
 
-from openane.chips import KNOWN, get_chip
+from openane.chips import described_generations, get_chip
 from openane.chips.chip import TaskFields
 from openane.chips.runs import VIRTUAL
 from openane.errors import AneError, FormatError, ProgramError, UnsupportedError
@@ -19,11 +20,11 @@ from openane.formats.hwx import MAGIC
 from openane.formats.hwx.wide import SLOTS, WIDE_PROGRAM, TextHead, WideDescriptor
 from openane.formats.listing import assemble, disassemble_bytes
 from openane.formats.macho import Header, MachO, Segment, Thread, read_macho, section_data, write_macho
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 from openane.program.text import disassemble
 
-LATER = [name for name in KNOWN if name != "h13"]
-SURFACE = Layout.packed((1, 4, 1, 2, 5))
+LATER = [name for name in described_generations() if name != "h13"]
+SURFACE = layout_of((1, 4, 1, 2, 5))
 DRAWN = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 

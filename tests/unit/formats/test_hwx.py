@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.h13 import layout_of
 from support.records import record_tasks
 
 from openane.chips import get_chip
@@ -68,7 +69,7 @@ def test_apples_files_read(corpus: Path) -> None:
                                   6: ("input_0", "input", 1 << 20)}
     assert [(t.offset, t.size) for t in programs["concat"].tasks] == [(0, 0x274), (0x300, 0x274)]
     assert [t.size for t in programs["mul_macos26"].tasks] == [0x1F8]
-    assert programs["relu"].outputs[0].layout == Layout.packed((1, 1, 1, 1, 77))
+    assert programs["relu"].outputs[0].layout == layout_of((1, 1, 1, 1, 77))
     assert {n: len(p.constants) for n, p in programs.items() if p.constants} == {
         "conv": 0xC0, "conv_golden": 0xC0, "gemm": 0x80000, "gemm_nz": 0x80000, "sigmoid": 0x80}
     assert programs["mul_macos26"].origin["compiler"] == "zin_ane_compiler v9.509.0"
@@ -123,7 +124,7 @@ def _thread(file: MachO, flavor: int) -> Thread:
 
 
 def test_stabs_are_spelled_as_apple_spells_them() -> None:
-    buffer = Buffer("probs", 4, Role.OUTPUT, 4096, Layout.packed((1, 64, 1, 1, 1)))
+    buffer = Buffer("probs", 4, Role.OUTPUT, 4096, layout_of((1, 64, 1, 1, 1)))
     (symbol,) = tensor_symbols([buffer], 26)
     assert symbol == Symbol(
         "probs:t26=ar1;0;1;27=s4096n:ar1;0;64;28=s64c:ar1;0;1;29=s64h:ar1;0;1;30=s2w:5", 0x20, description=26)
@@ -200,7 +201,7 @@ def test_other_generations_are_named(small: Program) -> None:
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"name": "a:b"}, "colons"), ({"name": "ctx_in"}, "ctx_"), ({"role": Role.STATE}, "state"),
-    ({"layout": None}, "no layout"), ({"layout": Layout.packed((1, 2, 2, 2, 5))}, "N, C, H, W"),
+    ({"layout": None}, "no layout"), ({"layout": layout_of((1, 2, 2, 2, 5))}, "N, C, H, W"),
     ({"layout": Layout((1, 4, 1, 2, 5), (1024, 256, 1024, 128, 2)), "size": 1024}, "rows")])
 def test_compat_names_what_its_readers_cannot_take(small: Program, change: dict[str, object], message: str) -> None:
     port = small.buffer("a")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from openane.chips import Limits
+from openane.chips import get_chip
 from openane.errors import GraphError
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import all_ops, arguments, get_op
@@ -15,8 +16,8 @@ from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 from openane.ops.rules import broken_rules, operands_text, sentence
 
-LIMITS = Limits(memory_alignment=64, l2_alignment=16, l2_size=4096, kernel_memory=4096, width=64, height=64,
-                channels=32, groups=8, depth=4, kernel_width=5, kernel_height=3, padding=2, stride=2, slots=8, cores=4)
+LIMITS = replace(get_chip("h13").limits, l2_size=4096, kernel_memory=4096, width=64, height=64, channels=32, groups=8,
+                 depth=4, kernel_width=5, kernel_height=3, padding=2, stride=2)
 
 
 def test_a_small_network_runs() -> None:

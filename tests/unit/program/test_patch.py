@@ -7,11 +7,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.h13 import layout_of
 
 from openane.chips import get_chip
 from openane.engine import Access, Elementwise
 from openane.errors import ProgramError, VerifyError
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 from openane.program.patch import changed_ranges, edit_task, patch_constants
 
 H13 = get_chip("h13")
@@ -76,7 +77,7 @@ def test_a_task_that_is_not_there() -> None:
 
 def test_edits_are_verified_again() -> None:
     shape = (1, 2, 1, 4, 32)
-    layout = Layout.packed(shape)
+    layout = layout_of(shape)
     access = Access(slot=4, shape=shape, strides=layout.strides)
     operation = Elementwise(first=access, result=Access(slot=5, shape=shape, strides=layout.strides))
     tasks = tuple(Task(task.words, task.offset) for task in get_chip("h13").emit([operation]))

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.h13 import layout_of
 
 from openane.chips import TaskFields, get_chip
 from openane.errors import UnsupportedError
 from openane.formats import load_program
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Program, Role, Task
 from openane.program.listing import TextError, parse_task, quoted, read_lines, task_lines, unquoted
 from openane.program.text import disassemble
 from openane.registers import Bank, Field, FieldError, Value
@@ -195,7 +196,7 @@ def test_words_that_are_no_descriptor_are_shown_raw() -> None:
 
 
 def test_the_head_names_buffers_and_origin() -> None:
-    buffers = (Buffer("x", 5, Role.INPUT, 128, Layout.packed((1, 2, 1, 1, 9))), Buffer("y", 4, Role.OUTPUT, 64))
+    buffers = (Buffer("x", 5, Role.INPUT, 128, layout_of((1, 2, 1, 1, 9))), Buffer("y", 4, Role.OUTPUT, 64))
     text = "\n".join(disassemble(Program("h13", (), b"12", buffers, "net", {"compiler": "nobody"})))
     assert text.index("output") < text.index("input")  # by slot
     for part in ("program net", "nobody", "2 bytes", "slot 5", "fp16 1x2x1x1x9", "0x80/0x40/0x80/0x40/0x2"):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.h13 import LIMITS
 
 from openane.engine import Access, Operation, PassThrough, Space
 from openane.program import Buffer, Program, Role
@@ -23,7 +26,7 @@ def slot(number: int, count: int) -> Access:
 
 def found(*moves: tuple[Access, Access]) -> Lifetimes:
     operations: list[Operation] = [PassThrough(source=source, result=result) for source, result in moves]
-    return lifetimes([(Program("h13", (), buffers=BUFFERS), operations)], 1 << 12)
+    return lifetimes([(Program("h13", (), buffers=BUFFERS), operations)], replace(LIMITS, l2_size=1 << 12))
 
 
 def test_a_chain_of_copies() -> None:
@@ -73,7 +76,7 @@ def test_pieces_hold_every_element(shape: tuple[int, int, int, int, int], order:
         strides[axis] = step
         step = step * shape[axis] + 64 * gap
     access = Access(space=Space.L2, offset=128, shape=shape, strides=(*strides,))  # type: ignore[arg-type]
-    ranges = pieces(access)
+    ranges = pieces(access, LIMITS.burst)
     assert ranges == sorted(ranges)
     assert (ranges[0][0], ranges[-1][1]) == access.span
     assert sum(high - low for low, high in ranges) >= access.elements * 2

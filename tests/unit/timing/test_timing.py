@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.h13 import LIMITS, coefficients_at
 
 from openane.chips.machines import SOCS, Known
-from openane.engine import Access, Binary, Coefficients, Convolution, Elementwise, Operation, Space
-from openane.engine.coefficients import Stream, left_over_lanes
+from openane.engine import Access, Binary, Convolution, Elementwise, Operation, Space, Stream
 from openane.errors import UnsupportedError
 from openane.timing import Part, Route, State, Work, copies, dispatch, rates, schedule, times, waking, work
 
@@ -28,7 +28,7 @@ def conv(inputs: int, outputs: int, height: int = 32, width: int = 32, *, kernel
     streams = tuple(Stream(core, at + core * size, size) for core in range(16))
     return Convolution(source=dense(inputs, height, width, space), result=dense(outputs, height, width, space),
                        kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2),
-                       coefficients=Coefficients(slot=1, streams=streams, lanes=min(16, left_over_lanes(outputs))))
+                       coefficients=coefficients_at(1, streams, lanes=LIMITS.lanes.convolution(outputs, height, width)))
 
 
 def add(channels: int, height: int, width: int, space: Space = Space.MEMORY) -> Elementwise:
@@ -54,27 +54,27 @@ def test_names_that_stand_for_several_speeds_are_refused() -> None:
 
 
 def test_multiplications_and_bytes_are_counted() -> None:
-    asked = work(conv(64, 128, 16, 32, kernel=3, space=Space.MEMORY))
+    asked = work(conv(64, 128, 16, 32, kernel=3, space=Space.MEMORY), M1)
     assert asked.multiplies == 64 * 128 * 9 * 16 * 32
     assert asked.array_cycles == asked.multiplies // 4096
     assert asked.kernel_bytes == 64 * 128 * 9 * 2
     assert asked.tile_bytes == (64 + 128) * 16 * 32 * 2
-    assert work(add(4, 8, 20)).tile_bytes == 3 * 4 * 8 * 64  # rows of 40 bytes move in bursts of 64
-    assert work(add(4, 8, 20, Space.L2)).tile_bytes == 0
+    assert work(add(4, 8, 20), M1).tile_bytes == 3 * 4 * 8 * 64  # rows of 40 bytes move in bursts of 64
+    assert work(add(4, 8, 20, Space.L2), M1).tile_bytes == 0
 
 
 def test_a_pass_takes_as_long_as_its_blocks_have_lanes() -> None:
-    cycles = [work(conv(64, outputs)).array_cycles for outputs in (128, 256, 272, 384, 512)]
+    cycles = [work(conv(64, outputs), M1).array_cycles for outputs in (128, 256, 272, 384, 512)]
     assert [each / cycles[1] for each in cycles] == [1 / 2, 1, 17 / 16, 3 / 2, 2]
-    assert work(conv(64, 512)).l2_read == 2 * work(conv(64, 256)).l2_read  # a pass reads the source once
-    assert work(conv(64, 1)).array_cycles == work(conv(64, 16)).array_cycles  # one core works, fifteen wait
+    assert work(conv(64, 512), M1).l2_read == 2 * work(conv(64, 256), M1).l2_read  # a pass reads the source once
+    assert work(conv(64, 1), M1).array_cycles == work(conv(64, 16), M1).array_cycles  # one core works, fifteen wait
 
 
 @given(st.integers(1, 2000), st.sampled_from([1, 2, 4, 8, 16]))
 def test_cycles_are_enough_for_the_products_and_grow_with_channels(outputs: int, lanes: int) -> None:
     def asked(channels: int) -> Work:
         layer = conv(8, channels)
-        return work(replace(layer, coefficients=replace(layer.coefficients, lanes=lanes)))
+        return work(replace(layer, coefficients=replace(layer.coefficients, lanes=lanes)), M1)
 
     assert asked(outputs).array_cycles * 4096 >= asked(outputs).multiplies
     assert asked(outputs).array_cycles <= asked(16 * -(-outputs // 16)).array_cycles

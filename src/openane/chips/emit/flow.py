@@ -1,4 +1,4 @@
-"""H13: what the tasks of a program have to do with each other: who reads what from L2, where parts begin and end.
+"""What the tasks of a program have to do with each other: who reads what from L2, where parts begin and end.
 
 Evidence for every rule: the recorded programs of Apple's compiler. The fields these relations decide (schedule.py)
 order tasks that could overlap; with tasks carried out one after another they have no effect.
@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from openane.chips.banks import CELL
 from openane.chips.emit.operands import stored
+from openane.chips.limits import Limits
 from openane.engine import (
     Access,
     Convolution,
@@ -23,7 +23,6 @@ from openane.engine import (
     Space,
     sources,
 )
-from openane.engine.coefficients import CORES
 
 Range = tuple[int, int]
 
@@ -64,15 +63,15 @@ class Flow:
     read_earlier: bool = False
 
 
-def flows(operations: Sequence[Operation]) -> list[Flow]:
+def flows(operations: Sequence[Operation], limits: Limits) -> list[Flow]:
     """The relations of every task."""
     found = [Flow(producers) for producers in _producers(operations)]
-    _changed_views(operations, found)
+    _changed_views(operations, found, limits)
     readers = Counter(producer.task for flow in found for producer in flow.producers if producer is not None)
     for index in range(1, len(operations)):
         before, here = found[index - 1], found[index]
         reads_before = here.producers[:1] == (Producer(index - 1, False),)
-        here.pipelined = reads_before and _follows(operations[index - 1], operations[index])
+        here.pipelined = reads_before and _follows(operations[index - 1], operations[index], limits.cores)
         only = [readers[producer.task] == 1 for producer in before.producers if producer is not None]
         moved = not only or (bool(before.strides) and all(only)) or isinstance(operations[index - 1], PlanarOperation)
         stated = reads_before and moved and _transposed_pair(operations[index - 1], operations[index])
@@ -115,11 +114,11 @@ def l2_writes(operation: Operation) -> list[tuple[Access, bool]]:
     return [*writes, (result, False)] if result.space is Space.L2 else writes
 
 
-def _follows(before: Operation, operation: Operation) -> bool:
+def _follows(before: Operation, operation: Operation, cores: int) -> bool:
     """Rule: a neural-engine task that reads the result of the task before as that one wrote it, neither transposed nor
     in several blocks of channels a core."""
     weights = before.coefficients if isinstance(before, Convolution) and not before.unicast else None
-    if weights is not None and before.result.shape[1] > CORES * weights.lanes:
+    if weights is not None and before.result.shape[1] > cores * weights.lanes:
         return False
     return isinstance(operation, NeuralOperation) and not is_transposed(before.result) and (
         operation.source.shape == before.result.shape and operation.source.strides == before.result.strides
@@ -216,7 +215,7 @@ def _single(access: Access) -> bool:
     return all(extent == 1 or not stride for extent, stride in zip(access.shape, access.strides, strict=True))
 
 
-def _changed_views(operations: Sequence[Operation], found: Sequence[Flow]) -> None:
+def _changed_views(operations: Sequence[Operation], found: Sequence[Flow], limits: Limits) -> None:
     """Rule: where rows that one task wrote are channels to another, or channels rows, the strides of the extents that
     became 1 are those of the tensor as it was written."""
     for index, operation in enumerate(operations):
@@ -228,7 +227,7 @@ def _changed_views(operations: Sequence[Operation], found: Sequence[Flow]) -> No
             view = stored(access, "an operand", may_swap=True, may_broadcast=True)
             _, c, _, h, w = view.extents
             if written[1] == h == 1 < c == written[3]:
-                line = -(-w * access.dtype.size // CELL) * CELL
+                line = limits.l2_row(w * access.dtype.size)
                 found[index].strides |= {f"{side}RowStride": line, f"{side}DepthStride": line}
             elif written[3] == c == 1 < h == written[1]:
                 plane = h * view.strides[3]

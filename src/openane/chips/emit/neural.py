@@ -1,8 +1,11 @@
-"""H13: neural-engine operations to fields: accumulation mode, post stage, coefficients, kernel DMA."""
+"""Neural-engine operations to fields: accumulation mode, post stage, coefficients, kernel DMA."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from openane.chips.emit.operands import shape_fields, stored, window_fields
+from openane.chips.emit.policy import Policy
 from openane.engine import (
     Activation,
     ChannelMaximum,
@@ -14,35 +17,35 @@ from openane.engine import (
     NeuralOperation,
     Packing,
     PassThrough,
-    Streams,
+    Section,
 )
-from openane.engine.coefficients import CORES
 from openane.errors import ProgramError
 from openane.registers import Fields
 
-BINARY_POINT = 14
-PALETTE_BITS_IDLE = 8
-UNUSED_STREAM = 0x40
-"""Bytes an unused coefficient stream states."""
-AUXILIARY = 4
-STREAM_FIELDS = tuple((f"KernelDMA.CoeffDMAConfig[{core}].En", f"KernelDMA.CoeffBaseAddr[{core}].Addr",
-                       f"KernelDMA.CoeffBfrSize[{core}].Size") for core in range(CORES))
-IDLE_KERNEL_DMA: Fields = {
-    **{f"KernelDMA.{kind}DMAConfig[{i}].CacheHint": 2 for kind, count in (("Coeff", CORES), ("Aux", AUXILIARY))
-       for i in range(count)},
-    **{f"KernelDMA.AuxBfrSize[{i}].Size": UNUSED_STREAM for i in range(AUXILIARY)}}
-IDLE_STREAMS: Fields = {size: UNUSED_STREAM for _, _, size in STREAM_FIELDS}
+
+@lru_cache(maxsize=8)
+def stream_fields(cores: int) -> tuple[tuple[str, str, str], ...]:
+    """The fields that enable each core's stream, and say where it lies and how long it is."""
+    return tuple((f"KernelDMA.CoeffDMAConfig[{core}].En", f"KernelDMA.CoeffBaseAddr[{core}].Addr",
+                  f"KernelDMA.CoeffBfrSize[{core}].Size") for core in range(cores))
 
 
-def neural_fields(operation: NeuralOperation) -> Fields:
+def only_section(coefficients: Coefficients) -> Section:
+    """The section that holds all of an operation's coefficients. ProgramError where they lie in several."""
+    if len(coefficients.sections) != 1:
+        raise ProgramError(f"a core reads all coefficients of a task from one stream, not from {coefficients}")
+    return coefficients.sections[0]
+
+
+def neural_fields(operation: NeuralOperation, policy: Policy) -> Fields:
     """Rule: one source, one result; coefficients, accumulation mode and post stage in the NE block."""
     source, result = operation.source, operation.result
     if source.shape[0] != result.shape[0]:
         raise ProgramError(f"source and result must have the same number of groups, not {source} and {result}")
     coefficients = operation.coefficients
-    cores = active_cores(operation)
+    cores = active_cores(operation, policy.limits.cores)
     post = operation.post
-    if (post.activation is Activation.TABLE) != (coefficients is not None and coefficients.table):
+    if (post.activation is Activation.TABLE) != (coefficients is not None and coefficients.table is not None):
         raise ProgramError("a table activation needs a table in the coefficients, and only then")
     fields: Fields = {
         **shape_fields(result.shape, "Out"), **window_fields((1, 1, 1), (1, 1, 1), (0, 0, 0)),
@@ -50,8 +53,8 @@ def neural_fields(operation: NeuralOperation) -> Fields:
         "Header.Bases.ENE": cores + 1,
         "L2.L2Cfg.InputReLU": int(operation.input_relu),
         "NE.KernelCfg.KernelFmt": "fp16" if source.dtype is DType.FLOAT16 else "uint8",
-        "NE.KernelCfg.PalettizeBits": PALETTE_BITS_IDLE, "NE.MACCfg.En": 1,
-        "NE.MACCfg.BinaryPoint": BINARY_POINT if source.dtype is DType.FLOAT16 else 0,
+        "NE.KernelCfg.PalettizeBits": policy.idle.palette_bits, "NE.MACCfg.En": 1,
+        "NE.MACCfg.BinaryPoint": policy.idle.binary_point if source.dtype is DType.FLOAT16 else 0,
         "NE.MACCfg.NonlinearMode": str(post.activation), "NE.MACCfg.NoKernel": 1,
         "NE.AccBias.AccBias": post.bias, "NE.PostScale.PostScale": post.scale, "Common.GroupConvCfg.UnicastCin": 1,
     }
@@ -59,8 +62,8 @@ def neural_fields(operation: NeuralOperation) -> Fields:
     return fields
 
 
-def active_cores(operation: NeuralOperation) -> int:
-    """Rule: log2 (rounded up) of the cores at work, up to 16: one for every block of lanes of a weighted result; for
+def active_cores(operation: NeuralOperation, cores: int) -> int:
+    """Rule: log2 (rounded up) of the cores at work: one for every block of lanes of a weighted result; for
     others one for every channel of the result as it is stored, as it is computed where one is stored."""
     channels, coefficients = operation.result.shape[1], operation.coefficients
     if coefficients is not None and coefficients.weights:
@@ -68,7 +71,7 @@ def active_cores(operation: NeuralOperation) -> int:
     else:
         kept = stored(operation.result, "the result", may_swap=True, may_broadcast=True).extents[1]
         channels = kept if kept > 1 else channels
-    return (min(CORES, channels) - 1).bit_length()
+    return (min(cores, channels) - 1).bit_length()
 
 
 def _mode(operation: NeuralOperation) -> Fields:
@@ -107,23 +110,34 @@ def _coefficient_fields(coefficients: Coefficients | None) -> Fields:
         return {}
     if coefficients.packing is Packing.PALETTE:
         raise ProgramError("palettised coefficients have no described encoding", register="NE.KernelCfg")
-    return {"Header.KernelBases.KBase0": coefficients.slot, "Header.KernelBases.KBase0En": 1,
-            "NE.MACCfg.NoKernel": int(not coefficients.weights), "NE.MACCfg.BiasRow": int(coefficients.bias),
+    return {"Header.KernelBases.KBase0": only_section(coefficients).slot, "Header.KernelBases.KBase0En": 1,
+            "NE.MACCfg.NoKernel": int(coefficients.weights is None),
+            "NE.MACCfg.BiasRow": int(coefficients.bias is not None),
             "NE.KernelCfg.SparseFmt": int(coefficients.packing is Packing.SPARSE),
             "NE.KernelCfg.RuntimeKernel": int(coefficients.runtime),
             "Common.ConvCfg.OCGSize": coefficients.lanes.bit_length() - 1}
 
 
-def kernel_dma_fields(coefficients: Coefficients | None) -> Fields:
-    """Rule: cache hint 2 on every stream register; unused streams are 64 bytes long. Where streams lie is said by
-    `addresses`."""
+def kernel_dma_fields(coefficients: Coefficients | None, policy: Policy) -> Fields:
+    """Rule: one cache hint on every stream register; unused streams state a length of their own. Where streams lie is
+    said by `addresses`."""
+    idle, streams = policy.idle, stream_fields(policy.limits.cores)
+    fields: Fields = {f"KernelDMA.{kind}DMAConfig[{i}].CacheHint": policy.hints.coefficients
+                      for kind, count in (("Coeff", len(streams)), ("Aux", idle.auxiliary_streams))
+                      for i in range(count)}
+    fields |= {f"KernelDMA.AuxBfrSize[{i}].Size": idle.unused_stream for i in range(idle.auxiliary_streams)}
     if coefficients is None:
-        return dict(IDLE_KERNEL_DMA)
-    fields = {**IDLE_KERNEL_DMA, **IDLE_STREAMS, "KernelDMA.Control.Kernels": 1,
-              "KernelDMA.Control.Sparse": int(coefficients.packing is Packing.SPARSE)}
-    for core, _, size in Streams.of(coefficients.streams).parts:
-        if not 0 <= core < CORES:
-            raise ProgramError(f"a stream belongs to one of {CORES} cores, not to core {core}")
-        enable, _, length = STREAM_FIELDS[core]
+        return fields
+    fields |= idle_stream_sizes(policy)
+    fields |= {"KernelDMA.Control.Kernels": 1, "KernelDMA.Control.Sparse": int(coefficients.packing is Packing.SPARSE)}
+    for core, _, size in only_section(coefficients).streams.parts:
+        if not 0 <= core < len(streams):
+            raise ProgramError(f"a stream belongs to one of {len(streams)} cores, not to core {core}")
+        enable, _, length = streams[core]
         fields[enable], fields[length] = 1, size
     return fields
+
+
+def idle_stream_sizes(policy: Policy) -> Fields:
+    """What the registers of streams that are not in use state."""
+    return {size: policy.idle.unused_stream for _, _, size in stream_fields(policy.limits.cores)}

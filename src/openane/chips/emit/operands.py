@@ -1,8 +1,8 @@
-"""H13: operand accesses to register fields. The inverse of decode.py's operand readers.
+"""Operand accesses to register fields: the inverse of what `chips.decode` reads of an operand.
 
 An access is expressible when its strides are what the registers can say: W contiguous (or C and W swapped), every
-other stride a multiple of 64 bytes in memory and 16 in L2, broadcast (stride 0) only where the planar engine has a bit.
-Registers of extent-1 dimensions have no effect; they continue the dense surface, as Apple's compiler writes them.
+other stride aligned, broadcast (stride 0) only where the planar engine has a bit. Registers of extent-1 dimensions have
+no effect; they continue the dense surface, as Apple's compiler writes them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from openane.chips.limits import Limits
 from openane.engine import Access, DType, Space
 from openane.engine.access import AXES, WIDTH, Shape
 from openane.errors import ProgramError
@@ -61,8 +62,8 @@ def _view(shape: Shape, strides: Shape, chained: bool, dtype: DType, interleave:
     return Stored((n, c, d, h, w), (sn, sc, sd, sh, sw), False, hidden)
 
 
-def memory_strides(access: Access, view: Stored, *, rows_as_channels: bool = False, grouped: bool = False,
-                   surface: int = 0) -> tuple[int, int, int, int]:
+def memory_strides(access: Access, view: Stored, limits: Limits, *, rows_as_channels: bool = False,
+                   grouped: bool = False, surface: int = 0) -> tuple[int, int, int, int]:
     """Group, plane, depth and row stride in memory: the access's own, and for extents of 1 what
     Apple's compiler states.
 
@@ -76,7 +77,7 @@ def memory_strides(access: Access, view: Stored, *, rows_as_channels: bool = Fal
     n, c, d, h, w = view.extents
     c = -(-c // access.interleave)
     sn, sc, sd, sh, _ = view.strides
-    row = sh if h > 1 else -(-w * element // 64) * 64
+    row = sh if h > 1 else limits.memory_row(w * element)
     plane = sc if c > 1 and sc else row * h
     by_group = n > 1 and h == 1 and 0 < sn < (plane if c > 1 else n * sn)
     whole = n * sn if by_group and c == 1 else max(plane * c, row * h)
@@ -92,7 +93,7 @@ def memory_strides(access: Access, view: Stored, *, rows_as_channels: bool = Fal
     return group, plane, depth, row
 
 
-def l2_strides(view: Stored, element: int, *, result: bool = False) -> tuple[int, int, int, int]:
+def l2_strides(view: Stored, element: int, limits: Limits, *, result: bool = False) -> tuple[int, int, int, int]:
     """Group, channel, depth and row stride of a tensor in L2, where channels lie innermost, then D, then H.
 
     A single group has group stride 0 (all recorded tasks). Where H has moved into the groups (n > 1, H of 1), the row
@@ -101,7 +102,7 @@ def l2_strides(view: Stored, element: int, *, result: bool = False) -> tuple[int
     """
     n, c, d, h, w = view.extents
     sn, sc, sd, sh, _ = view.strides
-    channel = sc if c > 1 and sc else -(-w * element // 16) * 16
+    channel = sc if c > 1 and sc else limits.l2_row(w * element)
     line = n * sn if n > 1 and c > 1 and 0 < sn < channel else channel * c
     if c > 1 and h > 1 and 0 < sh < channel:
         line = h * sh
@@ -110,17 +111,17 @@ def l2_strides(view: Stored, element: int, *, result: bool = False) -> tuple[int
     return sn if n > 1 else 0, channel, depth, row
 
 
-def packed_strides(view: Stored, element: int) -> tuple[int, int, int, int]:
+def packed_strides(view: Stored, element: int, limits: Limits) -> tuple[int, int, int, int]:
     """Group, plane, depth and row stride of the dense surface in memory with the extents of `view`."""
     _, c, d, h, w = view.extents
-    row = -(-w * element // 64) * 64
+    row = limits.memory_row(w * element)
     return row * h * c * d, row * h, row * h * c, row
 
 
-def memory_fields(access: Access, view: Stored, prefix: str, *, rows_as_channels: bool = False, grouped: bool = False,
-                  surface: int = 0) -> Fields:
+def memory_fields(access: Access, view: Stored, prefix: str, limits: Limits, *, rows_as_channels: bool = False,
+                  grouped: bool = False, surface: int = 0) -> Fields:
     """Strides of a tile DMA operand; `prefix` is `TileDMASrc.`, `TileDMASrc.Second` or `TileDMADst.`."""
-    strides = memory_strides(access, view, rows_as_channels=rows_as_channels, grouped=grouped, surface=surface)
+    strides = memory_strides(access, view, limits, rows_as_channels=rows_as_channels, grouped=grouped, surface=surface)
     return stride_fields(prefix, *strides)
 
 
@@ -135,9 +136,9 @@ def _memory_names(prefix: str) -> tuple[str, ...]:
     return tuple(f"{prefix}{axis}Stride.Stride" for axis in ("Group", "Plane", "Depth", "Row"))
 
 
-def l2_fields(access: Access, view: Stored, prefix: str) -> Fields:
+def l2_fields(access: Access, view: Stored, prefix: str, limits: Limits) -> Fields:
     """Strides of an operand that lies in L2; `prefix` is `Source`, `Second` or `Result`."""
-    group, channel, depth, row = l2_strides(view, access.dtype.size, result=prefix == "Result")
+    group, channel, depth, row = l2_strides(view, access.dtype.size, limits, result=prefix == "Result")
     return ring_fields(prefix, channel, row, depth, group)
 
 
@@ -151,13 +152,14 @@ def _ring_names(prefix: str) -> tuple[str, ...]:
     return tuple(f"L2.{prefix}{axis}Stride.Stride" for axis in ("Channel", "Row", "Depth", "Group"))
 
 
-def format_fields(access: Access, prefix: str, *, idle: bool) -> Fields:
-    """A memory operand's format word; idle sides still state interleave 1."""
-    mode, truncate, memory, interleave = _format_names(prefix)
+def format_fields(access: Access, prefix: str, truncate: int, *, idle: bool) -> Fields:
+    """A memory operand's format word (`truncate` is what fp16 states); idle sides still state interleave 1."""
+    mode, shortened, memory, interleave = _format_names(prefix)
     if idle:
         return {interleave: 1}
     fp16 = access.dtype is DType.FLOAT16
-    return {mode: int(fp16), truncate: 3 if fp16 else 0, memory: access.dtype.value, interleave: access.interleave}
+    return {mode: int(fp16), shortened: truncate if fp16 else 0, memory: access.dtype.value,
+            interleave: access.interleave}
 
 
 @cache

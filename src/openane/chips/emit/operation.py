@@ -1,4 +1,4 @@
-"""H13: engine operation to task fields, the inverse of decode.py. Each group of fields comes from one named rule.
+"""Engine operation to task fields, the inverse of `chips.decode`. Each group of fields comes from one named rule.
 
 Where operands and coefficients lie is apart from all else, so that tasks which differ in nothing else are encoded once.
 Fields that decide the result are exact: decode(encode(operation)) == operation. The others (tiles, rings, cache hints)
@@ -7,12 +7,13 @@ follow Apple's compiler where the rule is known and are harmless where it is not
 
 from __future__ import annotations
 
-from openane.chips.emit.neural import STREAM_FIELDS, kernel_dma_fields, neural_fields
+from openane.chips.emit.neural import kernel_dma_fields, neural_fields, only_section, stream_fields
 from openane.chips.emit.patches import Patch, planar_patch
 from openane.chips.emit.planar import planar_fields
+from openane.chips.emit.policy import Policy
 from openane.chips.emit.rings import Ring, TilePlan
 from openane.chips.emit.sides import first_fields, form, result_fields, second_fields, source_dma_fields
-from openane.engine import Access, NeuralOperation, Operation, Space, Streams, sources
+from openane.engine import Access, NeuralOperation, Operation, Space, sources
 from openane.registers import Fields
 
 SOURCE_PLACES = (("first", "TileDMASrc.BaseAddr.Addr", "L2.SourceBase.Addr"),
@@ -21,37 +22,39 @@ RESULT_PLACES = ("result", "TileDMADst.BaseAddr.Addr", "L2.ResultBase.Addr")
 """Operands, and the fields that say where they lie in memory and in L2."""
 
 
-def encode_operation(operation: Operation, plan: TilePlan, followed: Patch | None = None, surface: int = 0) -> Fields:
+def encode_operation(operation: Operation, plan: TilePlan, policy: Policy, followed: Patch | None = None,
+                     surface: int = 0) -> Fields:
     """Body fields (all but addresses and what schedule.py states) of the task for `operation`. `followed` is the patch
     of a neural-engine task that takes a planar one's result patch by patch, `surface` the bytes of the surface in
     memory the result is one of several parts of."""
     if isinstance(operation, NeuralOperation):
-        fields = kernel_dma_fields(operation.coefficients)
-        fields |= neural_fields(operation)
+        fields = kernel_dma_fields(operation.coefficients, policy)
+        fields |= neural_fields(operation, policy)
         fields |= plan.patch.fields() if plan.patch is not None else {}
         first, second = operation.source, None
     else:
-        fields = kernel_dma_fields(None)
-        fields |= planar_fields(operation)
-        fields |= planar_patch(operation, followed)
+        fields = kernel_dma_fields(None, policy)
+        fields |= planar_fields(operation, policy)
+        fields |= planar_patch(operation, policy, followed)
         first, second = operation.first, operation.second
     strides = form(operation)
-    fields |= first_fields(first, strides, plan.rings.get("first"))
+    fields |= first_fields(first, strides, plan.rings.get("first"), policy)
     if second is not None:
-        fields |= second_fields(second, plan.rings.get("second"))
-    fields |= source_dma_fields(first, second)
-    fields |= result_fields(operation.result, strides, plan.rings.get("result"), surface)
+        fields |= second_fields(second, plan.rings.get("second"), policy)
+    fields |= source_dma_fields(first, second, policy)
+    fields |= result_fields(operation.result, strides, plan.rings.get("result"), policy, surface)
     fields["Common.TileCfg.TileHeight"] = plan.tile_height
     return fields
 
 
-def address_names(operation: Operation, plan: TilePlan) -> list[str]:
+def address_names(operation: Operation, plan: TilePlan, cores: int) -> list[str]:
     """The fields that say where the operands lie in memory and, they or what of them passes through it, in L2, and
     where the streams do. See `addresses`."""
     names = [name for access, (operand, *fields) in _placed_operands(operation)
              for name, place in zip(fields, _places(access, plan.rings.get(operand)), strict=True) if place is not None]
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        names += [STREAM_FIELDS[core][1] for core, _, _ in Streams.of(operation.coefficients.streams).parts]
+        streams = stream_fields(cores)
+        names += [streams[core][1] for core, _, _ in only_section(operation.coefficients).streams.parts]
     return names
 
 
@@ -60,7 +63,7 @@ def addresses(operation: Operation, plan: TilePlan) -> list[int]:
     numbers = [place for access, (operand, _, _) in _placed_operands(operation)
                for place in _places(access, plan.rings.get(operand)) if place is not None]
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        streams = Streams.of(operation.coefficients.streams)
+        streams = only_section(operation.coefficients).streams
         base = streams.offset
         numbers += [base + offset for _, offset, _ in streams.parts]
     return numbers

@@ -1,8 +1,9 @@
-"""H13: the patches in which the engines walk over a result, and the height of tiles.
+"""The patches in which the engines walk over a result, and the height of tiles.
 
-A neural-engine core works on patches of 128 pixels: 2^s rows of 128 / 2^s. A task states the shapes it allows (ShMin to
-ShMax) and the one it prefers; the planar engine's patch is given by its width and height. None of it has an effect on
-the result. Evidence: the recorded programs of Apple's compiler; where they leave a choice open the docstring says so.
+A neural-engine core works on patches of a fixed number of pixels: a task states the shapes it allows (ShMin to ShMax)
+and the one it prefers; the planar engine's patch is given by its width and height. None of it has an effect on the
+result. Evidence: the recorded programs of Apple's compiler; where they leave a choice open the docstring says so. The
+numbers in the docstrings are those of H13; a generation gives its own in its `PatchRules`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openane.chips.emit.flow import is_transposed
-from openane.chips.h13.limits import LIMITS
 from openane.chips.emit.operands import stored
+from openane.chips.emit.policy import PatchRules, Policy
 from openane.engine import (
     Convolution,
     Elementwise,
@@ -22,23 +23,8 @@ from openane.engine import (
     Pooling,
     Reduction,
     Space,
-    Streams,
 )
 from openane.registers import Fields
-
-PATCH_LOG2 = 7
-"""log2 of the pixels of a neural-engine patch."""
-NARROWEST_LOG2 = 3
-"""log2 of the narrowest patch: 8 pixels wide, 16 rows."""
-STREAMED_SHAPE = 3
-SMALL_SIDE = 8
-SMALL_STREAM = 0x20000
-PLANAR_WIDTHS = (4, 9)
-PLANAR_HEIGHT = 5
-STAGED_MULTIPLE = 16
-STAGED_WIDTH = 32
-PLANAR_PATCH = {1: 9, 2: 8}
-"""log2 of the pixels of a planar patch by operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,81 +52,83 @@ def log2_up(value: int) -> int:
     return (value - 1).bit_length()
 
 
-def best_shape(width: int) -> int:
+def best_shape(width: int, rules: PatchRules) -> int:
     """Rule: the patch width is the power of two from 8 to 128 that covers the result's width with the least waste, the
     widest of several (224 is covered by 32, 256 by 128)."""
-    widths = [2 ** exponent for exponent in range(PATCH_LOG2, NARROWEST_LOG2 - 1, -1)]
+    widths = [2 ** exponent for exponent in range(rules.pixels, rules.narrowest - 1, -1)]
     best = min(widths, key=lambda w: -(-width // w) * w)
-    return PATCH_LOG2 - log2_up(best)
+    return rules.pixels - log2_up(best)
 
 
-def patch(operation: NeuralOperation, pipelined: bool = False) -> Patch:
+def patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool = False) -> Patch:
     """Rule: a small weighted result (at most 8x8, streams below 128 KiB a core) is taken in 16-row patches in the mode
     for small sources; a result of one row in patches of one row; a source in L2 is taken in its best shape; a streamed
     one in any shape up to 8 rows, with 8 columns or fewer in 16 rows once it is that high. A transposed copy of at most
     8 rows or into coefficient packing prefers 8. `pipelined`: the task follows a planar one patch by patch."""
     width, height = operation.result.shape[4], operation.result.shape[3]
-    best = best_shape(width)
+    best = best_shape(width, rules)
     resident = operation.source.space is Space.L2
     weighted = isinstance(operation, Convolution) and not operation.unicast
-    streams = operation.coefficients.streams if operation.coefficients is not None else ()
-    largest = max([size for _, _, size in Streams.of(streams).parts], default=0)
-    if weighted and max(width, height) <= SMALL_SIDE and largest < SMALL_STREAM:
-        return Patch(4, 4, 4, small=True)
+    sections = operation.coefficients.sections if operation.coefficients is not None else ()
+    largest = max([size for section in sections for _, _, size in section.streams.parts], default=0)
+    if weighted and max(width, height) <= rules.small_side and largest < rules.small_stream:
+        return Patch(rules.small_rows, rules.small_rows, rules.small_rows, small=True)
     if pipelined:
         return Patch(best, best, best)
     if is_transposed(operation.result) and operation.result.interleave > 1:
-        return Patch(STREAMED_SHAPE, 0, STREAMED_SHAPE)
-    if _few_rows(operation):
-        return Patch(STREAMED_SHAPE, min(STREAMED_SHAPE, log2_up(height)), STREAMED_SHAPE)
+        return Patch(rules.streamed, 0, rules.streamed)
+    if _few_rows(operation, rules):
+        return Patch(rules.streamed, min(rules.streamed, log2_up(height)), rules.streamed)
     if height == 1:
         return Patch()
-    if resident or operation.source.copy is not None or (best > STREAMED_SHAPE and height >= 2 ** best):
-        return Patch(best, best, best) if height >= SMALL_SIDE else Patch(*(3 * (min(best, log2_up(height)),)))
-    most = min(best, STREAMED_SHAPE, log2_up(height))
-    if isinstance(operation, Convolution) and width % SMALL_SIDE:
+    if resident or operation.source.copy is not None or (best > rules.streamed and height >= 2 ** best):
+        return Patch(best, best, best) if height >= rules.small_side else Patch(*(3 * (min(best, log2_up(height)),)))
+    most = min(best, rules.streamed, log2_up(height))
+    if isinstance(operation, Convolution) and width % rules.small_side:
         return Patch(most, most, most)
     return Patch(0, 0, most)
 
 
-def _few_rows(operation: NeuralOperation) -> bool:
+def _few_rows(operation: NeuralOperation, rules: PatchRules) -> bool:
     """A streamed copy that transposes at most 8 rows of at least 128."""
     return (isinstance(operation, PassThrough) and operation.source.space is Space.MEMORY
-            and is_transposed(operation.result) and operation.result.shape[1] <= SMALL_SIDE
-            and operation.result.shape[3] <= SMALL_SIDE and operation.result.shape[4] >= 2 ** PATCH_LOG2)
+            and is_transposed(operation.result) and operation.result.shape[1] <= rules.small_side
+            and operation.result.shape[3] <= rules.small_side and operation.result.shape[4] >= 2 ** rules.pixels)
 
 
-def staged(operation: Operation) -> bool:
+def staged(operation: Operation, policy: Policy) -> bool:
     """Rule: a result in memory whose stored rows are wider than a neural-engine patch and no multiple of 16 elements
     goes out from whole rows in L2 (recorded: rows of 375, neural and planar); not where one row of all channels would
     take more than half of L2 (inferred)."""
-    result = operation.result
+    result, rules = operation.result, policy.patches
     _, channels, depth, _, width = stored(result, "the result", may_swap=True, may_broadcast=True).extents
     return (result.space is Space.MEMORY and result.copy is None and result.interleave == 1
-            and width > 2 ** PATCH_LOG2 and width % STAGED_MULTIPLE > 0
-            and channels * depth * width * result.dtype.size <= LIMITS.l2_size // 2)
+            and width > 2 ** rules.pixels and width % rules.staged_multiple > 0
+            and channels * depth * width * result.dtype.size <= policy.limits.l2_size // 2)
 
 
-def planar_patch(operation: Elementwise | GainOffset | Pooling | Reduction, followed: Patch | None = None) -> Fields:
+def planar_patch(operation: Elementwise | GainOffset | Pooling | Reduction, policy: Policy,
+                 followed: Patch | None = None) -> Fields:
     """Rule: a planar patch is 16 to 512 wide and up to 32 high, at most 512 pixels, 256 with two operands; one that a
     neural-engine task follows patch by patch (`followed`) takes that one's patches."""
     _, _, _, height, width = operation.first.shape
-    limit = PLANAR_PATCH[1 if operation.second is None else 2]
-    across = min(max(log2_up(width), PLANAR_WIDTHS[0]), PLANAR_WIDTHS[1], limit)
-    if staged(operation):
-        across = log2_up(STAGED_WIDTH)
-    down = min(log2_up(height), PLANAR_HEIGHT, limit - across)
+    rules = policy.patches
+    (narrowest, widest), limit = rules.planar_widths, rules.planar_pixels[operation.second is not None]
+    across = min(max(log2_up(width), narrowest), widest, limit)
+    if staged(operation, policy):
+        across = log2_up(rules.staged_width)
+    down = min(log2_up(height), rules.planar_height, limit - across)
     if followed is not None:
-        across = max(min(across, PATCH_LOG2 - followed.most), PLANAR_WIDTHS[0])
+        across = max(min(across, rules.pixels - followed.most), narrowest)
         down = followed.most
     return {"Common.PETile.WidthLog2": across, "Common.PETile.HeightLog2": down}
 
 
-def tile_rows(operation: Operation) -> int:
+def tile_rows(operation: Operation, rules: PatchRules) -> int:
     """Rule: a tile is the whole height of the result of a neural-engine task, of the source of a planar one; at most a
     patch where a reduction keeps its source."""
     if isinstance(operation, NeuralOperation):
         return operation.result.shape[3]
     rows = operation.first.shape[3]
     keeps = isinstance(operation, Reduction) and operation.first.copy is not None
-    return min(rows, 2 ** PLANAR_HEIGHT) if keeps else rows
+    return min(rows, 2 ** rules.planar_height) if keeps else rows

@@ -1,20 +1,20 @@
-"""H13: planar-engine operations to fields: task type, functions, scales."""
+"""Planar-engine operations to fields: task type, functions, scales."""
 
 from __future__ import annotations
 
-from openane.chips.emit.neural import PALETTE_BITS_IDLE
 from openane.chips.emit.operands import shape_fields, window_fields
+from openane.chips.emit.policy import Policy
 from openane.engine import Elementwise, GainOffset, PlanarOperation, Pool, Pooling, Reduce, Reduction, Space
 from openane.errors import ProgramError
 from openane.registers import Fields
 
 
-def planar_fields(operation: PlanarOperation) -> Fields:
+def planar_fields(operation: PlanarOperation, policy: Policy) -> Fields:
     """Rule: one or two operands, OutDim states the extents the operation works on."""
     first, second, result = operation.first, operation.second, operation.result
     fields: Fields = {
         **window_fields((1, 1, 1), (1, 1, 1), (0, 0, 0)),
-        "Common.GroupConvCfg.UnicastCin": 1, "NE.KernelCfg.PalettizeBits": PALETTE_BITS_IDLE, "NE.MACCfg.En": 1,
+        "Common.GroupConvCfg.UnicastCin": 1, "NE.KernelCfg.PalettizeBits": policy.idle.palette_bits, "NE.MACCfg.En": 1,
         "PE.Cfg.Abs": int(operation.absolute), "PE.Cfg.NegateFirst": int(operation.negate),
         "PE.Cfg.SubtractSecond": int(operation.subtract), "PE.Cfg.SecondEn": int(second is not None),
         "PE.PreScale.PreScale": operation.pre_scale, "L2.L2Cfg.InputReLU": int(operation.first_relu),

@@ -1,4 +1,4 @@
-"""H13: what decides the fields of a task but addresses, so that tasks alike are encoded once.
+"""What decides the fields of a task but addresses, so that tasks alike are encoded once.
 
 Two tasks of equal keys have equal fields, base addresses and links apart: the parts of a product, the heads of an
 attention, the layers of a transformer repeat a few tasks with other operands.
@@ -16,10 +16,10 @@ from typing import Any
 from openane.chips.emit.flow import Flow
 from openane.chips.emit.patches import Patch
 from openane.chips.emit.rings import TilePlan
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Streams
+from openane.engine import Access, Coefficients, NeuralOperation, Operation
 
 _WALK = attrgetter("space", "slot", "shape", "strides", "dtype", "interleave", "packed")
-_STREAMED = attrgetter("slot", "lanes", "weights", "bias", "table", "packing", "palette_bits", "runtime")
+_STATED = attrgetter("lanes", "packing", "palette_bits", "runtime")
 _SCHEDULED = attrgetter("begins", "ends", "result_stated", "source_stated", "planar_before", "planar_after", "surface",
                         "read_again", "read_earlier")
 OPERANDS = ("source", "first", "second", "result", "coefficients")
@@ -57,7 +57,8 @@ def _walk(access: Access | None) -> Hashable:
 def _streams(coefficients: Coefficients | None) -> Hashable:
     if coefficients is None:
         return None
-    return _STREAMED(coefficients), Streams.of(coefficients.streams).parts
+    parts = (coefficients.weights, coefficients.bias, coefficients.table)
+    return _STATED(coefficients), tuple([None if part is None else (part.slot, part.streams.parts) for part in parts])
 
 
 @lru_cache(maxsize=32)

@@ -1,4 +1,4 @@
-"""H13: where streamed operands pass through L2.
+"""Where streamed operands pass through L2.
 
 What a task streams goes through ring buffers in L2 beside the tensors that live there. Rings have no effect on the
 result; they must not overlap anything resident. A row of a ring is channels * channel stride, with a pad that keeps
@@ -10,26 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from openane.chips.banks import CELL, row_pad
 from openane.chips.emit.flow import Flow, l2_writes
-from openane.chips.h13.limits import LIMITS
 from openane.chips.emit.operands import stored
-from openane.chips.emit.patches import STAGED_WIDTH, Patch, patch, staged, tile_rows
+from openane.chips.emit.patches import Patch, patch, staged, tile_rows
+from openane.chips.emit.policy import Policy
 from openane.engine import Access, Convolution, NeuralOperation, Operation, Pooling, Space, sources
 from openane.engine.relayout import covers, touches
 from openane.errors import ProgramError
 
-CHAIN_ROWS = 16
-PLANAR_ROWS = 32
-PLANAR_TILE_WIDTH = 512
-NEURAL_TILE_BYTES = 256
-SECOND_ALIGNMENT = 64
-NARROWEST_TILE = 2
-"""A tile is at least a quarter of the widest."""
-NEURAL_PADS = ((64, 3), (32, 2), (0, 0))
-"""Cells a neural-engine ring row is padded by, from so many cells on."""
-NEURAL_PAD_ROWS = 3
-"""log2 of the rows of a patch from which on there is a pad."""
 Range = tuple[int, int]
 
 
@@ -123,8 +111,8 @@ class Planner:
     """Plans the tiles of a program's tasks. `forms` says which operations are alike but for where their operands lie:
     those are measured once."""
 
-    def __init__(self, operations: Sequence[Operation], forms: Sequence[int]) -> None:
-        self._operations, self._forms = operations, forms
+    def __init__(self, operations: Sequence[Operation], forms: Sequence[int], policy: Policy) -> None:
+        self._operations, self._forms, self._policy = operations, forms, policy
         self._live = resident_ranges(operations)
         self._tiles: dict[tuple[int, bool], tuple[Patch | None, tuple[tuple[int, int], ...]]] = {}
         self._wanted: dict[tuple[int, bool, int, int], tuple[_Wanted, ...]] = {}
@@ -142,8 +130,8 @@ class Planner:
         follows = flow.pipelined and not isinstance(self._operations[index - 1], NeuralOperation)
         kind = self._forms[index], follows
         if kind not in self._tiles:
-            shape = patch(operation, follows) if isinstance(operation, NeuralOperation) else None
-            self._tiles[kind] = shape, tuple(_tiles(operation, shape))
+            shape = patch(operation, self._policy.patches, follows) if isinstance(operation, NeuralOperation) else None
+            self._tiles[kind] = shape, tuple(_tiles(operation, shape, self._policy))
         shape, sizes = self._tiles[kind]
         blocked = self._blocked(index, before, flow)
         held = {name: _footprint(access) for name, access in _held(operation).items()}
@@ -151,15 +139,16 @@ class Planner:
         for tile, width in sizes:
             wanted = self._wanted.get((*kind, tile, width))
             if wanted is None:
-                wanted = self._wanted[*kind, tile, width] = tuple(_wanted(operation, tile, width, shape))
+                wanted = self._wanted[*kind, tile, width] = tuple(
+                    _wanted(operation, tile, width, shape, self._policy))
             for floor in (top, 0) if top else (0,):
-                plan = _place(wanted, tile, shape, [(0, floor), *blocked], before)
+                plan = _place(wanted, tile, shape, [(0, floor), *blocked], before, self._policy.limits.l2_size)
                 if plan is not None:
                     plan.spans.update(held)
                     same = (*kind, tile, width, plan.taken, tuple(held.items()))
                     return plan if before is not None else self._plans.setdefault(same, plan)
-        raise ProgramError(f"one row of each streamed operand must fit the {LIMITS.l2_size} bytes of L2 beside "
-                           "what is resident there; split the channels or the width", task=index)
+        raise ProgramError(f"one row of each streamed operand must fit the {self._policy.limits.l2_size} bytes of L2 "
+                           "beside what is resident there; split the channels or the width", task=index)
 
     def _blocked(self, index: int, before: TilePlan | None, flow: Flow) -> list[Range]:
         """L2 bytes that are not free for the rings of an operation."""
@@ -174,42 +163,43 @@ class Planner:
         return blocked
 
 
-def _tiles(operation: Operation, shape: Patch | None) -> Iterator[tuple[int, int]]:
+def _tiles(operation: Operation, shape: Patch | None, policy: Policy) -> Iterator[tuple[int, int]]:
     """Rule: rows and columns of a tile to try: all rows; where they do not fit, 32 rows of a planar task and half as
     many of any; then narrower ones. 16 rows between tasks that hand over directly."""
-    rows = tile_rows(operation)
+    rules, rows = policy.rings, tile_rows(operation, policy.patches)
     if shape is None:
-        width = PLANAR_TILE_WIDTH
+        width = rules.planar_width
     else:
-        narrower = 0 if shape.small else min(shape.fewest, NARROWEST_TILE)
-        width = NEURAL_TILE_BYTES // sources(operation)[0].dtype.size // 2 ** narrower
+        narrower = 0 if shape.small else min(shape.fewest, rules.narrowest)
+        width = rules.neural_bytes // sources(operation)[0].dtype.size // 2 ** narrower
     if _chained(operation):
-        rows = min(rows, CHAIN_ROWS)
+        rows = min(rows, rules.chained_rows)
     yield rows, width
-    if shape is None and rows > PLANAR_ROWS:
-        rows = PLANAR_ROWS
+    if shape is None and rows > rules.planar_rows:
+        rows = rules.planar_rows
         yield rows, width
     while rows > 1:
         rows = -(-rows // 2)
         yield rows, width
-    while width > CELL:
+    while width > policy.limits.tile_width:
         width //= 2
         yield rows, width
 
 
-def _wanted(operation: Operation, tile: int, width: int, shape: Patch | None) -> Iterator[_Wanted]:
+def _wanted(operation: Operation, tile: int, width: int, shape: Patch | None, policy: Policy) -> Iterator[_Wanted]:
     """The rings of an operation with tiles of so many rows and columns."""
+    alignment, line = policy.rings.second_alignment, policy.limits.l2_alignment
     for name, access in _streamed(operation).items():
-        ring = _ring(access, operation, width, shape)
-        if name == "result" and staged(operation):
-            ring = _staged_ring(access, shape)
-        rows = min(access.shape[3], tile if name == "result" else _source_rows(operation, tile))
+        ring = _ring(access, operation, width, shape, policy)
+        if name == "result" and staged(operation, policy):
+            ring = _staged_ring(access, shape, policy)
+        rows = min(access.shape[3], tile if name == "result" else _source_rows(operation, tile, policy.limits.height))
         handed = name == "first" and access.space is Space.CHAIN
-        yield _Wanted(name, None if handed else ring, ring.row * rows, SECOND_ALIGNMENT if name == "second" else CELL)
+        yield _Wanted(name, None if handed else ring, ring.row * rows, alignment if name == "second" else line)
 
 
 def _place(wanted: Sequence[_Wanted], tile: int, shape: Patch | None, blocked: list[Range],
-           before: TilePlan | None) -> TilePlan | None:
+           before: TilePlan | None, l2_size: int) -> TilePlan | None:
     taken = list(blocked)
     rings: dict[str, Ring] = {}
     spans: dict[str, Range] = {}
@@ -219,7 +209,7 @@ def _place(wanted: Sequence[_Wanted], tile: int, shape: Patch | None, blocked: l
             assert before is not None, "a chained source is another operation's result"
             rings[want.name] = before.rings["result"]
             continue
-        base = _first_fit(want.size, taken, want.alignment)
+        base = _first_fit(want.size, taken, want.alignment, l2_size)
         if base is None:
             return None
         rings[want.name] = Ring(base, ring.channel, ring.row, ring.depth, ring.group, ring.staged)
@@ -228,36 +218,40 @@ def _place(wanted: Sequence[_Wanted], tile: int, shape: Patch | None, blocked: l
     return TilePlan(tile, rings, tuple(spans.values()), shape, spans)
 
 
-def _ring(access: Access, operation: Operation, width: int, shape: Patch | None) -> Ring:
+def _ring(access: Access, operation: Operation, width: int, shape: Patch | None, policy: Policy) -> Ring:
     """Rule: a channel of a ring is one line of a tile, channels lie innermost, then D, then rows, which are padded."""
     _, c, d, h, w = access.shape
     lines = 1 if h > 1 and access.strides[3] == 0 and access.space is Space.MEMORY else c
-    channel = -(-min(w, width) * access.dtype.size // CELL) * CELL
+    channel = policy.limits.l2_row(min(w, width) * access.dtype.size)
     line = c * channel
-    return Ring(0, channel, d * lines * channel + _pad(access, operation, channel, shape, lines), line, d * line)
+    pad = _pad(access, operation, channel, shape, lines, policy)
+    return Ring(0, channel, d * lines * channel + pad, line, d * line)
 
 
-def _staged_ring(access: Access, shape: Patch | None) -> Ring:
+def _staged_ring(access: Access, shape: Patch | None, policy: Policy) -> Ring:
     """Rule: a staged result lies in L2 as a tensor does, of the planar engine one patch wide."""
     view = stored(access, "the result", may_swap=True, may_broadcast=False)
     _, c, d, h, w = view.extents
-    channel = -(-(w if shape is not None else min(w, STAGED_WIDTH)) * access.dtype.size // CELL) * CELL
+    across = w if shape is not None else min(w, policy.patches.staged_width)
+    channel = policy.limits.l2_row(across * access.dtype.size)
     line = c * channel
-    return Ring(0, channel, d * line + (row_pad(line, h) if h > 1 else 0), line, d * line, staged=True)
+    pad = policy.limits.banks.row_pad(line, h) if h > 1 else 0
+    return Ring(0, channel, d * line + pad, line, d * line, staged=True)
 
 
-def _pad(access: Access, operation: Operation, channel: int, shape: Patch | None, lines: int) -> int:
+def _pad(access: Access, operation: Operation, channel: int, shape: Patch | None, lines: int, policy: Policy) -> int:
     """Rule: bytes a ring's row is padded by. Neural engine: from patches of 8 rows on 2 cells for rows of 32, from 64
     on 3, with a stride 2. Planar engine: none where there is depth or the operand is one row of more than one
     element, otherwise what spreads the rows (`lines` channels) over the banks."""
     n, c, d, h, w = access.shape
-    cells = c * channel // CELL
+    banks, rules = policy.limits.banks, policy.rings
     if shape is None:
-        return 0 if d > 1 or (n == 1 and h == 1 and w > 1) else row_pad(lines * channel)
-    if shape.most < NEURAL_PAD_ROWS or (h == 1 and not shape.small):
+        return 0 if d > 1 or (n == 1 and h == 1 and w > 1) else banks.row_pad(lines * channel)
+    if shape.most < rules.padded_patch or (h == 1 and not shape.small):
         return 0
-    pad = next(pad for least, pad in NEURAL_PADS if cells >= least)
-    return CELL * (min(pad, 2) if isinstance(operation, Convolution) and operation.stride[2] > 1 else pad)
+    pad = next(pad for least, pad in rules.pads if c * channel // banks.line >= least)
+    strided = isinstance(operation, Convolution) and operation.stride[2] > 1
+    return banks.line * (min(pad, rules.strided_pad) if strided else pad)
 
 
 def _held(operation: Operation) -> dict[str, Access]:
@@ -267,10 +261,10 @@ def _held(operation: Operation) -> dict[str, Access]:
     return {name: access for name, access in held.items() if access is not None}
 
 
-def _source_rows(operation: Operation, tile: int) -> int:
-    """Source rows a tile of result rows needs; all of them when it holds the whole result."""
+def _source_rows(operation: Operation, tile: int, all_rows: int) -> int:
+    """Source rows a tile of result rows needs; `all_rows` when it holds the whole result."""
     if tile >= operation.result.shape[3] and isinstance(operation, Convolution | Pooling):
-        return LIMITS.height
+        return all_rows
     if isinstance(operation, Convolution):
         return (tile - 1) * operation.stride[1] + operation.kernel[1]
     if isinstance(operation, Pooling):
@@ -278,13 +272,13 @@ def _source_rows(operation: Operation, tile: int) -> int:
     return tile
 
 
-def _first_fit(size: int, taken: list[Range], alignment: int) -> int | None:
+def _first_fit(size: int, taken: list[Range], alignment: int, l2_size: int) -> int | None:
     base = 0
     for low, high in sorted(taken):
         if base + size <= low:
             return base
         base = max(base, -(-high // alignment) * alignment)
-    return base if base + size <= LIMITS.l2_size else None
+    return base if base + size <= l2_size else None
 
 
 def _streamed(operation: Operation) -> dict[str, Access]:

@@ -1,4 +1,4 @@
-"""H13: header and hazard fields: what the firmware logs, where parts of a program begin and end, which earlier task an
+"""Header and hazard fields: what the firmware logs, where parts of a program begin and end, which earlier task an
 operand waits for.
 
 Nothing here decides a result when tasks run one after another. Evidence: the recorded programs of Apple's compiler.
@@ -6,83 +6,76 @@ Nothing here decides a result when tasks run one after another. Evidence: the re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from openane.chips.h13.estimate import microseconds
+from openane.chips.emit.estimate import microseconds
 from openane.chips.emit.flow import Flow
 from openane.chips.emit.latest import Latest
 from openane.chips.emit.operands import Stored, format_fields, packed_strides, stored, stride_fields
+from openane.chips.emit.policy import Policy
 from openane.chips.emit.rings import Range, TilePlan
-from openane.chips.h13.stream import EXTENDED_SLOT
 from openane.engine import (
     Access,
     Activation,
-    Coefficients,
     NeuralOperation,
     Operation,
     PassThrough,
+    Section,
     Space,
-    Streams,
     sources,
 )
 from openane.registers import Fields
 
-# Firmware log masks by position in the program; they decide nothing.
-LOG_FIRST, LOG_LAST, LOG_ANY = 0x8, 0x22, 0x400
-DEBUG_FIRST, DEBUG_LAST, DEBUG_ANY = 0x68, 0x6A, 0xFFF800
-STATED_DEPENDENCY = 4
-READ_AGAIN, READ_EARLIER = {"CacheHintReuse": 11, "CacheHintNoReuse": 11}, {"CacheHint": 0, "CacheHintReuse": 11}
-FROM_SCRATCH = {"CacheHint": 0, "CacheHintReuse": 9, "DependencyMode": 5}
-TO_SCRATCH = 3
 ENGINES = ("Conv", "Planar")
 DEPENDENT = {"Conv": 1, "Planar": 2}
 
 
-def coefficient_writers(operations: Sequence[Operation]) -> list[tuple[int, ...]]:
-    """The value of `dependency_names` for each task: the latest one before it whose result in scratch holds some of its
-    coefficients, 0 without one."""
+def coefficient_writers(operations: Sequence[Operation], scratch: int) -> list[tuple[int, ...]]:
+    """The value of `dependency_names` for each task: the latest one before it whose result in slot `scratch` holds some
+    of its coefficients, 0 without one."""
     latest, found = Latest(), list[tuple[int, ...]]()
     for number, operation in enumerate(operations):
         writer: tuple[int, ...] = ()
-        if (coefficients := _from_scratch(operation)) is not None:
-            streams = Streams.of(coefficients.streams)
-            writer = (latest.over(streams.start, streams.end) or 0,)
+        if (section := _from_scratch(operation, scratch)) is not None:
+            writer = (latest.over(section.streams.start, section.streams.end) or 0,)
         found.append(writer)
-        if operation.result.space is Space.MEMORY and operation.result.slot == EXTENDED_SLOT:
+        if operation.result.space is Space.MEMORY and operation.result.slot == scratch:
             latest.write(*operation.result.span, number)
     return found
 
 
-def _from_scratch(operation: Operation) -> Coefficients | None:
-    """The coefficients of an operation that an earlier task wrote."""
+def _from_scratch(operation: Operation, scratch: int) -> Section | None:
+    """The section of an operation's coefficients that an earlier task wrote."""
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
-    return coefficients if coefficients is not None and coefficients.slot == EXTENDED_SLOT else None
+    sections = () if coefficients is None else coefficients.sections
+    return next((section for section in sections if section.slot == scratch), None)
 
 
-def header_fields(operation: Operation, flow: Flow, first: bool, last: bool) -> Fields:
+def header_fields(operation: Operation, flow: Flow, first: bool, last: bool, policy: Policy) -> Fields:
     """Rules: memory flags equal the DMA enables; SPL where a part of the program begins, TSR and TSE where it ends;
     `first` and `last`: it is the program's. There is a DTID (see `dependency_names`) where an earlier task writes the
     coefficients."""
+    logs = policy.logs
     fields: Fields = {
-        "Header.Next.ExeCycles": microseconds(operation),
+        "Header.Next.ExeCycles": microseconds(operation, policy),
         "Header.Control.SPL": int(flow.begins), "Header.Control.TSE": int(flow.ends),
         "Header.Control.TSR": int(flow.ends), "Header.Control.DPC": int(flow.result_stated),
         "Header.Control.SPC": int(flow.source_stated), "Header.Control.DisallowAbort": int(flow.planar_after),
         "Header.Control.SrcLoc": int(any(a.space is Space.MEMORY for a in sources(operation))),
         "Header.Control.DstLoc": int(operation.result.space is Space.MEMORY),
-        "Header.LogEvents.Events": LOG_ANY | (LOG_FIRST if first else 0) | (LOG_LAST if last else 0),
-        "Header.DebugLogEvents.Events": (0 if _plain_copy(operation) else DEBUG_ANY)
-        | (DEBUG_LAST if last else DEBUG_FIRST if first else 0),
+        "Header.LogEvents.Events": logs.every | (logs.first if first else 0) | (logs.last if last else 0),
+        "Header.DebugLogEvents.Events": (0 if _plain_copy(operation) else logs.debug_every)
+        | (logs.debug_last if last else logs.debug_first if first else 0),
         "NE.KernelCfg.NextPlanar": int(flow.planar_after), "NE.KernelCfg.PreviousPlanar": int(flow.planar_before),
     }
-    if _from_scratch(operation) is not None:
+    if _from_scratch(operation, policy.limits.slots.scratch) is not None:
         fields |= {"Header.Control.TDE": 1, "Header.Dependency.DTID": 0}
     return fields
 
 
-def dependency_names(operation: Operation) -> list[str]:
+def dependency_names(operation: Operation, scratch: int) -> list[str]:
     """Rule: the DTID names the task that wrote the coefficients; none states another."""
-    return [] if _from_scratch(operation) is None else ["Header.Dependency.DTID"]
+    return [] if _from_scratch(operation, scratch) is None else ["Header.Dependency.DTID"]
 
 
 def _plain_copy(operation: Operation) -> bool:
@@ -96,40 +89,42 @@ def view_fields(flow: Flow) -> Fields:
     return {f"L2.{register}.Stride": stride for register, stride in flow.strides.items()}
 
 
-def stated_fields(operation: Operation, flow: Flow) -> Fields:
+def stated_fields(operation: Operation, flow: Flow, policy: Policy) -> Fields:
     """Rule: an operand in L2 that is stated as memory names the scratch slot, its surface's strides and its format."""
     fields: Fields = {}
+    scratch = policy.limits.slots.scratch
     if flow.source_stated:
         source = sources(operation)[0]
         view = stored(source, "the first operand", may_swap=True, may_broadcast=True)
-        fields |= {"Header.Bases.RBase0": EXTENDED_SLOT, "Header.Bases.RBase0En": 1, "L2.SourceCfg.DMAFmt": 1,
-                   "TileDMASrc.DMAConfig.DependencyMode": STATED_DEPENDENCY}
-        fields |= _surface(source, view, "TileDMASrc.")
+        fields |= {"Header.Bases.RBase0": scratch, "Header.Bases.RBase0En": 1, "L2.SourceCfg.DMAFmt": 1,
+                   "TileDMASrc.DMAConfig.DependencyMode": policy.hints.stated}
+        fields |= _surface(source, view, "TileDMASrc.", policy)
     if flow.result_stated:
         result = operation.result
         view = stored(result, "the result", may_swap=True, may_broadcast=False)
-        fields |= {"Header.Bases.WBase": EXTENDED_SLOT, "Header.Bases.WBaseEn": 1,
+        fields |= {"Header.Bases.WBase": scratch, "Header.Bases.WBaseEn": 1,
                    "TileDMADst.Fmt.ZeroPadFirst": 1, "TileDMADst.Fmt.ZeroPadLast": 1}
-        fields |= _surface(result, view, "TileDMADst.")
+        fields |= _surface(result, view, "TileDMADst.", policy)
     return fields
 
 
-def _surface(access: Access, view: Stored, prefix: str) -> Fields:
-    return {**stride_fields(prefix, *packed_strides(view, access.dtype.size)),
-            **format_fields(access, f"{prefix}Fmt", idle=False)}
+def _surface(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
+    return {**stride_fields(prefix, *packed_strides(view, access.dtype.size, policy.limits)),
+            **format_fields(access, f"{prefix}Fmt", policy.idle.truncate, idle=False)}
 
 
-def hint_fields(operation: Operation, flow: Flow) -> Fields:
+def hint_fields(operation: Operation, flow: Flow, policy: Policy) -> Fields:
     """Rule: cache hints of a streamed operand that other tasks read too, of scratch that is read, of scratch that is
     written."""
     source, result = sources(operation)[0], operation.result
-    hints: dict[str, int] = {}
+    hints: Mapping[str, int] = {}
+    stated, scratch = policy.hints, policy.limits.slots.scratch
     if source.space is Space.MEMORY:
-        hints = FROM_SCRATCH if source.slot == EXTENDED_SLOT else (
-            READ_AGAIN if flow.read_again else READ_EARLIER if flow.read_earlier else {})
+        hints = stated.from_scratch if source.slot == scratch else (
+            stated.read_again if flow.read_again else stated.read_earlier if flow.read_earlier else {})
     fields: Fields = {f"TileDMASrc.DMAConfig.{name}": value for name, value in hints.items()}
-    if result.space is Space.MEMORY and result.slot == EXTENDED_SLOT:
-        fields["TileDMADst.DMAConfig.CacheHintReuse"] = TO_SCRATCH
+    if result.space is Space.MEMORY and result.slot == scratch:
+        fields["TileDMADst.DMAConfig.CacheHintReuse"] = stated.to_scratch
     return fields
 
 

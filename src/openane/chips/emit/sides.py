@@ -1,4 +1,4 @@
-"""H13: the three sides of a task: first operand, second operand, result, each with its memory DMA and L2 fields."""
+"""The three sides of a task: first operand, second operand, result, each with its memory DMA and L2 fields."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from openane.chips.emit.operands import (
     shape_fields,
     stored,
 )
+from openane.chips.emit.policy import Hints, Policy
 from openane.chips.emit.rings import Ring
 from openane.engine import (
     Access,
@@ -31,14 +32,7 @@ from openane.errors import ProgramError
 from openane.registers import Fields
 
 SOURCE_TYPES = {Space.L2: "resident", Space.CHAIN: "chain"}
-# Cache hints of a side that is in use and of an idle one; the same in every sample of the current compiler.
-ACTIVE_SOURCE = {"CacheHint": 8, "CacheHintReuse": 8, "CacheHintNoReuse": 3, "DependencyMode": 3}
-IDLE_SOURCE = {"CacheHint": 8, "CacheHintReuse": 8, "CacheHintNoReuse": 8}
-SOURCE_HINTS = {(register, used): {f"TileDMASrc.{register}.{name}": value for name, value in hints.items()}
-                for register in ("DMAConfig", "SecondDMAConfig")
-                for used, hints in ((True, ACTIVE_SOURCE), (False, IDLE_SOURCE))}
 DMA_FORMS = {side: (f"L2.{side}Cfg.DMAFmt", f"L2.{side}Cfg.DMAInterleave") for side in ("Source", "Result")}
-RESULT_HINT = 12
 
 
 def _kind(access: Access) -> str:
@@ -77,7 +71,7 @@ def _rows_moved(access: Access) -> bool:
     return h == 1 < w or c == 1 == w
 
 
-def first_fields(access: Access, form: Form, ring: Ring | None) -> Fields:
+def first_fields(access: Access, form: Form, ring: Ring | None, policy: Policy) -> Fields:
     """Rule: the first operand comes from L2, from a chain, or from memory through a ring or a kept copy."""
     planar = form.planar
     view = stored(access, "the first operand", may_swap=planar, may_broadcast=planar)
@@ -86,15 +80,15 @@ def first_fields(access: Access, form: Form, ring: Ring | None) -> Fields:
     fields |= {"Common.ChCfg.InFmt": access.dtype.value, "L2.SourceCfg.SourceType": kind,
                "Common.Broadcast.FirstSwap": int(view.swapped)}
     fields |= {f"Common.Broadcast.FirstBroadcast{axis}": 1 for axis in view.broadcast}
-    fields |= _in_l2(access, view, "Source", ring)
+    fields |= _in_l2(access, view, "Source", ring, policy)
     if access.space is Space.MEMORY:
-        fields |= memory_fields(access, view, "TileDMASrc.", rows_as_channels=form.rows_as_channels,
-                                grouped=form.grouped)
+        fields |= memory_fields(access, view, "TileDMASrc.", policy.limits,
+                                rows_as_channels=form.rows_as_channels, grouped=form.grouped)
         fields |= {"Header.Bases.RBase0": access.slot, "Header.Bases.RBase0En": 1}
     return fields
 
 
-def _kept(access: Access, view: Stored, prefix: str) -> Fields:
+def _kept(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
     copy = access.copy
     if copy is None or copy.space is not Space.L2:
         raise ProgramError(f"an operand's copy must lie in L2: {access}")
@@ -107,22 +101,22 @@ def _kept(access: Access, view: Stored, prefix: str) -> Fields:
         raise ProgramError("an operand and its copy must both be swapped, or neither")
     if view.swapped and not other.swapped:
         other = Stored(other.extents, other.strides, True, other.broadcast)
-    group, channel, depth, row = l2_strides(other, copy.dtype.size, result=prefix == "Result")
+    group, channel, depth, row = l2_strides(other, copy.dtype.size, policy.limits, result=prefix == "Result")
     if copy.shape[0] == 1 and prefix == "Source":
         group = max(depth, depth * copy.shape[2])
     return ring_fields(prefix, channel, row, depth, group)
 
 
-def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None) -> Fields:
+def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None, policy: Policy) -> Fields:
     """Rule: how an operand lies in L2, how its copy does, or the ring it passes through. A streamed result that is not
     staged states its ring's base alone (see `addresses`)."""
     through_memory = access.space is not Space.L2 or prefix == "Result"
     form, interleave = DMA_FORMS[prefix]
     fields: Fields = {form: int(through_memory and access.dtype is DType.FLOAT16), interleave: access.interleave}
     if access.space is Space.L2:
-        return fields | l2_fields(access, view, prefix)
+        return fields | l2_fields(access, view, prefix, policy.limits)
     if access.copy is not None:
-        return fields | _kept(access, view, prefix)
+        return fields | _kept(access, view, prefix, policy)
     if prefix == "Result" and access.space is Space.MEMORY and not (ring is not None and ring.staged):
         return fields
     return fields | _through(ring, prefix)
@@ -134,7 +128,7 @@ def _through(ring: Ring | None, prefix: str) -> Fields:
     return ring_fields(prefix, ring.channel, ring.row, ring.depth, ring.group)
 
 
-def second_fields(access: Access, ring: Ring | None) -> Fields:
+def second_fields(access: Access, ring: Ring | None, policy: Policy) -> Fields:
     """Rule: the second operand comes from L2 or is streamed from memory."""
     view = stored(access, "the second operand", may_swap=True, may_broadcast=True)
     if access.interleave != 1 or access.copy is not None or access.space is Space.CHAIN:
@@ -142,26 +136,30 @@ def second_fields(access: Access, ring: Ring | None) -> Fields:
     fields: Fields = {"Common.ChCfg.SecondFmt": access.dtype.value, "Common.Broadcast.SecondSwap": int(view.swapped)}
     fields |= {f"Common.Broadcast.SecondBroadcast{axis}": 1 for axis in view.broadcast}
     if access.space is Space.L2:
-        return fields | l2_fields(access, view, "Second")
+        return fields | l2_fields(access, view, "Second", policy.limits)
     fields |= {"L2.SourceCfg.SecondDMA": 1, "Header.Bases.RBase1": access.slot, "Header.Bases.RBase1En": 1}
-    return fields | memory_fields(access, view, "TileDMASrc.Second") | _through(ring, "Second")
+    return fields | memory_fields(access, view, "TileDMASrc.Second", policy.limits) | _through(ring, "Second")
 
 
-def source_dma_fields(first: Access, second: Access | None) -> Fields:
+def source_dma_fields(first: Access, second: Access | None, policy: Policy) -> Fields:
     """Rule: one enable for both operands; each side's hints say whether it is in use."""
     used = first.space is Space.MEMORY
     second_used = second is not None and second.space is Space.MEMORY
     fields: Fields = {"TileDMASrc.DMAConfig.En": int(used or second_used), "TileDMASrc.Fmt2.Mode": 1}
-    fields |= SOURCE_HINTS["DMAConfig", used]
-    fields |= SOURCE_HINTS["SecondDMAConfig", second_used]
-    fields |= format_fields(first, "TileDMASrc.Fmt", idle=not used)
+    fields |= _hints("DMAConfig", used, policy.hints) | _hints("SecondDMAConfig", second_used, policy.hints)
+    fields |= format_fields(first, "TileDMASrc.Fmt", policy.idle.truncate, idle=not used)
     if second is not None and second_used:
-        fields |= {"TileDMASrc.SecondFmt.Truncate": 3 if second.dtype is DType.FLOAT16 else 0,
+        fields |= {"TileDMASrc.SecondFmt.Truncate": policy.idle.truncate if second.dtype is DType.FLOAT16 else 0,
                    "TileDMASrc.SecondFmt.MemFmt": str(second.dtype)}
     return fields
 
 
-def result_fields(access: Access, form: Form, ring: Ring | None, surface: int = 0) -> Fields:
+def _hints(register: str, used: bool, hints: Hints) -> Fields:
+    stated = hints.used_source if used else hints.idle_source
+    return {f"TileDMASrc.{register}.{name}": value for name, value in stated.items()}
+
+
+def result_fields(access: Access, form: Form, ring: Ring | None, policy: Policy, surface: int = 0) -> Fields:
     """Rule: the result stays in L2, is chained, or goes to memory, with or without an L2 copy."""
     planar = form.planar
     view = stored(access, "the result", may_swap=True, may_broadcast=False)
@@ -171,13 +169,13 @@ def result_fields(access: Access, form: Form, ring: Ring | None, surface: int = 
     swap = "Common.Broadcast.ResultSwap" if planar else "Common.Cfg.NEResultSwap"
     fields: Fields = {"Common.ChCfg.OutFmt": access.dtype.value, "L2.ResultCfg.ResultType": kind,
                       swap: int(view.swapped)}
-    fields |= _in_l2(access, view, "Result", ring)
+    fields |= _in_l2(access, view, "Result", ring, policy)
     used = access.space is Space.MEMORY
-    fields |= {"TileDMADst.DMAConfig.CacheHint": RESULT_HINT, "TileDMADst.DMAConfig.En": int(used)}
-    fields |= format_fields(access, "TileDMADst.Fmt", idle=not used)
+    fields |= {"TileDMADst.DMAConfig.CacheHint": policy.hints.result, "TileDMADst.DMAConfig.En": int(used)}
+    fields |= format_fields(access, "TileDMADst.Fmt", policy.idle.truncate, idle=not used)
     if used:
-        fields |= memory_fields(access, view, "TileDMADst.", rows_as_channels=form.rows_as_channels,
-                                grouped=form.grouped, surface=surface)
+        fields |= memory_fields(access, view, "TileDMADst.", policy.limits,
+                                rows_as_channels=form.rows_as_channels, grouped=form.grouped, surface=surface)
         fields |= {"Header.Bases.WBase": access.slot, "Header.Bases.WBaseEn": 1, "TileDMADst.Fmt.ZeroPadFirst": 1,
                    "TileDMADst.Fmt.ZeroPadLast": 1}
         if kind == "stream" and not (ring is not None and ring.staged):

@@ -1,7 +1,8 @@
 """H12: the engine of A13, recognised only."""
 
+from openane.chips.facts import Facts
 from openane.chips.undescribed import UndescribedChip
 
-CHIP = UndescribedChip("h12")
+CHIP = UndescribedChip("h12", Facts(isa=6, subtype=3))
 
 __all__ = ["CHIP"]

@@ -5,8 +5,8 @@ Every field of the register tables is read by the decoder, held by a rule, idle,
 
 from __future__ import annotations
 
+from openane.chips.h13.limits import CORES
 from openane.chips.h13.registers import COMMON, NE, PE
-from openane.engine.coefficients import CORES
 from openane.registers import Block, Value
 
 IDLE: dict[str, Value] = {

@@ -229,5 +229,4 @@ TILE_DMA_DST = Block("TileDMADst", 0x17800, (
     _memory_format("Fmt", 0x18, flag("ZeroPadLast", 20), flag("ZeroPadFirst", 21), flag("CmpVecFill", 22)),
 ), doc="Tile DMA, destination side")
 
-HEADER_BANK = Bank((HEADER,))
 STREAM_BANK = Bank((KERNEL_DMA, COMMON, TILE_DMA_SRC, L2, PE, NE, TILE_DMA_DST))

@@ -11,19 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from openane.chips.chip import Breach, Link, Rule, TaskFields
+from openane.chips.emit.neural import stream_fields
 from openane.chips.h13.idle import IDLE, NEURAL_IDLE, PLANAR_IDLE
-from openane.chips.h13.registers import STREAM_BANK
-from openane.chips.h13.stream import BODY_RUNS, EXTENDED_SLOT, FULL_KERNEL_DMA, SPLIT_KERNEL_DMA
+from openane.chips.linked import full_runs, split_runs
 from openane.engine import Space
-from openane.engine.coefficients import CORES
 
-CONSTANT_SLOT = 1
 REDUCTIONS = ("reduce", "binary_reduce")
 PAIRED = ("binary", "gain_offset", "binary_reduce")
 
-_FULL = frozenset(FULL_KERNEL_DMA + BODY_RUNS)
-_SPLIT = frozenset(SPLIT_KERNEL_DMA + BODY_RUNS)
-_STREAMS = tuple(f"KernelDMA.CoeffDMAConfig[{core}].En" for core in range(CORES))
 _Values = Mapping[str, Any]
 
 
@@ -36,15 +31,15 @@ def described_bits(fields: TaskFields, link: Link) -> Iterator[Breach]:
 def all_registers(fields: TaskFields, link: Link) -> Iterator[Breach]:
     """A task must write every described register and no other: what it leaves out would keep an earlier task's value.
     Only the coefficient addresses of a task without coefficients may be left out."""
-    runs = frozenset(fields.records)
-    if runs == _FULL or (runs == _SPLIT and not _coefficients(fields.values)):
+    bank, used = link.chip.bank, _coefficients(fields.values, link)
+    if fields.records in ((full_runs(bank),) if used else (full_runs(bank), split_runs(bank))):
         return
     written = {base + 4 * i for base, count in fields.records for i in range(count)}
-    for address in sorted(written - set(STREAM_BANK.by_address)):
+    for address in sorted(written - set(bank.by_address)):
         yield Breach(f"@0x{address:x}", "written", "a register of the tables")
-    required = _SPLIT if not _coefficients(fields.values) else _FULL
+    required = full_runs(bank) if used else split_runs(bank)
     for address in sorted({base + 4 * i for base, count in required for i in range(count)} - written):
-        yield Breach(STREAM_BANK.by_address[address][0], "not written", "written by every task")
+        yield Breach(bank.by_address[address][0], "not written", "written by every task")
 
 
 def position(fields: TaskFields, link: Link) -> Iterator[Breach]:
@@ -59,11 +54,11 @@ def position(fields: TaskFields, link: Link) -> Iterator[Breach]:
 
 
 def extended_header(fields: TaskFields, link: Link) -> Iterator[Breach]:
-    """A task must have the eleventh header word exactly when its coefficients come through slot 3; the word names an
-    earlier task that wrote to that slot."""
-    values = fields.values
+    """A task must have the eleventh header word exactly when its coefficients come from scratch memory; the word names
+    an earlier task that wrote to that slot."""
+    values, scratch = fields.values, link.chip.limits.slots.scratch
     extended = (bool(values.get("Header.KernelBases.KBase0En"))
-                and values.get("Header.KernelBases.KBase0") == EXTENDED_SLOT)
+                and values.get("Header.KernelBases.KBase0") == scratch)
     present = "Header.Dependency.DTID" in values
     if present != extended:
         yield Breach("Header.Dependency.DTID", "present" if present else "absent", "present" if extended else "absent")
@@ -73,8 +68,8 @@ def extended_header(fields: TaskFields, link: Link) -> Iterator[Breach]:
         return
     named: Any = values["Header.Dependency.DTID"]
     writer = link.operations[named] if named < min(link.identifier, len(link.operations)) else None
-    if writer is None or writer.result.space is not Space.MEMORY or writer.result.slot != EXTENDED_SLOT:
-        yield Breach("Header.Dependency.DTID", named, f"an earlier task that writes slot {EXTENDED_SLOT}")
+    if writer is None or writer.result.space is not Space.MEMORY or writer.result.slot != scratch:
+        yield Breach("Header.Dependency.DTID", named, f"an earlier task that writes slot {scratch}")
 
 
 def idle_fields(fields: TaskFields, link: Link) -> Iterator[Breach]:
@@ -93,10 +88,10 @@ def one_engine(fields: TaskFields, link: Link) -> Iterator[Breach]:
     if neural:
         active = _number(values, "Common.Cfg.ActiveNE")
         yield from _differing(values, {"NE.MACCfg.En": 1, "Header.Bases.ENE": active + 1})
-        allowed = {_cores(values, "Common.Cout.C"), _cores(
-            values, "Common.Cout.C", 2 ** _number(values, "Common.ConvCfg.OCGSize"))}
+        lanes = 2 ** _number(values, "Common.ConvCfg.OCGSize")
+        allowed = {_cores(values, "Common.Cout.C", link), _cores(values, "Common.Cout.C", link, lanes)}
         if values.get("Common.Cfg.NEResultSwap"):
-            allowed.add(_cores(values, "Common.OutDim.W"))
+            allowed.add(_cores(values, "Common.OutDim.W", link))
         if active not in allowed:
             yield Breach("Common.Cfg.ActiveNE", active, " or ".join(map(str, sorted(allowed))))
 
@@ -124,9 +119,9 @@ def coefficient_enables(fields: TaskFields, link: Link) -> Iterator[Breach]:
     """The coefficient side of a task must be enabled as a whole: streams, their base slot and the DMA; sparse and
     runtime coefficients are marked in both places that state them, and weights are fp16."""
     values = fields.values
-    used = int(_coefficients(values))
+    used = int(_coefficients(values, link))
     sparse = int(bool(values.get("NE.KernelCfg.SparseFmt")))
-    runtime = int(bool(used) and values.get("Header.KernelBases.KBase0") != CONSTANT_SLOT)
+    runtime = int(bool(used) and values.get("Header.KernelBases.KBase0") != link.chip.limits.slots.constants)
     yield from _differing(values, {"Header.KernelBases.KBase0En": used, "KernelDMA.Control.Kernels": used,
                                    "KernelDMA.Control.Sparse": sparse, "NE.KernelCfg.RuntimeKernel": runtime})
     if sparse and not used:
@@ -277,13 +272,13 @@ def _differing(values: _Values, expected: Mapping[str, object]) -> Iterator[Brea
             yield Breach(name, values[name], wanted)
 
 
-def _cores(values: _Values, name: str, lanes: int = 1) -> int:
+def _cores(values: _Values, name: str, link: Link, lanes: int = 1) -> int:
     """log2 of the cores that this many channels take, in blocks of `lanes`."""
-    return (min(CORES, max(1, -(-_number(values, name) // lanes))) - 1).bit_length()
+    return (min(link.chip.limits.cores, max(1, -(-_number(values, name) // lanes))) - 1).bit_length()
 
 
-def _coefficients(values: _Values) -> bool:
-    return any(values.get(name) for name in _STREAMS)
+def _coefficients(values: _Values, link: Link) -> bool:
+    return any(values.get(enable) for enable, _, _ in stream_fields(link.chip.limits.cores))
 
 
 def _number(values: _Values, name: str) -> int:

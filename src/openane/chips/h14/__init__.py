@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+from openane.chips.arithmetic import Arithmetic
+from openane.chips.facts import DECODED, Facts, frames
 from openane.chips.h13.limits import LIMITS as H13_LIMITS
 from openane.chips.h14.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, IndexedReader, indexed_format
@@ -16,9 +18,12 @@ class H14Reader(IndexedReader):
     names: ClassVar = {"Common.ConvCfg.OCGSize": "Common.OCG.OCGSize"}
 
 
-LIMITS = replace(H13_LIMITS, kernel_width=32, kernel_height=32,
+LIMITS = replace(H13_LIMITS, kernel_width=32, kernel_height=32, addresses=1 << 42,
+                 coefficients=replace(H13_LIMITS.coefficients, table_apart=True),
                  assumed=("padding", "stride", "kernel_width", "kernel_height", "kernel_memory", "l2_size"))
 
-CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H14Reader)
+CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H14Reader,
+                   Facts(isa=11, subtype=5, tasks=frames(8), operations=DECODED, unknown_868=3),
+                   Arithmetic(crop_gain=True))
 
 __all__ = ["CHIP", "LIMITS", "H14Reader"]

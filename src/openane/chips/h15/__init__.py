@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+from openane.chips.arithmetic import Arithmetic
+from openane.chips.facts import DECODED, Facts, frames
 from openane.chips.h14 import LIMITS as H14_LIMITS
 from openane.chips.h14 import H14Reader
 from openane.chips.h15.registers import HEADER_BANK, POINTERS, STREAM_BANK
@@ -27,6 +29,7 @@ class H15Reader(H14Reader):
 
 LIMITS = replace(H14_LIMITS, assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
 
-CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H15Reader)
+CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H15Reader,
+                   Facts(isa=8, subtype=6, tasks=frames(8), operations=DECODED, unknown_868=5), Arithmetic())
 
 __all__ = ["CHIP", "LIMITS", "H15Reader"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+from openane.chips.arithmetic import Arithmetic
+from openane.chips.facts import DECODED, Facts, frames
 from openane.chips.h15 import LIMITS as H15_LIMITS
 from openane.chips.h15 import H15Reader
 from openane.chips.h16.registers import HEADER_BANK, POINTERS, STREAM_BANK
@@ -24,6 +26,8 @@ class H16Reader(H15Reader):
 
 LIMITS = replace(H15_LIMITS, width=65536, height=65536, depth=65536, groups=65536)
 
-CHIP = IndexedChip("h16", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H16Reader)
+CHIP = IndexedChip("h16", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H16Reader,
+                   Facts(isa=17, subtype=7, tasks=frames(9), operations=DECODED, unknown_868=4, limited=True),
+                   Arithmetic())
 
 __all__ = ["CHIP", "LIMITS", "H16Reader"]

@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from openane.chips import get_chip
 from openane.compiler.artifact.manifest import describe, restore
 from openane.compiler.artifact.source_graphs import FUNCTIONS, join_graphs, read_graphs
 from openane.compiler.model import Model
@@ -121,9 +122,13 @@ def _patchable(read: Read, models: Sequence[Model]) -> list[Model]:
         data = read(ROUTES)
     except (FormatError, KeyError):
         missing = Routes(refused=f"there is no {ROUTES} with it")
-        return [replace(model, patchable=Patchable(missing)) for model in models]
-    return [replace(model, patchable=Patchable(partial(read_routes, data, model.name, model.programs)))
-            for model in models]
+        return [replace(model, patchable=Patchable(missing, get_chip(model.target).limits)) for model in models]
+    return [_with_routes(model, data) for model in models]
+
+
+def _with_routes(model: Model, data: bytes) -> Model:
+    limits = get_chip(model.target).limits
+    return replace(model, patchable=Patchable(partial(read_routes, data, model.name, model.programs, limits), limits))
 
 
 def _counts(model: Model) -> str:

@@ -9,13 +9,16 @@ from io import SEEK_END, BytesIO
 
 import numpy as np
 
+from openane.chips import Limits
+from openane.chips.coefficients import padded as round_up
 from openane.engine import DType, Space
 from openane.ops.lowering import ELEMENT, Tensor
-from openane.program import CONSTANT_SLOT, Layout
+from openane.program import Layout
 
+SAMPLED = 64
+"""Bytes at either end by which constants that may be equal are told apart."""
 FIRST_VIRTUAL_SLOT = 1000
 """Slot numbers from here on are virtual: placement replaces them."""
-ALIGNMENT = 64
 
 
 class Kind(Enum):
@@ -50,22 +53,24 @@ class Blocks:
 
 
 class ConstantPool:
-    """The constant section: pieces at multiples of 64 bytes, equal ones of one owner stored once."""
+    """The constant section: pieces at multiples of what memory accesses are aligned to, equal ones of one owner stored
+    once."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._slot, self._alignment = limits.slots.constants, limits.memory_alignment
         self._data = BytesIO()  # gives its bytes away without another copy of all weights
         self._offsets: dict[tuple[Hashable, int, bytes, bytes], list[int]] = {}
 
     def add(self, piece: bytes, owner: Hashable = None) -> int:
         """Offset of `piece` in the section. Pieces of different owners are kept apart even when they are equal, as
         Apple's compiler keeps the weights of two operations; tables and vectors have no owner."""
-        alike = self._offsets.setdefault((owner, len(piece), piece[:ALIGNMENT], piece[-ALIGNMENT:]), [])
+        alike = self._offsets.setdefault((owner, len(piece), piece[:SAMPLED], piece[-SAMPLED:]), [])
         for known in alike:
             self._data.seek(known)
             if self._data.read(len(piece)) == piece:
                 return known
         end = self._data.seek(0, SEEK_END)
-        offset = -(-end // ALIGNMENT) * ALIGNMENT
+        offset = round_up(end, self._alignment)
         self._data.write(bytes(offset - end))
         self._data.write(piece)
         alike.append(offset)
@@ -78,16 +83,16 @@ class ConstantPool:
         return data
 
     def surface(self, array: np.ndarray) -> Tensor:
-        """Stores an fp16 array with its rows padded to 64 bytes."""
+        """Stores an fp16 array with its rows padded as memory accesses need them."""
         with np.errstate(over="ignore"):
             values = np.asarray(array).astype(np.float16)
         values = np.atleast_1d(values)
         width = int(values.shape[-1])
-        row = -(-width * ELEMENT // ALIGNMENT) * ALIGNMENT
+        row = round_up(width * ELEMENT, self._alignment)
         rows = np.zeros((values.size // width, row // ELEMENT), "<f2")
         rows[:, :width] = values.reshape(-1, width)
-        _, strides = padded(values.shape, ALIGNMENT)
-        return Tensor(CONSTANT_SLOT, self.add(rows.tobytes()), values.shape, strides)
+        _, strides = padded(values.shape, self._alignment)
+        return Tensor(self._slot, self.add(rows.tobytes()), values.shape, strides, self._alignment)
 
 
 def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = None,
@@ -102,7 +107,7 @@ def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = N
     if order and order[-1] != -1:
         last = order[-1]
         strides[last] = element
-        step = -(-shape[last] * element // align) * align
+        step = round_up(shape[last] * element, align)
         outer = order[:-1]
     else:
         step, outer = align, order[:-1]
@@ -112,10 +117,10 @@ def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = N
     return step, tuple(strides)
 
 
-def port_layout(shape: tuple[int, ...], dtype: DType = DType.FLOAT16) -> Layout:
+def port_layout(shape: tuple[int, ...], alignment: int, dtype: DType = DType.FLOAT16) -> Layout:
     """The surface of a tensor of rank 0 to 5: dimensions right-aligned as N, C, H, W (N, C, D, H, W for rank 5)."""
     full = surface_shape(shape)
-    return Layout.packed(full, dtype)
+    return Layout.packed(full, alignment, dtype)
 
 
 def surface_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int, int]:
@@ -127,8 +132,8 @@ def surface_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int, int]:
     return n, c, 1, h, w
 
 
-def view(layout: Layout, slot: int, shape: tuple[int, ...]) -> Tensor:
+def view(layout: Layout, slot: int, shape: tuple[int, ...], alignment: int) -> Tensor:
     """The tensor of logical `shape` that lies in `slot` as `layout` says (same rank rule as surface_shape)."""
     n, c, d, h, w = layout.strides
     strides = (n, c, d, h, w) if len(shape) == 5 else (n, c, h, w)[4 - len(shape):]
-    return Tensor(slot, 0, shape or (1,), strides or (0,), Space.MEMORY, layout.dtype)
+    return Tensor(slot, 0, shape or (1,), strides or (0,), alignment, Space.MEMORY, layout.dtype)

@@ -55,7 +55,7 @@ def named_slots(operation: Operation) -> list[int]:
     slots = [access.slot for access in accesses]
     slots += [access.copy.slot for access in accesses if access.copy is not None]
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        slots.append(operation.coefficients.slot)
+        slots += operation.coefficients.slots
     return [slot for slot in slots if slot >= FIRST_VIRTUAL_SLOT]
 
 
@@ -81,7 +81,7 @@ def read_slots(operation: Operation) -> list[int]:
     """Slots of the buffers an operation reads, that of its coefficients last."""
     slots = [access.slot for access in sources(operation)]
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        slots.append(operation.coefficients.slot)
+        slots += operation.coefficients.slots
     return slots
 
 
@@ -94,7 +94,8 @@ def usage(operations: Sequence[Operation]) -> dict[int, Usage]:
                 found[access.slot].uses.append(Use(number, role, access))
             if access.copy is not None and access.copy.slot >= FIRST_VIRTUAL_SLOT:
                 found[access.copy.slot].uses.append(Use(number, role, access.copy))
-        if isinstance(operation, NeuralOperation) and operation.coefficients is not None \
-                and operation.coefficients.slot >= FIRST_VIRTUAL_SLOT:
-            found[operation.coefficients.slot].streamed.append(number)
+        coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
+        for slot in coefficients.slots if coefficients is not None else ():
+            if slot >= FIRST_VIRTUAL_SLOT:
+                found[slot].streamed.append(number)
     return dict(found)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from openane.chips import Chip
 from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
 from openane.compiler.buffers.uses import operands
-from openane.compiler.schedule.placement import SCRATCH_SLOT, lifetimes
-from openane.engine import NeuralOperation, Operation, Space, describe
+from openane.compiler.schedule.placement import lifetimes
+from openane.engine import NeuralOperation, Operation, Space, Streams, describe
 from openane.graph import Graph
 from openane.graph.mil import print_mil
 from openane.passes import simplify
@@ -52,7 +52,7 @@ def watch_storage(watch: Watch, chip: Chip, operations: Sequence[Operation], blo
     watch("30-lowered.txt", _operations(operations, blocks, labels))
     labels = [labels[number] for number in stored.origins]
     watch("31-resident.txt", _operations(stored.virtual, stored.blocks, labels))
-    watch("32-placement.txt", "\n".join(_placement(stored)) + "\n")
+    watch("32-placement.txt", "\n".join(_placement(stored, chip.limits.slots.scratch)) + "\n")
     watch("33-tiling.txt", "\n".join(_tiling(chip, stored, labels)) + "\n")
     watch("34-weights.txt", "\n".join(_weights(stored, labels)) + "\n")
 
@@ -75,7 +75,7 @@ def _name(slot: int, block: Block) -> str:
     return f"{'L2' if block.kind is Kind.L2 else 'scratch'} {slot - FIRST_VIRTUAL_SLOT}"
 
 
-def _placement(stored: Stored) -> Iterator[str]:
+def _placement(stored: Stored, scratch: int) -> Iterator[str]:
     yield "# buffer            where            bytes      operations"
     lives = lifetimes(stored.virtual)
     for slot, (first, last) in sorted(lives.items(), key=lambda item: (_order(stored, item[0]), item[0])):
@@ -83,7 +83,7 @@ def _placement(stored: Stored) -> Iterator[str]:
         place, offset = stored.placement.places[slot]
         where = f"L2+{offset:#x}" if block.kind is Kind.L2 else f"slot{place}+{offset:#x}"
         yield f"{_name(slot, block):18}  {where:16} {block.size:9}  {first}..{last}"
-    yield f"scratch memory (slot {SCRATCH_SLOT}): {stored.placement.scratch} bytes"
+    yield f"scratch memory (slot {scratch}): {stored.placement.scratch} bytes"
     yield f"L2 at its fullest, rings apart: {stored.placement.l2} bytes"
 
 
@@ -107,13 +107,17 @@ def _weights(stored: Stored, labels: Sequence[str]) -> Iterator[str]:
     for number, operation in enumerate(stored.operations):
         if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
             yield f"{number:4}  {operation.coefficients}    # {labels[number]}"
-            streams = operation.coefficients.streams
-            steps = {after.offset - before.offset for before, after in pairwise(streams)}
-            if len(steps) <= 1 and len({stream.size for stream in streams}) == 1:
-                yield (f"        cores {streams[0].core}..{streams[-1].core}: {streams[0].size} bytes each, "
-                       f"{next(iter(steps), 0):#x} apart from {streams[0].offset:#x}")
-            else:
-                yield from (f"        core {s.core}: {s.size} bytes at {s.offset:#x}" for s in streams)
+            for section in operation.coefficients.sections:
+                yield from _streams(section.streams)
+
+
+def _streams(streams: Streams) -> Iterator[str]:
+    steps = {after.offset - before.offset for before, after in pairwise(streams)}
+    if len(steps) <= 1 and len({stream.size for stream in streams}) == 1:
+        yield (f"        cores {streams[0].core}..{streams[-1].core}: {streams[0].size} bytes each, "
+               f"{next(iter(steps), 0):#x} apart from {streams[0].offset:#x}")
+    else:
+        yield from (f"        core {s.core}: {s.size} bytes at {s.offset:#x}" for s in streams)
 
 
 __all__ = ["Watch", "graph_text", "ignore", "watch_storage", "watched_passes"]

@@ -22,8 +22,6 @@ from openane.ops.lowering import ELEMENT, Tensor
 Dims = tuple[int | None, int | None, int | None, int | None, int | None]
 """Logical dimension walked by each of N, C, D, H, W."""
 Shape = tuple[int, ...]
-CUT = 64
-"""Elements between places where a row may be cut: one burst of one-byte elements."""
 MAXIMUM_OPERATIONS = 4096
 """Engine operations one model operation may be unrolled into."""
 
@@ -84,9 +82,14 @@ def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
                   strides=strides, dtype=tensor.dtype)  # type: ignore[arg-type]
 
 
-def legal(operand: Access, role: Role) -> bool:
+def row_cut(limits: Limits) -> int:
+    """Elements between places where a row may be cut: what one-byte elements are aligned to in memory."""
+    return limits.memory_alignment
+
+
+def legal(operand: Access, role: Role, limits: Limits) -> bool:
     """Whether the engine can walk the operand in this role."""
-    unit = 64 if operand.space is Space.MEMORY else 16
+    unit = limits.alignment(operand.space is not Space.MEMORY)
     repeatable = role is Role.PLANAR_SOURCE and operand.space is Space.L2
     if operand.offset % unit:
         return False
@@ -123,9 +126,9 @@ def assignments(tensors: Sequence[Tensor], roles: Sequence[Role], channel: int |
 def streamed_channels(limits: Limits, width: int, operands: int) -> int:
     """Channels of rows `width` wide that `operands` streamed operands may have, so that one row of the narrowest tile
     of each fits half of L2; the other half is for what is resident, and for results."""
-    row = -(-min(width, limits.tile_width) * ELEMENT // limits.l2_alignment) * limits.l2_alignment
-    most = limits.l2_size // 2 // (row * operands)
-    return min(limits.channels, most // CUT * CUT)
+    row = limits.l2_row(min(width, limits.tile_width) * ELEMENT)
+    most, cut = limits.l2_size // 2 // (row * operands), row_cut(limits)
+    return min(limits.channels, most // cut * cut)
 
 
 def excess(shape: Shape, dims: Dims, limits: Limits) -> list[tuple[float, int, int]]:

@@ -1,8 +1,8 @@
 """The operations that together cover tensors no single operation can walk.
 
 Dimensions are merged where strides allow it, folded into two (100000 elements as 25 rows of 4000) where a loop is free,
-cut into ranges where none is, and unrolled where strides suit no loop at all. Cuts lie at multiples of 64 elements, so
-that every piece starts aligned.
+cut into ranges where none is, and unrolled where strides suit no loop at all. Cuts lie where a row may be cut, so that
+every piece starts aligned.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from openane.chips import Limits
-from openane.compiler.loops.assign import CUT, MAXIMUM_OPERATIONS, Role, access, assign, assignments, excess, merged
+from openane.compiler.loops.assign import MAXIMUM_OPERATIONS, Role, access, assign, assignments, excess, merged, row_cut
 from openane.engine import Access
 from openane.errors import UnsupportedError
 from openane.ops.lowering import Tensor
@@ -35,10 +35,10 @@ def walk(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits, label
     return found
 
 
-def ranges(extent: int, limit: int) -> Iterator[tuple[int, int]]:
-    """(start, count) of pieces that are at most `limit` and of about one size, starting where a row may be cut."""
-    pieces = -(-extent // max(CUT, limit // CUT * CUT))
-    size = extent if pieces == 1 else -(-extent // (pieces * CUT)) * CUT
+def ranges(extent: int, limit: int, cut: int) -> Iterator[tuple[int, int]]:
+    """(start, count) of pieces that are at most `limit` and of about one size, starting at multiples of `cut`."""
+    pieces = -(-extent // max(cut, limit // cut * cut))
+    size = extent if pieces == 1 else -(-extent // (pieces * cut)) * cut
     for start in range(0, extent, size):
         yield start, min(size, extent - start)
 
@@ -68,7 +68,7 @@ def _smaller(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Itera
     if not choices:
         return _unrolled(tensors, roles)
     ratio, axis, bound = max(min(choices, key=lambda over: sum(ratio for ratio, _, _ in over)))
-    size = _row(shape[axis], bound)
+    size = _row(shape[axis], bound, row_cut(limits))
     folds = sum(extent > 1 for extent in shape) < 5
     if folds and shape[axis] % size == 0:
         folded = _folded(tensors, axis, size)
@@ -80,9 +80,9 @@ def _smaller(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Itera
     return _ranges(tensors, axis, whole)
 
 
-def _row(extent: int, bound: int) -> int:
+def _row(extent: int, bound: int, cut: int) -> int:
     """Elements of the pieces a dimension beyond `bound` is folded or cut into: a divisor when there is a large one."""
-    step = CUT if bound >= CUT else 1
+    step = cut if bound >= cut else 1
     largest = bound // step * step
     for size in range(largest, largest // 4, -step):
         if extent % size == 0:

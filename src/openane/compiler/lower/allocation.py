@@ -29,7 +29,7 @@ class Allocation:
         self.chip_limits = limits
         self.limits = replace(limits, channels=streamed_channels(limits, limits.width, OPERANDS))
         self.blocks = Blocks()
-        self.constants = ConstantPool()
+        self.constants = ConstantPool(limits)
         self.trace = Trace()
         self.node: Node | None = None
 
@@ -42,15 +42,16 @@ class Allocation:
                   dtype: DType = DType.FLOAT16) -> Tensor:
         """Scratch memory or L2 for a tensor; `order` as in memory.padded."""
         memory = space is Space.MEMORY
-        size, strides = padded(tuple(shape), 64 if memory else 16, None if order is None else tuple(order), dtype.size)
+        alignment = self.limits.alignment(not memory)
+        size, strides = padded(tuple(shape), alignment, None if order is None else tuple(order), dtype.size)
         slot = self.blocks.add(Block(size, Kind.SCRATCH if memory else Kind.L2))
-        return Tensor(slot, 0, tuple(shape), strides, space, dtype)
+        return Tensor(slot, 0, tuple(shape), strides, alignment, space, dtype)
 
     def near(self, shape: Sequence[int], row: int = -1) -> Tensor:
         """See ops.lowering.Lowering."""
         inner = (row,) if row >= 0 or (plane := plane_axis(len(shape))) is None else (plane, row)
         order = (*(d for d in range(len(shape)) if d not in inner), *inner)
-        size, _ = padded(tuple(shape), 16, order)
+        size, _ = padded(tuple(shape), self.limits.l2_alignment, order)
         return self.temporary(shape, order, Space.L2) if size <= self.limits.l2_size // NEAR_SHARE \
             else self.scratch(shape)
 

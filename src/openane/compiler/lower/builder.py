@@ -54,7 +54,7 @@ class Compiler(Allocation):
         self.fused: dict[int, Node] = {}
         self.clamps: dict[int, Value] = {}
         self.uses = Uses(graph)
-        self.ports = Ports(graph, self.uses, self.blocks, shared)
+        self.ports = Ports(graph, self.uses, self.blocks, limits.memory_alignment, shared)
         self.shadows = Shadows(self.blocks)
         self.values = Values(self, self.ports, self.shadows)
 

@@ -47,7 +47,8 @@ class Shadows:
             if shadow.port == port:
                 return shadow.made
         slot = self._blocks.add(Block(ELEMENT * self._blocks.table[port.slot].size, Kind.SCRATCH))
-        made = Tensor(slot, ELEMENT * port.offset, port.shape, tuple(ELEMENT * s for s in port.strides), port.space)
+        made = Tensor(slot, ELEMENT * port.offset, port.shape, tuple(ELEMENT * s for s in port.strides),
+                      port.alignment, port.space)
         self._known[slot] = Shadow(made, port)
         return made
 

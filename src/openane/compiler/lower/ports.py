@@ -36,29 +36,30 @@ class Uses:
 class Ports:
     """Virtual slots and surfaces of a graph's inputs and outputs. `shared` names those other programs know too."""
 
-    def __init__(self, graph: Graph, uses: Uses, blocks: Blocks, shared: frozenset[str] = frozenset()) -> None:
+    def __init__(self, graph: Graph, uses: Uses, blocks: Blocks, alignment: int,
+                 shared: frozenset[str] = frozenset()) -> None:
         self.layouts: dict[Key, Layout] = {}
         self.slots: dict[Key, int] = {}
-        self._uses, self._blocks, self._shared = uses, blocks, shared
+        self._uses, self._blocks, self._shared, self._alignment = uses, blocks, shared, alignment
         self._bases: dict[Key, Value] = {}
         for value in graph.inputs:
-            self._add((INPUT, value.name), port_layout(self._input_shape(value), stored(value)))
+            self._add((INPUT, value.name), port_layout(self._input_shape(value), self._alignment, stored(value)))
         for value in graph.outputs:
             key = OUTPUT, value.name
             if key not in self.slots:
                 self._bases[key] = self._output_base(value)
-                self._add(key, port_layout(self._bases[key].shape, stored(value)))
+                self._add(key, port_layout(self._bases[key].shape, self._alignment, stored(value)))
 
     def input_tensor(self, value: Value) -> Tensor:
         """An input as it lies (its shape may be that of the reshape behind it)."""
         key = INPUT, value.name
-        return view(self.layouts[key], self.slots[key], self._input_shape(value))
+        return view(self.layouts[key], self.slots[key], self._input_shape(value), self._alignment)
 
     def output_base(self, value: Value) -> tuple[Value, Tensor]:
         """The value whose elements an output port holds, and where they are written."""
         key = OUTPUT, value.name
         base = self._bases[key]
-        return base, view(self.layouts[key], self.slots[key], base.shape)
+        return base, view(self.layouts[key], self.slots[key], base.shape, self._alignment)
 
     def output_tensor(self, value: Value) -> Tensor:
         """An output port under the output's own shape; its surface is changed to that where no view expresses it."""
@@ -67,10 +68,10 @@ class Ports:
         if seen is not None:
             return seen
         key = OUTPUT, value.name
-        layout = port_layout(value.shape, stored(value))
+        layout = port_layout(value.shape, self._alignment, stored(value))
         self.layouts[key], self._bases[key] = layout, value
         self._blocks.table[self.slots[key]] = Block(layout.size, Kind.PORT, value.name, layout)
-        return view(layout, self.slots[key], value.shape)
+        return view(layout, self.slots[key], value.shape, self._alignment)
 
     def is_output(self, slot: int) -> bool:
         """Whether a virtual slot is an output's."""
@@ -87,7 +88,7 @@ class Ports:
         while (user := self._uses.only_user(seen)) is not None and user.get("x") is seen \
                 and get_op(user.op).views(user):
             seen = user.output
-        plain = view(port_layout(shape, stored(value)), 0, shape)
+        plain = view(port_layout(shape, self._alignment, stored(value)), 0, shape, self._alignment)
         if seen is value or len(seen.shape) > 5 or plain.reshape(seen.shape or (1,)) is not None:
             return shape
         return seen.shape

@@ -1,7 +1,7 @@
 """Graphs that one engine program cannot hold, cut into several at boundaries between operations.
 
 A program holds as many ports as there are base-address slots, as many tasks as a task's number can count, and as much
-memory as 32-bit addresses reach. What crosses a cut becomes a buffer that both programs know by its name.
+memory as addresses reach. What crosses a cut becomes a buffer that both programs know by its name.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.compiler.lower.byte_types import STORED
-from openane.compiler.schedule.placement import FIRST_PORT_SLOT
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
 
 PORT_RANK = 5
-TASKS = (1 << 16) - 1
-"""A task's number has 16 bits, and dependencies name tasks by it."""
-MEMORY = (1 << 32) - (1 << 24)
-"""Bytes of one program: 32-bit addresses, less what a file puts before and between its parts."""
+FILE_PARTS = 1 << 24
+"""Bytes a file puts before and between the parts of a program, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +25,14 @@ class Capacity:
     """What one program may hold: inputs and outputs together, tasks, bytes of text, constants and buffers."""
 
     ports: int
-    tasks: int = TASKS
-    memory: int = MEMORY
+    tasks: int
+    memory: int
 
     @staticmethod
     def of(limits: Limits) -> Capacity:
-        """A chip's: the first slots are the text, the constants and scratch."""
-        return Capacity(limits.slots - FIRST_PORT_SLOT)
+        """A chip's: the slots that are left beside text, constants and scratch, the tasks that can be numbered, the
+        bytes that can be addressed."""
+        return Capacity(limits.slots.ports, limits.tasks, limits.addresses - FILE_PARTS)
 
 
 class FullError(UnsupportedError):
@@ -60,7 +58,7 @@ def check_size(tasks: int, memory: int, capacity: Capacity) -> None:
         raise FullError("tasks", "tasks of an engine program are numbered", limit=capacity.tasks, found=tasks,
                         remedy="use a smaller input")
     if memory > capacity.memory:
-        raise FullError("memory", "an engine program and its buffers must be reachable by 32-bit addresses",
+        raise FullError("memory", "an engine program and its buffers must be within reach of addresses",
                         limit=capacity.memory, found=memory, remedy="use a smaller input")
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openane.chips import Chip
+from openane.chips.limits import BaseSlots
 from openane.compiler.buffers.storage import Block
 from openane.compiler.inspect.dump import Watch, watch_storage
 from openane.compiler.lower.builder import Compiler
 from openane.compiler.partition.capacity import Capacity, FullError, check_ports, check_size, cut, storable
 from openane.compiler.partition.host_steps import piece
 from openane.compiler.schedule.pipeline import Stored, store
-from openane.compiler.schedule.placement import FIRST_PORT_SLOT, SCRATCH_SLOT
 from openane.engine import Operation
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node, Value
@@ -111,7 +111,8 @@ def _stored(graph: Graph, compiler: Compiler, constants: bytes, size: int, conte
     check_size(len(stored.tasks), size + stored.placement.scratch + end, context.capacity)
     watch_storage(context.watch, context.chip, operations, compiler.blocks.table, labels, stored)
     tasks = tuple(Task(task.words, task.offset) for task in stored.tasks)
-    program = Program(context.chip.name, tasks, constants, _buffers(graph, compiler, stored), context.name)
+    program = Program(context.chip.name, tasks, constants, _buffers(graph, compiler, stored, context.chip.limits.slots),
+                      context.name)
     return Segment(program, graph, compiler, stored.origins)
 
 
@@ -141,13 +142,13 @@ def _check_storable(graph: Graph) -> None:
                                        "tensors of rank 0 to 5 of at most 32 bits", found=value.type)
 
 
-def _buffers(graph: Graph, compiler: Compiler, stored: Stored) -> tuple[Buffer, ...]:
+def _buffers(graph: Graph, compiler: Compiler, stored: Stored, slots: BaseSlots) -> tuple[Buffer, ...]:
     buffers = []
     names = {v.name for v in (*graph.inputs, *graph.outputs)}
     if stored.placement.scratch:
         name = next(n for n in ("scratch", *(f"scratch_{i}" for i in range(len(names) + 1))) if n not in names)
-        buffers.append(Buffer(name, SCRATCH_SLOT, Role.SCRATCH, stored.placement.scratch))
-    for slot, (role, value) in enumerate(_ports(graph), start=FIRST_PORT_SLOT):
+        buffers.append(Buffer(name, slots.scratch, Role.SCRATCH, stored.placement.scratch))
+    for slot, (role, value) in enumerate(_ports(graph), start=slots.first_port):
         layout = compiler.ports.layouts[str(role), value.name]
         buffers.append(Buffer(value.name, slot, role, layout.size, layout))
     return tuple(buffers)

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from openane.chips import Limits
+from openane.chips.coefficients import HALFWORD
 from openane.compiler.weights.layout_records import Constant, Fold, Form, Picked, Piece, Route, Routes, Step, View
-from openane.compiler.weights.pack import dense_form
-from openane.engine.coefficients import CORES
+from openane.engine import Geometry
 from openane.errors import FormatError
 from openane.graph import NUMPY_TYPES, Graph
 from openane.program import Program
@@ -44,9 +45,9 @@ def write_routes(functions: Mapping[str, tuple[Routes, Graph]]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def read_routes(data: bytes, function: str, programs: Sequence[Program]) -> Routes:
-    """The routes of a function, whose programs are `programs`. Of another version there are none, and `refused` says
-    so. FormatError when the file is malformed or leads out of the programs."""
+def read_routes(data: bytes, function: str, programs: Sequence[Program], limits: Limits) -> Routes:
+    """The routes of a function, whose programs are `programs`, made for a chip of these limits. Of another version
+    there are none, and `refused` says so. FormatError when the file is malformed or leads out of the programs."""
     if len(data) > LARGEST:
         raise FormatError(f"{FILE} is too large", expected=f"at most {LARGEST} bytes", found=len(data))
     try:
@@ -61,7 +62,7 @@ def read_routes(data: bytes, function: str, programs: Sequence[Program]) -> Rout
     try:
         if function not in document["functions"]:
             return Routes(refused=f"{FILE} has nothing of function {function!r}")
-        return _read(document["functions"][function], [len(program.constants) for program in programs])
+        return _read(document["functions"][function], [len(program.constants) for program in programs], limits)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, zlib.error) as error:
         raise FormatError(f"{FILE} is incomplete or malformed: {type(error).__name__} {error}") from None
 
@@ -96,7 +97,7 @@ def _written_view(view: View | Picked) -> list[Any]:
     return [view.shape, base64.b85encode(data).decode()]
 
 
-def _read(document: Mapping[str, Any], sizes: Sequence[int]) -> Routes:
+def _read(document: Mapping[str, Any], sizes: Sequence[int], limits: Limits) -> Routes:
     names: list[str] = []
     constants: dict[str, Constant] = {}
     complete = set()
@@ -108,25 +109,26 @@ def _read(document: Mapping[str, Any], sizes: Sequence[int]) -> Routes:
         names.append(name)
         if _flag(whole):
             complete.add(name)
-    routes = tuple(_read_route(route, names, constants, sizes) for route in document["routes"])
+    routes = tuple(_read_route(route, names, constants, sizes, limits) for route in document["routes"])
     channels = sum(route.channels for route in routes)
     _require(channels <= MASKED * sum(sizes), f"at most {MASKED * sum(sizes)} channels", channels)
     return Routes(routes, constants, frozenset(complete))
 
 
-def _read_route(route: Any, names: Sequence[str], constants: Mapping[str, Constant], sizes: Sequence[int]) -> Route:
+def _read_route(route: Any, names: Sequence[str], constants: Mapping[str, Constant], sizes: Sequence[int],
+                limits: Limits) -> Route:
     weight, extents, bias, steps, biased, pieces = route
     outer, channels, inner = _extents(extents)
     found = Route(_name(weight, names), (outer, channels, inner), _name(bias, names),
                   tuple(_read_fold(fold, names, constants, channels) for fold in steps), _flag(biased),
-                  tuple(_read_piece(piece, sizes) for piece in pieces))
+                  tuple(_read_piece(piece, sizes, limits.cores) for piece in pieces))
     elements = outer * channels * inner
     _require(elements == (channels if found.weight is None else constants[found.weight].elements),
              "extents of the weight", list(extents))
     _require(found.bias is None or constants[found.bias].elements == channels, "a bias of each channel", bias)
     _require(found.weight is not None or len(steps) == 1, "one step where there is no weight", len(steps))
     for piece in found.pieces:
-        _check(piece, elements, channels if found.biased else 0, sizes[piece.program])
+        _check(piece, elements, channels if found.biased else 0, sizes[piece.program], limits)
     return found
 
 
@@ -146,13 +148,13 @@ def _read_fold(fold: Any, names: Sequence[str], constants: Mapping[str, Constant
     return Fold(step, tuple(operands))
 
 
-def _read_piece(piece: Any, sizes: Sequence[int]) -> Piece:
+def _read_piece(piece: Any, sizes: Sequence[int], cores: int) -> Piece:
     program, offset, form, weights, bias, lanes, table, streams = piece
     number = _number(program, len(sizes))
     biases = None if bias is None else _read_view(bias, sizes[number])
     _require(not isinstance(biases, Picked), "a view of the biases", "picked elements")
     assert not isinstance(biases, Picked)
-    places = tuple((_number(core, CORES), _number(start), _number(size)) for core, start, size in streams)
+    places = tuple((_number(core, cores), _number(start), _number(size)) for core, start, size in streams)
     return Piece(number, _number(offset, sizes[number] + 1), Form(form), _read_view(weights, sizes[number]), biases,
                  1 + _number(lanes - 1, LANES), _flag(table), places)
 
@@ -172,7 +174,7 @@ def _read_view(view: Any, most: int) -> View | Picked:
     return Picked(np.cumsum(np.frombuffer(data, "<i4"), dtype=np.int64).reshape(extents))
 
 
-def _check(piece: Piece, elements: int, channels: int, size: int) -> None:
+def _check(piece: Piece, elements: int, channels: int, size: int, limits: Limits) -> None:
     """FormatError unless a piece reads elements there are and writes bytes there are."""
     seen, bias = piece.weights, piece.bias
     ranks = {Form.DENSE: 3, Form.SPARSE: 5, Form.ROWS: 2}
@@ -186,11 +188,13 @@ def _check(piece: Piece, elements: int, channels: int, size: int) -> None:
         _require(bias.shape == seen.shape[:2] and bias.end <= channels and piece.form is not Form.ROWS,
                  f"biases of {channels} channels", bias.shape)
     if piece.form is Form.ROWS:
-        end = seen.shape[0] * -(-seen.shape[1] * 2 // 64) * 64
+        end = seen.shape[0] * limits.memory_row(HALFWORD * seen.shape[1])
     elif piece.form is Form.DENSE:
         groups, count, rows = seen.shape
-        form = dense_form(groups, count, rows, piece.lanes, bias=bias is not None, table=piece.table)
-        end = max(start + length for _, start, length in form.streams)
+        form = limits.coefficients
+        place = form.dense(Geometry(groups, count, rows), piece.lanes, bias is not None,
+                           form.table.size if piece.table else 0)
+        end = max(start + length for _, start, length in place.streams)
     else:
         end = max((start + length for _, start, length in piece.streams), default=0)
     _require(piece.offset + end <= size, f"bytes below {size}", piece.offset + end)

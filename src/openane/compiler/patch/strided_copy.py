@@ -7,20 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.compiler.buffers.storage import ALIGNMENT
+from openane.chips import Limits
+from openane.chips.coefficients import HALFWORD, Run, SparseFormat
 from openane.compiler.weights.layout_records import Form, Piece, View
-from openane.compiler.weights.pack import SPARSE_GROUP, Run, dense_form
-from openane.engine.coefficients import (
-    CORES,
-    PAD,
-    SPARSE_LENGTH,
-    SPARSE_WIDTH,
-    TABLE_BYTES,
-    blocks,
-    sparse_taps,
-)
-
-HALF = 2
+from openane.engine import Geometry
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +26,7 @@ class Move:
     def do(self, section: np.ndarray, halves: np.ndarray, start: int = 0) -> None:
         """Moves them from a contiguous fp16 array, counted from its element `start`, to a section of bytes."""
         np.ndarray(self.shape, "<f2", section, self.target, self.target_strides)[...] = np.ndarray(
-            self.shape, "<f2", halves, self.source + HALF * start, self.source_strides)
+            self.shape, "<f2", halves, self.source + HALFWORD * start, self.source_strides)
 
     def follows(self, before: Move, first: Move, second: Move) -> bool:
         """Whether it continues a row of moves that begins with two others, `before` its last so far."""
@@ -54,72 +44,79 @@ class Moves:
     biases: tuple[Move, ...] = ()
 
 
-def moves(piece: Piece, weights: View) -> Moves:
+def moves(piece: Piece, weights: View, limits: Limits) -> Moves:
     """The moves that fill a piece from the elements `weights` sees; zero-skipping ones while no weight is zero, and
     none where some are zero now."""
     if piece.form is Form.SPARSE:
-        return _sparse(piece, weights)
+        return _sparse(piece, weights, limits)
     if piece.form is Form.ROWS:
-        row = -(-weights.shape[1] * HALF // ALIGNMENT) * ALIGNMENT
-        return Moves((Move(weights.shape, piece.offset, (row, HALF), HALF * weights.offset, _bytes(weights.strides)),))
+        row = limits.memory_row(weights.shape[1] * HALFWORD)
+        source = HALFWORD * weights.offset
+        return Moves((Move(weights.shape, piece.offset, (row, HALFWORD), source, _bytes(weights.strides)),))
     groups, channels, rows = weights.shape
-    form = dense_form(groups, channels, rows, piece.lanes, bias=piece.bias is not None, table=piece.table)
+    coefficients = limits.coefficients
+    form = coefficients.dense(Geometry(groups, channels, rows), piece.lanes, piece.bias is not None,
+                              coefficients.table.size if piece.table else 0)
     offsets = {core: offset for core, offset, _ in form.streams}
     bodies, heads = [], []
     for run in form.runs:
-        place, row = piece.offset + offsets[run.core] + form.head + HALF * run.place, HALF * run.width
-        outer = HALF * form.planes[run.core], (rows + form.bias) * row, run.spacing
+        place, row = piece.offset + offsets[run.core] + form.head + HALFWORD * run.place, HALFWORD * run.width
+        outer = HALFWORD * form.planes[run.core], (rows + form.bias) * row, run.spacing
         extents = groups, run.rounds, run.cores
-        bodies.append(Move((*extents, rows, run.count), place + row * form.bias, (*outer, row, HALF),
+        bodies.append(Move((*extents, rows, run.count), place + row * form.bias, (*outer, row, HALFWORD),
                            *_taken(weights, run)))
         if piece.bias is not None:
-            heads.append(Move((*extents, run.count), place, (*outer, HALF), *_taken(piece.bias, run)))
+            heads.append(Move((*extents, run.count), place, (*outer, HALFWORD), *_taken(piece.bias, run)))
     return Moves(tuple(bodies), tuple(heads))
 
 
-def _sparse(piece: Piece, weights: View) -> Moves:
-    """Without zeros every row of a block has the same places; see packing.pack_sparse."""
+def _sparse(piece: Piece, weights: View, limits: Limits) -> Moves:
+    """Without zeros every row of a block has the same places; see weights.pack.pack_sparse."""
     groups, channels, inputs, high, wide = weights.shape
     of_group, of_channel, of_input, of_row, of_column = _bytes(weights.strides)
-    taps, table = sparse_taps(high, wide), TABLE_BYTES if piece.table else 0
-    starts = dict.fromkeys(range(CORES), 0) | {core: piece.offset + start for core, start, _ in piece.streams}
-    cursors = dict.fromkeys(range(CORES), table)
+    form = limits.coefficients
+    sparse, table = form.sparse, form.table.size if piece.table else 0
+    taps = sparse.taps(high, wide)
+    starts = dict.fromkeys(range(form.cores), 0) | {core: piece.offset + start for core, start, _ in piece.streams}
+    cursors = dict.fromkeys(range(form.cores), table)
     bodies: dict[tuple[int, int, int], list[Move]] = {}
     heads: list[Move] = []
     for group in range(groups):
         first = 0
-        for core, width, count in blocks(channels, piece.lanes):
-            size, runs = _row(taps, max(width, SPARSE_WIDTH), count)
+        for core, width, count in form.blocks(channels, piece.lanes):
+            size, runs = _row(taps, width, count, sparse)
             place = starts[core] + cursors[core]
-            seen = HALF * weights.offset + group * of_group + first * of_channel
+            seen = HALFWORD * weights.offset + group * of_group + first * of_channel
             if piece.bias is not None:
-                heads.append(Move((count,), place, (HALF,), *_part(piece.bias, group, first)))
-                place += HALF * width
+                heads.append(Move((count,), place, (HALFWORD,), *_part(piece.bias, group, first)))
+                place += HALFWORD * width
             for number, (tap, lane, lanes, byte) in enumerate(runs):
                 source = seen + lane * of_channel + tap // wide * of_row + tap % wide * of_column
                 bodies.setdefault((width, count, number), []).append(Move(
-                    (inputs, lanes), place + SPARSE_LENGTH + byte, (size, HALF), source, (of_input, of_channel)))
-            cursors[core] = place - starts[core] + SPARSE_LENGTH + inputs * size
+                    (inputs, lanes), place + sparse.length + byte, (size, HALFWORD), source, (of_input, of_channel)))
+            cursors[core] = place - starts[core] + sparse.length + inputs * size
             first += count
-        cursors = {core: -(-cursor // PAD) * PAD for core, cursor in cursors.items()}
+        cursors = {core: -(-cursor // form.alignment) * form.alignment for core, cursor in cursors.items()}
     if any(cursors[core] != size for core, _, size in piece.streams):
         return Moves(())
     return Moves(tuple(move for each in bodies.values() for move in joined(each)), tuple(joined(heads)))
 
 
-def _row(taps: Sequence[int | None], width: int, count: int) -> tuple[int, list[tuple[int, int, int, int]]]:
+def _row(taps: Sequence[int | None], lanes_of_block: int, count: int,
+         form: SparseFormat) -> tuple[int, list[tuple[int, int, int, int]]]:
     """Bytes of an input's row without zeros, and (tap, first lane, lanes, byte) of what lies together in it: behind a
     mask byte for each eight values."""
     runs, byte, value = [], 0, 0
+    width, group = form.width(lanes_of_block), form.values
     for tap in taps:
         lane = 0
         while lane < width:
-            byte += value % SPARSE_GROUP == 0
-            room = min(SPARSE_GROUP - value % SPARSE_GROUP, width - lane)
+            byte += value % group == 0
+            room = min(group - value % group, width - lane)
             lanes = 0 if tap is None else max(0, min(count - lane, room))
             if tap is not None and lanes:
                 runs.append((tap, lane, lanes, byte))
-            byte, value, lane = byte + HALF * lanes, value + room, lane + room
+            byte, value, lane = byte + HALFWORD * lanes, value + room, lane + room
     return byte, runs
 
 
@@ -151,15 +148,15 @@ def _joined_once(moves: Sequence[Move]) -> Iterator[Move]:
 def _part(view: View, group: int, first: int) -> tuple[int, tuple[int, ...]]:
     """First byte and stride of the channels from `first` on of a group of [groups, channels]."""
     of_group, of_channel = _bytes(view.strides)
-    return HALF * view.offset + group * of_group + first * of_channel, (of_channel,)
+    return HALFWORD * view.offset + group * of_group + first * of_channel, (of_channel,)
 
 
 def _taken(view: View, run: Run) -> tuple[int, tuple[int, ...]]:
     """First byte and strides of [groups, rounds, cores, ..., count] of [groups, channels, ...]; see packing.Run."""
     group, channel, *rest = view.strides
-    first = HALF * (view.offset + run.first * channel)
-    return first, _bytes((group, CORES * run.width * channel, run.width * channel, *rest, channel))
+    first = HALFWORD * (view.offset + run.first * channel)
+    return first, _bytes((group, run.turn * run.width * channel, run.width * channel, *rest, channel))
 
 
 def _bytes(strides: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(HALF * step for step in strides)
+    return tuple(HALFWORD * step for step in strides)

@@ -17,12 +17,13 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from openane.chips import Limits
+from openane.chips.coefficients import CoefficientFormat
 from openane.compiler.patch.fold_vectors import Folded, Vectors, fold
 from openane.compiler.patch.fold_weights import scaled
 from openane.compiler.patch.strided_copy import Moves, moves
 from openane.compiler.weights.layout_records import Constant, Form, Picked, Piece, Route, Routes, View
 from openane.compiler.weights.pack import pack_sparse
-from openane.engine.coefficients import TABLE_BYTES
 from openane.graph import numpy_type
 from openane.passes.fold_affine import OVERFLOW
 from openane.program import Constants, Program
@@ -53,8 +54,9 @@ class Patchable:
     """The routes of a model, read when they are first asked for, and what was last made of them; `base` is for
     the one who patches to remember the model's graph by."""
 
-    def __init__(self, routes: Routes | Callable[[], Routes]) -> None:
+    def __init__(self, routes: Routes | Callable[[], Routes], limits: Limits) -> None:
         self.base: object = None
+        self._limits = limits
         self._routes = routes
         self._kept: tuple[frozenset[str], Rewriter] | None = None
 
@@ -69,24 +71,25 @@ class Patchable:
         """What writes new numbers for the constants called so, of which `routes` knows all routes."""
         kept = self._kept
         if kept is None or kept[0] != names:
-            kept = self._kept = names, Rewriter(self.routes, names)
+            kept = self._kept = names, Rewriter(self.routes, names, self._limits)
         return kept[1]
 
 
 class Rewriter:
     """Writes new numbers for some constants."""
 
-    def __init__(self, routes: Routes, names: frozenset[str]) -> None:
-        taken = routes.of(names)
+    def __init__(self, routes: Routes, names: frozenset[str], limits: Limits) -> None:
+        taken, self._form = routes.of(names), limits.coefficients
         self.constants = routes.constants
         self.sources = frozenset(name for route in taken for name in route.sources)
         weighted = sorted((route for route in taken if route.weight is not None), key=lambda route: -len(route.steps))
         norms = [route for route in taken if route.weight is None]
         self._vectors, self._norms = Vectors(weighted, self.constants), Vectors(norms, self.constants)
-        self._weighted = tuple(_Way(number, start, route, route.weight or "", _placed(route)) for number, (start, route)
-                               in enumerate(zip(self._vectors.starts, weighted, strict=False)))
-        self._standing = tuple(_Way(number, start, route, "", _placed(route)) for number, (start, route)
-                               in enumerate(zip(self._norms.starts, norms, strict=False)))
+        starts = self._vectors.starts
+        self._weighted = tuple(_Way(number, start, route, route.weight or "", _placed(route, limits))
+                               for number, (start, route) in enumerate(zip(starts, weighted, strict=False)))
+        self._standing = tuple(_Way(number, start, route, "", _placed(route, limits))
+                               for number, (start, route) in enumerate(zip(self._norms.starts, norms, strict=False)))
         self._folded = frozenset(name for route in taken for name in (route.sources if route.scales else route.vectors))
         self._elements = sum(self.constants[way.weight].elements for way in self._weighted)
         self._programs = frozenset(piece.program for route in taken for piece in route.pieces)
@@ -111,7 +114,7 @@ class Rewriter:
             made = fold(self._vectors, self._vectors.pool(arrays))
             if made is None or any(way.route.biased != bool(made.biased[way.number]) for way in self._weighted):
                 return None
-            sections = {number: _Section(programs[number].constants) for number in self._programs}
+            sections = {number: _Section(programs[number].constants, self._form) for number in self._programs}
             self._write_norms(sections, arrays)
             with _each(self._elements) as each:
                 good = all(each(partial(self._write, sections, arrays, made), self._weighted))
@@ -153,15 +156,16 @@ class _Way:
     pieces: tuple[tuple[Piece, Moves], ...]
 
 
-def _placed(route: Route) -> tuple[tuple[Piece, Moves], ...]:
+def _placed(route: Route, limits: Limits) -> tuple[tuple[Piece, Moves], ...]:
     return tuple((piece, moves(piece, piece.weights if isinstance(piece.weights, View) else
-                               View.whole(piece.weights.shape))) for piece in route.pieces)
+                               View.whole(piece.weights.shape), limits)) for piece in route.pieces)
 
 
 class _Section:
     """The constants of a program in the making; what no piece writes stays as it was."""
 
-    def __init__(self, constants: Constants) -> None:
+    def __init__(self, constants: Constants, form: CoefficientFormat) -> None:
+        self._form = form
         self._file = BytesIO()  # gives its bytes away without another copy
         self._file.write(constants)
         self._buffer = self._file.getbuffer()
@@ -189,12 +193,11 @@ class _Section:
         self._buffer.release()
         return self._file.getvalue()
 
-    @staticmethod
-    def _write_sparse(piece: Piece, weights: np.ndarray, biases: np.ndarray, section: np.ndarray) -> bool:
-        table = section[piece.offset:piece.offset + TABLE_BYTES].tobytes() if piece.table else None
+    def _write_sparse(self, piece: Piece, weights: np.ndarray, biases: np.ndarray, section: np.ndarray) -> bool:
+        table = section[piece.offset:piece.offset + self._form.table.size].tobytes() if piece.table else None
         bias = None if piece.bias is None else piece.bias.of(biases)
         seen = piece.weights.of(weights) if isinstance(piece.weights, View) else weights.reshape(piece.weights.shape)
-        packed = pack_sparse(seen, bias, piece.lanes, table)
+        packed = pack_sparse(self._form, seen, bias, piece.lanes, table)
         if packed.streams != piece.streams:
             return False
         section[piece.offset:piece.offset + len(packed.data)] = np.frombuffer(packed.data, np.uint8)

@@ -17,10 +17,9 @@ from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.loops.assign import Dims, Role, access, legal
 from openane.compiler.recipes.neural_ops import chunks, coefficients, spans, with_table
 from openane.compiler.recipes.split_product import reduction_parts, summed
-from openane.compiler.weights.pack import STREAMED_PIXELS, choose_lanes, pack_dense, product_lanes
+from openane.compiler.weights.pack import pack_dense
 from openane.engine import Access, Convolution, PassThrough, Post, Space
 from openane.engine.access import WIDTH
-from openane.engine.coefficients import TABLE_BYTES
 from openane.engine.table import Table
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 
 PIXELS = (None, 2, None, 0, 1)
 """How the neural engine walks a tensor [H, W, channels]."""
-SPLIT_WIDTH = 8
-SPLIT_ROWS = 64
-SPLIT_WEIGHTS = 1 << 20
-L2_CELL = 16
-INTERLEAVE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,32 +89,19 @@ def product(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndar
 
 def pixel_rows(compiler: Compiler, source: Tensor) -> Pixels:
     """A matrix [M, K] as pixels [1, M, K]: as it lies where its rows can be read as channels, else turned."""
-    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE):
+    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, compiler.limits):
         return Pixels(_split(source, 1))
     return _turned(compiler, source, 1)
-
-
-def split_height(rows: int, reduction: int, columns: int) -> int:
-    """H of the H x 8 pixels that `rows` rows are laid out as, 1 for one row of pixels.
-
-    Seen: 16 and 32 rows with 2048 to 8192 inputs and outputs are split, 32 rows of 256 x 128 are not; 64 rows are
-    where there are four times as many outputs as inputs or more, not where there are twice as many; 8 and fewer, and
-    128 and more, never. Between those the bound is inferred.
-    """
-    if not SPLIT_WIDTH < rows <= SPLIT_ROWS or rows % SPLIT_WIDTH:
-        return 1
-    pays = columns >= 4 * reduction if rows == SPLIT_ROWS else reduction * columns >= SPLIT_WEIGHTS
-    return rows // SPLIT_WIDTH if pays else 1
 
 
 def _pixels(compiler: Compiler, source: Tensor, columns: int) -> Pixels:
     if source.rank == 3:
         return Pixels(source)
     rows, reduction = source.shape
-    height = split_height(rows, reduction, columns)
+    height = compiler.limits.lanes.split_height(rows, reduction, columns)
     if height == 1:
         return pixel_rows(compiler, source)
-    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE):
+    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, compiler.limits):
         near = compiler.temporary(source.shape, (0, 1), Space.L2)
         compiler.copy(source, near)
         source = near
@@ -129,7 +110,7 @@ def _pixels(compiler: Compiler, source: Tensor, columns: int) -> Pixels:
 
 def _turned(compiler: Compiler, source: Tensor, height: int) -> Pixels:
     """[M, K] copied to pixels [H, W, K]: in L2 when they take at most 5/8 of it (seen: 1.03 MiB), else in memory with
-    channels in blocks of 8.
+    channels in blocks.
 
     Strides in L2 as Apple writes them: a channel is an odd number of 16-byte cells, a row of pixels adds the cells of
     one channel and 16 / H.
@@ -137,13 +118,14 @@ def _turned(compiler: Compiler, source: Tensor, height: int) -> Pixels:
     source = source if source.aligned else compiler.copied(source)
     rows, channels = source.shape
     width = rows // height
-    cells = -(-width * ELEMENT // L2_CELL)
+    line = compiler.limits.l2_alignment
+    cells = -(-width * ELEMENT // line)
     cells += cells % 2 == 0
-    row = channels * cells + (0 if height == 1 else cells + L2_CELL // height)
-    if row * height * L2_CELL > compiler.limits.l2_size * 5 // 8:
+    row = channels * cells + (0 if height == 1 else cells + line // height)
+    if row * height * line > compiler.limits.l2_size * 5 // 8:
         return _in_blocks(compiler, source)
-    slot = compiler.blocks.add(Block(row * height * L2_CELL, Kind.L2))
-    pixels = Tensor(slot, 0, (height, width, channels), (row * L2_CELL, ELEMENT, cells * L2_CELL), Space.L2)
+    slot = compiler.blocks.add(Block(row * height * line, Kind.L2))
+    pixels = Tensor(slot, 0, (height, width, channels), (row * line, ELEMENT, cells * line), line, Space.L2)
     if height == 1:
         compiler.copy(_split(source, 1), pixels)
     else:
@@ -152,22 +134,23 @@ def _turned(compiler: Compiler, source: Tensor, height: int) -> Pixels:
 
 
 def _in_blocks(compiler: Compiler, source: Tensor) -> Pixels:
-    """[M, K] copied to memory as pixels [1, M, K], channels in blocks of 8: the copy writes columns of what it reads in
+    """[M, K] copied to memory as pixels [1, M, K], channels in blocks: the copy writes columns of what it reads in
     blocks (Apple's turned operands of 8 MiB)."""
-    rows, channels = source.shape
-    cell = INTERLEAVE * ELEMENT
-    if source.strides[1] != ELEMENT or not legal(access(source, (None, 0, None, None, 1)), Role.NEURAL_SOURCE):
+    (rows, channels), limits = source.shape, compiler.limits
+    block = limits.lanes.block
+    cell = block * ELEMENT
+    if source.strides[1] != ELEMENT or not legal(access(source, (None, 0, None, None, 1)), Role.NEURAL_SOURCE, limits):
         source = compiler.copied(source)
-    plane = -(-rows * cell // 64) * 64
-    slot = compiler.blocks.add(Block(-(-channels // INTERLEAVE) * plane, Kind.SCRATCH))
+    plane = limits.memory_row(rows * cell)
+    slot = compiler.blocks.add(Block(-(-channels // block) * plane, Kind.SCRATCH))
     for first, count in spans(rows, compiler.limits.channels):
         for start, width in spans(channels, compiler.limits.width):
             read = source.part(0, first, count).part(1, start, width)
-            place = start // INTERLEAVE * plane + first * cell
+            place = start // block * plane + first * cell
             write = Access(slot=slot, offset=place, shape=(1, count, 1, 1, width), strides=(0, cell, 0, 0, plane),
-                           interleave=INTERLEAVE, packed=WIDTH)
+                           interleave=block, packed=WIDTH)
             compiler.emit(PassThrough(source=access(read, (None, 0, None, None, 1)), result=write))
-    return Pixels(Tensor(slot, 0, (1, rows, channels), (0, cell, plane)), INTERLEAVE)
+    return Pixels(Tensor(slot, 0, (1, rows, channels), (0, cell, plane), limits.memory_alignment), block)
 
 
 def _convolve(compiler: Compiler, target: Tensor, pixels: Pixels, weights: np.ndarray, bias: np.ndarray | None,
@@ -181,15 +164,16 @@ def _convolve(compiler: Compiler, target: Tensor, pixels: Pixels, weights: np.nd
                     bias=bias if start == 0 else None, post=None, table=None) for start, count in parts], post, table)
         return
     final, rows = target, height * width
-    if not legal(access(target, PIXELS), Role.RESULT):
+    if not legal(access(target, PIXELS), Role.RESULT, compiler.limits):
         target = compiler.scratch(target.shape)
-    turned = target.strides[2] == ELEMENT or rows > STREAMED_PIXELS
-    lanes = product_lanes(rows, reduction, columns) if turned else choose_lanes(columns, height, width, reduction)
+    rules, form = compiler.limits.lanes, compiler.limits.coefficients
+    turned = target.strides[2] == ELEMENT or rows > rules.streamed
+    lanes = rules.product(rows, reduction, columns) if turned else rules.convolution(columns, height, width, reduction)
     matrix = weights.T[None]
-    for start, stop in chunks(compiler, columns, reduction + (bias is not None), lanes, rows <= STREAMED_PIXELS,
-                              0 if table is None else TABLE_BYTES):
-        packed = pack_dense(matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
-                            None if table is None else table.to_bytes())
+    for start, stop in chunks(compiler, columns, reduction + (bias is not None), lanes, rows <= rules.streamed,
+                              0 if table is None else form.table.size):
+        packed = pack_dense(form, matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
+                            None if table is None else form.table.pack(table))
         streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
         for first, count in spans(width, compiler.limits.width):
             write = target.part(2, start, stop - start).part(1, first, count)
@@ -214,7 +198,9 @@ def _settle(compiler: Compiler, value: Value, place: Tensor, made: Tensor) -> No
 def _pass(compiler: Compiler, source: Tensor, target: Tensor, dims: Dims) -> None:
     """target = source, walked so where both can be."""
     read, write = access(source, dims), access(target, dims)
-    if legal(read, Role.NEURAL_SOURCE) and legal(write, Role.RESULT) and source.shape[-1] <= compiler.limits.width:
+    limits = compiler.limits
+    if source.shape[-1] <= limits.width and legal(read, Role.NEURAL_SOURCE, limits) \
+            and legal(write, Role.RESULT, limits):
         compiler.emit(PassThrough(source=read, result=write))
     else:
         compiler.copy(source, target)

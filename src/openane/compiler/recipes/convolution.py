@@ -18,9 +18,7 @@ from openane.compiler.loops.assign import access
 from openane.compiler.recipes import neural_ops, stride_phases
 from openane.compiler.recipes.convolution_problem import Windowed, normal, pair, spread, tiles
 from openane.compiler.recipes.data_movement import writable
-from openane.compiler.weights.pack import CORE_BYTES, STREAMED_PIXELS
 from openane.engine import Activation, Binary, Convolution
-from openane.engine.coefficients import TABLE_BYTES
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.pad import widened
@@ -134,7 +132,7 @@ def _large_image(compiler: Compiler, problem: Windowed) -> bool:
     for axis, limit in ((0, limits.height), (1, limits.width)):
         if max(problem.extents[axis], problem.results[axis]) <= limit:
             continue
-        found = tiles(problem, axis, limit)
+        found = tiles(problem, axis, limit, neural_ops.channel_step(compiler))
         sources = crops(compiler, problem.source, 2 + axis, [(max(tile.low, 0), tile.high) for tile in found])
         for tile, source in zip(found, sources, strict=True):
             part = replace(problem, source=source, target=problem.target.part(2 + axis, tile.start, tile.count))
@@ -147,9 +145,11 @@ def _deep(compiler: Compiler, problem: Windowed) -> bool:
     """A reduction whose weights exceed what a core keeps, or whose source rows exceed L2, is cut into parts of the
     input channels; results are summed."""
     inputs, taps = problem.weights.shape[1], int(np.prod(problem.kernel))
-    streamed = taps == 1 and np.prod(problem.results) <= STREAMED_PIXELS
-    memory = compiler.limits.kernel_memory // neural_ops.CHUNK
-    room = (memory if streamed else min(memory, CORE_BYTES)) - (TABLE_BYTES if problem.table is not None else 0)
+    rules = compiler.limits.lanes
+    streamed = taps == 1 and np.prod(problem.results) <= rules.streamed
+    memory = compiler.limits.kernel_memory // neural_ops.channel_step(compiler)
+    head = compiler.limits.coefficients.table.size if problem.table is not None else 0
+    room = (memory if streamed else min(memory, rules.kept)) - head
     room -= ELEMENT if problem.bias is not None else 0
     most = min(room // (ELEMENT * taps), compiler.limits.channels,
                compiler.limits.l2_size // (2 * ELEMENT * compiler.limits.tile_width * problem.kernel[0]))

@@ -117,13 +117,13 @@ class Tile:
     high: int
 
 
-def tiles(problem: Windows, axis: int, limit: int) -> list[Tile]:
+def tiles(problem: Windows, axis: int, limit: int, step: int) -> list[Tile]:
     """The results along one axis in tiles that neither they nor their sources exceed `limit` in; several begin at
-    multiples of 32, so that rows can be cut there."""
+    multiples of `step`, so that rows can be cut there."""
     reach, stride, before = problem.reach[axis], problem.stride[axis], problem.padding[axis]
     extent, results = problem.source.shape[2 + axis], problem.target.shape[2 + axis]
     size = max(1, (limit - reach) // stride + 1)
-    size = size // 32 * 32 if size > 32 else size
+    size = size // step * step if size > step else size
     found = []
     for start in range(0, results, size):
         count, low = min(size, results - start), start * stride - before

@@ -19,8 +19,6 @@ from openane.ops.lowering import Tensor
 if TYPE_CHECKING:
     from openane.compiler.lower.builder import Compiler
 
-CELL = 64
-"""Bytes of the cell each element of a reshape passes through."""
 CELL_BYTES = 1 << 24
 """Scratch a reshape takes at most at a time, where it can be cut."""
 REPEAT_SHARE = 8
@@ -43,7 +41,7 @@ def part(compiler: Compiler, tensor: Tensor, axis: int, start: int, count: int, 
 def writable(compiler: Compiler, target: Tensor, dims: Dims) -> Iterator[Tensor]:
     """The target where the engine can write it with `dims` as N, C, D, H, W; else scratch that is copied to it when the
     block ends."""
-    place = target if legal(access(target, dims), Role.RESULT) else compiler.scratch(target.shape)
+    place = target if legal(access(target, dims), Role.RESULT, compiler.limits) else compiler.scratch(target.shape)
     yield place
     if place is not target:
         compiler.copy(place, target)
@@ -61,11 +59,12 @@ def repeat(compiler: Compiler, source: Tensor, target: Tensor, relu: bool) -> bo
     if source.space is not Space.MEMORY or not (source.aligned and target.aligned) or core.contiguous is None:
         return False
     order = (*(d for d in range(core.rank) if d != core.contiguous), core.contiguous)
-    size, strides = padded(core.shape, 16, order, core.element)
-    near = Tensor(compiler.blocks.add(Block(size, Kind.L2)), 0, core.shape, strides, Space.L2, core.dtype)
+    alignment = compiler.limits.l2_alignment
+    size, strides = padded(core.shape, alignment, order, core.element)
+    near = Tensor(compiler.blocks.add(Block(size, Kind.L2)), 0, core.shape, strides, alignment, Space.L2, core.dtype)
     dims = assign([near.expand(source.shape), target], [Role.PLANAR_SOURCE, Role.RESULT], compiler.limits)
     if size > compiler.limits.l2_size // REPEAT_SHARE or dims is None or (dims[0] is not None and zero[dims[0]]) \
-            or not legal(access(core, dims), Role.PLANAR_SOURCE):
+            or not legal(access(core, dims), Role.PLANAR_SOURCE, compiler.limits):
         return False
     read = replace(access(source, dims), copy=access(near, dims))
     compiler.emit(Elementwise(first=read, result=access(target, dims), relu=relu))
@@ -88,13 +87,14 @@ def join(compiler: Compiler, target: Tensor, parts: Sequence[Tensor], axis: int)
 
 
 def reshape(compiler: Compiler, source: Tensor, target: Tensor) -> None:
-    """target = source in row-major order. Where no view expresses it every element passes through a 64-byte cell:
-    cells can be walked with any strides, so the reshape happens between writing and reading them."""
+    """target = source in row-major order. Where no view expresses it every element passes through a cell of its
+    own, as large as what memory accesses are aligned to: cells can be walked with any strides, so the reshape happens
+    between writing and reading them."""
     for seen, place in ((source.reshape(target.shape), target), (source, target.reshape(source.shape))):
         if seen is not None and place is not None:
             compiler.copy(seen, place)
             return
-    cells = CELL * source.elements
+    cells = compiler.limits.memory_alignment * source.elements
     pieces = _common_split(source, target) if cells > CELL_BYTES else None
     if pieces is not None:
         for piece, place in pieces:
@@ -103,7 +103,8 @@ def reshape(compiler: Compiler, source: Tensor, target: Tensor) -> None:
     if cells > CELL_LIMIT:
         raise UnsupportedError(compiler.label, "a reshape that reorders rows must fit the scratch memory it needs",
                                limit=CELL_LIMIT, found=cells,
-                               remedy="keep the last dimension, or make it a multiple of 32 elements")
+                               remedy="keep the last dimension, or make it a multiple of "
+                               f"{compiler.limits.memory_alignment // source.element} elements")
     spread = compiler.scratch(source.shape, (*range(source.rank), -1), source.dtype)
     compiler.copy(source, spread)
     seen = spread.reshape(target.shape)

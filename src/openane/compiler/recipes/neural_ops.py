@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openane.chips import Limits
 from openane.compiler.loops.assign import Role, access, legal
 from openane.compiler.loops.split import walk
 from openane.compiler.recipes.convolution_problem import Windowed
 from openane.compiler.weights.pack import (
-    CORE_BYTES,
-    STREAMED_PIXELS,
     Packed,
-    choose_lanes,
     pack_dense,
     pack_sparse,
     pack_table,
-    task_channels,
 )
 from openane.engine import (
     Activation,
@@ -27,24 +24,18 @@ from openane.engine import (
     Convolution,
     PassThrough,
     Post,
+    Section,
     Stream,
-    Streams,
 )
-from openane.engine.coefficients import CORES, PAD, TABLE_BYTES
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
-from openane.program import CONSTANT_SLOT
 
 if TYPE_CHECKING:
     from openane.compiler.lower.builder import Compiler
 
-CHUNK = 32
-"""Output channels are split at multiples of this, so that rows of a swapped result stay aligned."""
 REPEATED = 1 << 19
 """Bytes of weights up to which they are stored once per image, so that one operation takes all images."""
-PROVED_SPARSE = 3
-"""Height and width of the kernel whose zero-skipping form Apple's compiler was seen to pack, beside 1x1."""
 
 
 def coefficients(compiler: Compiler, packed: Packed, *, weights: bool, bias: bool, table: bool) -> Coefficients:
@@ -53,14 +44,20 @@ def coefficients(compiler: Compiler, packed: Packed, *, weights: bool, bias: boo
     base = compiler.constants.add(packed.data, owner)
     if weights:
         compiler.trace.packed(compiler.node, packed, base, table)
-    streams = Streams(tuple(Stream(*stream) for stream in packed.streams), base)
-    return Coefficients(slot=CONSTANT_SLOT, streams=streams, lanes=packed.lanes, weights=weights, bias=bias,
-                        table=table, packing=packed.packing)
+    section = Section.of(compiler.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
+    return Coefficients.together(section.moved(section.slot, base), weights=weights, bias=bias, table=table,
+                                 lanes=packed.lanes, packing=packed.packing)
+
+
+def channel_step(compiler: Compiler) -> int:
+    """Output channels are split at multiples of this, so that rows of a swapped result stay aligned."""
+    return compiler.limits.memory_alignment // ELEMENT
 
 
 def table_coefficients(compiler: Compiler, table: Table, channels: int) -> Coefficients:
     """A table alone, read by every core that has a channel."""
-    packed = pack_table(table.to_bytes(), min(CORES, channels))
+    form = compiler.limits.coefficients
+    packed = pack_table(form.table.pack(table), min(form.cores, channels))
     return coefficients(compiler, packed, weights=False, bias=False, table=True)
 
 
@@ -88,7 +85,7 @@ def convolve(compiler: Compiler, problem: Windowed) -> None:
     Stride 2 uses zero-skipping weights; kernels up to 3x3 are stored as 3x3 ones, whose form is proved, larger ones
     follow the same rule (inferred).
     """
-    if not _plain(problem.source):
+    if not _plain(problem.source, compiler.limits):
         problem = replace(problem, source=compiler.copied(problem.source))
     if problem.groups > 1 and problem.source.shape[0] > 1 and _in_one_image(compiler, problem):
         return
@@ -131,14 +128,14 @@ def _pieces(extent: int, size: int) -> Iterator[tuple[int, int]]:
         yield start, min(size, extent - start)
 
 
-def _plain(source: Tensor) -> bool:
+def _plain(source: Tensor, limits: Limits) -> bool:
     """Whether a [N, C, H, W] tensor can be read as it lies."""
-    return legal(access(source, (0, 1, None, 2, 3)), Role.NEURAL_SOURCE) and (source.shape[3] == 1 or
-                                                                               source.strides[3] == ELEMENT)
+    return legal(access(source, (0, 1, None, 2, 3)), Role.NEURAL_SOURCE, limits) and (
+        source.shape[3] == 1 or source.strides[3] == ELEMENT)
 
 
-def _table_bytes(problem: Windowed) -> bytes | None:
-    return None if problem.table is None else problem.table.to_bytes()
+def _table_bytes(compiler: Compiler, problem: Windowed) -> bytes | None:
+    return None if problem.table is None else compiler.limits.coefficients.table.pack(problem.table)
 
 
 def _streams(compiler: Compiler, problem: Windowed, packed: Packed) -> Coefficients:
@@ -146,20 +143,22 @@ def _streams(compiler: Compiler, problem: Windowed, packed: Packed) -> Coefficie
 
 
 def _dense(compiler: Compiler, problem: Windowed) -> None:
-    problem, sparse = _sparse_form(problem)
+    problem, sparse = _sparse_form(compiler, problem)
     source, target, weights, rows = problem.source, problem.target, problem.weights, problem.rows
-    streamed = rows == weights.shape[1] and target.shape[2] * target.shape[3] <= STREAMED_PIXELS
-    lanes = choose_lanes(weights.shape[0], source.shape[2], source.shape[3], rows, streamed)
-    while lanes > 1 and CORES * lanes * (rows + 1) * ELEMENT > compiler.limits.kernel_memory:
+    rules, form = compiler.limits.lanes, compiler.limits.coefficients
+    streamed = rows == weights.shape[1] and target.shape[2] * target.shape[3] <= rules.streamed
+    lanes = rules.convolution(weights.shape[0], source.shape[2], source.shape[3], rows, streamed)
+    while lanes > 1 and form.cores * lanes * (rows + 1) * ELEMENT > compiler.limits.kernel_memory:
         lanes //= 2
     flat = weights.reshape(1, weights.shape[0], rows)
     for start, stop in chunks(compiler, weights.shape[0], rows + 1, lanes, streamed):
         bias = None if problem.bias is None else problem.bias[start:stop]
         if sparse:
-            packed = pack_sparse(weights[None, start:stop], None if bias is None else bias[None], lanes,
-                                 _table_bytes(problem))
+            packed = pack_sparse(form, weights[None, start:stop], None if bias is None else bias[None], lanes,
+                                 _table_bytes(compiler, problem))
         else:
-            packed = pack_dense(flat[:, start:stop], None if bias is None else bias[None], lanes, _table_bytes(problem))
+            packed = pack_dense(form, flat[:, start:stop], None if bias is None else bias[None], lanes,
+                                _table_bytes(compiler, problem))
         streams = _streams(compiler, problem, packed)
         part = target.part(1, start, stop - start)
         for first, count in spans(source.shape[0], compiler.limits.groups):
@@ -168,23 +167,24 @@ def _dense(compiler: Compiler, problem: Windowed) -> None:
                                       coefficients=streams, shared=count > 1, **_window(problem)))
 
 
-def _sparse_form(problem: Windowed) -> tuple[Windowed, bool]:
+def _sparse_form(compiler: Compiler, problem: Windowed) -> tuple[Windowed, bool]:
     """Whether the weights are zero-skipping, their kernel widened to a proved one."""
-    sparse = problem.stride == (2, 2)
-    if sparse and problem.kernel != (1, 1) and max(problem.kernel) < PROVED_SPARSE:
-        more = [(0, 0), (0, 0), *((0, PROVED_SPARSE - taps) for taps in problem.kernel)]
+    sparse, proved = problem.stride == (2, 2), compiler.limits.coefficients.sparse.proved
+    if sparse and problem.kernel != (1, 1) and max(problem.kernel) < proved:
+        more = [(0, 0), (0, 0), *((0, proved - taps) for taps in problem.kernel)]
         problem = replace(problem, weights=np.pad(problem.weights, more))
     return problem, sparse
 
 
 def _depthwise(compiler: Compiler, problem: Windowed) -> None:
     weights, rows = problem.weights, problem.rows
-    room = min(compiler.limits.kernel_memory // CORES, CORE_BYTES) - TABLE_BYTES
-    most = max(1, min(room // (ELEMENT * (rows + 1)), compiler.limits.channels // CORES))
-    for start, count in _pieces(weights.shape[0], most * CORES):
+    form = compiler.limits.coefficients
+    room = min(compiler.limits.kernel_memory // form.cores, compiler.limits.lanes.kept) - form.table.size
+    most = max(1, min(room // (ELEMENT * (rows + 1)), compiler.limits.channels // form.cores))
+    for start, count in _pieces(weights.shape[0], most * form.cores):
         part = slice(start, start + count)
-        packed = pack_dense(weights[part].reshape(1, count, rows),
-                            None if problem.bias is None else problem.bias[None, part], 1, _table_bytes(problem))
+        bias = None if problem.bias is None else problem.bias[None, part]
+        packed = pack_dense(form, weights[part].reshape(1, count, rows), bias, 1, _table_bytes(compiler, problem))
         streams = _streams(compiler, problem, packed)
         for image in range(problem.source.shape[0]):
             read, write = (tensor.part(0, image, 1).part(1, start, count)
@@ -195,22 +195,23 @@ def _depthwise(compiler: Compiler, problem: Windowed) -> None:
 
 
 def _grouped(compiler: Compiler, problem: Windowed) -> None:
-    problem, sparse = _sparse_form(problem)
+    problem, sparse = _sparse_form(compiler, problem)
     groups, source, target = problem.groups, problem.source, problem.target
     channels = problem.weights.shape[0] // groups
-    lanes = choose_lanes(channels, source.shape[2], source.shape[3], problem.rows, streamed=False)
+    form = compiler.limits.coefficients
+    lanes = compiler.limits.lanes.convolution(channels, source.shape[2], source.shape[3], problem.rows, streamed=False)
     flat = problem.weights.reshape(groups, channels, -1)
     biases = None if problem.bias is None else problem.bias.reshape(groups, channels)
-    plane = -(-channels // (CORES * lanes)) * lanes * (problem.rows + 1) * ELEMENT * (1 + sparse) + PAD
-    room = compiler.limits.kernel_memory // CORES - TABLE_BYTES
+    plane = -(-channels // (form.cores * lanes)) * lanes * (problem.rows + 1) * ELEMENT * (1 + sparse) + form.alignment
+    room = compiler.limits.kernel_memory // form.cores - form.table.size
     most = max(1, min(compiler.limits.groups, room // plane))
     for start, count in spans(groups, most):
         bias = None if biases is None else biases[start:start + count]
         if sparse:
             part = problem.weights.reshape(groups, channels, *problem.weights.shape[1:])[start:start + count]
-            packed = pack_sparse(part, bias, lanes, _table_bytes(problem))
+            packed = pack_sparse(form, part, bias, lanes, _table_bytes(compiler, problem))
         else:
-            packed = pack_dense(flat[start:start + count], bias, lanes, _table_bytes(problem))
+            packed = pack_dense(form, flat[start:start + count], bias, lanes, _table_bytes(compiler, problem))
         streams = _streams(compiler, problem, packed)
         for image in range(source.shape[0]):
             read = _by_group(source.part(0, image, 1), groups).part(0, start, count)
@@ -230,13 +231,15 @@ def _by_group(image: Tensor, groups: int) -> Tensor:
 
 def chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: bool,
            head: int = 0) -> Iterator[tuple[int, int]]:
-    """Ranges of output channels whose coefficients fit one operation, at multiples of CHUNK; `rows` counts a bias."""
-    memory = compiler.limits.kernel_memory // CORES
-    size = task_channels(channels, rows, lanes, memory if streamed else min(memory, CORE_BYTES), head)
-    size = size if size == channels else -(-size // CHUNK) * CHUNK
-    size = min(size, max(CHUNK, compiler.limits.channels // CHUNK * CHUNK))
+    """Ranges of output channels whose coefficients fit one operation, at multiples of `channel_step`; `rows` counts a
+    bias."""
+    rules, step = compiler.limits.lanes, channel_step(compiler)
+    memory = compiler.limits.kernel_memory // compiler.limits.cores
+    size = rules.task_channels(channels, rows, lanes, memory if streamed else min(memory, rules.kept), head)
+    size = size if size == channels else -(-size // step) * step
+    size = min(size, max(step, compiler.limits.channels // step * step))
     if min(size, channels) * rows * ELEMENT > compiler.limits.kernel_memory:
-        raise UnsupportedError(compiler.label, "the weights of 32 output channels must fit one operation",
+        raise UnsupportedError(compiler.label, f"the weights of {step} output channels must fit one operation",
                                limit=compiler.limits.kernel_memory, found=size * rows * ELEMENT,
                                remedy="split the reduction into several operations and add the parts")
     for start in range(0, channels, size):

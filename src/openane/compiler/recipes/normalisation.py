@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openane.chips.coefficients import padded
 from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.loops.assign import Role, access, assign, merged
 from openane.compiler.recipes.reduction import SHARE, pixel_loops, staged
@@ -27,8 +28,9 @@ from openane.ops.lowering import ELEMENT, Tensor, plane_axis
 if TYPE_CHECKING:
     from openane.compiler.lower.builder import Compiler
 
-ROW = 0x20
-"""The rows of means and of roots start at multiples of this in L2: [32 B] apart for one channel, 0x80 for 64."""
+ROW = 2
+"""The rows of means and of roots start at multiples of so many lines of L2: 0x20 bytes apart for one channel, 0x80 for
+64 (H13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def normalise(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence
         return
     mean_scale, small = float(np.float32(1 / count)), float(np.float16(epsilon))
     channels = loops.source.shape[1]
-    row = -(-channels * ELEMENT // ROW) * ROW
+    row = padded(channels * ELEMENT, ROW * compiler.limits.l2_alignment)
     slot = compiler.blocks.add(Block(2 * row, Kind.L2))
     mean = Access(space=Space.L2, slot=slot, shape=(1, channels, 1, 1, 1), strides=(0, ELEMENT, 0, 0, 0))
     spread = replace(mean, offset=row)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openane.compiler.loops.assign import CUT, Role, access, assign
+from openane.chips import Limits
+from openane.compiler.loops.assign import Role, access, assign, row_cut
 from openane.compiler.loops.split import walk
 from openane.compiler.recipes import data_movement
 from openane.engine import (
@@ -53,8 +54,9 @@ def _elementwise(compiler: Compiler, target: Tensor, operands: list[Tensor], fun
         axis = _split_axis(compiler, operands)
         if axis is not None:
             half = target.shape[axis] // 2
-            if half > CUT:  # a row is cut where both parts start aligned
-                half = half // CUT * CUT
+            cut = row_cut(compiler.limits)
+            if half > cut:  # a row is cut where both parts start aligned
+                half = half // cut * cut
             for start, count in ((0, half), (half, target.shape[axis] - half)):
                 _elementwise(compiler, target.part(axis, start, count),
                              [t.part(axis, start, count) for t in operands], function, settings)
@@ -119,20 +121,21 @@ def _leader(operands: list[Tensor], target: Tensor) -> int | None:
     return target.contiguous
 
 
-def _resident_size(tensor: Tensor, lead: int | None) -> int:
+def _resident_size(tensor: Tensor, lead: int | None, limits: Limits) -> int:
     core = _core(tensor)
     last = lead if lead is not None and core.shape[lead] > 1 else None
-    row = 16 if last is None else -(-core.shape[last] * core.element // 16) * 16
+    row = limits.l2_row(core.element * (1 if last is None else core.shape[last]))
     return row * core.elements // (1 if last is None else core.shape[last])
 
 
 def _split_axis(compiler: Compiler, operands: list[Tensor]) -> int | None:
     """The dimension to halve when a broadcast operand is too large for L2, or None."""
     for t in operands:
-        if repeats(t) and _resident_size(t, None) > compiler.limits.l2_size // L2_SHARE:
+        if repeats(t) and _resident_size(t, None, compiler.limits) > compiler.limits.l2_size // L2_SHARE:
             core = _core(t)
             candidates = [d for d in range(t.rank) if core.shape[d] > 1 and d != t.contiguous]
-            candidates = candidates or [d for d in range(t.rank) if core.shape[d] >= 128]
+            least = 2 * row_cut(compiler.limits)
+            candidates = candidates or [d for d in range(t.rank) if core.shape[d] >= least]
             return max(candidates, key=lambda d: core.shape[d], default=None)
     return None
 

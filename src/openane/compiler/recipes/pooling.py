@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from openane.compiler.loops.assign import CUT, Role, access, legal
+from openane.compiler.loops.assign import Role, access, legal, row_cut
 from openane.compiler.recipes.convolution import IMAGES, crops
 from openane.compiler.recipes.convolution_problem import Pair, pair, tiles
 from openane.compiler.recipes.data_movement import writable
+from openane.compiler.recipes.neural_ops import channel_step
 from openane.engine import Pool, Pooling
 from openane.ops.lowering import Tensor
 from openane.ops.phases import turned
@@ -127,7 +128,7 @@ def _tiled(compiler: Compiler, problem: Pooled) -> bool:
     for axis, limit in ((0, limits.height), (1, limits.width)):
         if max(problem.target.shape[2 + axis], problem.source.shape[2 + axis]) <= limit:
             continue
-        found = tiles(problem, axis, limit)
+        found = tiles(problem, axis, limit, channel_step(compiler))
         sources = crops(compiler, problem.source, 2 + axis, [(max(tile.low, 0), tile.high) for tile in found])
         for tile, source in zip(found, sources, strict=True):
             target = problem.target.part(2 + axis, tile.start, tile.count)
@@ -137,7 +138,7 @@ def _tiled(compiler: Compiler, problem: Pooled) -> bool:
     for axis, limit in ((0, limits.groups), (1, limits.channels)):
         extent = problem.source.shape[axis]
         if extent > limit:
-            size = limit // CUT * CUT or limit
+            size = limit // row_cut(limits) * row_cut(limits) or limit
             for start in range(0, extent, size):
                 count = min(size, extent - start)
                 solve(compiler, replace(problem, source=problem.source.part(axis, start, count),
@@ -151,7 +152,7 @@ def _emit(compiler: Compiler, problem: Pooled) -> None:
     if problem.kernel == problem.stride == (1, 1) and source.shape == problem.target.shape:
         compiler.copy(source, problem.target)
         return
-    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE):
+    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE, compiler.limits):
         source = compiler.copied(source)
     compiler.emit(Pooling(first=access(source, IMAGES), result=access(problem.target, IMAGES), pool=problem.kind,
                           kernel=problem.kernel, stride=problem.stride, padding=problem.padding))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openane.compiler.buffers.storage import Block, Kind, padded
 from openane.compiler.loops.assign import MAXIMUM_OPERATIONS, Role, access, assign, legal, merged
-from openane.compiler.recipes.neural_ops import table_coefficients
+from openane.compiler.recipes.neural_ops import channel_step, table_coefficients
 from openane.engine import (
     Access,
     Activation,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from openane.compiler.lower.builder import Compiler
 
 
-CELL = 16
 SHARE = 8
 
 
@@ -128,7 +127,7 @@ def _by_channel(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -
     first = source.part(axis, 0, target.shape[axis])
     dims = assign([first, target], [Role.NEURAL_SOURCE, Role.RESULT], compiler.limits, channel=axis)
     read = None if dims is None else access(source, dims)
-    if dims is None or read is None or not legal(read, Role.NEURAL_SOURCE):
+    if dims is None or read is None or not legal(read, Role.NEURAL_SOURCE, compiler.limits):
         return None
     return read, access(target, dims)
 
@@ -154,7 +153,7 @@ def _by_cells(compiler: Compiler, target: Tensor, source: Tensor, inner: Sequenc
 def staged(compiler: Compiler, tensor: Tensor) -> Tensor:
     """A copy of an input that several operations are about to walk by different loops: small ones live in L2 from then
     on, as in Apple's softmax and layer norm over rows. An intermediate, or a tensor beyond 1/8 of L2, is itself."""
-    size, _ = padded(tensor.shape, CELL)
+    size, _ = padded(tensor.shape, compiler.limits.l2_alignment)
     if compiler.blocks.table[tensor.slot].kind is not Kind.PORT or size > compiler.limits.l2_size // SHARE:
         return tensor
     return compiler.copied(tensor)
@@ -195,7 +194,7 @@ def _kept(compiler: Compiler, result: Access) -> Access:
     large = result.elements * ELEMENT > compiler.limits.l2_size // SHARE
     if not port or large or result.shape[1] == 1 or result.strides[1] != ELEMENT:
         return result
-    slot = compiler.blocks.add(Block(-(-result.shape[1] * ELEMENT // CELL) * CELL, Kind.L2))
+    slot = compiler.blocks.add(Block(compiler.limits.l2_row(result.shape[1] * ELEMENT), Kind.L2))
     return replace(result, copy=Access(space=Space.L2, slot=slot, shape=result.shape, strides=(0, ELEMENT, 0, 0, 0)))
 
 
@@ -237,7 +236,7 @@ def _kept_loops(compiler: Compiler, source: Tensor, target: Tensor) -> list[tupl
     limit = (compiler.limits.groups, compiler.limits.channels)
     for d, bound in zip(dims[:2], limit, strict=True):
         if d is not None and source.shape[d] > bound:
-            half = source.shape[d] // 2 // 32 * 32
+            half = source.shape[d] // 2 // channel_step(compiler) * channel_step(compiler)
             return [p for start, count in ((0, half), (half, source.shape[d] - half))
                     for p in _kept_loops(compiler, source.part(d, start, count), target.part(d, start, count))]
     return [(access(source, dims), access(target, dims))]

@@ -6,22 +6,33 @@ the coefficient packing of L lanes. One copy does all matrices of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product as combinations
 from math import prod
 from typing import TYPE_CHECKING
 
+from openane.chips import Limits
+from openane.chips.coefficients import padded
 from openane.compiler.buffers.storage import Block, Kind
-from openane.compiler.loops.assign import Role, access, legal
+from openane.compiler.loops.assign import Role, access, legal, row_cut
 from openane.compiler.loops.split import ranges
 from openane.compiler.recipes.constant_product import Pixels, feeds_product, pixel_rows
 from openane.compiler.recipes.neural_ops import spans
 from openane.compiler.recipes.split_product import reduction_parts, summed
-from openane.engine import Access, Coefficients, Elementwise, MatrixProduct, PassThrough, Post, Space, Stream, Streams
+from openane.engine import (
+    Access,
+    Coefficients,
+    Elementwise,
+    MatrixProduct,
+    PassThrough,
+    Post,
+    Section,
+    Space,
+    Stream,
+    Streams,
+)
 from openane.engine.access import CHANNELS, WIDTH
-from openane.engine.coefficients import CORES
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
@@ -29,8 +40,6 @@ from openane.ops.shaped import written_as
 if TYPE_CHECKING:
     from openane.compiler.lower.builder import Compiler
 
-LANE_CHOICES = (8, 4, 2)
-"""Lanes of coefficients computed at run time: what the copy that writes them can state, up to the most seen."""
 MANY_PARTS = 128
 TURN_PAYS = 16
 """A product of more parts than MANY_PARTS is turned when it has this many times more rows than columns."""
@@ -61,7 +70,7 @@ class _Rows:
         base = self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
         base += start // self.lanes * self.step
         streams = _streams(count // self.lanes, self.step, self.size)
-        return Coefficients(slot=self.slot, streams=Streams(streams, base), lanes=self.lanes, runtime=True)
+        return Coefficients(weights=Section(self.slot, Streams(streams, base)), lanes=self.lanes, runtime=True)
 
 
 @lru_cache(maxsize=64)
@@ -95,14 +104,15 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
     """
     if _together(compiler, target, left, right, post):
         return
-    lanes = runtime_lanes(left.shape[-2])
-    parts = list(row_parts(left.shape[-2], lanes))
+    rules = compiler.limits.lanes
+    lanes = rules.runtime_product(left.shape[-2])
+    parts = list(rules.row_parts(left.shape[-2], lanes))
     if len(parts) > MANY_PARTS and right.shape[-1] * TURN_PAYS <= left.shape[-2]:
         runtime_product(compiler, _turned(target), _turned(right), _turned(left), post)
         return
     pieces = reduction_parts(compiler, left.shape[-1], right.shape[-1])
     if pieces[0][1] > compiler.limits.width:  # the copy that packs coefficients walks the reduction as W
-        pieces = list(ranges(left.shape[-1], compiler.limits.width))
+        pieces = list(ranges(left.shape[-1], compiler.limits.width, row_cut(compiler.limits)))
     if len(pieces) > 1:
         summed(compiler, target, [
             partial(runtime_product, compiler, left=_range(compiler, left, left.rank - 1, start, count),
@@ -110,7 +120,8 @@ def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Ten
         return
     rows = _coefficients(compiler, left, lanes, len(parts))
     batch = target.shape[:-2]
-    if _distinct(right) > SEPARATE and not legal(access(_at(right, (0,) * len(batch)), ROWS), Role.NEURAL_SOURCE):
+    if _distinct(right) > SEPARATE and not legal(
+            access(_at(right, (0,) * len(batch)), ROWS), Role.NEURAL_SOURCE, compiler.limits):
         right = compiler.copied(right)
     seen: dict[int, Pixels] = {}
     for index in reversed(list(combinations(*(range(extent) for extent in batch)))):
@@ -150,7 +161,8 @@ def _together(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, p
 
 def _fewest(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> None:
     """target [M, N] = post(left [M, K] @ right [K, N]), transposed where that takes fewer operations."""
-    straight, turned = (len(list(row_parts(rows, runtime_lanes(rows)))) for rows in target.shape)
+    rules = compiler.limits.lanes
+    straight, turned = (len(list(rules.row_parts(rows, rules.runtime_product(rows)))) for rows in target.shape)
     if turned + TURNS < straight:
         target, left, right = _turned(target), _turned(right), _turned(left)
     runtime_product(compiler, target, left, right, post)
@@ -164,15 +176,15 @@ def runtime_convolution(compiler: Compiler, target: Tensor, matrices: Tensor, so
     computed at run time; Apple's products have one group). False where the extents ask for another way.
     """
     (groups, count, reduction), (images, _, height, width) = matrices.shape, source.shape
-    lanes = runtime_lanes(count)
-    parts = list(row_parts(count, lanes))
     limits = compiler.limits
+    lanes = limits.lanes.runtime_product(count)
+    parts = list(limits.lanes.row_parts(count, lanes))
     if len(parts) > MANY_PARTS or max(height, width) > limits.height or reduction > limits.width \
             or len(reduction_parts(compiler, reduction, width)) > 1:
         return False
-    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE):
+    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE, limits):
         source = compiler.copied(source)
-    made = target if legal(access(target, IMAGES), Role.RESULT) else compiler.scratch(target.shape)
+    made = target if legal(access(target, IMAGES), Role.RESULT, limits) else compiler.scratch(target.shape)
     rows = _coefficients(compiler, matrices, lanes, len(parts))
     for first, some in spans(images, limits.groups):
         for group in range(groups):
@@ -186,35 +198,12 @@ def runtime_convolution(compiler: Compiler, target: Tensor, matrices: Tensor, so
     return True
 
 
-def runtime_lanes(rows: int) -> int:
-    """Rows per core of a product's coefficients.
-
-    1 for up to 16 rows or an odd number; else the even divisor up to 8 for which parts times lanes is smallest, the
-    largest of equals. Seen: 16 and 375 rows take 1, 32, 48 and 96 take 2, 64 and 192 take 4, 128 and 256 take 8.
-    """
-    fitting = [lanes for lanes in LANE_CHOICES if rows % lanes == 0]
-    if rows <= CORES or not fitting:
-        return 1
-    return min(fitting, key=lambda lanes: len(list(row_parts(rows, lanes))) * lanes)
-
-
-def row_parts(rows: int, lanes: int) -> Iterator[tuple[int, int]]:
-    """(start, count) of the products that together make `rows` rows, last part first: each takes 16 cores, what is left
-    over powers of two of them (375 rows: 1, 2, 4, then 23 times 16)."""
-    parts, start = [], 0
-    while start < rows:
-        cores = min(CORES, 2 ** (((rows - start) // lanes).bit_length() - 1))
-        parts.append((start, cores * lanes))
-        start += cores * lanes
-    yield from reversed(parts)
-
-
 def _multiply(compiler: Compiler, target: Tensor, right: Pixels, post: Post,
               parts: list[tuple[int, int, Coefficients]]) -> None:
     """target [M, N] = coefficients @ right (K channels of N pixels), part after part."""
     final, columns = target, target.shape[1]
     whole = _parts(target, parts)
-    if not all(legal(result, Role.RESULT) for result in whole):
+    if not all(legal(result, Role.RESULT, compiler.limits) for result in whole):
         target = compiler.scratch(target.shape)
         whole = _parts(target, parts)
     for first, width in spans(columns, compiler.limits.width):
@@ -240,13 +229,13 @@ def _coefficients(compiler: Compiler, left: Tensor, lanes: int, parts: int) -> _
     """The rows of `left` where they can be read as coefficients."""
     real = tuple(1 if stride == 0 else extent for extent, stride in zip(left.shape, left.strides, strict=True))
     core = left.seen(left.offset, (*real[:-2], *left.shape[-2:]), left.strides)
-    if core.space is not Space.MEMORY or not core.aligned or not _readable(core, lanes) or \
+    if core.space is not Space.MEMORY or not core.aligned or not _readable(core, lanes, compiler.limits) or \
             compiler.ports.is_output(core.slot):
         core = compiler.copied(core)  # coefficients are not read from what the program hands out
     elif lanes > 1 and _distinct(core) > SEPARATE and core.reshape((prod(core.shape[:-2]), *core.shape[-2:])) is None:
         core = compiler.copied(core)
     *batch, count, reduction = core.shape
-    size = -(-reduction * lanes * ELEMENT // 64) * 64
+    size = padded(reduction * lanes * ELEMENT, compiler.limits.coefficients.alignment)
     if lanes == 1:
         return _Rows(core.slot, core.offset, core.strides[:-2], core.strides[-2], size, 1)
     whole = count // lanes * size
@@ -272,31 +261,32 @@ def _interleave(compiler: Compiler, rows: Tensor, slot: int, strides: tuple[int,
                                                                             count // lanes * size)
         for start in range(0, count, most):
             some = matrix.part(0, start, min(most, count - start))
-            read, write = _packing(some, slot, base + start // lanes * size, size, lanes)
+            read, write = _packing(some, slot, base + start // lanes * size, size, lanes, compiler.limits)
             read = replace(read, shape=(groups, *read.shape[1:]), strides=(read_step, *read.strides[1:]))
             write = replace(write, shape=read.shape, strides=(write_step, *write.strides[1:]))
             compiler.emit(Elementwise(first=read, result=write) if parts == 1 and write.packed == CHANNELS
                           else PassThrough(source=read, result=write))
 
 
-def _packing(rows: Tensor, slot: int, offset: int, size: int, lanes: int) -> tuple[Access, Access]:
+def _packing(rows: Tensor, slot: int, offset: int, size: int, lanes: int,
+             limits: Limits) -> tuple[Access, Access]:
     """The operands of the copy that packs a matrix [M, K] stored by rows, or by columns (which it turns)."""
     count, reduction = rows.shape
-    if _by_rows(rows):
+    if _by_rows(rows, limits):
         return access(rows, ROWS), Access(slot=slot, offset=offset, shape=(1, count, 1, 1, reduction),
                                           strides=(0, size, 0, 0, lanes * ELEMENT), interleave=lanes)
     return access(rows, COLUMNS), Access(slot=slot, offset=offset, shape=(1, reduction, 1, 1, count),
                                          strides=(0, lanes * ELEMENT, 0, 0, size), interleave=lanes, packed=WIDTH)
 
 
-def _by_rows(matrix: Tensor) -> bool:
-    return legal(access(matrix, ROWS), Role.NEURAL_SOURCE)
+def _by_rows(matrix: Tensor, limits: Limits) -> bool:
+    return legal(access(matrix, ROWS), Role.NEURAL_SOURCE, limits)
 
 
-def _readable(matrices: Tensor, lanes: int) -> bool:
+def _readable(matrices: Tensor, lanes: int, limits: Limits) -> bool:
     """Whether matrices can be read as coefficients, or by the copy that packs them."""
     first = _at(matrices, (0,) * (matrices.rank - 2))
-    return _by_rows(first) or (lanes > 1 and legal(access(first, COLUMNS), Role.NEURAL_SOURCE))
+    return _by_rows(first, limits) or (lanes > 1 and legal(access(first, COLUMNS), Role.NEURAL_SOURCE, limits))
 
 
 def _turned(matrices: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from openane.compiler.loops.assign import streamed_channels
+from openane.compiler.loops.assign import row_cut, streamed_channels
 from openane.compiler.loops.split import ranges
 from openane.engine import Post
 from openane.engine.table import Table
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def reduction_parts(compiler: Compiler, reduction: int, pixels: int) -> list[tuple[int, int]]:
     """(start, count) of the parts of a product's reduction, which are channels of `pixels` columns: one part where one
     row of a tile fits half of L2."""
-    return list(ranges(reduction, streamed_channels(compiler.chip_limits, pixels, 1)))
+    limits = compiler.chip_limits
+    return list(ranges(reduction, streamed_channels(limits, pixels, 1), row_cut(limits)))
 
 
 def summed(compiler: Compiler, target: Tensor, parts: Sequence[Callable[[Tensor], None]], post: Post | None,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from openane.chips import Limits
 from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Blocks, Kind
 from openane.compiler.buffers.uses import RESULT, Use, lives, operands
 from openane.compiler.schedule.l2_residency import hold, resident_strides, residents
@@ -100,24 +101,24 @@ class _Copy:
         return moved / (self.size * (self.readers[-1].operation - self.maker.operation + 1))
 
 
-def keep(operations: Sequence[Operation], blocks: Blocks, share: int) -> list[Operation]:
+def keep(operations: Sequence[Operation], blocks: Blocks, share: int, limits: Limits) -> list[Operation]:
     """Operations in which a tensor of memory that several of them walk alike is read from L2 after the first.
 
     New L2 blocks are added to `blocks`; residents and copies together take at most `share` bytes at any time.
     """
     held = residents(len(operations), {slot: life[:2] for slot, life in lives(operations).items()}, blocks.table)
     changed = list(operations)
-    for copy in sorted(_copies(operations), key=lambda c: -c.gain):
+    for copy in sorted(_copies(operations, limits), key=lambda c: -c.gain):
         first, last = copy.maker.operation, copy.readers[-1].operation
         if max(held[first:last + 1]) + copy.size > share:
             continue
         hold(held, (first, last), copy.size)
-        _apply(changed, copy, blocks)
+        _apply(changed, copy, blocks, limits)
     return changed
 
 
-def _apply(changed: list[Operation], copy: _Copy, blocks: Blocks) -> None:
-    size, strides = resident_strides(copy.access)
+def _apply(changed: list[Operation], copy: _Copy, blocks: Blocks, limits: Limits) -> None:
+    size, strides = resident_strides(copy.access, limits)
     resident = replace(copy.access, space=Space.L2, slot=blocks.add(Block(size, Kind.L2)), offset=0, strides=strides)
     maker = copy.maker
     changed[maker.operation] = with_operands(changed[maker.operation],
@@ -126,7 +127,7 @@ def _apply(changed: list[Operation], copy: _Copy, blocks: Blocks) -> None:
         changed[reader.operation] = with_operands(changed[reader.operation], {reader.role: resident})
 
 
-def _copies(operations: Sequence[Operation]) -> Iterator[_Copy]:
+def _copies(operations: Sequence[Operation], limits: Limits) -> Iterator[_Copy]:
     """Tensors in memory, walked by the same loops several times with nothing written between."""
     groups: dict[Access, list[Use]] = {}
     by_slot: dict[int, dict[Access, tuple[int, int]]] = {}
@@ -149,15 +150,15 @@ def _copies(operations: Sequence[Operation]) -> Iterator[_Copy]:
             reach[access.slot] = min(first, low), max(last, high)
             groups.setdefault(access, []).append(Use(number, role, access))
     for uses in (*ended, *groups.values()):
-        copy = _copy(uses)
+        copy = _copy(uses, limits)
         if copy is not None:
             yield copy
 
 
-def _copy(uses: Sequence[Use]) -> _Copy | None:
+def _copy(uses: Sequence[Use], limits: Limits) -> _Copy | None:
     """What a run of equal accesses becomes: the first that can leave a copy, and those of later operations."""
     maker = next((u for u in uses if u.role != "second"), None)
     if maker is None or maker.access.repeats or maker.access.slot < FIRST_VIRTUAL_SLOT:
         return None
     readers = tuple(u for u in uses if u.operation > maker.operation)
-    return _Copy(maker.access, maker, readers, resident_strides(maker.access)[0]) if readers else None
+    return _Copy(maker.access, maker, readers, resident_strides(maker.access, limits)[0]) if readers else None

@@ -17,7 +17,17 @@ from openane.compiler.buffers.storage import Block, Blocks, Kind
 from openane.compiler.buffers.uses import RESULT, Usage, Use, operands, read_slots, usage
 from openane.compiler.loops.assign import Role, legal, within
 from openane.compiler.schedule.reorder_loops import packing_copy, written_as
-from openane.engine import Access, Elementwise, NeuralOperation, Operation, PassThrough, Post, Space, with_operands
+from openane.engine import (
+    Access,
+    Coefficients,
+    Elementwise,
+    NeuralOperation,
+    Operation,
+    PassThrough,
+    Post,
+    Space,
+    with_operands,
+)
 from openane.engine.relayout import relaid
 
 Steps = list[tuple[int, Operation]]
@@ -121,7 +131,7 @@ class _Merger:
         made = None if read is None else self._maker(read.slot, position)
         if read is None or made is None or self._named(copy.result, made, position):
             return False
-        maker = written_as(self._at(made), read, copy.result)
+        maker = written_as(self._at(made), read, copy.result, self._limits)
         if maker is None:
             return False
         self._replace(made, maker)
@@ -155,7 +165,8 @@ class _Merger:
     def _write_at_once(self, made: int, maker: Operation, position: int, copy: PassThrough) -> None:
         """The maker writes where the copy would have, where its result can lie so."""
         result = relaid(maker.result, copy.source, copy.result)
-        if result is None or not legal(result, Role.RESULT) or maker.result.dtype is not copy.result.dtype \
+        if result is None or maker.result.dtype is not copy.result.dtype \
+                or not legal(result, Role.RESULT, self._limits) \
                 or (maker.result.space is Space.L2 and _turned_rows(result)):
             return
         self._replace(made, with_operands(maker, {RESULT: result}))
@@ -165,8 +176,9 @@ class _Merger:
         """The copy moves before a planar function of one tensor, which then works in place on what it made."""
         source = relaid(copy.source, maker.result, maker.first)
         place = _along_rows(copy.result)
-        if source is None or maker.first.copy is not None or not legal(source, Role.NEURAL_SOURCE) \
-                or self._blocks[copy.result.slot].kind is Kind.PORT or not legal(place, Role.NEURAL_SOURCE) \
+        if source is None or maker.first.copy is not None or self._blocks[copy.result.slot].kind is Kind.PORT \
+                or not legal(source, Role.NEURAL_SOURCE, self._limits) \
+                or not legal(place, Role.NEURAL_SOURCE, self._limits) \
                 or maker.first.interleave > 1 or maker.first.dtype is not copy.source.dtype \
                 or not within(place.shape, self._limits):
             return False
@@ -234,9 +246,10 @@ def _only_read(use: Usage) -> bool:
 
 def _with_slots(operation: Operation, renamed: Mapping[int, int]) -> Operation:
     """The operation reading other buffers."""
-    changes = {role: replace(a, slot=renamed[a.slot]) for role, a in operands(operation) if a.slot in renamed}
-    if isinstance(operation, NeuralOperation) and operation.coefficients is not None \
-            and operation.coefficients.slot in renamed:
-        streams = replace(operation.coefficients, slot=renamed[operation.coefficients.slot])
-        operation = replace(operation, coefficients=streams)
+    changes: dict[str, Access | Coefficients | None] = {
+        role: replace(a, slot=renamed[a.slot]) for role, a in operands(operation) if a.slot in renamed}
+    coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
+    if coefficients is not None and any(slot in renamed for slot in coefficients.slots):
+        changes["coefficients"] = coefficients.moved(lambda section: section.moved(renamed[section.slot], 0)
+                                                     if section.slot in renamed else section)
     return with_operands(operation, changes) if changes else operation

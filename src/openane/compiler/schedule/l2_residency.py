@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from openane.chips.banks import CELL, row_pad
+from openane.chips import Limits
 from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.buffers.uses import RESULT, Usage, operands, usage
 from openane.compiler.loops.assign import Role, legal
 from openane.engine import Access, Operation, Space, with_operands
 from openane.engine.relayout import dimensions, nested, relaid
 
-MEMORY_CELL = 64
 ROLES = {"source": Role.NEURAL_SOURCE, RESULT: Role.RESULT}
 """What the operands of an operation are to it; all others are sources of the planar engine."""
 
@@ -42,11 +41,11 @@ class Candidate:
 
 
 def settle(operations: Sequence[Operation], blocks: Mapping[int, Block],
-           share: int) -> tuple[list[Operation], dict[int, Block]]:
+           share: int, limits: Limits) -> tuple[list[Operation], dict[int, Block]]:
     """Operations and buffers with as many scratch buffers in L2 as `share` bytes allow at any time."""
     uses = usage(operations)
     held = residents(len(operations), {slot: use.life for slot, use in uses.items()}, blocks)
-    candidates = [c for c in (_candidate(slot, use, blocks[slot], share) for slot, use in uses.items())
+    candidates = [c for c in (_candidate(slot, use, blocks[slot], share, limits) for slot, use in uses.items())
                   if c is not None]
     moved: dict[tuple[int, str], Access] = {}
     table = dict(blocks)
@@ -60,18 +59,18 @@ def settle(operations: Sequence[Operation], blocks: Mapping[int, Block],
     return [_replaced(number, operation, moved) for number, operation in enumerate(operations)], table
 
 
-def resident_strides(access: Access) -> tuple[int, tuple[int, int, int, int, int]]:
+def resident_strides(access: Access, limits: Limits) -> tuple[int, tuple[int, int, int, int, int]]:
     """Bytes and strides of a tensor with an access's extents, stored in L2 as Apple's programs do: W innermost (C where
     the access has channels at element stride), then C (W), D, rows padded against bank conflicts (no
     record has a pad where there is depth), then H, N."""
     inner, plane = (1, 4) if _swapped(access) else (4, 1)
     strides = [0] * 5
     strides[inner] = access.dtype.size
-    step = -(-access.shape[inner] * access.dtype.size // CELL) * CELL
+    step = limits.l2_row(access.shape[inner] * access.dtype.size)
     strides[plane] = step
     step *= access.shape[plane]
     if access.shape[3] > 1 and access.shape[2] == 1:
-        step += row_pad(step, access.shape[3])
+        step += limits.banks.row_pad(step, access.shape[3])
     for axis in (2, 3, 0):
         strides[axis] = step
         step *= access.shape[axis]
@@ -98,40 +97,40 @@ def _replaced(number: int, operation: Operation, moved: Mapping[tuple[int, str],
     return with_operands(operation, changes) if changes else operation
 
 
-def _candidate(slot: int, use: Usage, block: Block, share: int) -> Candidate | None:
+def _candidate(slot: int, use: Usage, block: Block, share: int, limits: Limits) -> Candidate | None:
     """The buffer in L2 form, or None: coefficients and interleaved operands need memory, as does what `share` bytes do
     not hold."""
     if block.kind is not Kind.SCRATCH or use.streamed or any(u.access.interleave > 1 or u.access.copy is not None
                                                              for u in use.uses):
         return None
-    wholes = list(dict.fromkeys(u.access for u in use.uses if _covers(u.access, block.size)))
-    if min([block.size, *(resident_strides(whole)[0] for whole in wholes)]) > share:
+    wholes = list(dict.fromkeys(u.access for u in use.uses if _covers(u.access, block.size, limits)))
+    if min([block.size, *(resident_strides(whole, limits)[0] for whole in wholes)]) > share:
         return None
     for whole in wholes:
-        moved = _relaid_uses(use, whole)
+        moved = _relaid_uses(use, whole, limits)
         if moved is not None:
-            return Candidate(slot, resident_strides(whole)[0], use.life, use.traffic, moved)
+            return Candidate(slot, resident_strides(whole, limits)[0], use.life, use.traffic, moved)
     kept = {(u.operation, u.role): replace(u.access, space=Space.L2) for u in use.uses}
     return Candidate(slot, block.size, use.life, use.traffic, kept)
 
 
-def _relaid_uses(use: Usage, whole: Access) -> dict[tuple[int, str], Access] | None:
+def _relaid_uses(use: Usage, whole: Access, limits: Limits) -> dict[tuple[int, str], Access] | None:
     """Every access of a buffer in the resident layout of one that covers it, or None where one has no such form."""
-    resident = replace(whole, space=Space.L2, strides=resident_strides(whole)[1])
+    resident = replace(whole, space=Space.L2, strides=resident_strides(whole, limits)[1])
     moved = {}
     for u in use.uses:
         access = relaid(u.access, whole, resident)
-        if access is None or not legal(access, ROLES.get(u.role, Role.PLANAR_SOURCE)):
+        if access is None or not legal(access, ROLES.get(u.role, Role.PLANAR_SOURCE), limits):
             return None
         moved[u.operation, u.role] = access
     return moved
 
 
-def _covers(access: Access, size: int) -> bool:
+def _covers(access: Access, size: int, limits: Limits) -> bool:
     """Whether an access walks all of a buffer, each element once."""
     loops = dimensions(access)
     reach = loops[0][0] * loops[0][1] if loops else 1
-    return access.offset == 0 and nested(loops) and 0 <= size - reach < MEMORY_CELL
+    return access.offset == 0 and nested(loops) and 0 <= size - reach < limits.memory_alignment
 
 
 def _swapped(access: Access) -> bool:

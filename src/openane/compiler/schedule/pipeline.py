@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from openane.chips import Chip, EmittedTask
+from openane.chips import Chip, EmittedTask, Limits
 from openane.compiler.buffers.storage import Block, Blocks
 from openane.compiler.schedule.chaining import chain, in_place, keep
 from openane.compiler.schedule.copy_elimination import forwarded
@@ -43,9 +43,9 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
     own = [labels[number] for number in origins]
     refusal: UnsupportedError | None = None
     for share in (*(chip.limits.l2_size // s for s in SHARES), 0):
-        virtual, table = resident([operation for _, operation in steps], all_blocks.table, share)
+        virtual, table = resident([operation for _, operation in steps], all_blocks.table, share, chip.limits)
         try:
-            placement = place(virtual, table, ports, chip.limits.l2_size, own)
+            placement = place(virtual, table, ports, chip.limits, own)
             placed = bound(virtual, placement.places)
             return Stored(placed, origins, tuple(virtual), table, placement, chip.emit(placed))
         except ProgramError as error:
@@ -58,11 +58,11 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
 
 
 def resident(operations: Sequence[Operation], blocks: Mapping[int, Block],
-             share: int) -> tuple[list[Operation], dict[int, Block]]:
+             share: int, limits: Limits) -> tuple[list[Operation], dict[int, Block]]:
     """Operations with intermediates in L2, handed over, or kept there after their first use, within `share` bytes."""
     if share == 0:
         return list(operations), dict(blocks)
-    settled, table = settle(operations, blocks, share)
+    settled, table = settle(operations, blocks, share, limits)
     all_blocks = Blocks(table)
-    kept = keep(chain(settled, table), all_blocks, share)
+    kept = keep(chain(settled, table), all_blocks, share, limits)
     return in_place(kept, all_blocks.table), all_blocks.table

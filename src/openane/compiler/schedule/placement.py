@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from openane.chips import Limits
+from openane.chips.coefficients import padded
 from openane.compiler.buffers.intervals import Interval, allocate
 from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
 from openane.compiler.buffers.uses import named_slots, operands
 from openane.compiler.schedule.l2_order import allocate_l2
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources, with_operands
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Section, Space, sources, with_operands
 from openane.errors import UnsupportedError
-
-SCRATCH_SLOT = 3
-FIRST_PORT_SLOT = 4
-PAGE = 0x4000
-MEMORY_STEP = 64
-L2_STEP = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +24,25 @@ class Placement:
     l2: int
 
 
-def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int], l2_size: int,
+def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int], limits: Limits,
           labels: Sequence[str]) -> Placement:
-    """Places every virtual buffer `operations` name; `ports` get slots from FIRST_PORT_SLOT on, in order.
+    """Places every virtual buffer `operations` name; `ports` get the slots for them in order.
 
     UnsupportedError names the operation at which L2 overflows.
     """
     lives = lifetimes(operations)
-    places = {slot: (FIRST_PORT_SLOT + index, 0) for index, slot in enumerate(ports)}
-    scratch = _requests(lives, blocks, Kind.SCRATCH, MEMORY_STEP)
-    offsets, total = allocate(scratch, MEMORY_STEP)
-    places |= {key: (SCRATCH_SLOT, offset) for key, offset in offsets.items()}
-    resident = _requests(lives, blocks, Kind.L2, L2_STEP)
-    l2_offsets, peak = allocate_l2(resident, operations, l2_size, L2_STEP)
-    if peak > l2_size:
+    places = {slot: (limits.slots.first_port + index, 0) for index, slot in enumerate(ports)}
+    scratch = _requests(lives, blocks, Kind.SCRATCH, limits.memory_alignment)
+    offsets, total = allocate(scratch, limits.memory_alignment)
+    places |= {key: (limits.slots.scratch, offset) for key, offset in offsets.items()}
+    resident = _requests(lives, blocks, Kind.L2, limits.l2_alignment)
+    l2_offsets, peak = allocate_l2(resident, operations, limits.l2_size, limits.l2_alignment)
+    if peak > limits.l2_size:
         worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
-        raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=l2_size,
+        raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=limits.l2_size,
                                found=peak)
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return Placement(places, -(-total // PAGE) * PAGE, peak)
+    return Placement(places, padded(total, limits.page), peak)
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
@@ -71,11 +67,14 @@ def bound(operations: Sequence[Operation], places: Mapping[int, tuple[int, int]]
             known[id(access)] = _moved(access, places)
         return known[id(access)]
 
+    def streamed(section: Section) -> Section:
+        return section.moved(*places[section.slot]) if section.slot >= FIRST_VIRTUAL_SLOT else section
+
     def placed(operation: Operation) -> Operation:
         changes: dict[str, Access | Coefficients | None] = {role: moved(access) for role, access in operands(operation)}
         coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
-        if coefficients is not None and coefficients.slot >= FIRST_VIRTUAL_SLOT:
-            changes["coefficients"] = coefficients.moved(*places[coefficients.slot])
+        if coefficients is not None and any(slot >= FIRST_VIRTUAL_SLOT for slot in coefficients.slots):
+            changes["coefficients"] = coefficients.moved(streamed)
         return with_operands(operation, changes)
 
     return tuple([placed(operation) for operation in operations])
@@ -92,5 +91,5 @@ def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
 
 def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block], kind: Kind,
               step: int) -> list[Interval]:
-    return [Interval(slot, -(-blocks[slot].size // step) * step, first, last)
+    return [Interval(slot, padded(blocks[slot].size, step), first, last)
             for slot, (first, last) in lives.items() if blocks[slot].kind is kind]

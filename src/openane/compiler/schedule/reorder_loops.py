@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from openane.chips import Limits
 from openane.compiler.loops.assign import Role, legal
 from openane.engine import Access, Convolution, Elementwise, GainOffset, Operation, PassThrough, Post
 from openane.engine.access import CHANNELS, WIDTH
@@ -22,7 +23,7 @@ def packing_copy(operation: Operation) -> Access | None:
     return read if plain and operation.result.interleave > 1 and read.copy is None and read.interleave == 1 else None
 
 
-def written_as(maker: Operation, read: Access, result: Access) -> Operation | None:
+def written_as(maker: Operation, read: Access, result: Access, limits: Limits) -> Operation | None:
     """`maker` writing to `result` what a copy from `read` to it would, or None where that cannot be.
 
     Apple's softmax writes its last product so, as the coefficients of the product that follows. That products with
@@ -38,7 +39,7 @@ def written_as(maker: Operation, read: Access, result: Access) -> Operation | No
         return None
     first = _turned(maker.first, order)
     second = None if maker.second is None else _turned(maker.second, order)
-    walks = all(legal(replace(access, copy=None), Role.PLANAR_SOURCE) for access in (first, second)
+    walks = all(legal(replace(access, copy=None), Role.PLANAR_SOURCE, limits) for access in (first, second)
                 if access is not None)
     return replace(maker, first=first, second=second, result=result) if walks else None
 

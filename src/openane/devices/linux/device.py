@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from openane.chips import driver_generation
 from openane.devices.base import ProgramDevice
 from openane.devices.closing import every
 from openane.devices.executable import BufferExecutable
@@ -22,7 +23,6 @@ from openane.errors import DeviceError
 from openane.program import Program
 from openane.program.verify import Verified, verify
 
-CHIP = "h13"
 """The only generation the driver knows."""
 
 
@@ -33,7 +33,7 @@ class LinuxDevice(ProgramDevice):
     def __init__(self, kernel: Kernel, path: str, name: str, *, simulated: str = "", timeout: float | None = None,
                  at_end: Callable[[], None] | None = None) -> None:
         """`simulated` says what stands in for the engine; `at_end` is called when the device is closed."""
-        super().__init__(CHIP)
+        super().__init__(driver_generation())
         self._name, self._simulated, self._at_end = name, simulated, at_end
         self._connection = Connection(kernel, path, timeout)
         self._memory: WeakValueDictionary[int, BufferObject] = WeakValueDictionary()
@@ -77,7 +77,7 @@ class LinuxDevice(ProgramDevice):
 def describe(name: str, path: str, date: str, simulated: str) -> DeviceInfo:
     """What a device says about itself."""
     text = f"driver ane {date} at {path}" if not simulated else f"{simulated} behind the Linux driver's interface"
-    return DeviceInfo(name, CHIP, text, engine=not simulated)
+    return DeviceInfo(name, driver_generation(), text, engine=not simulated)
 
 
 def _twice(action: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from typing import cast, overload
 
 import numpy as np
 
-from openane.chips import find
+from openane.chips.machines import find
 from openane.devices.base import ProgramDevice, refuse_buffers
 from openane.devices.executable import BufferExecutable
 from openane.devices.macos.graph_model import GraphExecutable, GraphFunction, GraphTask, graph_function

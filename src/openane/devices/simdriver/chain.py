@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.chips import get_chip
+from openane.chips import Chip, driver_generation, get_chip
 from openane.chips.tables import uint
 from openane.devices.linux.interface import COMMAND_CHANNEL, COMMAND_GRANULE, CONSTANT_CHANNEL, Submit
 from openane.devices.simdriver.reports import FaultReport, Kind
@@ -21,7 +21,6 @@ from openane.engine import Operation
 from openane.errors import AneError, ProgramError
 from openane.registers import Register
 
-CHIP = "h13"
 """The only generation the driver knows."""
 WORD = 4
 TASK_BASE, NETWORK = "Header.Bases.TBase", "Header.Task.NID"
@@ -97,6 +96,11 @@ def queue_word(request: Submit) -> tuple[int, int]:
     return int(values["Words"]), int(values["Tasks"])
 
 
+def driver_chip() -> Chip:
+    """The generation of the engine behind the driver."""
+    return get_chip(driver_generation())
+
+
 def fetch(space: AddressSpace, submission: Submission, *, strict: bool) -> Iterator[Fetched]:
     """The tasks in the order of execution. Fault when one cannot be fetched or has no described meaning, when the chain
     ends before the number of tasks is reached, comes back to a task or has none (inferred: the engine would not end);
@@ -104,7 +108,7 @@ def fetch(space: AddressSpace, submission: Submission, *, strict: bool) -> Itera
 
     What the engine does when the chain is longer than the stated number is not known; here it stops.
     """
-    chip = get_chip(CHIP)
+    chip = driver_chip()
     words, count = queue_word(submission.request)
     address = submission.bootstrap.address
     source: BufferObject | None = submission.bootstrap
@@ -143,7 +147,7 @@ def _words(space: AddressSpace, submission: Submission, address: int, count: int
 def _next(words: Sequence[int]) -> tuple[int, int, int]:
     """(offset, words, base-address slot) of the next task; zeros at the end. ProgramError for a pointer without a slot:
     whether the engine would take it for an absolute address is not known."""
-    chip = get_chip(CHIP)
+    chip = driver_chip()
     offset, size = chip.next_task(words)
     if not size:
         return 0, 0, 0

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.chips import get_chip
+from openane.chips import Chip
 from openane.devices.constants import differing
-from openane.devices.linux.interface import BOOTSTRAP_NID
+from openane.devices.linux.interface import BOOTSTRAP_NID, COMMAND_CHANNEL, CONSTANT_CHANNEL
 from openane.devices.simdriver import host
-from openane.devices.simdriver.chain import CHIP, WORD, Fault, Fetched, Submission, fetch
+from openane.devices.simdriver.chain import WORD, Fault, Fetched, Submission, driver_chip, fetch
 from openane.devices.simdriver.placing import ANYWHERE, Reach, misplaced, placed, unmapped
 from openane.devices.simdriver.reports import FaultReport, Kind
 from openane.devices.simdriver.space import AddressSpace, BufferObject
 from openane.engine import Operation, Space
 from openane.errors import AneError
-from openane.program import CONSTANT_SLOT, TEXT_SLOT
 from openane.program.patch import ByteRange
 from openane.simulator import LoadedProgram, Mode, RunReport
 from openane.simulator.memory import Memory
@@ -36,9 +35,9 @@ NEAR = 4096
 class DeviceMemory(Memory):
     """All of the device's memory behind every slot, and the one L2 all submissions share."""
 
-    def __init__(self, space: AddressSpace, l2: np.ndarray) -> None:
-        super().__init__((), l2_size=l2.size, l2_reach=0)
-        self.names = dict.fromkeys((TEXT_SLOT, CONSTANT_SLOT, ANYWHERE), "device memory")
+    def __init__(self, space: AddressSpace, l2: np.ndarray, chip: Chip) -> None:
+        super().__init__((), chip.limits, l2_reach=0)
+        self.names = dict.fromkeys((COMMAND_CHANNEL, CONSTANT_CHANNEL, ANYWHERE), "device memory")
         self.l2 = l2
         self._space = space
 
@@ -101,10 +100,15 @@ class Engine:
         """`tell` takes reports about submissions that are executed all the same."""
         self._space, self._mode, self._strict = space, mode, strict
         self._tell = tell
-        self._l2 = np.zeros(get_chip(CHIP).limits.l2_size, np.uint8)
+        self._chip = driver_chip()
+        self._l2 = np.zeros(self._chip.limits.l2_size, np.uint8)
         self._prepared: OrderedDict[Hashable, Prepared] = OrderedDict()
         self.running: frozenset[BufferObject] = frozenset()
         self.report = RunReport()
+
+    def _loaded(self, operations: Sequence[Operation]) -> LoadedProgram:
+        """The operations in the device's memory, ready to run."""
+        return LoadedProgram(operations, DeviceMemory(self._space, self._l2, self._chip), self._mode, self._chip)
 
     def known(self, key: Hashable) -> Prepared | None:
         """What `key` was last prepared as, when its descriptors have not changed."""
@@ -187,7 +191,7 @@ class Engine:
         reach = Reach.of([task.operation for task in tasks], submission)
         operations = [placed(task.operation, submission, self._space.base, prepared=reach.steady) for task in tasks]
         try:
-            loaded = LoadedProgram(operations, DeviceMemory(self._space, self._l2), self._mode)
+            loaded = self._loaded(operations)
         except AneError as error:
             raise submission.fault(Kind.DESCRIPTOR, str(error)) from None
         items = {item for low, high in (*fetched, *reach.all) for item in self._space.objects_in(low, high)}
@@ -213,6 +217,6 @@ class Engine:
         while operations and operations[-1].result.space is Space.CHAIN:
             operations.pop()
         try:
-            self.report = LoadedProgram(operations, DeviceMemory(self._space, self._l2), self._mode).run()
+            self.report = self._loaded(operations).run()
         except AneError:
             return  # one of them cannot be executed either: the engine would have stopped there

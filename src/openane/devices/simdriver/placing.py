@@ -13,8 +13,7 @@ from openane.devices.linux.interface import COMMAND_CHANNEL, CONSTANT_CHANNEL
 from openane.devices.simdriver.chain import Submission
 from openane.devices.simdriver.reports import FaultReport, Kind
 from openane.devices.simdriver.space import AddressSpace
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, Stream
-from openane.program import CONSTANT_SLOT
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, Section, Space, Stream
 
 ANYWHERE = 2
 """The slot of the placed operations: all of the device's memory. Constants keep theirs, so that the simulator prepares
@@ -44,10 +43,11 @@ def touches(operation: Operation) -> Iterator[Touch]:
             yield Touch(f"{touch.operand} (copy)", touch.access.copy, True)
 
 
-def streams(operation: Operation) -> tuple[int, tuple[Stream, ...]]:
-    """Slot and streams of an operation's coefficients; none when it has none."""
+def streams(operation: Operation) -> list[tuple[int, Stream]]:
+    """Slot and stream of all an operation's coefficients."""
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
-    return (0, ()) if coefficients is None else (coefficients.slot, tuple(coefficients.streams))
+    sections = () if coefficients is None else coefficients.sections
+    return [(section.slot, stream) for section in sections for stream in section.streams]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,13 @@ class Reach:
             for touch in touches(operation):
                 base, (low, high) = submission.base(touch.access.slot), touch.access.span
                 (written if touch.writes else everything).append((base + low, base + high))
-            slot, all_streams = streams(operation)
-            starts = [(submission.base(slot) + stream.offset, stream.size) for stream in all_streams]
-            everything += (ranges := [(start, start + size) for start, size in starts])
-            if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-                if not operation.coefficients.weights:
-                    tables += ranges
+            for slot, stream in streams(operation):
+                start = submission.base(slot) + stream.offset
+                everything.append((start, start + stream.size))
+                if not _weighted(operation):
+                    tables.append(everything[-1])
                 elif slot == CONSTANT_CHANNEL:
-                    weights += ranges
+                    weights.append(everything[-1])
         steady = not any(low < top and bottom < high for low, high in weights for bottom, top in written)
         return cls((*everything, *written), (*tables, *(weights if steady else ())), steady)
 
@@ -106,11 +105,18 @@ def _access(access: Access, submission: Submission, origin: int) -> Access:
     return replace(access, slot=ANYWHERE, offset=submission.base(access.slot) + access.offset - origin, copy=copy)
 
 
+def _weighted(operation: Operation) -> bool:
+    """Whether an operation reads weights."""
+    return isinstance(operation, NeuralOperation) and operation.coefficients is not None \
+        and operation.coefficients.weights is not None
+
+
 def _coefficients(coefficients: Coefficients, submission: Submission, origin: int, prepared: bool) -> Coefficients:
-    base = submission.base(coefficients.slot) - origin
-    slot = CONSTANT_SLOT if coefficients.slot == CONSTANT_SLOT and prepared else ANYWHERE
-    return replace(coefficients, slot=slot,
-                   streams=tuple(stream._replace(offset=stream.offset + base) for stream in coefficients.streams))
+    def there(section: Section) -> Section:
+        slot = CONSTANT_CHANNEL if section.slot == CONSTANT_CHANNEL and prepared else ANYWHERE
+        return section.moved(slot, submission.base(section.slot) - origin)
+
+    return coefficients.moved(there)
 
 
 def unmapped(operation: Operation, submission: Submission, space: AddressSpace, index: int) -> FaultReport | None:
@@ -120,8 +126,7 @@ def unmapped(operation: Operation, submission: Submission, space: AddressSpace, 
         hole = space.stray(replace(touch.access, offset=base + touch.access.offset))
         if hole is not None:
             return _unmapped(submission, index, touch.operand, touch.access.slot, hole)
-    slot, all_streams = streams(operation)
-    for stream in all_streams:
+    for slot, stream in streams(operation):
         start = submission.base(slot) + stream.offset
         hole = space.unmapped(start, start + stream.size)
         if hole is not None:
@@ -144,8 +149,7 @@ def misplaced(operation: Operation, submission: Submission, space: AddressSpace,
         report = _misplaced(submission, space, index, touch.operand, touch.access.slot, low, high, touch.writes)
         if report is not None:
             return report
-    slot, all_streams = streams(operation)
-    for stream in all_streams:
+    for slot, stream in streams(operation):
         report = _misplaced(submission, space, index, f"coefficients of core {stream.core}", slot, stream.offset,
                             stream.offset + stream.size, False)
         if report is not None:

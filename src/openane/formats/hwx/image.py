@@ -16,7 +16,6 @@ from openane.program import Buffer, Constants, Role
 MAGIC = 0xBEEFFACE
 CPU_TYPE, FILE_TYPE, FLAGS = 0x80, 2, 0x200000
 BASE = 0x30000000
-GENERATIONS = {1: "h11", 3: "h12", 4: "h13", 5: "h14", 6: "h15", 7: "h16", 9: "h17", 10: "h18"}
 
 EXTERNAL, FIXED = 0x2, 0x4  # segment flags: bound from outside; without relocations
 READABLE, WRITABLE = 0x1, 0x2

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from openane.chips import KNOWN, Chip, get_chip
+from openane.chips import Chip, described_generations, generation_of, get_chip
+from openane.chips.limits import Limits
 from openane.errors import FormatError
 from openane.formats.hwx.descriptors import PROGRAM, TENSOR, read_program, read_tensor
-from openane.formats.hwx.image import CONSTANT_SECTION, GENERATIONS, MAGIC, TEXT_SECTION, buffer_role
+from openane.formats.hwx.image import CONSTANT_SECTION, MAGIC, TEXT_SECTION, buffer_role
 from openane.formats.hwx.symbols import EXTERNAL_SYMBOL, SECTION_SYMBOL, read_tensors
 from openane.formats.hwx.wide import WIDE_PROGRAM, read_wide_program
 from openane.formats.macho import Ident, Library, MachO, Section, Segment, Thread, read_macho, section_data
-from openane.formats.tasks import ADDRESSES, misfit, read_frames, read_tasks, task_slots, without_stand_in
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Layout, Program, Role, Task
+from openane.formats.tasks import misfit, read_frames, read_tasks, task_slots, without_stand_in
+from openane.program import Buffer, Layout, Program, Role, Task
 
 KERNEL_SEGMENTS = "__KERN_"  # from H16 on a segment, with a slot of its own, holds coefficients
 
@@ -33,19 +34,21 @@ def read_hwx(data: bytes) -> Program:
     tasks, addresses, name = (_linked if chip.linked else _framed)(file, chip, thread)
     slots = task_slots(chip, tasks)
     step = 1 if chip.linked else 2
-    buffers = _Buffers(file, thread, 8 * step).read(addresses, chip.limits.slots)
-    bound = {b.slot for b in buffers} | {TEXT_SLOT, CONSTANT_SLOT}
+    known = chip.limits.slots
+    buffers = _Buffers(file, thread, 8 * step, chip.limits).read(addresses)
+    bound = {b.slot for b in buffers} | {known.text, known.constants}
     for index, names in enumerate(slots):
         for slot in (names.reads | names.writes | names.coefficients) - bound:
             raise FormatError(f"task {index} uses slot {slot}, which points nowhere",
                               offset=thread.offset + Thread.STATE + 8 * step * slot, expected="an address", found=0)
-    return Program(chip.name, tasks, without_stand_in(_constants(file), slots), buffers, name, _origin(file))
+    constants = without_stand_in(_constants(file), known.constants, slots)
+    return Program(chip.name, tasks, constants, buffers, name, _origin(file))
 
 
 def _generation(file: MachO) -> str:
-    name = GENERATIONS.get(file.header.cpusubtype)
-    if name not in KNOWN:
-        known = ", ".join(f"{n} ({g})" for n, g in GENERATIONS.items() if g in KNOWN)
+    name, described = generation_of(file.header.cpusubtype), described_generations()
+    if name not in described:
+        known = ", ".join(f"{get_chip(each).facts.subtype} ({each})" for each in described)
         raise FormatError("a generation of the engine openane does not describe", offset=0x08, expected=known,
                           found=f"{file.header.cpusubtype} ({name or 'unknown'})")
     return name
@@ -121,9 +124,9 @@ def _origin(file: MachO) -> dict[str, str]:
 class _Buffers:
     """Finds what is behind the slots of a program descriptor."""
 
-    def __init__(self, file: MachO, thread: Thread, step: int) -> None:
+    def __init__(self, file: MachO, thread: Thread, step: int, limits: Limits) -> None:
         """`step`: bytes from one slot of the descriptor to the next."""
-        self._thread, self._step = thread, step
+        self._thread, self._step, self._limits = thread, step, limits
         self._segments = [(s, role) for s in file.segments if (role := buffer_role(s))]
         self._names = {s.value: s.name for s in file.symbols
                        if s.type in (EXTERNAL_SYMBOL, SECTION_SYMBOL) and s.name}
@@ -135,13 +138,15 @@ class _Buffers:
             interleave = known.interleave if known else layout.interleave
             self._layouts[name] = replace(layout, interleave=interleave)
 
-    def read(self, addresses: Sequence[int], limit: int) -> tuple[Buffer, ...]:
+    def read(self, addresses: Sequence[int]) -> tuple[Buffer, ...]:
         """A buffer for every slot that points to one; `addresses` are those of the slots in order."""
-        starts = {address: slot for slot, address in enumerate(addresses)
-                  if address and slot not in (TEXT_SLOT, CONSTANT_SLOT)}
-        used = sum(1 for address in addresses[CONSTANT_SLOT + 1:] if address)
-        if used != len(starts) or max(starts.values(), default=0) >= limit:
-            raise self._error(max(starts.values(), default=0), f"different addresses in slots below {limit}", "others")
+        slots = self._limits.slots
+        used = [(slot, address) for slot, address in enumerate(addresses)
+                if address and slot not in (slots.text, slots.constants)]
+        starts = {address: slot for slot, address in used}
+        if len(used) != len(starts) or max(starts.values(), default=0) >= slots.count:
+            raise self._error(max(starts.values(), default=0), f"different addresses in slots below {slots.count}",
+                              "others")
         counts = dict.fromkeys(Role, 0)
         buffers = []
         for address, slot in starts.items():
@@ -159,7 +164,7 @@ class _Buffers:
         for segment, role in self._segments:
             section = segment.sections[0]
             inside = section.address <= address < section.address + section.size
-            if inside and segment.vmaddr + segment.vmsize <= ADDRESSES:
+            if inside and segment.vmaddr + segment.vmsize <= self._limits.addresses:
                 return segment, role
         raise self._error(slot, "the address of a buffer", hex(address))
 

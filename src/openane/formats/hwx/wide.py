@@ -62,9 +62,6 @@ class WideTag(Record):
     value: int = u64()
 
 
-UNKNOWN_868 = {"h14": 3, "h15": 5}
-LIMITED = ("h16", "h17", "h18")  # generations whose files have the limit tag
-
 
 @dataclass(frozen=True, slots=True)
 class WideProgram:
@@ -90,12 +87,12 @@ def wide_program_thread(program: Program, chip: Chip, slots: Mapping[int, int], 
     for slot, address in slots.items():
         table[2 * slot] = address
     cycles = sum(int(chip.decode(t.words).values["Header.Cycles.ExeCycles"]) for t in program.tasks)
-    tags = [WideTag(LIMIT_TAG, value=NO_LIMIT)] if program.chip in LIMITED else []
+    tags = [WideTag(LIMIT_TAG, value=NO_LIMIT)] if chip.facts.limited else []
     tail = b"".join(tag.pack() for tag in (*tags, WideTag(CYCLES_TAG, value=cycles)))
     record = WideDescriptor(
         slots=tuple(table), text=text, words=len(program.text()) // 4, tasks=len(program.tasks),
         scratch=sum(b.size for b in program.with_role(Role.SCRATCH)),
-        unknown_868=UNKNOWN_868.get(program.chip, 4), tags=len(tags) + 1,
+        unknown_868=chip.facts.unknown_868, tags=len(tags) + 1,
         name=Thread.STATE + WideDescriptor.byte_size() + len(tail))
     return Thread(WIDE_PROGRAM, record.pack() + tail, checked_name(program.name).encode() + b"\0")
 

@@ -15,7 +15,6 @@ from openane.formats.hwx.image import (
     FILE_TYPE,
     FIXED,
     FLAGS,
-    GENERATIONS,
     LAYOUTS,
     MAGIC,
     FileLayout,
@@ -37,7 +36,6 @@ from openane.formats.macho import (
     write_macho,
 )
 from openane.formats.tasks import (
-    ADDRESSES,
     STAND_IN,
     check_buffers,
     check_tasks,
@@ -45,7 +43,7 @@ from openane.formats.tasks import (
     for_driver,
     padded_constants,
 )
-from openane.program import CONSTANT_SLOT, TEXT_SLOT, Buffer, Constants, Program, Role
+from openane.program import Buffer, Constants, Program, Role
 
 CONVERTIBLE_WORDS = 157
 _CONVERTIBLE = re.compile(r"[ -9;-~]+")  # printable ASCII without the colon that ends a stab's name
@@ -71,9 +69,10 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
     segments, buffers = _segments(program, text_bytes(program, chip), arrangement, constants)
     addresses = {b.slot: s.vmaddr for s, b in zip(segments, buffers, strict=True) if b}
     text = next(s for s, b in zip(segments, buffers, strict=True) if b is None)
-    addresses |= {TEXT_SLOT: text.vmaddr, CONSTANT_SLOT: text.sections[1].address}
-    if segments[-1].vmaddr + segments[-1].vmsize > ADDRESSES:
-        raise ProgramError("the buffers do not fit the engine's 32-bit addresses")
+    slots = chip.limits.slots
+    addresses |= {slots.text: text.vmaddr, slots.constants: text.sections[1].address}
+    if segments[-1].vmaddr + segments[-1].vmsize > chip.limits.addresses:
+        raise ProgramError("the buffers do not fit the engine's addresses")
     ports = [b for b in buffers if b and b.role is not Role.SCRATCH]
     commands: list[Command] = [Segment("__PAGEZERO", 0, PAGE, 0, FIXED), *segments]
     commands += [Library(checked_name(b.name), addresses[b.slot], arrangement.wide_names) for b in ports]
@@ -82,8 +81,7 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
     commands += [tensor_thread(program, b) for b in sorted(ports, key=lambda b: b.name) if b.layout]
     commands.append(Ident(f"ANEC v1\nopenane v{__version__}\n\t-t {program.chip}\n"))
     commands.append(Symbols(tuple(_symbols(segments, buffers, arrangement))))
-    subtype = next(number for number, name in GENERATIONS.items() if name == program.chip)
-    header = Header(MAGIC, CPU_TYPE, subtype, FILE_TYPE, flags=FLAGS)
+    header = Header(MAGIC, CPU_TYPE, chip.facts.subtype, FILE_TYPE, flags=FLAGS)
     return write_macho(MachO(header, tuple(commands)))
 
 

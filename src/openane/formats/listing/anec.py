@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from openane.errors import FormatError
-from openane.formats.anec import CHIP, HEADERS, Header
+from openane.formats.anec import HEADERS, Header
 from openane.formats.listing.claims import Claims
 from openane.formats.listing.hwx import chain
 from openane.formats.reader import Reader, round_up
@@ -42,4 +42,4 @@ def claim_anec(claims: Claims, start: int) -> None:
         claims.constants(payload.window(round_up(header.text, CONSTANT_ALIGNMENT), header.constants, "the constants"))
 
 
-__all__ = ["CHIP", "claim_anec", "payload_start"]
+__all__ = ["claim_anec", "payload_start"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openane.chips import KNOWN, Chip, get_chip
+from openane.chips import Chip, described_generations, get_chip
 from openane.errors import FormatError
 from openane.formats.listing.claims import LONGEST_GAP
 from openane.formats.listing.dis import SUFFIX, VERSION
@@ -67,7 +67,7 @@ def _chip(line: Line) -> Chip | None:
         raise version.error("this version of the text form is not known here", VERSION)
     if container.text not in CONTAINERS:
         raise container.unknown("container", CONTAINERS)
-    return get_chip(chip.text) if chip.text in KNOWN else None
+    return get_chip(chip.text) if chip.text in described_generations() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from openane.chips import get_chip
+from openane.chips import driver_generation, get_chip
 from openane.errors import AneError, ProgramError
 from openane.formats.files import detect, load_program, write_atomically
 from openane.formats.hwx import MAGIC
-from openane.formats.listing.anec import CHIP, claim_anec, payload_start
+from openane.formats.listing.anec import claim_anec, payload_start
 from openane.formats.listing.claims import Claims
 from openane.formats.listing.hwx import chip_of, claim_hwx, generation
 from openane.formats.listing.items import Item, Part
@@ -60,14 +60,16 @@ def disassemble_bytes(data: bytes, name: str = "program", text_name: str | None 
     program at all.
     """
     program, problem = _loaded(data)
-    names = slot_names(program.buffers if program else ())
+    buffers = program.buffers if program else ()
     if data[:4] == MAGIC.to_bytes(4, "little"):
         container, chip = "hwx", generation(data)
-        claims = Claims(data, chip_of(chip), names)
+        known = chip_of(chip)
+        claims = Claims(data, known, slot_names(known.limits.slots, buffers) if known is not None else {})
         claim_hwx(claims)
     elif (start := payload_start(data)) is not None:
-        container, chip = "anec", CHIP
-        claims = Claims(data, get_chip(chip), names)
+        container, chip = "anec", driver_generation()
+        known = get_chip(chip)
+        claims = Claims(data, known, slot_names(known.limits.slots, buffers))
         claim_anec(claims, start)
     else:
         detect(data)  # says why it is neither

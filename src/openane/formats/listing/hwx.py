@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from openane.chips import KNOWN, Chip, get_chip
+from openane.chips import Chip, described_generations, generation_of, get_chip
 from openane.errors import AneError, FormatError
 from openane.formats.hwx.descriptors import PROGRAM, TENSOR, ProgramDescriptor, Tag, TensorDescriptor
-from openane.formats.hwx.image import CONSTANT_SECTION, GENERATIONS, TEXT_SECTION
+from openane.formats.hwx.image import CONSTANT_SECTION, TEXT_SECTION
 from openane.formats.hwx.wide import WIDE_PROGRAM, TextHead, WideDescriptor, WideTag
 from openane.formats.listing.claims import Claims
 from openane.formats.macho.commands import (
@@ -45,12 +45,12 @@ MOST_ENTRIES = 1 << 16  # of a table; the rest of a longer table is shown as byt
 def generation(data: bytes) -> str:
     """The generation a file's header names; a number where openane has no name for it."""
     number = Reader(data).record(Header, 0, "the file header").cpusubtype
-    return GENERATIONS.get(number, f"subtype{number}")
+    return generation_of(number) or f"subtype{number}"
 
 
 def chip_of(name: str) -> Chip | None:
     """The generation's tables, when there are any."""
-    return get_chip(name) if name in KNOWN else None
+    return get_chip(name) if name in described_generations() else None
 
 
 def claim_hwx(claims: Claims) -> None:

@@ -10,6 +10,7 @@ from openane.program.diff.records import AttributeChange, Plain
 
 AXIS_WORDS = {"N": "group", "C": "channel", "D": "depth", "H": "row", "W": "column"}
 EXTENT_WORDS = {"N": "groups", "C": "channels", "D": "depth", "H": "height", "W": "width"}
+PARTS = ("weights", "bias", "table")
 WINDOW_AXES = {2: ("height", "width"), 3: ("depth", "height", "width")}
 
 Properties = dict[str, tuple[Plain, str]]
@@ -72,11 +73,14 @@ def _access(name: str, access: Access) -> Iterator[tuple[str, Plain, str]]:
 
 def _coefficients(name: str, held: Coefficients) -> Iterator[tuple[str, Plain, str]]:
     for f in fields(held):
-        if f.name != "streams":
-            yield f"{name} {f.name.replace('_', ' ')}", _plain(getattr(held, f.name)), ""
-    for stream in held.streams:
-        yield f"{name} offset of core {stream.core}", stream.offset, "bytes"
-        yield f"{name} size of core {stream.core}", stream.size, "bytes"
+        value = getattr(held, f.name)
+        yield f"{name} {f.name.replace('_', ' ')}", value is not None if f.name in PARTS else _plain(value), ""
+    for section in held.sections:
+        part = f"{name} table" if section == held.table != held.weights and len(held.sections) > 1 else name
+        yield f"{part} slot", section.slot, ""
+        for stream in section.streams:
+            yield f"{part} offset of core {stream.core}", stream.offset, "bytes"
+            yield f"{part} size of core {stream.core}", stream.size, "bytes"
 
 
 def _plain(value: object) -> Plain:

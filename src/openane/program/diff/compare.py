@@ -40,7 +40,7 @@ class _Comparison:
     def __init__(self, chip: Chip, a: Program, b: Program) -> None:
         self._chip, self._trials = chip, 0
         self._a, self._b = [view(chip, t) for t in a.tasks], [view(chip, t) for t in b.tasks]
-        self._names = slot_names(a.buffers), slot_names(b.buffers)
+        self._names = slot_names(a.slots, a.buffers), slot_names(b.slots, b.buffers)
         self._pairs = align(self._a, self._b)
 
     def pairings(self) -> list[Pairing]:

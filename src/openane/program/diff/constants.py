@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from openane.engine import NeuralOperation, Operation, PlanarOperation, Space
 from openane.program.diff.records import ConstantChange
-from openane.program.model import CONSTANT_SLOT, Program
+from openane.program.model import Program
 
 HALFWORD = 2
 LISTED = 8
@@ -18,21 +18,22 @@ Pairing = tuple[int, Operation | None, Operation | None]
 """A task's number in the second program, what it does in the first and in the second."""
 
 
-def uses(operation: Operation | None, size: int) -> dict[Use, tuple[int, int]]:
-    """Start and end in the constants (of `size` bytes) of everything an operation reads there."""
+def uses(operation: Operation | None, size: int, constants: int) -> dict[Use, tuple[int, int]]:
+    """Start and end in the constants (slot `constants`, of `size` bytes) of everything an operation reads there."""
     found: dict[Use, tuple[int, int]] = {}
     if isinstance(operation, NeuralOperation):
         held = operation.coefficients
-        if held is not None and held.slot == CONSTANT_SLOT:
-            for stream in held.streams:
-                found["coefficients", stream.core] = stream.offset, stream.offset + stream.size
+        for section in held.sections if held is not None else ():
+            part = "table" if held is not None and section == held.table != held.weights else "coefficients"
+            for stream in section.streams if section.slot == constants else ():
+                found[part, stream.core] = stream.offset, stream.offset + stream.size
     operands = {"source": operation.source} if isinstance(operation, NeuralOperation) else {}
     if isinstance(operation, PlanarOperation):
         operands = {"first operand": operation.first}
         if operation.second is not None:
             operands["second operand"] = operation.second
     for name, access in operands.items():
-        if access.space is Space.MEMORY and access.slot == CONSTANT_SLOT:
+        if access.space is Space.MEMORY and access.slot == constants:
             found[name, None] = access.span
     return {use: (max(low, 0), min(high, size)) for use, (low, high) in found.items() if low < size and high > 0}
 
@@ -43,7 +44,8 @@ def compare(before: Program, after: Program, pairs: Iterable[Pairing]) -> Iterat
     same_bytes = before.constants == after.constants
     read: list[tuple[int, int]] = []
     for task, was, becomes in pairs:
-        old_uses, new_uses = uses(was, len(old)), uses(becomes, len(new))
+        old_uses, new_uses = (uses(was, len(old), before.slots.constants),
+                              uses(becomes, len(new), after.slots.constants))
         read += new_uses.values()
         if was is None or becomes is None:
             continue

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
+from openane.chips.limits import BaseSlots
 from openane.engine import (
     Access,
+    Coefficients,
     Convolution,
     DType,
     NeuralOperation,
     Operation,
     Pooling,
     Reduction,
+    Section,
     Space,
     sources,
 )
-from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Buffer
+from openane.program.model import Buffer
 
 Names = Mapping[int, str]
 """Base-address slot to what people call it."""
@@ -25,9 +28,9 @@ OPERANDS = ("source", "first", "second", "result", "coefficients", "post")
 WINDOWS = ("kernel", "stride", "padding")
 
 
-def slot_names(buffers: Iterable[Buffer]) -> dict[int, str]:
+def slot_names(slots: BaseSlots, buffers: Iterable[Buffer]) -> dict[int, str]:
     """What the slots are called: buffers by name, the text and the constants by what they are."""
-    return {TEXT_SLOT: "text", CONSTANT_SLOT: "constants"} | {b.slot: b.name for b in buffers}
+    return {slots.text: "text", slots.constants: "constants"} | {b.slot: b.name for b in buffers}
 
 
 def in_words(operation: Operation, names: Names) -> str:
@@ -35,13 +38,16 @@ def in_words(operation: Operation, names: Names) -> str:
     reads = " and ".join(place(access, names) for access in sources(operation))
     parts = [f"{_title(operation)}: {reads} -> {place(operation.result, names)}", *_settings(operation)]
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        streams = operation.coefficients
-        held = " and ".join(n for n in ("weights", "bias", "table") if getattr(streams, n))
-        first = min((s.offset for s in streams.streams), default=0)
-        where = names.get(streams.slot, f"slot {streams.slot}")
-        cores = "1 core" if len(streams.streams) == 1 else f"{len(streams.streams)} cores"
-        parts.append(f"{held or 'coefficients'} from {where}+{first:#x} for {cores}")
+        parts += [_streams(operation.coefficients, section, names) for section in operation.coefficients.sections]
     return ", ".join(parts)
+
+
+def _streams(coefficients: Coefficients, section: Section, names: Names) -> str:
+    """`weights and bias from constants+0x80 for 16 cores`."""
+    held = " and ".join(n for n in ("weights", "bias", "table") if getattr(coefficients, n) == section)
+    where = names.get(section.slot, f"slot {section.slot}")
+    cores = "1 core" if len(section.streams) == 1 else f"{len(section.streams)} cores"
+    return f"{held or 'coefficients'} from {where}+{section.streams.start:#x} for {cores}"
 
 
 def place(access: Access, names: Names) -> str:

@@ -49,7 +49,8 @@ def verify(program: Program) -> Verified:
 def summary(program: Program) -> dict[str, int]:
     """What was looked at: tasks, memory and L2 accesses, coefficient streams, buffers, bytes of memory."""
     context = Context.of(program)
-    streams = [view.coefficients.streams for view in context.tasks if view.coefficients is not None]
+    streams = [section.streams for view in context.tasks if view.coefficients is not None
+               for section in view.coefficients.sections]
     return {"tasks": len(context.tasks), "accesses": sum(len(view.operands) for view in context.tasks),
             "streams": sum(map(len, streams)), "buffers": len(program.buffers),
             "memory_bytes": len(program.constants) + sum(buffer.size for buffer in program.buffers)}

@@ -58,7 +58,7 @@ def registers(context: Context) -> list[Violation]:
     for view in context.tasks:
         if view.fields is None:
             continue
-        link = Link(view.index, len(context.tasks), context.operations)
+        link = Link(context.chip, view.index, len(context.tasks), context.operations)
         found += [violation(view.index, breach, rule) for rule in context.chip.rules
                   for breach in rule(view.fields, link)]
     return found

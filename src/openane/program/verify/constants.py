@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from openane.engine import Coefficients, Packing
-from openane.program.model import CONSTANT_SLOT, Constants, Program
+from openane.program.model import Constants, Program
 from openane.program.patch import ByteRange, meets
 from openane.program.verify import coefficients
 from openane.program.verify.context import Context
@@ -25,14 +25,16 @@ class ConstantRules:
     def __init__(self, program: Program) -> None:
         """UnsupportedError when the program's chip is not described."""
         context = Context.of(program)
-        formed = tuple(view for view in context.tasks if view.coefficients is not None and _formed(view.coefficients))
+        formed = tuple(view for view in context.tasks if view.coefficients is not None
+                       and _formed(view.coefficients, context.slots.constants))
         self._context = replace(context, tasks=formed, operations=())
 
     def violations(self, constants: Constants, ranges: Sequence[ByteRange]) -> tuple[Violation, ...]:
         """The rules that constants of the same size break, of which the bytes `ranges` are others than those that were
         verified (ascending)."""
         touched = tuple(view for view in self._context.tasks if view.coefficients is not None and any(
-            meets(ranges, stream.offset, stream.offset + stream.size) for stream in view.coefficients.streams))
+            meets(ranges, stream.offset, stream.offset + stream.size)
+            for section in view.coefficients.sections for stream in section.streams))
         if not touched:
             return ()
         context = replace(self._context, program=replace(self._context.program, constants=constants), tasks=touched)
@@ -40,6 +42,7 @@ class ConstantRules:
         return tuple(violation(task, breach, rule) for task, breach in rule(context))
 
 
-def _formed(held: Coefficients) -> bool:
+def _formed(held: Coefficients, constants: int) -> bool:
     """Whether coefficients are constants that are more than numbers."""
-    return held.slot == CONSTANT_SLOT and (held.table or held.packing is not Packing.DENSE)
+    formed = held.sections if held.packing is not Packing.DENSE else (held.table,)
+    return any(section is not None and section.slot == constants for section in formed)

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from openane.chips import Breach
+from openane.chips import Breach, get_chip
 from openane.engine import Access
 from openane.errors import ProgramError
-from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Layout, Program
+from openane.program.model import Layout, Program
 from openane.program.verify.context import Context
 from openane.program.verify.regions import access_regions
 from openane.program.verify.violation import Found
 
-ADDRESSES = 1 << 32
 WORD = 1 << 32
-TASKS = (1 << 16) - 1
-SCRATCH_SLOT = 3
 
 
 def well_formed(program: Program) -> Found:
-    """A program must be made of bytes, 32-bit words and whole numbers, and have 1 to 65535 tasks."""
-    if not 1 <= len(program.tasks) <= TASKS:
-        yield None, Breach("tasks", len(program.tasks), f"1 to {TASKS}")
+    """A program must be made of bytes, 32-bit words and whole numbers, and have as many tasks as their numbers can
+    count."""
+    most = get_chip(program.chip).limits.tasks
+    if not 1 <= len(program.tasks) <= most:
+        yield None, Breach("tasks", len(program.tasks), f"1 to {most}")
     if not read_only(program.constants):
         yield None, Breach("constants", type(program.constants).__name__, "bytes nobody can write")
     for index, task in enumerate(program.tasks):
@@ -36,26 +35,27 @@ def well_formed(program: Program) -> Found:
 
 
 def slots(context: Context) -> Found:
-    """A buffer must have a slot of its own beyond text (0) and constants (1) that the base registers can name."""
-    limit = context.chip.limits.slots
+    """A buffer must have a slot of its own, not that of text or constants, that a task can name."""
+    known = context.slots
     taken: set[int] = set()
     for buffer in context.program.buffers:
-        if buffer.slot in (TEXT_SLOT, CONSTANT_SLOT) or not 0 <= buffer.slot < limit:
-            yield None, Breach(f"buffer {buffer.name} slot", buffer.slot, f"2 to {limit - 1}")
+        if buffer.slot in (known.text, known.constants) or not 0 <= buffer.slot < known.count:
+            yield None, Breach(f"buffer {buffer.name} slot", buffer.slot,
+                               f"0 to {known.count - 1} but {known.text} and {known.constants}")
         if buffer.slot in taken:
             yield None, Breach(f"buffer {buffer.name} slot", buffer.slot, "a slot no other buffer has")
         taken.add(buffer.slot)
 
 
 def sizes(context: Context) -> Found:
-    """A buffer must have a size, and all memory of a program together must be addressable with 32 bits."""
+    """A buffer must have a size, and all memory of a program together must be within reach of addresses."""
     program = context.program
     for buffer in program.buffers:
         if buffer.size < 1:
             yield None, Breach(f"buffer {buffer.name} size", buffer.size, "at least 1")
     total = len(program.constants) + sum(max(buffer.size, 0) for buffer in program.buffers)
-    if total > ADDRESSES:
-        yield None, Breach("buffer sizes", total, ADDRESSES)
+    if total > context.chip.limits.addresses:
+        yield None, Breach("buffer sizes", total, context.chip.limits.addresses)
 
 
 def layouts(context: Context) -> Found:
@@ -76,16 +76,16 @@ def layouts(context: Context) -> Found:
 
 
 def bound_slots(context: Context) -> Found:
-    """A base slot that a task enables must be bound to a buffer; slot 0, the text, is never an operand. Only slot 3,
-    which compilers name for tensors that stay in L2, may be enabled without being used or bound."""
+    """A base slot that a task enables must be bound to a buffer; the text is never an operand. Only the slot of scratch
+    memory, which compilers name for tensors that stay in L2, may be enabled without being used or bound."""
     for view in context.tasks:
         if view.fields is None:
             continue
         enabled = context.chip.enabled_slots(view.fields)
         used = view.used_slots() if view.operation is not None else set(enabled.values())
-        bound = [slot for slot in sorted(context.memory) if slot != TEXT_SLOT]
+        bound = [slot for slot in sorted(context.memory) if slot != context.slots.text]
         for name, slot in enabled.items():
-            if slot not in bound and (slot in used or slot != SCRATCH_SLOT):
+            if slot not in bound and (slot in used or slot != context.slots.scratch):
                 yield view.index, Breach(name, slot, "one of " + ", ".join(map(str, bound)))
 
 

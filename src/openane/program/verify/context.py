@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from openane.chips import Chip, Passage, TaskFields, get_chip
+from openane.chips.limits import BaseSlots
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
 from openane.errors import ProgramError, UnsupportedError
-from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Program, Role, Task
+from openane.program.model import Program, Role, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class TaskView:
     def used_slots(self) -> set[int]:
         """Slots its operation reads, writes and takes coefficients from."""
         used = {operand.access.slot for operand in self.operands if operand.access.space is Space.MEMORY}
-        return used | ({self.coefficients.slot} if self.coefficients is not None else set())
+        return used | set(self.coefficients.slots if self.coefficients is not None else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class Context:
     memory: Mapping[int, Memory]
     operations: Sequence[Operation | None]
 
+    @property
+    def slots(self) -> BaseSlots:
+        """What the base-address slots of the chip are for."""
+        return self.chip.limits.slots
+
     @staticmethod
     def of(program: Program) -> Context:
         """UnsupportedError when the chip is not described, or no rules about its registers are known."""
@@ -71,10 +77,11 @@ class Context:
             raise UnsupportedError(f"target {program.chip!r}", "a generation whose programs are verified needs rules "
                                    "about its registers, and none are known for this one")
         tasks = tuple(_view(chip, index, task) for index, task in enumerate(program.tasks))
-        memory = {CONSTANT_SLOT: Memory("the constants", len(program.constants), None),
-                  TEXT_SLOT: Memory("the program text", 0, None)}
+        slots = chip.limits.slots
+        memory = {slots.constants: Memory("the constants", len(program.constants), None),
+                  slots.text: Memory("the program text", 0, None)}
         memory |= {b.slot: Memory(b.name, b.size, b.role) for b in program.buffers
-                   if b.slot not in (TEXT_SLOT, CONSTANT_SLOT)}
+                   if b.slot not in (slots.text, slots.constants)}
         return Context(program, chip, tasks, memory, [view.operation for view in tasks])
 
 

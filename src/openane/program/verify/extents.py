@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from openane.chips import Breach
 from openane.engine import Access, Space
-from openane.program.model import CONSTANT_SLOT, TEXT_SLOT, Role
+from openane.program.model import Role
 from openane.program.verify.context import Context, Operand
 from openane.program.verify.regions import access_regions
 from openane.program.verify.violation import Found
@@ -45,24 +45,25 @@ def ring_extents(context: Context) -> Found:
 def roles(context: Context) -> Found:
     """Inputs, constants and text are never written, and text is never read; coefficients are never taken from an
     output."""
+    text, constants = context.slots.text, context.slots.constants
     for view in context.tasks:
         for operand in view.operands:
             access = operand.access
             memory = context.memory.get(access.slot)
             if access.space is not Space.MEMORY or memory is None:
                 continue
-            protected = access.slot in (TEXT_SLOT, CONSTANT_SLOT) or memory.role is Role.INPUT
+            protected = access.slot in (text, constants) or memory.role is Role.INPUT
             if operand.writes and protected:
                 yield view.index, Breach(context.chip.register(operand.part, access.space), f"a write to {memory.name}",
                                          "a write to an output, scratch or state")
-            elif access.slot == TEXT_SLOT:
+            elif access.slot == text:
                 yield view.index, Breach(context.chip.register(operand.part, access.space), "the program text",
                                          "a buffer or the constants")
-        coefficients = view.coefficients
-        source = context.memory.get(coefficients.slot) if coefficients else None
-        if source and (source.role is Role.OUTPUT or (coefficients and coefficients.slot == TEXT_SLOT)):
-            yield view.index, Breach(context.chip.register("coefficients", Space.MEMORY), source.name,
-                                     "constants, an input, scratch or state")
+        for slot in view.coefficients.slots if view.coefficients is not None else ():
+            source = context.memory.get(slot)
+            if source and (source.role is Role.OUTPUT or slot == text):
+                yield view.index, Breach(context.chip.register("coefficients", Space.MEMORY), source.name,
+                                         "constants, an input, scratch or state")
 
 
 def result_elements(context: Context) -> Found:
@@ -91,4 +92,4 @@ def _size(context: Context, access: Access) -> int | None:
     if access.space is Space.L2:
         return context.chip.limits.l2_size
     memory = context.memory.get(access.slot)
-    return None if memory is None or access.slot == TEXT_SLOT else memory.size
+    return None if memory is None or access.slot == context.slots.text else memory.size

@@ -11,10 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from openane.chips import Breach
-from openane.engine import Access, Convolution, Elementwise, GainOffset, Operation, PassThrough, Space
+from openane.engine import (
+    Access,
+    Convolution,
+    Elementwise,
+    GainOffset,
+    Operation,
+    PassThrough,
+    Space,
+    geometry_of,
+)
 from openane.errors import ProgramError
-from openane.program.model import CONSTANT_SLOT, Role
-from openane.program.verify.coefficients import geometry_of, needed_bytes
+from openane.program.model import Role
+from openane.program.verify.coefficients import needed_bytes
 from openane.program.verify.container import layout_access
 from openane.program.verify.context import Context, Operand, TaskView
 from openane.program.verify.regions import Region, access_regions, interval, meets, rounded
@@ -29,7 +38,7 @@ class State:
 
     def __init__(self, context: Context) -> None:
         self._burst = context.chip.limits.burst
-        self.memory = {slot: Written(slot == CONSTANT_SLOT or memory.role in FILLED)
+        self.memory = {slot: Written(slot == context.slots.constants or memory.role in FILLED)
                        for slot, memory in context.memory.items()}
         self.scratchpad = Written()
         self._rings: list[tuple[int, int, int]] = []
@@ -150,12 +159,14 @@ def _reads(context: Context, view: TaskView) -> Iterator[tuple[Region, int | Non
     coefficients = view.coefficients
     if coefficients is None or view.operation is None:
         return
-    needed = needed_bytes(view.operation, coefficients) if _sane(view) else {}
-    for stream in coefficients.streams:
-        size = min(needed.get(stream.core, stream.size), stream.size)
-        if size > 0:
-            yield (interval(stream.offset, stream.offset + size), coefficients.slot,
-                   context.chip.register("coefficients", Space.MEMORY))
+    sane, form = _sane(view), context.chip.limits.coefficients
+    name = context.chip.register("coefficients", Space.MEMORY)
+    for section in coefficients.sections:
+        needed = needed_bytes(view.operation, coefficients, section, form) if sane else {}
+        for stream in section.streams:
+            size = min(needed.get(stream.core, stream.size), stream.size)
+            if size > 0:
+                yield interval(stream.offset, stream.offset + size), section.slot, name
 
 
 def _sane(view: TaskView) -> bool:
@@ -163,7 +174,7 @@ def _sane(view: TaskView) -> bool:
     if view.operation is None or view.coefficients is None:
         return False
     geometry = geometry_of(view.operation)
-    return geometry is None or geometry.groups * geometry.channels <= sum(s.size for s in view.coefficients.streams)
+    return geometry is None or geometry.groups * geometry.channels <= view.coefficients.size
 
 
 def _tile_reads(view: TaskView) -> list[Operand]:

@@ -1,19 +1,15 @@
 """Zero-skipping coefficient streams, walked by their own lengths.
 
 Per block of lanes: [one bias halfword per lane], the body's length in bytes, the body: per input channel the slots of
-`engine.coefficients.sparse_taps`, as wide as the block and at least 4, eight values to a mask byte that is followed by
-the halfwords it announces. A body must hold exactly its masks and what they announce, and nothing where the kernel has
-no tap.
+`chips.coefficients.SparseFormat`, several values to a mask that is followed by the halfwords it announces. A body must
+hold exactly its masks and what they announce, and nothing where the kernel has no tap.
 """
 
 from __future__ import annotations
 
-from openane.engine import Coefficients, Stream
-from openane.engine.coefficients import PAD, SPARSE_LENGTH, SPARSE_WIDTH, TABLE_BYTES, blocks, sparse_taps
+from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
+from openane.engine import Coefficients, Geometry, Stream
 from openane.program.model import Constants
-
-MASK_LANES = 8
-HALFWORD = 2
 
 
 class _Overrun(Exception):
@@ -36,34 +32,33 @@ class _Walk:
         return bytes(self._constants[start:start + count])
 
 
-def sparse_defect(shape: tuple[int, int, int], kernel: tuple[int, int], coefficients: Coefficients,
-                  constants: Constants) -> str:
-    """What is wrong with streams of `shape` (groups, channels, rows); empty when nothing is. The work is bounded by
+def sparse_defect(geometry: Geometry, kernel: tuple[int, int], coefficients: Coefficients, constants: Constants,
+                  form: CoefficientFormat) -> str:
+    """What is wrong with streams of weights that zeros are left out of; empty when nothing is. The work is bounded by
     the streams' size."""
-    groups, channels, rows = shape
-    start = TABLE_BYTES if coefficients.table else 0
-    walks = {stream.core: _Walk(constants, stream, start) for stream in coefficients.streams}
-    held = sum(stream.size for stream in coefficients.streams)
-    if min(kernel) < 1 or groups * channels * rows > held * MASK_LANES:
-        return f"{groups} x {channels} x {rows} weights in {held} bytes"
-    inputs = rows // (kernel[0] * kernel[1])
+    assert coefficients.weights is not None
+    streams = coefficients.weights.streams
+    walks = {stream.core: _Walk(constants, stream, form.head(coefficients)) for stream in streams}
+    if min(kernel) < 1 or geometry.weights > streams.total * form.sparse.values:
+        return f"{geometry} in {streams.total} bytes"
+    inputs = geometry.rows // (kernel[0] * kernel[1])
     try:
-        for _ in range(groups):
-            for core, lanes, _ in blocks(channels, coefficients.lanes):
+        for _ in range(geometry.groups):
+            for core, lanes, _ in form.blocks(geometry.channels, coefficients.lanes):
                 if core not in walks:
                     return f"no stream for core {core}"
-                _block(walks[core], inputs, kernel, lanes, coefficients.bias)
+                _block(walks[core], inputs, kernel, lanes, coefficients.bias is not None, form.sparse)
             for walk in walks.values():
-                walk.at = min(-(-walk.at // PAD) * PAD, walk.end)
+                walk.at = min(-(-walk.at // form.alignment) * form.alignment, walk.end)
     except _Overrun as overrun:
         return str(overrun)
     return ""
 
 
-def _block(walk: _Walk, inputs: int, kernel: tuple[int, int], lanes: int, bias: bool) -> None:
+def _block(walk: _Walk, inputs: int, kernel: tuple[int, int], lanes: int, bias: bool, form: SparseFormat) -> None:
     walk.take(HALFWORD * lanes if bias else 0)
-    body = walk.take(int.from_bytes(walk.take(SPARSE_LENGTH), "little"))
-    empty = _empty_lanes(kernel, lanes)
+    body = walk.take(int.from_bytes(walk.take(form.length), "little"))
+    empty = _empty_lanes(kernel, lanes, form)
     at, length = 0, len(body)
     for _ in range(inputs):
         for forbidden in empty:
@@ -77,10 +72,9 @@ def _block(walk: _Walk, inputs: int, kernel: tuple[int, int], lanes: int, bias: 
         raise _Overrun(f"{walk.name}: a body of {length} bytes whose masks and values take {at}")
 
 
-def _empty_lanes(kernel: tuple[int, int], lanes: int) -> list[int]:
+def _empty_lanes(kernel: tuple[int, int], lanes: int, form: SparseFormat) -> list[int]:
     """Per mask byte of one input channel, the bits that must not be set."""
-    width = max(lanes, SPARSE_WIDTH)
-    used = [tap is not None and lane < lanes for tap in sparse_taps(*kernel) for lane in range(width)]
-    used += [False] * (-len(used) % MASK_LANES)
-    return [sum(2 ** bit for bit in range(MASK_LANES) if not used[first + bit])
-            for first in range(0, len(used), MASK_LANES)]
+    used = [tap is not None and lane < lanes for tap in form.taps(*kernel) for lane in range(form.width(lanes))]
+    used += [False] * (-len(used) % form.values)
+    return [sum(2 ** bit for bit in range(form.values) if not used[first + bit])
+            for first in range(0, len(used), form.values)]

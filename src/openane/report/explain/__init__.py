@@ -40,7 +40,8 @@ RULES: Sequence[Rule] = (
 def explain(profile: Profile, hazards: Iterable[tuple[str, str, str]] = ()) -> Explanation:
     """Advice for a profile, the largest gain first; `hazards` are (operation, what, remedy) about precision."""
     layers, retiming = Layers(profile), Retiming(profile)
-    context = Context(layers, retiming, get_chip(profile.subject.target).limits.l2_size)
+    limits = get_chip(profile.subject.target).limits
+    context = Context(layers, retiming, limits.l2_size, limits)
     found = _findings(layers, context)
     groups = list(_worth_saying(found, profile, retiming))
     advice = [_advice(findings, gain, profile, retiming) for findings, gain in groups]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from openane.engine import Access, NeuralOperation, Operation, PassThrough, Post, Space, sources
-from openane.engine.coefficients import Streams
 from openane.program import Role
 from openane.report.explain.model import Change, Place
 from openane.report.profile import Profile, Row
@@ -134,10 +133,10 @@ def _makers_of_weights(task: Task, written: Written) -> Iterator[Place]:
     operation = task.operation
     given = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if given is not None and given.runtime:
-        streams = Streams.of(given.streams)
-        for result, maker in written.get((task.place[0], Space.MEMORY, given.slot), ()):
-            if result.span[0] < streams.end and streams.start < result.span[1]:
-                yield maker.place
+        for section in given.sections:
+            for result, maker in written.get((task.place[0], Space.MEMORY, section.slot), ()):
+                if result.span[0] < section.streams.end and section.streams.start < result.span[1]:
+                    yield maker.place
 
 
 def _where(task: Task, access: Access) -> tuple[int, Space, int]:
@@ -158,4 +157,4 @@ def _covers(new: Access, old: Access) -> bool:
 def weighted(operation: Operation) -> bool:
     """Whether an operation multiplies by weights of the program."""
     given = operation.coefficients if isinstance(operation, NeuralOperation) else None
-    return given is not None and given.weights and not given.runtime
+    return given is not None and given.weights is not None and not given.runtime

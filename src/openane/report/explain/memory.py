@@ -11,7 +11,7 @@ from openane.report.explain.layers import Layer, Task
 from openane.report.explain.model import Change, Finding
 from openane.report.explain.retiming import gone, in_full_bursts, in_l2, used, with_accesses
 from openane.timing import Part
-from openane.timing.operation import BURST, moved
+from openane.timing.operation import moved
 
 LAYOUTS = {
     "linear": "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of linear layers, as far as norms "
@@ -53,11 +53,12 @@ def short_rows(layer: Layer, context: Context) -> Finding | None:
     """Rows that fill a small part of the bursts they move in."""
     waiting = [task for task in layer.tasks if task.row.bound is Part.TILE]
     accesses = [access for task in waiting for access in _through_memory(task)]
-    needed, taken = sum(map(used, accesses)), sum(map(moved, accesses))
+    burst = context.limits.burst
+    needed, taken = sum(map(used, accesses)), sum(moved(access, burst) for access in accesses)
     if not needed or taken < WASTED * needed:
         return None
-    return Finding(layer.subject, f"moves {taken / needed:.1f} times the bytes it needs: rows are short of {BURST} "
-                   "bytes", "make the last axis the long one (32 fp16 elements or a multiple)",
+    return Finding(layer.subject, f"moves {taken / needed:.1f} times the bytes it needs: rows are short of {burst} "
+                   "bytes", f"make the last axis the long one ({burst // 2} fp16 elements or a multiple)",
                    layer.changed(in_full_bursts, waiting))
 
 

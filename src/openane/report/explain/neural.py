@@ -13,23 +13,19 @@ from openane.engine import (
     MatrixProduct,
     NeuralOperation,
     Operation,
+    Packing,
     PassThrough,
     Space,
 )
-from openane.engine.coefficients import CORES, Packing
 from openane.report.explain.context import Context
 from openane.report.explain.layers import Layer, Task, weighted
 from openane.report.explain.model import Change, Finding
 from openane.report.explain.retiming import gone, with_stream_part
 from openane.timing import Part
-from openane.timing.operation import LANES
 
-PASS = CORES * LANES
 UNEVEN = 2.0
 """How many times its share of the channels an incomplete pass must cost to be worth a word."""
 BATCH = 4
-RUNTIME_LANES = 8
-"""Rows a core holds at most of weights that are computed at run time."""
 
 
 def incomplete_pass(layer: Layer, context: Context) -> Finding | None:
@@ -37,7 +33,9 @@ def incomplete_pass(layer: Layer, context: Context) -> Finding | None:
     best: Finding | None = None
     most = 0.0
     total = sum(task.row.seconds for task in layer.tasks)
-    for part in (PASS, PASS // 2, CORES):
+    cores = context.limits.cores
+    whole = cores * context.limits.lanes.most
+    for part in (whole, whole // 2, cores):
         changes: dict[tuple[int, int], Change] = {}
         channels = over = 0
         for tasks in _layers_of_channels(layer):
@@ -49,7 +47,7 @@ def incomplete_pass(layer: Layer, context: Context) -> Finding | None:
             continue
         share = over / channels
         found = Finding(layer.subject, "", "a number of channels that fills whole passes of the array: "
-                        f"multiples of {PASS}, with a power of two from {CORES} on left over", changes)
+                        f"multiples of {whole}, with a power of two from {cores} on left over", changes)
         saved = context.retiming.saved([found])
         if saved > most and saved / total >= UNEVEN * share:
             most = saved
@@ -120,17 +118,17 @@ def parts_of_products(layer: Layer, context: Context) -> Finding | None:
     """A product of two computed tensors in many parts, each of which reads the other operand again."""
     changes: dict[tuple[int, int], Change] = {}
     rows = parts = 0
+    most = max(context.limits.lanes.runtime)  # rows a core holds at most
+    wide = most * context.limits.cores
     for tasks in _products(layer):
         rows, parts = sum(task.operation.result.shape[1] for task in tasks), len(tasks)
-        wide = RUNTIME_LANES * CORES
         whole = ceil(rows / wide)
         if parts > whole + 1:
             for number, task in enumerate(tasks):
-                changes[task.place] = _grown(wide, whole * wide / rows) if number < whole else \
+                changes[task.place] = _grown(wide, whole * wide / rows, most) if number < whole else \
                     _packed if number == whole else gone
     if not changes:
         return None
-    wide = RUNTIME_LANES * CORES
     return Finding(layer.subject, f"{rows} rows are multiplied in {parts} parts, each of which reads the other operand "
                    "again", f"pad the rows (of attention: the sequence) to a multiple of {wide}, which take one part; "
                    "what other operations cost more then is not counted",
@@ -150,8 +148,8 @@ def _products(layer: Layer) -> Iterator[list[Task]]:
         yield tasks
 
 
-def _grown(rows: int, factor: float) -> Change:
-    """A part of so many rows, of operands that are that much wider."""
+def _grown(rows: int, factor: float, lanes: int) -> Change:
+    """A part of so many rows, `lanes` a core, of operands that are that much wider."""
     def wider(access: Access, channels: int) -> Access:
         n, _, d, h, w = access.shape
         return replace(access, shape=(n, channels, d, h, ceil(w * factor)), copy=None)
@@ -160,7 +158,7 @@ def _grown(rows: int, factor: float) -> Change:
         assert isinstance(operation, MatrixProduct)
         given = operation.coefficients
         own = operation.result.shape[1]
-        grown = given and replace(with_stream_part(given, rows / own), lanes=RUNTIME_LANES)
+        grown = given and replace(with_stream_part(given, rows / own), lanes=lanes)
         return replace(operation, source=wider(operation.source, operation.source.shape[1]),
                        result=wider(operation.result, rows), coefficients=grown)
     return change

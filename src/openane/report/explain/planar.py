@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
+from openane.chips import Limits
+from openane.chips.coefficients import HALFWORD
 from openane.engine import (
     Access,
     Activation,
     Binary,
+    Coefficients,
     Convolution,
     Elementwise,
     GainOffset,
     Operation,
     PassThrough,
     Reduction,
+    Section,
+    Stream,
 )
-from openane.engine.coefficients import CORES, Coefficients, Stream
 from openane.report.explain.context import Context
 from openane.report.explain.layers import Layer, Layers, Task, weighted
 from openane.report.explain.model import Finding
@@ -150,7 +155,7 @@ def gains_as_convolution(layer: Layer, context: Context) -> Finding | None:
     return Finding(layer.subject, "gains and offsets of channels on the planar engine",
                    "a depthwise 1x1 convolution with bias computes the same on the neural engine; weights in front or "
                    "behind take it in for nothing",
-                   {**layer.changed(_depthwise, waiting), **layer.changed(gone, made)})
+                   {**layer.changed(partial(_depthwise, context.limits), waiting), **layer.changed(gone, made)})
 
 
 def _of_channels(task: Task, layers: Layers) -> bool:
@@ -162,10 +167,10 @@ def _of_channels(task: Task, layers: Layers) -> bool:
     return made is not None and made.moves and all(layers.constant(made.place, access) for access in made.reads)
 
 
-def _depthwise(operation: Operation) -> Operation:
+def _depthwise(limits: Limits, operation: Operation) -> Operation:
     assert isinstance(operation, GainOffset)
-    channels = operation.result.shape[1]
-    size = -(-channels // CORES) * 2 * operation.first.dtype.size
-    streams = tuple(Stream(core, core * size, size) for core in range(min(CORES, channels)))
+    channels, cores = operation.result.shape[1], limits.cores
+    size = -(-channels // cores) * 2 * HALFWORD
+    section = Section.of(limits.slots.constants, [Stream(c, c * size, size) for c in range(min(cores, channels))])
     return Convolution(source=operation.first, result=operation.result, unicast=1,
-                       coefficients=Coefficients(slot=1, streams=streams, bias=True))
+                       coefficients=Coefficients.together(section, bias=True))

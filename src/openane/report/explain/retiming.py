@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from openane.engine import Access, Operation, Space, sources, with_operands
-from openane.engine.coefficients import Coefficients, Stream
+from openane.engine import Access, Coefficients, Operation, Section, Space, Stream, sources, with_operands
 from openane.report.explain.model import Change, Finding, Place
 from openane.report.profile import Profile
 from openane.timing import schedule
@@ -90,7 +89,5 @@ def _one_row(access: Access) -> Access:
 
 def with_stream_part(given: Coefficients, part: float) -> Coefficients:
     """Coefficients of which a part is read."""
-    streams = tuple(Stream(core, offset, max(1, int(size * part))) for core, offset, size in given.streams)
-    return Coefficients(slot=given.slot, streams=streams, lanes=given.lanes, weights=given.weights, bias=given.bias,
-                        table=given.table, packing=given.packing, palette_bits=given.palette_bits,
-                        runtime=given.runtime)
+    return given.moved(lambda section: Section.of(section.slot, [
+        Stream(core, offset, max(1, int(size * part))) for core, offset, size in section.streams]))

@@ -30,19 +30,19 @@ def gathered(profile: Profile, graph: Graph | None = None, origins: Sequence[Ori
     del plain["rows"]
     subject = profile.subject
     operations = [[task.operation for task in program.tasks] for program in profile.programs]
-    size = get_chip(subject.target).limits.l2_size
-    found = lifetimes(list(zip(subject.programs, operations, strict=True)), size)
+    limits = get_chip(subject.target).limits
+    found = lifetimes(list(zip(subject.programs, operations, strict=True)), limits)
     live = {"L2": found.live(len(profile.rows), True), "DRAM": found.live(len(profile.rows), False)}
     return {
         "openane": __version__, "profile": plain, "columns": [*COLUMNS, "l2_high"],
         "rows": [[*cells(row), row.l2_high] for row in profile.rows],
-        "words": [in_words(operation, slot_names(program.buffers)) for program, tasks in
+        "words": [in_words(operation, slot_names(program.slots, program.buffers)) for program, tasks in
                   zip(subject.programs, operations, strict=True) for operation in tasks],
         "parts": {str(part): [row.parts[part] * MICRO for row in profile.rows] for part in Part},
         "coefficients": _coefficients(profile), "calls": _calls(profile),
         "bandwidth": [[at * MICRO, rate] for at, rate in bandwidth(profile)],
         "cards": cards(profile, {name: max(series, default=0) for name, series in live.items()}),
-        "memory": _memory(found, live, size),
+        "memory": _memory(found, live, limits.l2_size),
         "graph": drawn(profile, found.flow, graph, origins),
         "registers": registers(subject.programs),
         "operations": [[each.operation, each.where, each.reason] for each in origins],

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 
+from openane.chips import Limits
 from openane.engine import Access, NeuralOperation, Operation, Space, sources
 from openane.program import Program, Role
-from openane.program.model import CONSTANT_SLOT, TEXT_SLOT
-from openane.timing.operation import BURST
 
 L2 = "L2"
 HOST = -1
@@ -70,8 +69,10 @@ class Lifetimes:
 
 @dataclass(slots=True)
 class _Walk:
-    """The tasks so far: lives that may go on, by area, and those that have ended."""
+    """The tasks so far: lives that may go on, by area, and those that have ended. `burst` is what rows in memory are
+    padded to."""
 
+    burst: int
     areas: dict[str, int] = field(default_factory=dict)
     table: list[Area] = field(default_factory=list)
     open: dict[int, list[Life]] = field(default_factory=dict)
@@ -108,10 +109,10 @@ class _Walk:
         self.open[area] = [*kept, Life(area, low, high, task, task, task if writer is None else writer)]
 
 
-def lifetimes(programs: Sequence[tuple[Program, Sequence[Operation]]], l2_size: int) -> Lifetimes:
+def lifetimes(programs: Sequence[tuple[Program, Sequence[Operation]]], limits: Limits) -> Lifetimes:
     """Lives of all programs one after the other; buffers of one name are one buffer, except scratch."""
-    walk = _Walk()
-    walk.area(L2, L2, l2_size)
+    walk = _Walk(limits.burst)
+    walk.area(L2, L2, limits.l2_size)
     first = 0
     for number, (program, operations) in enumerate(programs):
         slots = _areas(walk, number, program, first)
@@ -144,34 +145,33 @@ def _task(walk: _Walk, slots: dict[int, int], task: int, operation: Operation) -
     read = sources(operation)
     if any(access.space is Space.CHAIN for access in read):
         walk.flow[task - 1, task] = None
-    for area, low, high in _touched(read, slots):
+    for area, low, high in _touched(read, slots, walk.burst):
         walk.read(task, area, low, high)
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        area = slots.get(operation.coefficients.slot, HOST)
-        if area != HOST and operation.coefficients.slot not in (CONSTANT_SLOT, TEXT_SLOT):
-            for stream in operation.coefficients.streams:
-                walk.read(task, area, stream.offset, stream.offset + stream.size)
+        for section in operation.coefficients.sections:  # only buffers have an area: constants are left out
+            for stream in section.streams if section.slot in slots else ():
+                walk.read(task, slots[section.slot], stream.offset, stream.offset + stream.size)
     copies = [access.copy for access in (*read, operation.result) if access.copy is not None]
-    for area, low, high in _touched((operation.result, *copies), slots):
+    for area, low, high in _touched((operation.result, *copies), slots, walk.burst):
         walk.write(task, area, low, high)
 
 
-def _touched(accesses: Sequence[Access], slots: dict[int, int]) -> Iterator[tuple[int, int, int]]:
+def _touched(accesses: Sequence[Access], slots: dict[int, int], burst: int) -> Iterator[tuple[int, int, int]]:
     for access in accesses:
         area = 0 if access.space is Space.L2 else slots.get(access.slot, HOST)
         if access.space is not Space.CHAIN and area != HOST:
-            for low, high in pieces(access):
+            for low, high in pieces(access, burst):
                 yield area, low, high
 
 
-def pieces(access: Access) -> list[tuple[int, int]]:
+def pieces(access: Access, burst: int) -> list[tuple[int, int]]:
     """The byte ranges of an access: dense loops and rows with their padding in one, at most `PIECES` of them."""
     low, high = access.span
     run = min(access.interleave, access.shape[access.packed]) * access.dtype.size
     outer: list[tuple[int, int]] = []
     loops = zip(access.strides, access.blocks, strict=True)
     for stride, extent in sorted((abs(stride), extent) for stride, extent in loops if extent > 1 and stride):
-        if not outer and (stride <= run or (stride - run < BURST and not stride % BURST)):
+        if not outer and (stride <= run or (stride - run < burst and not stride % burst)):
             run += (extent - 1) * stride
         else:
             outer.append((stride, extent))

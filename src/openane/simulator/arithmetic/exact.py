@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openane.chips import arithmetic
 from openane.simulator.arithmetic.half import Bits, Doubles, Floats, decoded, encode_away
 
-QUANTUM = 2.0**-16
+QUANTUM = arithmetic.QUANTUM       # what a product is a multiple of
+SATURATION = arithmetic.SUM_LIMIT  # a sum of this and more is infinite
 CUT = -16                 # least exponent sum that counts
 NUDGE_LIMIT = 2.0**21     # quanta: largest product that may be rounded with the nudge
 FLOAT_LIMIT = 2.0**24     # quanta: largest sum float32 holds exactly
 TILE = 1 << 15            # products formed at a time
 WIDE = 1 << 11            # of these, how many along the longer operand
 DEPTH = 128               # terms prepared at a time
-SATURATION = 2.0**15
 LARGEST_PRODUCT = 65504.0**2 * 2**16  # quanta
 DOUBLE_LIMIT, SUM_LIMIT = 2.0**53, 2.0**62  # quanta: sums float64 holds exactly; sums 64-bit integers hold
 

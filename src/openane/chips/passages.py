@@ -1,8 +1,8 @@
-"""H13: which fields place an operand, and the L2 bytes that streamed and chained operands pass through.
+"""Which fields place an operand, and the L2 bytes that streamed and chained operands pass through.
 
 A ring holds the rows of one tile: for a result TileHeight rows, for a source the rows those need through the window
 (observed: in Apple-made programs the next ring or tensor starts exactly there). Many tasks leave the strides of a
-streamed result zero; a row then takes at least 16 bytes per channel.
+streamed result zero; a row then takes at least what L2 addresses are multiples of per channel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ PLACES = {
     ("result", Space.L2): "L2.ResultBase.Addr", ("first", Space.CHAIN): "L2.SourceCfg.SourceType",
     ("result", Space.CHAIN): "L2.ResultCfg.ResultType",
 }
-SMALLEST = 16  # L2 addresses and strides are multiples of this
 
 
 def enabled_slots(fields: TaskFields) -> dict[str, int]:
@@ -30,29 +29,30 @@ def enabled_slots(fields: TaskFields) -> dict[str, int]:
     return {name: _number(fields.values, name) for name in BASES if fields.values.get(f"{name}En")}
 
 
-def passages(fields: TaskFields) -> tuple[Passage, ...]:
-    """The L2 rings of a task's streamed and chained operands."""
-    return tuple(_rings(fields.values))
+def passages(fields: TaskFields, smallest: int) -> tuple[Passage, ...]:
+    """The L2 rings of a task's streamed and chained operands; a row takes at least `smallest` bytes per channel."""
+    return tuple(_rings(fields.values, smallest))
 
 
-def _rings(values: Mapping[str, Value]) -> Iterator[Passage]:
+def _rings(values: Mapping[str, Value], smallest: int) -> Iterator[Passage]:
     tile = _number(values, "Common.TileCfg.TileHeight")
     stride, kernel = _number(values, "Common.ConvCfg.Sy"), _number(values, "Common.ConvCfg.Kh")
     source_rows = min(_number(values, "Common.InDim.H"), (tile - 1) * stride + kernel)
     if values.get("L2.SourceCfg.SourceType") in ("stream", "chain"):
-        yield _ring(values, "first", "Source", source_rows, "Common.Cin.C")
+        yield _ring(values, "first", "Source", source_rows, "Common.Cin.C", smallest)
     if values.get("L2.SourceCfg.SecondDMA"):
-        yield _ring(values, "second", "Second", source_rows, "Common.Cin.C")
+        yield _ring(values, "second", "Second", source_rows, "Common.Cin.C", smallest)
     if values.get("L2.ResultCfg.ResultType") in ("stream", "chain"):
         result_rows = min(_number(values, "Common.OutDim.H"), tile)
         if values.get("Common.Cfg.TaskType") in ("reduce", "binary_reduce"):
             result_rows = 1
-        yield _ring(values, "result", "Result", result_rows, "Common.Cout.C")
+        yield _ring(values, "result", "Result", result_rows, "Common.Cout.C", smallest)
 
 
-def _ring(values: Mapping[str, Value], operand: str, prefix: str, rows: int, channels: str) -> Passage:
+def _ring(values: Mapping[str, Value], operand: str, prefix: str, rows: int, channels: str,
+          smallest: int) -> Passage:
     base, row = _number(values, f"L2.{prefix}Base.Addr"), _number(values, f"L2.{prefix}RowStride.Stride")
-    return Passage(operand, base, base + max(rows, 1) * (row or SMALLEST * _number(values, channels)))
+    return Passage(operand, base, base + max(rows, 1) * (row or smallest * _number(values, channels)))
 
 
 def _number(values: Mapping[str, Value], name: str) -> int:

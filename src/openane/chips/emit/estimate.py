@@ -1,4 +1,4 @@
-"""H13: the estimate of a task's time that its header states; no effect.
+"""The estimate of a task's time that its header states; no effect.
 
 Evidence: it is in microseconds, rounded down. Of 118 recorded tasks all whose rows hold more than one element agree
 with the bytes they move over 34.13 GB/s, the memory bandwidth of an A14. Tasks of single elements take longer per
@@ -7,26 +7,22 @@ channel: 4.45 ns for each streamed operand agrees with additions of 64, 512 and 
 
 from __future__ import annotations
 
-from openane.chips.h13.limits import LIMITS
-from openane.engine import Access, NeuralOperation, Operation, Space, Streams, sources
-
-BYTES_PER_MICROSECOND = 34133
-"""Memory bandwidth: 2133 MHz, two transfers, 8 bytes."""
-PLANE_NANOSECONDS = 4.45
-RESIDENT_PLANE_NANOSECONDS = 2.3
-LARGEST = 0xFFFF
+from openane.chips.coefficients import padded
+from openane.chips.emit.policy import EstimateRules, Policy
+from openane.engine import Access, NeuralOperation, Operation, Space, sources
 
 
-def microseconds(operation: Operation) -> int:
+def microseconds(operation: Operation, policy: Policy) -> int:
     """Whole microseconds a task takes: the bytes it moves or the planes it visits, whichever takes longer."""
-    moved = sum(_bytes(access) for access in (*sources(operation), operation.result))
+    rules = policy.estimate
+    moved = sum(_bytes(access, policy.limits.burst) for access in (*sources(operation), operation.result))
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if coefficients is not None:
-        moved += sum([size for _, _, size in Streams.of(coefficients.streams).parts]) if coefficients.weights else 0
-    return min(LARGEST, int(max(moved / BYTES_PER_MICROSECOND, _visits(operation) / 1000)))
+        moved += coefficients.size if coefficients.weights else 0
+    return min(rules.largest, int(max(moved / rules.bytes_per_microsecond, _visits(operation, rules) / 1000)))
 
 
-def _bytes(access: Access) -> int:
+def _bytes(access: Access, burst: int) -> int:
     """Bytes of a memory operand in whole bursts; a broadcast dimension moves once."""
     if access.space is not Space.MEMORY:
         return 0
@@ -36,11 +32,11 @@ def _bytes(access: Access) -> int:
     if (w > 1 and sw not in (0, element)) or (w == 1 and blocks > 1 and sc == access.dtype.size):
         blocks, w, sc, sw = w, blocks, sw, element
     extents = [1 if extent > 1 and not stride else extent for extent, stride in ((blocks, sc), (d, sd), (h, sh))]
-    row = -(-(1 if w > 1 and not sw else w) * element // LIMITS.burst) * LIMITS.burst
+    row = padded((1 if w > 1 and not sw else w) * element, burst)
     return n * extents[0] * extents[1] * extents[2] * row
 
 
-def _visits(operation: Operation) -> float:
+def _visits(operation: Operation, rules: EstimateRules) -> float:
     """Nanoseconds for visiting every channel of every group."""
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None and operation.coefficients.weights:
         return 0.0
@@ -50,4 +46,4 @@ def _visits(operation: Operation) -> float:
     single = first.shape[3] * first.shape[4] == 1
     if isinstance(operation, NeuralOperation) and not (streamed and single):
         return 0.0
-    return planes * (PLANE_NANOSECONDS * streamed or RESIDENT_PLANE_NANOSECONDS)
+    return planes * (rules.plane_nanoseconds * streamed or rules.resident_plane_nanoseconds)

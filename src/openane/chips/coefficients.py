@@ -1,0 +1,236 @@
+"""How coefficients lie in the streams of a generation's cores: the one placement that packing, patching, the verifier,
+the simulator and timing ask.
+
+Output channels are dealt out in blocks of `lanes` channels, block b to core b modulo the number of cores. A block is
+[one bias per lane] then one row of `lanes` halfwords per weight position (input channel slowest, then kernel depth,
+row, column). Channels left over behind a full round of all cores form blocks of fewer lanes; a first round that is not
+full leaves cores idle (Apple's product of 16 rows with 2 lanes uses 8). Every group of a grouped operation has a plane
+of its own in each stream, padded to the streams' alignment. A table heads every stream where it has none of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from openane.chips.table_format import TableFormat
+from openane.engine import Coefficients, Geometry
+
+HALFWORD = 2
+"""Bytes of an fp16 number."""
+
+
+class Channel(NamedTuple):
+    """One output channel: weight r is halfword `weights + r * step` of `core`'s stream, its bias halfword `bias`."""
+
+    core: int
+    weights: int
+    step: int
+    bias: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Equal blocks of `cores` cores from `core` on, whose streams follow each other every `spacing` bytes: in round r
+    the c-th of them takes `count` channels from `first` + (r * `turn` + c) * `width`. `place` is where the first block
+    begins, in halfwords behind the beginning of its group's plane; `turn` is how many cores a round deals to."""
+
+    core: int
+    cores: int
+    spacing: int
+    first: int
+    rounds: int
+    width: int
+    count: int
+    place: int
+    turn: int
+
+    def joined(self, others: Sequence[Run], spacing: int) -> Run:
+        """The run together with those of the next cores that continue it, streams `spacing` bytes apart."""
+        return self if not others else replace(self, cores=1 + len(others), spacing=spacing)
+
+    def continues(self, first: Run, cores: int) -> bool:
+        """Whether the run of one core goes on with those of `cores` cores from that of `first` on."""
+        return (self.rounds, self.width, self.count, self.place) == \
+            (first.rounds, first.width, first.count, first.place) and self.core == first.core + cores \
+            and self.first == first.first + cores * first.width
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where weights [groups, channels, rows] and biases [groups, channels] of one task lie.
+
+    `head` are the bytes of a stream before its first plane; `planes` the halfwords of one group's plane by core,
+    padded; `used` those before padding, whole rows of lanes; `streams` (core, offset, bytes) when one stream follows
+    the other.
+    """
+
+    groups: int
+    rows: int
+    bias: bool
+    head: int
+    runs: tuple[Run, ...]
+    planes: Mapping[int, int]
+    used: Mapping[int, int]
+    streams: tuple[tuple[int, int, int], ...]
+
+    def needed(self) -> dict[int, int]:
+        """Bytes each core reads of its stream at least."""
+        return {core: self.head + HALFWORD * ((self.groups - 1) * plane + self.used[core])
+                for core, plane in self.planes.items()}
+
+    def channels(self) -> Iterator[Channel]:
+        """Every output channel, group by group, counted from the start of its core's stream."""
+        start = self.head // HALFWORD
+        for group in range(self.groups):
+            found: list[tuple[int, Channel]] = []
+            for run in self.runs:
+                for turn in range(run.rounds):
+                    for each in range(run.cores):
+                        core = run.core + each
+                        block = start + group * self.planes[core] + run.place \
+                            + turn * (self.rows + self.bias) * run.width
+                        body = block + self.bias * run.width
+                        first = run.first + (turn * run.turn + each) * run.width
+                        found += [(first + lane, Channel(core, body + lane, run.width,
+                                                         block + lane if self.bias else None))
+                                  for lane in range(run.count)]
+            found.sort()
+            yield from (channel for _, channel in found)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseFormat:
+    """The zero-skipping form of weights: per block [one bias per lane], the body's length, the body. Per input channel
+    a body has the slots of `taps`, each as wide as the block and at least `least_lanes`; `values` of them share a mask
+    byte (bit i: value i is not zero), which is followed by the nonzero halfwords.
+
+    Evidence: the recorded hashes of four sections Apple's compiler packed (1x1 with 4 lanes, 1x1 of 4 groups with one
+    lane, 3x3 with 4, 3x3 with 8 and biases).
+    """
+
+    length: int        # bytes that state the length of a body
+    least_lanes: int   # lanes a slot has at least
+    values: int        # values a mask byte is for
+    proved: int        # height and width of the largest kernel whose form a record proves
+
+    def width(self, lanes: int) -> int:
+        """Lanes of a slot in blocks of `lanes`."""
+        return max(lanes, self.least_lanes)
+
+    @staticmethod
+    def taps(height: int, width: int) -> list[int | None]:
+        """Order of a kernel's taps, None for a slot that holds zeros.
+
+        A stride of 2 splits the kernel into four phases (even and odd rows and columns), each stored as a grid of
+        ceil(height / 2) x ceil(width / 2) slots.
+        """
+        found: list[int | None] = []
+        for phase in range(4):
+            for row in range(phase // 2, height + height % 2, 2):
+                for column in range(phase % 2, width + width % 2, 2):
+                    found.append(row * width + column if row < height and column < width else None)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CoefficientFormat:
+    """How a generation arranges coefficients. `table_apart`: a table has a stream of its own, else it heads every
+    stream of the weights, or is all there is in them."""
+
+    cores: int
+    alignment: int     # streams and planes begin and end at multiples of this, bytes
+    table_apart: bool
+    table: TableFormat
+    sparse: SparseFormat
+
+    def left_over_lanes(self, remaining: int) -> int:
+        """Lanes of the blocks that take `remaining` channels: the largest power of two that fills all cores."""
+        return int(2 ** max(0, (remaining // self.cores).bit_length() - 1))
+
+    def blocks(self, channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+        """Core, lanes and channels of every block in order."""
+        for core, width, count, rounds in self.rounds(channels, lanes):
+            if rounds == 1:
+                yield core, width, count
+            elif core == 0:
+                yield from ((each, width, count) for _ in range(rounds) for each in range(self.cores))
+
+    def rounds(self, channels: int, lanes: int) -> Iterator[tuple[int, int, int, int]]:
+        """Core, lanes, channels and repetitions of the blocks in order: those of full rounds once for each core."""
+        full = channels // (self.cores * lanes)
+        if full:
+            yield from ((core, lanes, lanes, full) for core in range(self.cores))
+        left = channels - full * self.cores * lanes
+        width = min(lanes, self.left_over_lanes(left)) if full else lanes
+        core = 0
+        while left > 0:
+            count = min(width, left)
+            yield core, width, count, 1
+            left -= count
+            core = (core + 1) % self.cores
+            if core == 0:
+                width = min(width, self.left_over_lanes(left))
+
+    def head(self, coefficients: Coefficients) -> int:
+        """Bytes before the first weight or bias of every stream."""
+        table = coefficients.table
+        return 0 if table is None or table not in (coefficients.weights, coefficients.bias) else self.table.size
+
+    def place(self, geometry: Geometry, coefficients: Coefficients) -> Placement:
+        """Where the weights and biases of an operation lie in their streams, packed densely."""
+        return self.dense(geometry, coefficients.lanes, coefficients.bias is not None, self.head(coefficients))
+
+    def dense(self, geometry: Geometry, lanes: int, bias: bool, head: int = 0) -> Placement:
+        """The same from the number of lanes, whether there are biases, and the bytes before the first of them."""
+        if geometry.single:
+            geometry, lanes = Geometry(1, geometry.groups * geometry.channels, geometry.rows), 1
+        return _dense(self, geometry, lanes, bias, head)
+
+
+@lru_cache(maxsize=1 << 8)
+def _dense(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool, head: int) -> Placement:
+    groups, channels, rows = geometry.groups, geometry.channels, geometry.rows
+    runs: dict[tuple[int, int, int], Run] = {}
+    used, ends, first = [0] * form.cores, dict[int, int](), 0
+    for core, width, count, rounds in form.rounds(channels, lanes):
+        known = runs.get((width, count, core))
+        runs[width, count, core] = Run(core, 1, 0, first, rounds, width, count, used[core], form.cores) \
+            if known is None else replace(known, rounds=known.rounds + rounds)
+        used[core] += rounds * (rows + bias) * width
+        ends[core] = used[core] - width + count
+        first += count if core < form.cores - 1 else count + (rounds - 1) * form.cores * count
+    planes = {core: padded(HALFWORD * end, form.alignment) // HALFWORD for core, end in ends.items()}
+    streams: list[tuple[int, int, int]] = []
+    offset = 0
+    for core in sorted(planes):
+        streams.append((core, offset, head + HALFWORD * groups * planes[core]))
+        offset += streams[-1][2]
+    whole = [runs[key] for key in sorted(runs)]
+    return Placement(groups, rows, bias, head, tuple(_joined(whole, planes, streams)), planes,
+                     {core: used[core] for core in planes}, tuple(streams))
+
+
+def _joined(runs: list[Run], planes: Mapping[int, int], streams: list[tuple[int, int, int]]) -> list[Run]:
+    """The runs, each of one core, with those of neighbouring cores as one where they lie alike."""
+    offsets = {core: offset for core, offset, _ in streams}
+    joined: list[Run] = []
+    position = 0
+    while position < len(runs):
+        first, end, apart = runs[position], position + 1, 0
+        while end < len(runs) and runs[end].continues(first, end - position):
+            core = runs[end].core
+            spacing = offsets[core] - offsets[core - 1]
+            if planes[core] != planes[first.core] or apart not in (0, spacing):
+                break
+            end, apart = end + 1, spacing
+        joined.append(first.joined(runs[position + 1:end], apart))
+        position = end
+    return joined
+
+
+def padded(size: int, alignment: int) -> int:
+    """A size rounded up to a multiple of an alignment."""
+    return -(-size // alignment) * alignment

@@ -1,0 +1,82 @@
+"""What an encoder is told of a task, put where a generation has it: the counterpart of `reader`.
+
+Emission names fields as H13 does. A `Writer` renames them, says which register runs a task has, and where the whole
+numbers go that differ between tasks that are alike otherwise: addresses, and a task's place in its program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from openane.chips.chip import EmittedTask, TaskFields
+from openane.chips.stream import Form, Places, StreamFormat
+from openane.registers import Fields
+
+
+class Writer(Protocol):
+    """How a generation writes tasks."""
+
+    @property
+    def format(self) -> StreamFormat:
+        """The layout of its task descriptors."""
+        ...
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The fields that say a task's place in its program, called as the generation does."""
+        ...
+
+    def task(self, values: Fields, rest: Mapping[str, int], layout: str) -> TaskFields:
+        """A task with these fields, called as in H13, in a container layout. Fields of registers that it does not write
+        are left out."""
+        ...
+
+    def numbers(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Where whole numbers called so go: several fields for one that is stated in parts."""
+        ...
+
+    def parts(self, numbers: Sequence[int]) -> Sequence[int]:
+        """The values of the fields `numbers` names."""
+        ...
+
+    def link(self, bodies: Iterable[Body], layout: str) -> tuple[EmittedTask, ...]:
+        """The tasks of a program one after another, each with its place in it."""
+        ...
+
+
+class CommonTask:
+    """What tasks alike have in common: all fields but the whole numbers `names`; encoded when first asked for."""
+
+    def __init__(self, writer: Writer, fields: TaskFields, names: Sequence[str]) -> None:
+        self._writer, self._fields = writer, fields
+        self._names = (*writer.numbers(names), *writer.links)
+        self._form = writer.format.form(fields)
+        self._draft: Sequence[int] | None = None
+        self._places: Places = ()
+
+    @property
+    def form(self) -> Form:
+        """Where its words lie."""
+        return self._form
+
+    @property
+    def size(self) -> int:
+        """Words of a task."""
+        return len(self._form.words)
+
+    def completed(self, numbers: Sequence[int], links: Sequence[int]) -> tuple[int, ...]:
+        """The words of a task with these numbers, and with these for the writer's `links`."""
+        if self._draft is None:
+            self._draft = self._writer.format.draft(self._form, self._fields)
+            self._places = self._writer.format.places(self._form, self._names)
+        return self._writer.format.completed(self._draft, self._places, (*self._writer.parts(numbers), *links))
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A task without its place in the program: what it has in common with tasks alike, and its own numbers."""
+
+    common: CommonTask
+    numbers: tuple[int, ...]

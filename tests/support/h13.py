@@ -1,0 +1,47 @@
+"""What most tests build with: the H13 generation, its surfaces, and coefficients whose parts lie together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openane.chips import Limits, get_chip
+from openane.engine import Coefficients, DType, Section, Stream
+from openane.engine.table import Table
+from openane.program import Layout
+
+CHIP = get_chip("h13")
+LIMITS = CHIP.limits
+FORMAT = LIMITS.coefficients
+
+
+def smaller(monkeypatch: pytest.MonkeyPatch, **limits: int) -> Limits:
+    """Puts a chip of smaller fields or memories in H13's place; its limits."""
+    chip = replace(CHIP, policy=replace(CHIP.policy, limits=replace(LIMITS, **limits)))
+    monkeypatch.setattr("openane.chips.h13.CHIP", chip)
+    return chip.limits
+
+
+def layout_of(shape: tuple[int, ...], dtype: DType = DType.FLOAT16) -> Layout:
+    """The layout of a tensor [N, C, D, H, W] as inputs and outputs of H13 programs have it."""
+    n, c, d, h, w = shape
+    return Layout.packed((n, c, d, h, w), LIMITS.memory_alignment, dtype)
+
+
+def coefficients_at(slot: int, streams: Sequence[Stream | tuple[int, int, int]], **parts: Any) -> Coefficients:
+    """Coefficients whose parts lie in the same streams of a slot; weights alone, unless `parts` says more."""
+    return Coefficients.together(Section.of(slot, tuple(Stream(*stream) for stream in streams)), **parts)
+
+
+def held(data: bytes) -> Callable[[int], np.ndarray]:
+    """Stores that hold `data` in every slot."""
+    return lambda slot: np.frombuffer(data, np.uint8)
+
+
+def table_bytes(table: Table) -> bytes:
+    """An activation table as constants hold it."""
+    return FORMAT.table.pack(table)
