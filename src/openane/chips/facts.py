@@ -28,5 +28,5 @@ FACTS: dict[str, Facts] = {
     "h15": Facts(8, _FRAMES.format(8), _DECODED),
     "h16": Facts(17, _FRAMES.format(9), _DECODED),
     "h17": Facts(19, _FRAMES.format(9), _DECODED),
-    "h18": Facts(20, _FRAMES.format(9), "refused: how memory formats are stated is not known"),
+    "h18": Facts(20, _FRAMES.format(9), _DECODED),
 }

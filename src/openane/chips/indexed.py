@@ -78,8 +78,6 @@ class IndexedReader(Reader):
             size = int(self.get(self.table[1]))
             active = min(CORES, 2 ** int(self.get("Common.Cfg.ActiveNE")))
             return tuple(Stream(core, self.offset("KernelDMA.TableBase"), size) for core in range(active))
-        if weights:
-            self.refuse_unless("NE.KernelCfg.SparseFmt", 0)  # laid out otherwise than H13's zero-skipping streams
         base = self.offset("KernelDMA.CoeffSection")
         return tuple(Stream(s.core, base + s.offset, s.size) for s in weights)
 

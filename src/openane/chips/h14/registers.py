@@ -51,7 +51,8 @@ def _sizes(name: str, offset: int, count: int) -> Register:
 
 
 KERNEL_DMA = Block("KernelDMA", 0x1900, (
-    word("Control", 0x00, flag("GroupKernelReuse", 4, U), flag("Sparse", 5, U, "streams are zero-skipping"),
+    word("Control", 0x00, flag("GroupKernelReuse", 4, U),
+         flag("Sparse", 5, S, "streams are zero-skipping; 16 values share a mask, where H13 has 8 to one"),
          flag("Kernels", 6, S, "the task reads coefficients or a table"),
          flag("Last", 7, S, "last task of the program"),
          flag("KernelsToo", 9, S, "set together with Kernels; what it does is not known"),
@@ -74,6 +75,8 @@ KERNEL_DMA = Block("KernelDMA", 0x1900, (
 
 DEPTHS = tuple(word(name, offset, uint("D", 14, 0, S, default=1)) for name, offset in (("InDepth", 4),
                                                                                      ("OutDepth", 0x18)))
+CHANNELS = tuple(word(name, offset, uint("C", 16, 0, S, "16 where it is not written", default=16))
+                 for name, offset in (("Cin", 0x0C), ("Cout", 0x10)))
 CHANNEL_FORMATS = word("ChCfg", 0x08, *(enum(f"{side}Fmt", low + 1, low, "uint8 int8 fp16", S, default="fp16")
                                         for side, low in (("In", 0), ("Second", 2), ("Out", 4))))
 WINDOW = word("ConvCfg", 0x20, *(
@@ -84,13 +87,13 @@ WINDOW = word("ConvCfg", 0x20, *(
 WINDOW_3D = at_most(h13.COMMON, U).register("ConvCfg3d")
 GROUPS = word("GroupConvCfg", 0x28, uint("NumGroups", 12, 0, S, "groups of a convolution, or the batch", default=1),
               flag("UnicastEn", 14, S, "output channel o reads only UnicastCin input channels"),
-              flag("ElemMultMode", 15, U), uint("UnicastCin", 31, 16, S, default=1))
+              flag("ElemMultMode", 15, S, "channels are multiplied in pairs"), uint("UnicastCin", 31, 16, S, default=1))
 LANES = uint("OCGSize", 2, 0, S, "log2 of the coefficient lanes", default=3)
 
 _CFG = at_most(h13.COMMON, S).register("Cfg")
 COMMON = moved(at_most(h13.COMMON, S), 0x0, ConvCfg3d=0x24, GroupConvCfg=0x28, TileCfg=0x2C, PETile=0x30,
                Broadcast=0x34, Cfg=0x38, TaskInfo=0x3C, DPE=0x40).patched(
-    *DEPTHS, CHANNEL_FORMATS, word("OCG", 0x1C, LANES), WINDOW, replace(_CFG, offset=0x38, fields=(
+    *DEPTHS, *CHANNELS, CHANNEL_FORMATS, word("OCG", 0x1C, LANES), WINDOW, replace(_CFG, offset=0x38, fields=(
         *_CFG.fields, flag("Transposing", 29, S, "set on copies that swap C and W and on what they feed; no effect "
                                                  "seen"))), replace(WINDOW_3D, offset=0x24), GROUPS,
     Register("Spare", 0x44, count=2))

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from openane.chips.h16 import LIMITS, H16Reader
 from openane.chips.h18.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, indexed_format
 
-CHIP = IndexedChip("h18", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H16Reader)
 
-__all__ = ["CHIP"]
+class H18Reader(H16Reader):
+    """Where H18 has the fields that H13 has elsewhere."""
+
+    def get(self, name: str) -> Any:
+        """A field's value: the one memory format that is described stores channels one after another."""
+        register, _, field = name.rpartition(".")
+        if field == "Interleave":
+            self.refuse_unless(f"{register}.Format", "fp16")
+            return 1
+        return super().get(name)
+
+
+CHIP = IndexedChip("h18", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H18Reader)
+
+__all__ = ["CHIP", "H18Reader"]
