@@ -43,9 +43,9 @@ COMMON = Block("Common", 0x0, (
     word("TileOverlap", 0x38, uint("Overlap", 20, 16, U), uint("PadTop", 25, 21, U), uint("PadBottom", 30, 26, U)),
     word("Cfg", 0x3C, *(f for f in _CFG.fields if f.name in (
         "SmallSourceMode", "TaskType", "ShPref", "ShMin", "ShMax", "ActiveNE", "ContextSwitchIn", "NEResultSwap",
-        "Transposing")),
+        "FillLowerNE")),
          uint("ReluType", 27, 24, U)),
-    word("NECfg", 0x40, replace(h15.COMMON.register("OCG").fields[0], default=None), flag("FatTileEnable", 3, U),
+    word("NECfg", 0x40, h15.COMMON.register("OCG").fields[0], flag("FatTileEnable", 3, U),
          uint("WUStackLog2", 5, 4, U)),
     word("PETile", 0x44, _PATCH.fields[0], uint("HeightLog2", 8, 4, S)),
     word("Broadcast", 0x48, *h15.COMMON.register("Broadcast").fields, flag("IndexTranspose", 14, U),

@@ -41,7 +41,7 @@ def _shifted(block: Block, start: int, end: int, *added: Register) -> Block:
     return replace(block, registers=tuple(sorted((*kept, *added), key=lambda r: r.offset)))
 
 
-MEMORY_FORMAT = Field("Format", 0, 16, "enum", values={"none": 0, "fp16": 0x3211}, default="fp16", evidence=S,
+MEMORY_FORMAT = Field("Format", 0, 16, "enum", values={"none": 0, "fp16": 0x3211}, evidence=S,
                       doc="fp16, one channel after another; what the digits stand for is not known")
 TILE_DMA_SRC = _shifted(
     h17.TILE_DMA_SRC, 0x10, 0x68, Register("DataSet", 0x10), Register("SecondDataSet", 0x14),
