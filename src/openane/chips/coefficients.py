@@ -105,16 +105,21 @@ class Placement:
 class SparseFormat:
     """The zero-skipping form of weights: per block [one bias per lane], the body's length, the body. Per input channel
     a body has the slots of `taps`, each as wide as the block and at least `least_lanes`; `values` of them share a mask
-    byte (bit i: value i is not zero), which is followed by the nonzero halfwords.
+    (bit i, counted from the lowest of its first byte: value i is not zero), which the nonzero halfwords follow.
 
-    Evidence: the recorded hashes of four sections Apple's compiler packed (1x1 with 4 lanes, 1x1 of 4 groups with one
-    lane, 3x3 with 4, 3x3 with 8 and biases).
+    Evidence: the recorded hashes of sections Apple's compiler packed, for H13 four (1x1 with 4 lanes, 1x1 of 4 groups
+    with one lane, 3x3 with 4, 3x3 with 8 and biases), for H14 one (3x3 with 4 lanes).
     """
 
     length: int        # bytes that state the length of a body
     least_lanes: int   # lanes a slot has at least
-    values: int        # values a mask byte is for
+    values: int        # values a mask is for, a multiple of 8
     proved: int        # height and width of the largest kernel whose form a record proves
+
+    @property
+    def mask(self) -> int:
+        """Bytes of a mask."""
+        return self.values // 8
 
     def width(self, lanes: int) -> int:
         """Lanes of a slot in blocks of `lanes`."""

@@ -70,8 +70,6 @@ class IndexedReader(Reader):
     def streams(self) -> tuple[Stream, ...]:
         """The streams of weights and biases, relative to their slot."""
         weights = super().streams()
-        if weights:
-            self.refuse_unless("NE.KernelCfg.SparseFmt", 0)  # laid out otherwise than H13's zero-skipping streams
         base = self.offset("KernelDMA.CoeffSection")
         return tuple(Stream(s.core, base + s.offset, s.size) for s in weights)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -12,11 +11,8 @@ from openane.engine import Coefficients, Geometry
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Floats, decoded
 
-
-@lru_cache(maxsize=4)
-def _steps(values: int) -> bytes:
-    """Bytes from a mask to the next one, by the mask."""
-    return bytes(1 + HALFWORD * mask.bit_count() for mask in range(2 ** values))
+ANNOUNCED = bytes(HALFWORD * byte.bit_count() for byte in range(256))
+"""Bytes of the halfwords that a byte of a mask announces."""
 
 
 @dataclass(slots=True)
@@ -72,7 +68,7 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool, kernel: tuple[int
     length = int.from_bytes(cursor.take(sparse.length), "little")
     width = sparse.width(lanes)
     masks = -(-len(taps) * width // sparse.values)
-    values = _unskipped(cursor.take(length), inputs, masks, sparse.values, cursor.what)
+    values = _unskipped(cursor.take(length), inputs, masks, sparse.mask, cursor.what)
     if values[:, len(taps) * width:].any() or values[:, :len(taps) * width].reshape(-1, width)[:, lanes:].any():
         raise SimulationError(f"{cursor.what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its "
                               "block")
@@ -86,20 +82,20 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool, kernel: tuple[int
     return ordered.reshape(rows, lanes), biases
 
 
-def _unskipped(body: bytes, inputs: int, masks: int, group: int, what: str) -> np.ndarray:
-    """Halfwords [inputs, masks * group] of a body whose mask bytes are for `group` values each."""
-    steps, length = body.translate(_steps(group)), len(body)
+def _unskipped(body: bytes, inputs: int, masks: int, mask: int, what: str) -> np.ndarray:
+    """Halfwords [inputs, values] of a body with `masks` masks of `mask` bytes for every input."""
+    announced, length = body.translate(ANNOUNCED), len(body)
     positions, at = [], 0
     while at < length:
         positions.append(at)
-        at += steps[at]
-    if at != len(body) or len(positions) != inputs * masks:
-        raise SimulationError(f"{what}: a zero-skipping body of {len(body)} bytes does not hold {inputs * masks} masks "
+        at += mask + sum(announced[at:at + mask])
+    if at != length or len(positions) != inputs * masks:
+        raise SimulationError(f"{what}: a zero-skipping body of {length} bytes does not hold {inputs * masks} masks "
                               f"and what they announce")
-    data = np.frombuffer(body, np.uint8)
-    payload = np.ones(len(body), bool)
-    payload[positions] = False
-    chosen = np.unpackbits(data[positions], bitorder="little").astype(bool)
+    data, payload = np.frombuffer(body, np.uint8), np.ones(length, bool)
+    places = np.add.outer(np.asarray(positions, np.int64), np.arange(mask))
+    payload[places] = False
+    chosen = np.unpackbits(data[places], axis=1, bitorder="little").astype(bool).reshape(-1)
     values = np.zeros(len(chosen), np.uint16)
     values[chosen] = data[payload].view("<u2")
-    return values.reshape(inputs, group * masks)
+    return values.reshape(inputs, -1)

@@ -18,8 +18,9 @@ class H14Reader(IndexedReader):
     names: ClassVar = {"Common.ConvCfg.OCGSize": "Common.OCG.OCGSize"}
 
 
+_COEFFICIENTS = H13_LIMITS.coefficients
 LIMITS = replace(H13_LIMITS, kernel_width=32, kernel_height=32, addresses=1 << 42,
-                 coefficients=replace(H13_LIMITS.coefficients, table_apart=True),
+                 coefficients=replace(_COEFFICIENTS, table_apart=True, sparse=replace(_COEFFICIENTS.sparse, values=16)),
                  assumed=("padding", "stride", "kernel_width", "kernel_height", "kernel_memory", "l2_size"))
 
 CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H14Reader,

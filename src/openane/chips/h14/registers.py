@@ -15,7 +15,7 @@ from dataclasses import replace
 from openane.chips.h13 import registers as h13
 from openane.chips.stream import RUNS, slots_block
 from openane.chips.tables import S, U, at_most, bytes64, enum, flag, moved, uint, without, word
-from openane.registers import Bank, Block, Register
+from openane.registers import Bank, Block, Register, Value
 
 HEADER = Block("Header", 0x0, (
     word("Task", 0x00, uint("TID", 15, 0, S, "position in the program, from 0"),
@@ -51,7 +51,8 @@ def _sizes(name: str, offset: int, count: int) -> Register:
 
 
 KERNEL_DMA = Block("KernelDMA", 0x1900, (
-    word("Control", 0x00, flag("GroupKernelReuse", 4, U), flag("Sparse", 5, U, "streams are zero-skipping"),
+    word("Control", 0x00, flag("GroupKernelReuse", 4, U),
+         flag("Sparse", 5, S, "streams are zero-skipping; 16 values share a mask, where H13 has 8 to one"),
          flag("Kernels", 6, S, "the task reads coefficients or a table"),
          flag("Last", 7, S, "last task of the program"),
          flag("KernelsToo", 9, S, "set together with Kernels; what it does is not known"),
@@ -74,6 +75,8 @@ KERNEL_DMA = Block("KernelDMA", 0x1900, (
 
 DEPTHS = tuple(word(name, offset, uint("D", 14, 0, S, default=1)) for name, offset in (("InDepth", 4),
                                                                                      ("OutDepth", 0x18)))
+CHANNELS = tuple(word(name, offset, uint("C", 16, 0, S, "16 where it is not written", default=16))
+                 for name, offset in (("Cin", 0x0C), ("Cout", 0x10)))
 CHANNEL_FORMATS = word("ChCfg", 0x08, *(enum(f"{side}Fmt", low + 1, low, "uint8 int8 fp16", S, default="fp16")
                                         for side, low in (("In", 0), ("Second", 2), ("Out", 4))))
 WINDOW = word("ConvCfg", 0x20, *(
@@ -84,15 +87,16 @@ WINDOW = word("ConvCfg", 0x20, *(
 WINDOW_3D = at_most(h13.COMMON, U).register("ConvCfg3d")
 GROUPS = word("GroupConvCfg", 0x28, uint("NumGroups", 12, 0, S, "groups of a convolution, or the batch", default=1),
               flag("UnicastEn", 14, S, "output channel o reads only UnicastCin input channels"),
-              flag("ElemMultMode", 15, U), uint("UnicastCin", 31, 16, S, default=1))
+              flag("ElemMultMode", 15, S, "channels are multiplied in pairs"), uint("UnicastCin", 31, 16, S, default=1))
 LANES = uint("OCGSize", 2, 0, S, "log2 of the coefficient lanes", default=3)
 
 _CFG = at_most(h13.COMMON, S).register("Cfg")
+_FILL = flag("FillLowerNE", 29, S, "set on copies that swap C and W in several lanes and on products with runtime "
+                                   "coefficients; no effect seen")
 COMMON = moved(at_most(h13.COMMON, S), 0x0, ConvCfg3d=0x24, GroupConvCfg=0x28, TileCfg=0x2C, PETile=0x30,
                Broadcast=0x34, Cfg=0x38, TaskInfo=0x3C, DPE=0x40).patched(
-    *DEPTHS, CHANNEL_FORMATS, word("OCG", 0x1C, LANES), WINDOW, replace(_CFG, offset=0x38, fields=(
-        *_CFG.fields, flag("Transposing", 29, S, "set on copies that swap C and W and on what they feed; no effect "
-                                                 "seen"))), replace(WINDOW_3D, offset=0x24), GROUPS,
+    *DEPTHS, *CHANNELS, CHANNEL_FORMATS, word("OCG", 0x1C, LANES), WINDOW,
+    replace(_CFG, offset=0x38, fields=(*_CFG.fields, _FILL)), replace(WINDOW_3D, offset=0x24), GROUPS,
     Register("Spare", 0x44, count=2))
 
 
@@ -130,13 +134,19 @@ def wrap(name: str, offset: int) -> Register:
 _COMPRESSION = uint("Compression", 26, 25, U)
 
 
-def _compressed(register: Register) -> Register:
-    return replace(register, fields=(*register.fields, _COMPRESSION))
+def _with_defaults(register: Register, **defaults: Value) -> Register:
+    """A register whose fields hold other numbers than 0 where a task does not write it."""
+    return replace(register, fields=tuple(replace(f, default=defaults.get(f.name, f.default)) for f in register.fields))
+
+
+def _operand_config(register: Register) -> Register:
+    """An operand's configuration in L2: H13's with a field for compression; channels lie one by one by default."""
+    return _with_defaults(replace(register, fields=(*register.fields, _COMPRESSION)), DMAInterleave=1)
 
 
 _L2 = moved(at_most(h13.L2, S), 0x500)
 L2 = _L2.patched(
-    _compressed(_L2.register("SourceCfg")), _compressed(_L2.register("ResultCfg")), wrap("WrapCfg", 0x48),
+    _operand_config(_L2.register("SourceCfg")), _operand_config(_L2.register("ResultCfg")), wrap("WrapCfg", 0x48),
     wrap("SourceWrapStart", 0x4C), wrap("SecondWrapStart", 0x50), Register("Reserved", 0x54),
     word("ResultWrapIndex", 0x58, uint("WrapIndex", 15, 0, U)),
     word("ResultWrapStart", 0x5C, uint("StartOffset", 15, 0, U)), Register("Reserved2", 0x60))
@@ -146,7 +156,8 @@ QUANT = word("Quant", 0x10, uint("FirstInputOffset", 7, 0, U), uint("SecondInput
 PE = moved(at_most(h13.PE, S), 0x900).patched(QUANT)
 
 _NE = moved(at_most(h13.NE, S), 0xD00)
-NE = _NE.patched(replace(_NE.register("KernelCfg"), doc="RuntimeKernel: also set where a task reads a table"))
+NE = _NE.patched(replace(_with_defaults(_NE.register("KernelCfg"), KernelFmt="fp16", PalettizeBits=8),
+                         doc="RuntimeKernel: also set where a task reads a table"))
 
 TILE_DMA_DST = moved(at_most(h13.TILE_DMA_DST, S), 0x1500, BaseAddr=0x08, RowStride=0x10, PlaneStride=0x14,
                      DepthStride=0x18, GroupStride=0x1C, Fmt=0x20).patched(
@@ -154,7 +165,8 @@ TILE_DMA_DST = moved(at_most(h13.TILE_DMA_DST, S), 0x1500, BaseAddr=0x08, RowStr
          uint("DataSetId", 15, 8, S), uint("UserTag", 23, 16, S, "the task's number"),
          flag("L2BfrMode", 24, S, "set for streamed results"), flag("BypassEOW", 25, U)),
     Register("Reserved", 0x04), high("BaseAddrHi", 0x0C),
-    word("Marker", 0x24, uint("Value", 31, 0, S, "0xdead in some tasks, written twice; no effect known")))
+    word("Marker", 0x24, uint("Value", 31, 0, S, "0xdead, written once or twice so that no task, padded to "
+                                            "16 bytes, ends at a multiple of 64")))
 
 HEADER_BANK = Bank((HEADER,))
 STREAM_BANK = Bank((slots_block(POINTERS), KERNEL_DMA, COMMON, TILE_DMA_SRC, L2, PE, NE, TILE_DMA_DST, RUNS))

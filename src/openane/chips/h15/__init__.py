@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.facts import DECODED, Facts, frames
@@ -21,6 +21,13 @@ class H15Reader(H14Reader):
         "PE.BiasScale.Bias": "PE.Bias.Bias", "PE.BiasScale.Scale": "PE.Scale.Scale",
         "PE.PreScale.Epsilon": "PE.Epsilon.Epsilon"}
     table = ("KernelDMA.TableDMAConfig.En", "KernelDMA.TableBfrSize.Size")
+
+    def get(self, name: str) -> Any:
+        """A field's value: |x| is one of several conditions of the planar engine, none else of which is described."""
+        if name == "PE.Cfg.Abs":
+            self.refuse_unless("PE.Cfg.Condition", "none", "absolute")
+            return int(super().get("PE.Cfg.Condition") == "absolute")
+        return super().get(name)
 
     def second_from_memory(self) -> bool:
         """Whether the second operand comes from memory: it has a configuration word of its own."""

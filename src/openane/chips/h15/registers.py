@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from openane.chips.h14 import registers as h14
 from openane.chips.stream import RUNS, slots_block
-from openane.chips.tables import S, U, bytes16, bytes64, flag, moved, single, uint, without, word
+from openane.chips.tables import S, U, bytes16, bytes64, enum, flag, moved, single, uint, without, word
 from openane.registers import Bank, Block, Evidence, Register
 
 HEADER = h14.HEADER.patched(
@@ -75,11 +75,13 @@ L2 = Block("L2", 0x4100, (
     Register("Reserved", 0x4C, count=11),
 ), doc=h14.L2.doc)
 
+PE_SEEN = ("PoolMode", "OpMode", "SecondEn", "SubtractSecond")  # the last in a record of H16
 PE_NUMBERS = ("Bias", "Scale", "Epsilon", "PreScale", "FinalScale")
 PE = Block("PE", 0x4500, (
-    word("Cfg", 0x00, *(replace(f, evidence=S if f.name in ("PoolMode", "OpMode", "SecondEn") else U)
-                        for f in h14.PE.register("Cfg").fields),
-         uint("Compare", 9, 7, U, "comparisons; with Abs one number of four bits")),
+    word("Cfg", 0x00, *(replace(f, evidence=S if f.name in PE_SEEN else U)
+                        for f in h14.PE.register("Cfg").fields if f.name != "Abs"),
+         enum("Condition", 8, 6, "none less greater not_equal equal less_equal greater_equal absolute", S,
+              "what is done to the sum of the operands; records of H17 and H18 show the last, public maps name all")),
     *(word(name, 4 + 4 * i, single(name, S if name in ("Bias", "Scale") else U, "the upper 19 bits count",
                                    0.0 if name in ("Bias", "Epsilon") else 1.0)) for i, name in enumerate(PE_NUMBERS)),
     Register("LUT", 0x18, count=8, doc="parameters of a piecewise linear function (inferred)"),
@@ -100,7 +102,8 @@ CACHE_DMA = Block("CacheDMA", 0x5900, (
          uint("EarlyTerm", 8, 4, U)),
     word("Prefetch", 0x04, uint("Low", 15, 0, S, "160 in every record"),
          uint("High", 31, 16, S, "160 in every record")),
-    word("Prefetch2", 0x08, uint("Sieve", 13, 0, S), uint("UserTag", 23, 16, S, "the task's number")),
+    word("Prefetch2", 0x08, uint("Sieve", 13, 0, S, default=0xE0),
+         uint("UserTag", 23, 16, S, "the task's number")),
     Register("Reserved", 0x0C, count=3),
     word("DataSet", 0x18, uint("IdAndSize", 29, 7, U)),
     word("Footprint", 0x1C, uint("Limit", 27, 17, U)),

@@ -24,7 +24,7 @@ HEADER = Block("Header", 0x0, (
 
 
 def _extent(name: str, offset: int, field: str, default: int | None = None) -> Register:
-    return word(name, offset, uint(field, 16, 0, S, "256 where it is not written" if default == 256 else "",
+    return word(name, offset, uint(field, 16, 0, S, f"{default} where it is not written" if default else "",
                                    default=default))
 
 
@@ -33,9 +33,9 @@ _GROUPS = {f.name: f for f in h15.COMMON.register("GroupConvCfg").fields}
 _PATCH = h15.COMMON.register("PETile")
 COMMON = Block("Common", 0x0, (
     replace(h15.COMMON.register("ChCfg"), offset=0x00),
-    _extent("InWidth", 0x04, "W", 256), _extent("InHeight", 0x08, "H"), _extent("Cin", 0x0C, "C"),
+    _extent("InWidth", 0x04, "W", 256), _extent("InHeight", 0x08, "H"), _extent("Cin", 0x0C, "C", 16),
     _extent("InDepth", 0x10, "D", 1), _extent("OutWidth", 0x14, "W", 256), _extent("OutHeight", 0x18, "H"),
-    _extent("Cout", 0x1C, "C"), _extent("OutDepth", 0x20, "D", 1),
+    _extent("Cout", 0x1C, "C", 16), _extent("OutDepth", 0x20, "D", 1),
     word("GroupConvCfg", 0x24, uint("NumGroups", 16, 0, S, _GROUPS["NumGroups"].doc, default=1)),
     replace(h15.COMMON.register("ConvCfg"), offset=0x28), replace(h15.COMMON.register("ConvCfg3d"), offset=0x2C),
     word("UnicastCfg", 0x30, _GROUPS["UnicastEn"], _GROUPS["ElemMultMode"], _GROUPS["UnicastCin"]),
@@ -43,9 +43,9 @@ COMMON = Block("Common", 0x0, (
     word("TileOverlap", 0x38, uint("Overlap", 20, 16, U), uint("PadTop", 25, 21, U), uint("PadBottom", 30, 26, U)),
     word("Cfg", 0x3C, *(f for f in _CFG.fields if f.name in (
         "SmallSourceMode", "TaskType", "ShPref", "ShMin", "ShMax", "ActiveNE", "ContextSwitchIn", "NEResultSwap",
-        "Transposing")),
+        "FillLowerNE")),
          uint("ReluType", 27, 24, U)),
-    word("NECfg", 0x40, replace(h15.COMMON.register("OCG").fields[0], default=None), flag("FatTileEnable", 3, U),
+    word("NECfg", 0x40, h15.COMMON.register("OCG").fields[0], flag("FatTileEnable", 3, U),
          uint("WUStackLog2", 5, 4, U)),
     word("PETile", 0x44, _PATCH.fields[0], uint("HeightLog2", 8, 4, S)),
     word("Broadcast", 0x48, *h15.COMMON.register("Broadcast").fields, flag("IndexTranspose", 14, U),

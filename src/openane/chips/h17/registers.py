@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from openane.chips.h16 import registers as h16
 from openane.chips.stream import RUNS, slots_block
-from openane.chips.tables import S, U, uint, word
+from openane.chips.tables import S, U, flag, uint, word
 from openane.registers import Bank, Register
 
 POINTERS = h16.POINTERS
@@ -27,9 +27,8 @@ TILE_DMA_SRC = h16.TILE_DMA_SRC
 L2 = h16.L2.patched(Register("TraceCfg", 0xA4))
 PE = h16.PE.patched(Register("ExtraCfg", 0x3C))
 _KERNEL = h16.NE.register("KernelCfg")
-NE = h16.NE.patched(replace(_KERNEL, fields=(*_KERNEL.fields, uint("Mode", 31, 28, S, "1 where coefficients come from "
-                                             "memory in rows; what it does is not known"))),
-                    Register("ExtraCfg", 0x30))
+_ZEROS = flag("DetectZeros", 28, S, "set in products; no effect seen")
+NE = h16.NE.patched(replace(_KERNEL, fields=(*_KERNEL.fields, _ZEROS)), Register("ExtraCfg", 0x30))
 TILE_DMA_DST = h16.TILE_DMA_DST.patched(Register("Reserved6", 0x54), word("UserTag", 0x58, uint("Tag", 31, 0, U)))
 CACHE_DMA = h16.CACHE_DMA.patched(Register("Reserved2", 0x30), word("PrefetchRate", 0x34, uint("Rate", 31, 0, U)))
 

@@ -1,8 +1,8 @@
 """H18 (A19): registers, as differences on H17.
 
 Both tile DMA blocks gain two words before their addresses (which now take the data set that H17 had in the
-configuration word), and state memory formats in another way that is not known. The shared streams of the kernel DMA lie
-elsewhere; of them only the table's place is seen.
+configuration word), and memory formats are other numbers, of which that of fp16 is seen. The shared streams of the
+kernel DMA lie elsewhere; of them only the table's place is seen.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from openane.chips.h17 import registers as h17
 from openane.chips.stream import RUNS, slots_block
-from openane.chips.tables import U, enum, uint, word
-from openane.registers import Bank, Block, Register
+from openane.chips.tables import S, U, enum, flag, uint, word
+from openane.registers import Bank, Block, Field, Register
 
 POINTERS = {0x4D18: "RBase0", 0x4D30: "RBase1", 0x5110: "WBase", 0x5510: "KBase0", 0x5638: "TableBase",
             0x4D10: "FirstDataSet", 0x4D14: "SecondDataSet", 0x5108: "ResultDataSet"}
@@ -41,18 +41,21 @@ def _shifted(block: Block, start: int, end: int, *added: Register) -> Block:
     return replace(block, registers=tuple(sorted((*kept, *added), key=lambda r: r.offset)))
 
 
-_UNKNOWN = "how memory formats are stated is not known"
+MEMORY_FORMAT = Field("Format", 0, 16, "enum", values={"none": 0, "fp16": 0x3211}, evidence=S,
+                      doc="fp16, one channel after another; what the digits stand for is not known")
 TILE_DMA_SRC = _shifted(
     h17.TILE_DMA_SRC, 0x10, 0x68, Register("DataSet", 0x10), Register("SecondDataSet", 0x14),
-    Register("Fmt", 0x70, doc=_UNKNOWN), Register("SecondFmt", 0x74, doc=_UNKNOWN),
+    word("Fmt", 0x70, MEMORY_FORMAT), word("SecondFmt", 0x74, MEMORY_FORMAT),
     Register("Reserved6", 0x78, count=51))
 TILE_DMA_DST = _shifted(
     h17.TILE_DMA_DST, 0x08, 0x38, Register("DataSet", 0x08), Register("Reserved7", 0x0C),
-    Register("Fmt", 0x40, doc=_UNKNOWN), Register("Reserved8", 0x44, count=9),
-    word("UserTag", 0x68, uint("Tag", 31, 0, U)))
+    word("Fmt", 0x40, MEMORY_FORMAT, uint("ZeroPad", 31, 28, S, "15 in every record")),
+    Register("Reserved8", 0x44, count=9), word("UserTag", 0x68, uint("Tag", 31, 0, U)))
 L2 = h17.L2.patched(Register("Reserved5", 0xA4), Register("TraceCfg", 0xA8))
 PE = h17.PE
-NE = h17.NE
+_MAC = h17.NE.register("MACCfg")
+NE = h17.NE.patched(replace(_MAC, fields=(*_MAC.fields, flag("FewPixels", 27, S, "set in products of up to eight rows, "
+                                                             "which do not write KernelCfg; no effect seen"))))
 CACHE_DMA = h17.CACHE_DMA
 
 HEADER_BANK = Bank((HEADER,))

@@ -105,13 +105,13 @@ def _sparse(piece: Piece, weights: View, limits: Limits) -> Moves:
 def _row(taps: Sequence[int | None], lanes_of_block: int, count: int,
          form: SparseFormat) -> tuple[int, list[tuple[int, int, int, int]]]:
     """Bytes of an input's row without zeros, and (tap, first lane, lanes, byte) of what lies together in it: behind a
-    mask byte for each eight values."""
+    mask for several values each."""
     runs, byte, value = [], 0, 0
     width, group = form.width(lanes_of_block), form.values
     for tap in taps:
         lane = 0
         while lane < width:
-            byte += value % group == 0
+            byte += form.mask if value % group == 0 else 0
             room = min(group - value % group, width - lane)
             lanes = 0 if tap is None else max(0, min(count - lane, room))
             if tap is not None and lanes:

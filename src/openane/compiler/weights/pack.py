@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.chips.coefficients import HALFWORD, CoefficientFormat, Placement, Run
+from openane.chips.coefficients import HALFWORD, CoefficientFormat, Placement, Run, SparseFormat
 from openane.engine import Geometry, Packing
 
 HOLES = 16
@@ -106,50 +106,49 @@ def _sparse_group(form: CoefficientFormat, streams: dict[int, bytearray], weight
             head = np.zeros(width, "<f2")
             head[:count] = heads[first:first + count]
             stream += head.tobytes()
-        body = _body(values[first:first + count], taps, form.sparse.width(width), form.sparse.values)
+        body = _body(values[first:first + count], taps, form.sparse.width(width), form.sparse)
         stream += body.size.to_bytes(form.sparse.length, "little")
         stream += body.data
         first += count
 
 
-def _body(values: np.ndarray, taps: list[int | None], width: int, group: int) -> np.ndarray:
-    """Weights [channels, Cin, taps] of one block as bytes: slots of `width` halfwords, zeros skipped, `group` values to
-    a mask."""
-    count, inputs, _ = values.shape
+def _body(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
+    """Weights [channels, Cin, taps] of one block as bytes: slots of `width` halfwords, zeros skipped."""
+    (count, inputs, _), group = values.shape, form.values
     if count < width or (width % group and group % width):
-        return _skipped(_slots(values, taps, width), group)
+        return _skipped(_slots(values, taps, width), form)
     lanes, groups, together = min(width, group), max(1, width // group), max(1, group // width)
     masks, places, end = [], [], 0
     for first in range(0, len(taps), together):
         held = [(i, tap) for i, tap in enumerate(taps[first:first + together]) if tap is not None]
-        pitch = 1 + 2 * lanes * len(held)
-        mask = sum((2 ** lanes - 1) * 2 ** (lanes * slot) for slot, _ in held)
-        masks.append((slice(end, end + groups * pitch, pitch), mask))
-        places += [(tap, end + 1 + 2 * lanes * number, pitch) for number, (_, tap) in enumerate(held)]
+        pitch = form.mask + HALFWORD * lanes * len(held)
+        mask = sum((2 ** lanes - 1) * 2 ** (lanes * slot) for slot, _ in held).to_bytes(form.mask, "little")
+        masks += [(slice(end + i, end + groups * pitch, pitch), byte) for i, byte in enumerate(mask)]
+        places += [(tap, end + form.mask + HALFWORD * lanes * number, pitch) for number, (_, tap) in enumerate(held)]
         end += groups * pitch
     body = np.zeros((inputs, end), np.uint8)
-    for where, mask in masks:
-        body[:, where] = mask
+    for where, byte in masks:
+        body[:, where] = byte
     for tap, start, pitch in places:
         place = np.ndarray((inputs, groups, lanes), "<f2", body, start, (end, pitch, 2))
         place[...] = values[:, :, tap].T.reshape(inputs, groups, lanes)
     present = values[:, :, [tap for tap in taps if tap is not None]]
-    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps, group)
+    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps, form)
 
 
 def _without_zeros(body: np.ndarray, values: np.ndarray, holes: np.ndarray, taps: list[int | None],
-                   group: int) -> np.ndarray:
+                   form: SparseFormat) -> np.ndarray:
     """Bytes of rows [inputs, bytes] that were made as if no value were zero; the rows `holes` have some."""
     if not holes.size:
         return body.reshape(-1)
     order = [tap for tap in taps if tap is not None]
     numbers = [None if tap is None else order.index(tap) for tap in taps]
     if HOLES * holes.size > len(body):
-        return _skipped(_slots(values, numbers, len(values)), group)
+        return _skipped(_slots(values, numbers, len(values)), form)
     parts, start = [], 0
     for hole in holes.tolist():
         row = _slots(values[:, hole:hole + 1], numbers, len(values))
-        parts += [body[start:hole].reshape(-1), _skipped(row, group)]
+        parts += [body[start:hole].reshape(-1), _skipped(row, form)]
         start = hole + 1
     return np.concatenate([*parts, body[start:].reshape(-1)])
 
@@ -169,18 +168,18 @@ def _has_zeros(halves: np.ndarray) -> np.ndarray:
     return np.asarray(bits.min(axis=(0, 2)) == 0)
 
 
-def _skipped(slots: np.ndarray, group: int) -> np.ndarray:
-    """Rows of halfwords [rows, slots] as mask bytes and nonzero halfwords, row after row."""
-    rows, width = slots.shape
+def _skipped(slots: np.ndarray, form: SparseFormat) -> np.ndarray:
+    """Rows of halfwords [rows, slots] as masks and nonzero halfwords, row after row."""
+    (rows, width), group = slots.shape, form.values
     padded = slots
     if width % group:
         padded = np.zeros((rows, -(-width // group) * group), "<f2")
         padded[:, :width] = slots
     groups = padded.reshape(-1, group)
     nonzero = np.abs(groups).view("<u2") != 0  # many times faster than comparing fp16
-    table = np.zeros((len(groups), 1 + 2 * group), np.uint8)
-    table[:, 0] = np.packbits(nonzero, axis=1, bitorder="little")[:, 0]
-    table[:, 1:] = groups.view(np.uint8)
+    table = np.zeros((len(groups), form.mask + HALFWORD * group), np.uint8)
+    table[:, :form.mask] = np.packbits(nonzero, axis=1, bitorder="little")
+    table[:, form.mask:] = groups.view(np.uint8)
     kept = np.ones(table.shape, bool)
-    kept[:, 1:] = np.repeat(nonzero, 2, axis=1)
+    kept[:, form.mask:] = np.repeat(nonzero, HALFWORD, axis=1)
     return table[kept]

@@ -62,18 +62,18 @@ def _block(walk: _Walk, inputs: int, kernel: tuple[int, int], lanes: int, bias: 
     at, length = 0, len(body)
     for _ in range(inputs):
         for forbidden in empty:
-            if at >= length:
+            if at + form.mask > length:
                 raise _Overrun(f"{walk.name}: a body of {length} bytes ends before its masks do")
-            mask = body[at]
+            mask = int.from_bytes(body[at:at + form.mask], "little")
             if mask & forbidden:
-                raise _Overrun(f"{walk.name}: mask {mask:#04x} names a lane or a tap that does not exist")
-            at += 1 + HALFWORD * mask.bit_count()
+                raise _Overrun(f"{walk.name}: mask {mask:#x} names a lane or a tap that does not exist")
+            at += form.mask + HALFWORD * mask.bit_count()
     if at != length:
         raise _Overrun(f"{walk.name}: a body of {length} bytes whose masks and values take {at}")
 
 
 def _empty_lanes(kernel: tuple[int, int], lanes: int, form: SparseFormat) -> list[int]:
-    """Per mask byte of one input channel, the bits that must not be set."""
+    """Per mask of one input channel, the bits that must not be set."""
     used = [tap is not None and lane < lanes for tap in form.taps(*kernel) for lane in range(form.width(lanes))]
     used += [False] * (-len(used) % form.values)
     return [sum(2 ** bit for bit in range(form.values) if not used[first + bit])
