@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"importers", "compiler", "devices", *_GRAPH, *_ENGINE},
     "training": {"importers", "compiler", "devices", "models", *_GRAPH, *_ENGINE},
     "serving": {"models", "devices"},
-    "onnx_backend": {"importers", "compiler", "devices", *_GRAPH},
+    "onnx_backend": {"importers", "compiler", "devices", "chips", *_GRAPH},
 }
 """Room to the rooms it may import besides itself and `errors`. `cli` and the package itself see everything."""
 

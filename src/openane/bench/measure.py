@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from openane.bench.probes import PROBES, Metric, Probe
-from openane.chips import get_chip
+from openane.chips import DEFAULT_TARGET, get_chip
 from openane.chips.machines import Known
 from openane.compiler import Model, compile
 from openane.compiler.model import Step
@@ -41,7 +41,7 @@ class Measured:
 
 
 def probe_all(device: Device, chip: str, route: Route = Route.MACOS, full: bool = False,
-              chosen: Sequence[str] = (), target: str = "h13") -> Iterator[Measured]:
+              chosen: Sequence[str] = (), target: str = DEFAULT_TARGET) -> Iterator[Measured]:
     """Every probe in turn (`chosen`: only those of these groups). UnsupportedError for a chip nobody knows."""
     rates(chip)
     for probe in selected(full, chosen):
@@ -53,7 +53,7 @@ def selected(full: bool, chosen: Sequence[str]) -> list[Probe]:
     return [probe for probe in PROBES if (full or probe.quick) and (not chosen or probe.group in chosen)]
 
 
-def measure(probe: Probe, device: Device, chip: str, route: Route, target: str = "h13") -> Measured:
+def measure(probe: Probe, device: Device, chip: str, route: Route, target: str = DEFAULT_TARGET) -> Measured:
     """One probe. What the device refuses is its `error`."""
     graphs = probe.graphs()
     try:
@@ -73,7 +73,7 @@ def modelled_seconds(models: Sequence[Model], chip: str, route: Route, joined: b
     return sum(seconds + (dispatch(rate.chip, route, seconds).value or 0.0) for seconds in busy)
 
 
-def surety(chip: str, route: Route, target: str = "h13") -> str:
+def surety(chip: str, route: Route, target: str = DEFAULT_TARGET) -> str:
     """What a modelled figure is: `modelled`, or `extrapolated` where rates or the call of the chip are guessed or the
     programs were planned for another generation."""
     rate = rates(chip)

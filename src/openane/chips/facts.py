@@ -17,12 +17,13 @@ def frames(words: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """`isa` is the number Apple's compiler has for the instruction set, `subtype` the CPU subtype in its files; neither
-    grows with the generation. `tasks` and `operations` say what is known of them; `compiled`: programs are compiled for
-    it; `driver`: the Linux driver runs them. `unknown_868` is what the program descriptor of its files holds there,
-    `limited` whether a limit is stated."""
+    grows with the generation. `chip` is the one that figures are given for where nobody names another. `tasks` and
+    `operations` say what is known of them; `compiled`: programs are compiled for it; `driver`: the Linux driver runs
+    them. `unknown_868` is what the program descriptor of its files holds there, `limited` whether a limit is stated."""
 
     isa: int
     subtype: int
+    chip: str
     tasks: str = UNKNOWN
     operations: str = UNKNOWN
     compiled: bool = False

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from openane.chips import generations
+from openane.chips import Chip, generations, get_chip
 from openane.errors import UnsupportedError
 
 MULTIPLIERS = 256  # fp16 multiply-accumulates per core and cycle
@@ -175,6 +175,17 @@ def find(name: str) -> Found:
     raise UnsupportedError(f"machine {name!r}", "no machine, chip or generation has this name", found=name,
                            limit=f"{generations()[0]} to {generations()[-1]}, a12 to a19, m1 to m6, or a machine",
                            remedy=f"did you mean {' or '.join(map(repr, near))}?" if near else "see 'ane chips'")
+
+
+def target(name: str) -> Chip:
+    """The generation that programs for a machine, chip or generation of this name are compiled for. UnsupportedError
+    when the name is not known, or programs are not compiled for it."""
+    chip = get_chip(find(name).generation)
+    if not chip.facts.compiled:
+        compiled = [known for known in generations() if get_chip(known).facts.compiled]
+        raise UnsupportedError(f"target {name!r}", f"programs of {chip.name} are read, not compiled", found=name,
+                               limit=", ".join(compiled), remedy=f"compile for {compiled[0]}")
+    return chip
 
 
 def chips_of(generation: str) -> tuple[Soc, ...]:

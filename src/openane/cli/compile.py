@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openane.chips import DEFAULT_TARGET
 from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.arrays import parse_input, read_array
 from openane.cli.files import container, open_file, parse_shape
@@ -35,7 +36,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="form of a .hwx: as Apple's current compiler writes it, or as the Linux tools read it")
     parser.add_argument("--header", choices=("0x1000", "0x800"), default="0x1000",
                         help="size of an .anec's header: what anecc writes, or what libane reads")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="engine generation (default: h13, A14 and M1)")
+    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
+                        help="machine, chip or generation to compile for (default: %(default)s)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
     parser.add_argument("--function", metavar="NAME", action="append", default=[],

@@ -11,9 +11,10 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from openane.chips import get_chip
 from openane.cli.hazards import UNSAMPLED, hazards, sampled
 from openane.cli.output import as_json, table
-from openane.cli.profile import CHIPS, subject_of
+from openane.cli.profile import subject_of
 from openane.cli.subject import model_arguments, open_subject
 from openane.report import Profile, profile
 from openane.report.explain import Advice, Explanation, Rest, explain
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     """Models one inference and advises."""
     opened = open_subject(options.file, dict(options.shape), options)
     subject = subject_of(opened.content)
-    found = profile(subject, options.chip or CHIPS[subject.target], options.route, State.FULL)
+    found = profile(subject, options.chip or get_chip(subject.target).facts.chip, options.route, State.FULL)
     said = explain(found, hazards(opened))
     where = places(found)
     looked = sampled(opened)

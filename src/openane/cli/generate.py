@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openane.chips import DEFAULT_TARGET
 from openane.cli import INTERRUPTED
 from openane.cli.arrays import parse_seed
 from openane.cli.progress import status
@@ -65,7 +66,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenizer", metavar="FILE", type=Path,
                         help="tokenizer.json or tokenizer.bin (default: the one beside the model)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile for (default: h13)")
+    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
+                        help="machine, chip or generation to compile for (default: %(default)s)")
     parser.add_argument("--context", metavar="N", type=int, help="longest text, prompt included (default: 1024 or the "
                         "model's own)")
     parser.add_argument("--prefill", metavar="N", type=int, default=64,

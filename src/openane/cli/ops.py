@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from openane.chips import get_chip
+from openane.chips import DEFAULT_TARGET, get_chip
+from openane.chips.machines import find
 from openane.cli.output import as_json, table
 from openane.ops import REQUIRED, Evidence, Op, Parameter, all_ops, get_op
 from openane.ops.accuracy import BOUNDS
@@ -47,7 +48,8 @@ PREAMBLE = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="one operation; all without it")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="engine generation whose limits fill the rules")
+    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
+                        help="machine, chip or generation whose limits fill the rules (default: %(default)s)")
     parser.add_argument("--markdown", action="store_true", help="print the support page")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -67,10 +69,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def document(op: Op, target: str = "h13") -> Document:
+def document(op: Op, target: str = DEFAULT_TARGET) -> Document:
     """An operation as plain data: parameters with defaults, how it runs, its rules in words, the evidence, what becomes
     of a gradient."""
-    limits = get_chip(target).limits
+    limits = get_chip(find(target).generation).limits
     return {"operation": op.name, "summary": _summary(op), "runs": _runs(op), "evidence": str(_evidence(op)),
             "gradient": _gradient(op),
             "accuracy": str(BOUNDS[op.name]) if op.name in BOUNDS else "", "note": op.note,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from openane.chips import get_chip
 from openane.cli.arrays import parse_seed
 from openane.cli.health import measured
 from openane.cli.output import as_json
@@ -23,9 +24,6 @@ from openane.errors import UnsupportedError
 from openane.program import Program
 from openane.report import Profile, Subject, as_csv, as_trace, document, html, profile, summary, table
 from openane.timing import Route, State
-
-CHIPS = {"h11": "a12", "h12": "a13", "h13": "m1", "h14": "m2", "h15": "m3", "h16": "m4", "h17": "m5", "h18": "m6"}
-"""The chip a generation is profiled on when none is named."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     opened = open_subject(options.file, dict(options.shape), options)
     other = html.read(options.compare) if options.compare is not None else None
     subject = subject_of(opened.content)
-    chip = CHIPS[subject.target] if options.chip is None else options.chip
+    chip = get_chip(subject.target).facts.chip if options.chip is None else options.chip
     found = profile(subject, chip, options.route, options.clock)
     if options.trace is not None:
         options.trace.write_bytes(as_trace(found))

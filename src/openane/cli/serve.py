@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from openane.chips import DEFAULT_TARGET
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
 from openane.models import Buckets, LanguageModel, Precision, Settings, load
@@ -35,7 +36,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenizer", metavar="FILE", type=Path,
                         help="tokenizer.json or tokenizer.bin (default: the one beside the model)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile for (default: h13)")
+    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
+                        help="machine, chip or generation to compile for (default: %(default)s)")
     parser.add_argument("--context", metavar="N", type=whole(1, LONGEST_CONTEXT),
                         help="longest text, prompt included (default: 1024 or the model's own)")
     parser.add_argument("--weights", choices=[str(p) for p in Precision], default="fp16",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.chips import DEFAULT_TARGET
 from openane.cli.arrays import Array, Port
 from openane.cli.files import open_file, parse_shape
 from openane.compiler import Model, Where, compile
@@ -56,7 +57,8 @@ class Subject:
 def model_arguments(parser: ArgumentParser) -> None:
     """Declares FILE and the options `open_subject` reads."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
-    parser.add_argument("--target", metavar="CHIP", default="h13", help="what to compile a model for (default: h13)")
+    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
+                        help="machine, chip or generation to compile a model for (default: %(default)s)")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
     parser.add_argument("--allow-host", action="store_true",

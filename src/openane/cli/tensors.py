@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from openane.chips import get_chip
+from openane.chips.arithmetic import SUM_LIMIT
 from openane.cli.arrays import Array, compare
 from openane.cli.output import shape_text, table
 from openane.cli.subject import Subject
@@ -40,8 +41,6 @@ THRESHOLD = 0.01
 """Relative L2 error from which a tensor is said to diverge."""
 SHOWN = 40
 """Rows of a table; beyond, the worst."""
-SUM_LIMIT = 2.0 ** 15
-"""From here on a sum or partial sum of the multiply-accumulate is infinite (measured on M1, at any length)."""
 NAME = 80
 """Characters of a name in the table."""
 MOST = 16

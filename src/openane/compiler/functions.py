@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from openane.chips import DEFAULT_TARGET
 from openane.compiler.model import Model
 from openane.compiler.pipeline import compile
 from openane.errors import GraphError
 from openane.graph import Graph
 
 
-def compile_functions(graphs: Sequence[Graph], target: str = "h13", allow_host: bool = False,
+def compile_functions(graphs: Sequence[Graph], target: str = DEFAULT_TARGET, allow_host: bool = False,
                       cache: bool | str | Path = False) -> Model:
     """One model of several graphs, each a function called as its graph is; the first is what runs when none is named.
 

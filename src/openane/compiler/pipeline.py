@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from openane.chips import get_chip
+from openane.chips import DEFAULT_TARGET, get_chip, machines
 from openane.compiler.buffers.storage import port_layout
 from openane.compiler.inspect.dump import Watch, ignore
 from openane.compiler.inspect.fp16_concerns import concerns
@@ -24,10 +24,10 @@ from openane.compiler.states import Stateless, without_states
 from openane.graph import Graph, Value, numpy_type
 
 
-def compile(graph: Graph, target: str = "h13", allow_host: bool = False, watch: Watch = ignore,
+def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: bool = False, watch: Watch = ignore,
             samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False,
             capacity: Capacity | None = None) -> Model:
-    """The graph as engine programs for `target`: one, or as many as hold it.
+    """The graph as engine programs for `target` (a machine, chip or generation): one, or as many as hold it.
 
     Everything runs on the engine except packing of ports (element type fp32, strides), which the report lists.
     GraphError when the graph is malformed; UnsupportedError names every operation the engine cannot take, unless
@@ -37,6 +37,7 @@ def compile(graph: Graph, target: str = "h13", allow_host: bool = False, watch: 
     result say where it leaves fp16. `cache` keeps compiled models in a folder and takes them from there: True is the
     user's own (see openane.cache). `capacity` makes programs smaller than they could be.
     """
+    target = machines.target(target).name
     if cache and watch is ignore and capacity is None:
         from openane.compiler.cache import cached
         return cached(graph, target, allow_host, samples, None if cache is True else Path(cache))

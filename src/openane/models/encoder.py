@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.chips import DEFAULT_TARGET
 from openane.devices import Device
 from openane.errors import ContextFull, GenerationError, UnsupportedError
 from openane.graph import Graph, Value
@@ -76,7 +77,7 @@ class Encoder(OnDevice):
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
                  lengths: Sequence[int] = DEFAULT_LENGTHS, precision: Precision = Precision.FP16,
                  tokenizer: Tokenizer | None = None, residence: Residence = Residence.AUTO,
-                 target: str = "h13", cache: bool | str | Path = False) -> None:
+                 target: str = DEFAULT_TARGET, cache: bool | str | Path = False) -> None:
         """Compiles a function for every one of `lengths` tokens, or takes it from the compile `cache` (True: the
         user's own; a folder). Errors as for `LanguageModel`."""
         if config.decoder:

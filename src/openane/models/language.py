@@ -15,6 +15,7 @@ from threading import Lock
 
 import numpy as np
 
+from openane.chips import DEFAULT_TARGET
 from openane.devices import Device
 from openane.errors import ContextFull, FormatError, GenerationError, UnsupportedError
 from openane.models import generation
@@ -58,7 +59,7 @@ class Settings:
     scores: bool = False
     slots: Slots | None = None
     residence: Residence = Residence.AUTO
-    target: str = "h13"
+    target: str = DEFAULT_TARGET
     cache: bool | str | Path = False
 
     def __post_init__(self) -> None:

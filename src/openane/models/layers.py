@@ -18,11 +18,10 @@ from openane.graph import TensorType, Value
 from openane.models.config import Config, chosen
 from openane.models.quantise import palette, symmetric
 from openane.ops.build import GraphBuilder
+from openane.ops.halves import LARGEST
 
 LEAST_EPSILON = 6e-8
 """fp16 holds no smaller epsilon."""
-LARGEST = 65504.0
-"""No finite fp16 number is larger."""
 FAR = -30000.0
 """What the host puts into a mask where a token may not look."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from openane.chips import DEFAULT_TARGET
 from openane.compiler import Model, compile
 from openane.devices import run
 from openane.errors import GraphError, UnsupportedError
@@ -135,7 +136,7 @@ class AneBackend(Backend):
         or states something the importer refuses whatever the inputs are."""
         if not cls.supports_device(device):
             raise UnsupportedError(f"device {device!r}", "the backend takes its arrays from the CPU", remedy="CPU")
-        return Representation(read_model(model), kwargs.get("ane_device"), str(kwargs.get("target", "h13")),
+        return Representation(read_model(model), kwargs.get("ane_device"), str(kwargs.get("target", DEFAULT_TARGET)),
                               bool(kwargs.get("check_numbers", True)))
 
     @classmethod

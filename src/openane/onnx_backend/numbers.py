@@ -6,18 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from openane.chips.arithmetic import SUM_LIMIT
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node
 from openane.ops.accuracy import BOUNDS, ULP
 from openane.ops.evaluate import evaluate
+from openane.ops.halves import LARGEST
 
 EXACT_INTEGERS = 2048
 """Integers are fp16 on the engine, exact to here; larger ones with few digits may be exact too."""
-LARGEST = 65504.0
 LARGEST_SHIFT = 0.25
 """How far rounding an input to fp16 may move it: from 1024 on what lies between integers is lost."""
-SUM_LIMIT = 2.0 ** 15
-"""Where the multiply-accumulate of the neural engine becomes infinite."""
 SUMMING = ("conv", "conv_transpose", "linear", "matmul")
 PERIODIC = ("cos", "sin", "tan")
 UNCERTAIN = 2 * ULP

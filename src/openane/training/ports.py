@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from openane.chips import get_chip
+from openane.chips import DEFAULT_TARGET, get_chip
 from openane.compiler.partition.capacity import Capacity
 from openane.errors import GraphError
 from openane.graph import Graph, Node, TensorType, Value, numpy_type, substituted
@@ -76,7 +76,7 @@ class Packed:
     outputs: Surfaces
 
 
-def packed(graph: Graph, inputs: Iterable[str], outputs: Iterable[str], target: str = "h13") -> Packed:
+def packed(graph: Graph, inputs: Iterable[str], outputs: Iterable[str], target: str = DEFAULT_TARGET) -> Packed:
     """The graph with the inputs and outputs of these names packed into few ports, all together at most as many as one
     program for `target` has, where that can be.
 

@@ -3,6 +3,6 @@
 from openane.chips.facts import Facts
 from openane.chips.undescribed import UndescribedChip
 
-CHIP = UndescribedChip("h12", Facts(isa=6, subtype=3))
+CHIP = UndescribedChip("h12", Facts(isa=6, subtype=3, chip="a13"))
 
 __all__ = ["CHIP"]

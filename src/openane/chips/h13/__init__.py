@@ -14,7 +14,7 @@ LONGEST = 512  # words of a task: Header.Next.NextSize has nine bits
 CHIP = LinkedChip(
     name="h13", format=linked_format(HEADER, STREAM_BANK, LONGEST, POLICY.limits.slots.scratch), policy=POLICY,
     alignments={"macos26": 0x100, "compat": 0x300}, rules=RULES,
-    facts=Facts(isa=7, subtype=4, tasks="header of 10 words, linked; dense runs of register writes",
+    facts=Facts(isa=7, subtype=4, chip="m1", tasks="header of 10 words, linked; dense runs of register writes",
                 operations="decoded, encoded and simulated", compiled=True, driver=True),
     arithmetic=Arithmetic(crop_gain=True))
 

@@ -24,7 +24,7 @@ LIMITS = replace(H13_LIMITS, kernel_width=32, kernel_height=32, addresses=1 << 4
                  assumed=("padding", "stride", "kernel_width", "kernel_height", "kernel_memory", "l2_size"))
 
 CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H14Reader,
-                   Facts(isa=11, subtype=5, tasks=frames(8), operations=DECODED, unknown_868=3),
+                   Facts(isa=11, subtype=5, chip="m2", tasks=frames(8), operations=DECODED, unknown_868=3),
                    Arithmetic(crop_gain=True))
 
 __all__ = ["CHIP", "LIMITS", "H14Reader"]

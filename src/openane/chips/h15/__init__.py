@@ -37,6 +37,6 @@ class H15Reader(H14Reader):
 LIMITS = replace(H14_LIMITS, assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
 
 CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H15Reader,
-                   Facts(isa=8, subtype=6, tasks=frames(8), operations=DECODED, unknown_868=5), Arithmetic())
+                   Facts(isa=8, subtype=6, chip="m3", tasks=frames(8), operations=DECODED, unknown_868=5), Arithmetic())
 
 __all__ = ["CHIP", "LIMITS", "H15Reader"]

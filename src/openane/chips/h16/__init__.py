@@ -27,7 +27,7 @@ class H16Reader(H15Reader):
 LIMITS = replace(H15_LIMITS, width=65536, height=65536, depth=65536, groups=65536)
 
 CHIP = IndexedChip("h16", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H16Reader,
-                   Facts(isa=17, subtype=7, tasks=frames(9), operations=DECODED, unknown_868=4, limited=True),
-                   Arithmetic())
+                   Facts(isa=17, subtype=7, chip="m4", tasks=frames(9),
+                         operations=DECODED, unknown_868=4, limited=True), Arithmetic())
 
 __all__ = ["CHIP", "LIMITS", "H16Reader"]

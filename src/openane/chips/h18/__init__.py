@@ -24,7 +24,7 @@ class H18Reader(H16Reader):
 
 
 CHIP = IndexedChip("h18", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H18Reader,
-                   Facts(isa=20, subtype=10, tasks=frames(9), unknown_868=4, limited=True, operations=DECODED),
-                   Arithmetic(winograd=True))
+                   Facts(isa=20, subtype=10, chip="m6", tasks=frames(9),
+                         unknown_868=4, limited=True, operations=DECODED), Arithmetic(winograd=True))
 
 __all__ = ["CHIP", "H18Reader"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node, Value, numpy_type
 from openane.ops.accuracy import BOUNDS
 from openane.ops.arithmetic import scales
@@ -19,8 +20,7 @@ from openane.ops.halves import LARGEST, halves_finite
 
 SMALLEST = 2.0 ** -25
 """Smaller magnitudes round to zero in fp16."""
-SUM_LIMIT = 2.0 ** 15
-VANISHES = 2.0 ** -17
+VANISHES = QUANTUM / 2
 """Products of smaller magnitude are rounded to zero before they are added: the accumulator counts in steps of 2^-16
 (worked out from error norms of seven chips)."""
 NEAR = 0.5

@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from openane.chips import DEFAULT_TARGET
 from openane.devices.macos.directories import TEXT_FILE, weight_file
 from openane.devices.macos.foundation import Foundation
 from openane.devices.macos.graph_program import GraphProgram
@@ -49,7 +50,7 @@ class _Block(ctypes.Structure):
                 ("descriptor", ctypes.POINTER(_Descriptor)))
 
 
-def compile_by_apple(program: GraphProgram, target: str = "h13", debug_mask: int | None = None, *,
+def compile_by_apple(program: GraphProgram, target: str = DEFAULT_TARGET, debug_mask: int | None = None, *,
                      runtime: str = "system", inject: str = "", timeout: float = 300.0,
                      keep: Path | None = None) -> bytes:
     """The HWX file Apple's compiler makes of a graph program for generation `target`.
