@@ -184,6 +184,18 @@ def test_outputs_that_are_no_folders(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert told in capsys.readouterr().err
 
 
+def test_a_mistake_is_named_with_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for change, words in (({"training": {"epoch": 3}}, "training has no key 'epoch'; did you mean 'epochs'?"),
+                          ({"sweep": {"rate": [1]}}, "sweep.'rate' must be"),
+                          ({"parallel": {"timeout": True}}, "parallel.timeout must be a number, not bool True")):
+        line = command(tmp_path, quick(tmp_path) | change)
+        assert main(line) == 1
+        assert f"{line[1]}: {words}" in capsys.readouterr().err
+    (tmp_path / "c.toml").write_text("engine = 3")
+    assert main(["train", str(tmp_path / "c.toml"), "--device", "simulator"]) == 1
+    assert "c.toml: engine must be a table ([engine]), not int 3" in capsys.readouterr().err
+
+
 def test_a_device_without_a_name_is_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = quick(tmp_path, training={"steps": 1, "batch": 20})
     assert main(command(tmp_path, table, "--json", "--device", "")) == 0
