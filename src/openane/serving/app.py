@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 
 from openane.serving.answers import LAST, Answer, encoded, model_document, server_sent
 from openane.serving.engine import Engine, Event, Job, explained
-from openane.serving.fields import Body
 from openane.serving.guard import Guard
 from openane.serving.refusals import Refusal, too_slow
 from openane.serving.requests import Request as Asked
@@ -106,7 +105,7 @@ class Service:
             raise Refusal(f"The model {name[:LONGEST_NAME]!r} does not exist; this server has {self.name!r}.",
                           parameter="model", code="model_not_found", status=HTTPStatus.NOT_FOUND)
 
-    async def _generate(self, request: Request, read: Callable[[Body], Asked]) -> Response:
+    async def _generate(self, request: Request, read: Callable[[dict[str, Any]], Asked]) -> Response:
         self.engine.require_place()  # before anything is read
         asked = read(document_of(await self.guard.body(request)))
         self._require(asked.model)

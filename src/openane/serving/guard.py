@@ -99,7 +99,8 @@ def read_keys(path: Path) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, with or without a port, names this machine's loopback interface."""
+    """Whether `host`, with or without a port, names this machine's loopback interface. Starlette's own check of hosts
+    compares names, and so would not take all of 127.0.0.0/8."""
     name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host
     if name.count(":") == 1:
         name = name.partition(":")[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from openane.formats.files import write_atomically
-from openane.training.plot import Points, loss_plot
+from openane.training.plot import loss_plot, require
 
 LOG, PLOT = "log.jsonl", "loss.svg"
 Event = Mapping[str, Any]
@@ -33,7 +33,9 @@ class Journal:
     """Appends events to the record in `folder`."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        """What an earlier run wrote up to `step` is kept."""
+        """What an earlier run wrote up to `step` is kept. AneError where matplotlib is missing: before a training, not
+        at its end."""
+        require()
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._points: list[tuple[float, float]] = []
@@ -52,18 +54,12 @@ class Journal:
     def close(self, title: str) -> Path:
         """Ends the record and draws the loss curve, whose path is returned."""
         self._file.close()
-        write_atomically(self._folder / PLOT, loss_plot({"training": self._points}, title).encode())
+        write_atomically(self._folder / PLOT, loss_plot({"training": self._points}, title))
         return self._folder / PLOT
 
     def _see(self, event: Event) -> None:
         if event.get("event") == "step" and isinstance(event.get("loss"), float):
             self._points.append((float(event["step"]), event["loss"]))
-
-
-def curve(folder: Path) -> Points:
-    """(step, loss) of a training's record."""
-    return [(float(event["step"]), float(event["loss"])) for event in _events(folder / LOG)
-            if event.get("event") == "step"]
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

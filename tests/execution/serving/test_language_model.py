@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+pytest.importorskip("pydantic")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("tokenizers")

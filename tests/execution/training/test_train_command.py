@@ -17,7 +17,7 @@ from support.trainings import endless, toml
 from openane.cli import main, train
 from openane.cli.train_display import Live, bars, text_of
 from openane.cli.train_sweep import folder_of
-from openane.training.plot import loss_plot, ticks
+from openane.training.plot import loss_plot
 
 Table = dict[str, Any]
 
@@ -45,7 +45,7 @@ def test_json_lines_end_with_the_result(tmp_path: Path, capsys: pytest.CaptureFi
     assert lines[0]["device"] == "reference"
     assert [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()] == lines
     drawn = ElementTree.parse(output / "loss.svg").getroot()
-    assert [each for each in drawn.iter() if each.tag.endswith("polyline")]
+    assert 4 in [each.get("d", "").count("L ") for each in drawn.iter()]  # a line through five losses
 
 
 def test_plain_text_and_the_device_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +184,18 @@ def test_outputs_that_are_no_folders(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert told in capsys.readouterr().err
 
 
+def test_a_mistake_is_named_with_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for change, words in (({"training": {"epoch": 3}}, "training has no key 'epoch'; did you mean 'epochs'?"),
+                          ({"sweep": {"rate": [1]}}, "sweep.'rate' must be"),
+                          ({"parallel": {"timeout": True}}, "parallel.timeout must be a number, not bool True")):
+        line = command(tmp_path, quick(tmp_path) | change)
+        assert main(line) == 1
+        assert f"{line[1]}: {words}" in capsys.readouterr().err
+    (tmp_path / "c.toml").write_text("engine = 3")
+    assert main(["train", str(tmp_path / "c.toml"), "--device", "simulator"]) == 1
+    assert "c.toml: engine must be a table ([engine]), not int 3" in capsys.readouterr().err
+
+
 def test_a_device_without_a_name_is_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = quick(tmp_path, training={"steps": 1, "batch": 20})
     assert main(command(tmp_path, table, "--json", "--device", "")) == 0
@@ -196,12 +208,27 @@ def test_the_verb_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert train.__doc__
 
 
+@pytest.mark.parametrize("title", ["a $x^2$ & <b>", "\N{CJK UNIFIED IDEOGRAPH-6771}", "\x1b[2J", "\udcff"])
+def test_plots_bear_any_titles(title: str) -> None:
+    drawn = loss_plot({"training": [(1.0, 2.0), (2.0, 1.0)]}, title)
+    shown = [each.text for each in ElementTree.fromstring(drawn).iter()]
+    assert title.replace("\x1b", "?").replace("\udcff", "?") in shown
+    assert loss_plot({"training": [(1.0, 2.0), (2.0, 1.0)]}, title) == drawn
+
+
+def test_without_matplotlib_no_training_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("openane.training.plot.find_spec", lambda name: None)
+    assert main(command(tmp_path, quick(tmp_path), "--output", str(tmp_path / "out"))) == 1
+    told = capsys.readouterr()
+    assert "pip install 'openane[train]'" in told.err
+    assert "step" not in told.out
+
+
 def test_plots_bear_any_numbers() -> None:
     for line in ([], [(1.0, 2.0)], [(1.0, float("nan")), (2.0, float("inf"))], [(float(i), 1.0) for i in range(9000)],
                  [(0.0, -3.0), (1.0, 1e9)]):
         ElementTree.fromstring(loss_plot({"a <b>": line, "other": [(1.0, 1.0)]}, "t & t"))
-    assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]
-    assert len(ticks(3, 3)) >= 2
     assert bars([]) == bars([float("nan")]) == ""
     assert len(bars([float(i) for i in range(1000)])) <= 60
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pydantic")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 

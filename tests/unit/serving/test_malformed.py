@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("pydantic")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from support.http_service import HOST, MODEL, Served, served, until
 from support.text_model import ByteModel
 
-from openane.serving.fields import MOST_STOPS
 from openane.serving.guard import BODY_LIMIT, Guard, is_loopback
-from openane.serving.requests import CHAT_ONLY, COMPLETION_ONLY, IGNORED, SHARED, UNSUPPORTED
+from openane.serving.requests import MOST_STOPS, Chat, Completion
 
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
 FEW = settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -48,7 +48,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("text") | st.just("user"),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
         st.sampled_from(["role", "content", "type", "text", "name"]) | st.text(), inner, max_size=4), max_leaves=12)
-FIELDS = sorted(CHAT_ONLY | COMPLETION_ONLY | SHARED | IGNORED | set(UNSUPPORTED))
+FIELDS = sorted(Chat.model_fields | Completion.model_fields)
 
 
 @FEW
@@ -91,6 +91,11 @@ def test_a_good_body_with_some_bytes_changed(server: Served, data: st.DataObject
 @pytest.mark.parametrize("path", [CHAT, COMPLETION])
 def test_bodies_that_are_hard_to_read(server: Served, path: str, body: bytes) -> None:
     assert checked(server, path, body) == 400
+
+
+def test_a_byte_order_mark_is_no_part_of_a_body(server: Served) -> None:
+    body = json.dumps({"model": MODEL, "prompt": "x", "max_tokens": 1}).encode()
+    assert checked(server, COMPLETION, b"\xef\xbb\xbf" + body) == 200
 
 
 def test_a_large_prompt_is_refused_for_its_tokens(server: Served) -> None:

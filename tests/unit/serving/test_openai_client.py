@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pydantic")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("openai", reason="the official client is not installed: pip install openai")
