@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.needs import library
 
 from openane.engine import Access, Convolution
 from openane.program import Buffer, Layout, Role
@@ -22,7 +23,7 @@ from openane.simulator.arithmetic.select import COMPILED_FROM, COMPILED_TASK
 
 @pytest.fixture(scope="module")
 def compiled() -> ModuleType:
-    pytest.importorskip("numba", reason="needs numba: pip install 'openane[fast]'")
+    library("numba")
     from openane.simulator.arithmetic import compiled
     return compiled
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.needs import lacking
 from support.records import record_words
 
 from openane.chips import KNOWN, get_chip
@@ -85,7 +86,7 @@ def _records(corpus: Path, name: str) -> Iterator[tuple[str, list[tuple[int, ...
     """Case and task words of the records of Apple's compiler for a generation, as published."""
     paths = sorted((corpus / f"apple/oracles_{name}").glob("*.json"))
     if not paths:
-        pytest.skip(f"no records of {name} in the corpus")
+        lacking(f"apple/oracles_{name}", "it is not in the folder that OPENANE_CORPUS names")
     chip = get_chip(name)
     for path in paths:
         tasks = []
