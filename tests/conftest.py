@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.needs import lacking
+
+pytest_plugins = ("support.skips",)
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +17,7 @@ def corpus() -> Path:
     """The folder of outside data named by $OPENANE_CORPUS; the test is skipped where there is none."""
     folder = os.environ.get("OPENANE_CORPUS")
     if not folder:
-        pytest.skip("OPENANE_CORPUS is not set: it names the folder of Apple-made programs to test against")
+        lacking("OPENANE_CORPUS", "set it to the folder of Apple-made programs to test against")
     path = Path(folder)
     if not path.is_dir():
         pytest.fail(f"OPENANE_CORPUS names {folder}, which is not a folder")

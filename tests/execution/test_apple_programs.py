@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.h13 import FORMAT, table_bytes
+from support.needs import corpus_file
 
 from openane.devices import open_device, run
 from openane.formats import load_program
@@ -88,10 +89,7 @@ def draw(name: str, program: Program, positive: bool) -> dict[str, np.ndarray]:
 
 
 def apple(corpus: Path, name: str) -> Program:
-    path = corpus / "apple" / "anec" / f"{name}.anec"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not in the corpus")
-    return load_program(path)
+    return load_program(corpus_file(corpus, f"apple/anec/{name}.anec"))
 
 
 def test_programs_without_a_reference_run(corpus: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.h13 import CHIP, layout_of
+from support.needs import library
 
 from openane.engine import Access, Convolution
 from openane.program import Buffer, Role
@@ -23,7 +24,7 @@ from openane.simulator.arithmetic.select import COMPILED_FROM, COMPILED_TASK
 
 @pytest.fixture(scope="module")
 def compiled() -> ModuleType:
-    pytest.importorskip("numba", reason="needs numba: pip install 'openane[fast]'")
+    library("numba")
     from openane.simulator.arithmetic import compiled
     return compiled
 

@@ -1,5 +1,5 @@
 """A report in headless Chromium: it draws without a word on the console or the network, follows the keys, and can be
-read in light and dark. Skipped, saying so, where there is no Chromium."""
+read in light and dark."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import openane as ane
 from openane.cli.profile import subject_of
 from openane.report import profile
 
+pytestmark = pytest.mark.needs("selenium", "chromium")
 SECTIONS = ["summary", "compare", "graph", "timeline", "memory", "tasks", "task", "numbers", "operations"]
 CONTRAST = (Path(__file__).parents[1] / "support" / "contrast.js").read_text()
 

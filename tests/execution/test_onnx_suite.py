@@ -11,10 +11,6 @@ import random
 import re
 from collections import defaultdict
 
-import pytest
-
-pytest.importorskip("onnx")
-
 from support.onnx_suite import cases, judge, read_known
 
 WHOLE = os.environ.get("OPENANE_ONNX_SUITE") == "1"

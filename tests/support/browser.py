@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of pages: found where Debian and its users have it, else the tests are skipped."""
+"""A headless Chromium for tests of pages, which need `selenium` and `chromium`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from openane.cli import main
 
@@ -25,20 +23,18 @@ OURS = ("file:", "data:", "about:", "chrome:")
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """A driver of selenium's that keeps console and network logs; skips where something is missing."""
-    selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install openane[dev]")
-    service = pytest.importorskip("selenium.webdriver.chrome.service")
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in programs:
-        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium chromium-driver")
-    options = selenium.ChromeOptions()
-    options.binary_location = programs[0]
+    """A driver of selenium's that keeps console and network logs."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
     for argument in ARGUMENTS:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Chromium leaves folders behind
         own = {**os.environ, "TMPDIR": folder}
-        driver = selenium.Chrome(options=options, service=service.Service(programs[1], env=own))
+        driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver"), env=own))
         try:
             yield driver
         finally:

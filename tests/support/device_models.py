@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.needs import lacking
 
 import openane as ane
 from openane.compiler import Model
@@ -85,8 +86,6 @@ def compiled(name: str) -> Model:
 
 def minilm() -> Model:
     """The encoder of the MiniLM example for `TOKENS` tokens."""
-    for name in ("safetensors", "scipy", "tokenizers"):
-        pytest.importorskip(name)
     names = ("encoder", "network", "weights")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(EXAMPLES / "minilm")
@@ -95,7 +94,7 @@ def minilm() -> Model:
             sys.modules.pop(name)
     folder = weights.model_folder()
     if folder is None:
-        pytest.skip(f"the weights are not installed: {weights.INSTALL}")
+        lacking("weights of MiniLM", weights.INSTALL)
     model: Model = encoder.SentenceEncoder(folder, TOKENS).model
     return model
 

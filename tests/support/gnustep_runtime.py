@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -38,15 +37,6 @@ class PortRecord(ctypes.Structure):
 COMPILE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64))
 DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(PortRecord))
 RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p))
-
-
-def missing() -> str:
-    """What this machine lacks to build the engine; empty when it has everything."""
-    tools = [name for name in ("gcc", "gnustep-config") if shutil.which(name) is None]
-    if tools:
-        return f"no {' and no '.join(tools)}: apt-get install gcc gobjc libgnustep-base-dev"
-    compiled = subprocess.run(["gcc", "-print-prog-name=cc1obj"], capture_output=True, text=True, check=False)
-    return "" if Path(compiled.stdout.strip()).is_absolute() else "gcc has no Objective-C: apt-get install gobjc"
 
 
 def build(folder: Path) -> Path:

@@ -165,6 +165,15 @@ def test_library_code_does_not_print() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_tests_are_skipped_in_one_place() -> None:
+    """Everything else says what it needs (`support.needs`), so that a list can hold all that may be skipped."""
+    wrong = [f"{path.relative_to(ROOT)}:{node.lineno}" for path in sorted((ROOT / "tests").rglob("*.py"))
+             if path.name != "needs.py" for node in ast.walk(tree_of(path))
+             if isinstance(node, ast.Attribute) and node.attr in ("skip", "skipif", "importorskip")
+             and getattr(node.value, "id", getattr(node.value, "attr", "")) in ("pytest", "mark", "unittest")]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_file_is_long() -> None:
     files = [path for folder in ("src", "tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     long = [f"{path.relative_to(ROOT)}: {count} lines" for path in files

@@ -1,15 +1,14 @@
 """Whole networks from ONNX, compiled to one engine program and simulated, against onnxruntime in fp32."""
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from openane.compiler import Model, Where, compile
 from openane.formats import load_program
 from openane.importers.onnx import load_onnx
-
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 
 class Net:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.device_models import MODELS, compiled, draw, near
+from support.needs import corpus_file
 
 import openane as ane
 from openane.compiler import Model
@@ -64,10 +65,7 @@ def test_a_model_by_another_string(devices: Devices, name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_apples_compiler(corpus: Path, devices: Devices, name: str) -> None:
-    path = corpus / "apple" / name
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not in the corpus")
-    program = load_program(path)
+    program = load_program(corpus_file(corpus, f"apple/{name}"))
     assert isinstance(program, Program)
     rng = np.random.default_rng(7)
     inputs = {buffer.name: rng.standard_normal(buffer.layout.shape, np.float32).astype(np.float16)

@@ -12,18 +12,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.needs import lacking
 from support.supervised import supervised
 
 import openane as ane
 from openane.formats.anec import write_anec
 
 COMMIT = "0dcea9976fae0b500a236a62fca69cd4d39f0809"
-VARIABLE = "OPENANE_LIBANE"
+pytestmark = pytest.mark.needs("libane", "construct")
 EXAMPLES = Path(__file__).parents[3] / "examples"
 PROGRAMS = {"strict": ("edges", "digits", "two"), "faithful": ("two",)}
 HEADERS = ("/usr/include/libdrm", "/usr/include/drm")
@@ -107,18 +107,12 @@ Command = Callable[..., tuple[str, ...]]
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """libane and its bindings as they are at `COMMIT`."""
-    repository = os.environ.get(VARIABLE)
-    if not repository:
-        pytest.skip(f"{VARIABLE} is not set: it names a git repository of eiln/ane with commit {COMMIT[:7]}")
-    for tool, package in (("git", "git"), ("gcc", "gcc libc6-dev")):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is missing: apt-get install {package}")
     if not any(Path(folder, "drm.h").exists() for folder in HEADERS):
-        pytest.skip("the DRM headers are missing: apt-get install libdrm-dev")
+        lacking("libane", "the DRM headers are missing: apt-get install libdrm-dev")
     folder = tmp_path_factory.mktemp("libane")
     archive = folder / "sources.tar"
-    subprocess.run(["git", "-c", "safe.directory=*", "-C", repository, "archive", "-o", archive, COMMIT], check=True,
-                   timeout=60)
+    subprocess.run(["git", "-c", "safe.directory=*", "-C", os.environ["OPENANE_LIBANE"], "archive", "-o", archive,
+                    COMMIT], check=True, timeout=60)
     shutil.unpack_archive(archive, folder)
     return folder
 
@@ -141,8 +135,6 @@ def command(request: pytest.FixtureRequest, built: Path) -> Command:
     """The words that run one of the clients."""
     if request.param != "binding":
         return lambda *words: (str(built / request.param), *words)
-    if find_spec("construct") is None:
-        pytest.skip("the binding needs a package: pip install construct")
     package, library = built / "bindings/python/python", built / "libane_python.so"
     return lambda *words: (sys.executable, "-B", "-c", BINDING, str(package), str(library), *words)
 
@@ -183,8 +175,6 @@ def test_clients_of_others_get_the_simulators_bits(command: Command, programs: d
 
 def test_what_libane_does_without_its_device(built: Path, programs: dict[str, Path]) -> None:
     """The second of two accelerators is asked for by scanning all 64 nodes, and there is one."""
-    if find_spec("construct") is None:
-        pytest.skip("the binding needs a package: pip install construct")
     text = BINDING.replace("lib_path", "dev_id=1, lib_path")
     package, library = built / "bindings/python/python", built / "libane_python.so"
     found = supervised(sys.executable, "-B", "-c", text, str(package), str(library), str(programs["edges"]), "1")

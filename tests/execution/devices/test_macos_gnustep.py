@@ -1,4 +1,4 @@
-"""The macOS bridge over a real Objective-C runtime: GCC's, with GNUstep's Foundation. Skipped without them."""
+"""The macOS bridge over a real Objective-C runtime: GCC's, with GNUstep's Foundation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from support import gnustep_runtime
 
 import openane
 
+pytestmark = pytest.mark.needs("objective-c")
+
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The engine's classes, compiled."""
-    lacking = gnustep_runtime.missing()
-    if lacking:
-        pytest.skip(f"no real Objective-C runtime: {lacking}")
     return gnustep_runtime.build(tmp_path_factory.mktemp("engine"))
 
 

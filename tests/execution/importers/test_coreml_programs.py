@@ -6,7 +6,9 @@ import sys
 import warnings
 
 import numpy as np
+import onnx
 import pytest
+from support.needs import library
 
 import openane as ane
 from openane.formats import write_hwx
@@ -23,13 +25,12 @@ def coremltools():
     """The package, which warns about the versions of everything else."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("coremltools")
+        return library("coremltools")
 
 
 @pytest.fixture(scope="module")
 def onnx_program(tmp_path_factory):
     """The network's program as made from ONNX."""
-    onnx = pytest.importorskip("onnx")
     node, arrays = onnx.helper.make_node, {"k": KERNEL, "b": BIAS, "m": MATRIX, "o": OFFSET}
     nodes = [node("Conv", ["x", "k", "b"], ["c"], pads=[1, 1, 1, 1]), node("Relu", ["c"], ["r"]),
              node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),

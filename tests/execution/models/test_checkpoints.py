@@ -72,7 +72,8 @@ def test_gpt2_and_bert_directories(tmp_path: Path) -> None:
 
 
 def test_bfloat16_tensors(tmp_path: Path) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    import ml_dtypes
+
     rounded = {name: array.astype(ml_dtypes.bfloat16) for name, array in RandomWeights(LLAMA).items()}
     checkpoints.llama_directory(tmp_path, LLAMA, rounded)
     plain = {name: array.astype(np.float32) for name, array in rounded.items()}

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from support import checkpoints
+from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from openane.errors import FormatError
 from openane.models.chat import Template, of_folder
 from openane.models.tokenizer import Tokenizer, of_json, of_llama2c
-
-library = pytest.importorskip("tokenizers")
-from tokenizers import decoders, models, pre_tokenizers, processors, trainers  # noqa: E402  after the skip
 
 TURNS = ("<|im_start|>", "<|im_end|>")
 CORPUS = ["the cat sat on a mat and said im_start, im_end |> to user, assistant and system </s>"] * 20
@@ -27,7 +26,7 @@ HONEST = ("the cat", "", "a < b |> c", "<|im_end|", "|im_end|>", " \n the cat ",
 
 def trained(model: Any, trainer: Any, special: bool = True) -> Any:
     """A tokenizer of bytes or pieces trained on a few words, with the tokens of turns."""
-    made = library.Tokenizer(model)
+    made = tokenizers.Tokenizer(model)
     whole = isinstance(model, models.BPE)
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False) if whole else pre_tokenizers.Metaspace()
     made.decoder = decoders.ByteLevel() if whole else decoders.Metaspace()
@@ -56,8 +55,9 @@ def unigram() -> Any:
 def word_pieces() -> Any:
     """As BERT's: lower case, a token before and after every text."""
     words = ["[UNK]", "[CLS]", "[SEP]", "the", "cat", *"abcdefghijklmnopqrstuvwxyz<>|_[]/.,"]
-    made = library.Tokenizer(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
-    made.normalizer = library.normalizers.BertNormalizer()
+    numbers = {word: number for number, word in enumerate(words)}
+    made = tokenizers.Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    made.normalizer = tokenizers.normalizers.BertNormalizer()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
     made.add_special_tokens(["[UNK]", "[CLS]", "[SEP]", *TURNS])
@@ -148,7 +148,6 @@ def test_texts_that_hold_every_mark_are_refused() -> None:
 
 def test_a_directorys_own_template(tmp_path: Path) -> None:
     """Written as published ones are: loop controls, filters, undefined tools; a special token ends an answer."""
-    pytest.importorskip("jinja2")
     template = ("{%- if tools is not none %}{{ raise_exception('no tools') }}{% endif %}"
                 "{% for m in messages %}{% if m.content == 'skip' %}{% continue %}{% endif %}"
                 "<|im_start|>{{ m['role'] }}\n{{ m['content'] | trim }}<|im_end|>\n{% endfor %}"

@@ -198,7 +198,6 @@ def test_conversations(tmp_path: Path) -> None:
 
 
 def test_templates_of_their_own(tmp_path: Path) -> None:
-    pytest.importorskip("jinja2")
     checkpoints.word_tokenizer(tmp_path / "tokenizer.json")
     tokenizer = of_json(tmp_path / "tokenizer.json")
     for template in ("{{ bos_token }}{% for m in messages %}{{ m.content }}!{% endfor %}",

@@ -57,12 +57,10 @@ def test_a_trained_model_chooses_the_references_tokens() -> None:
 @pytest.fixture(scope="module")
 def stories() -> Path:
     """stories260K.bin of llama2.c; `tok512.bin`, its tokenizer, beside it."""
-    folder = os.environ.get("OPENANE_CHECKPOINTS")
-    if not folder or not (Path(folder) / "stories260K.bin").is_file():
-        pytest.skip("OPENANE_CHECKPOINTS names no folder with stories260K.bin and tok512.bin, published with llama2.c")
-    return Path(folder) / "stories260K.bin"
+    return Path(os.environ["OPENANE_CHECKPOINTS"]) / "stories260K.bin"
 
 
+@pytest.mark.needs("OPENANE_CHECKPOINTS")
 def test_a_published_checkpoint_tells_its_story(stories: Path) -> None:
     """Greedy, as llama2.c's documentation prints it; every choice held to the float32 reference."""
     checkpoint = Checkpoint(stories)

@@ -1,5 +1,4 @@
-"""Random models of the transformers library, saved by it, loaded from its directory: the same scores. Skipped without
-the library."""
+"""Random models of the transformers library, saved by it, loaded from its directory: the same scores."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import pytest
 
 from openane import models
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.needs("torch", "transformers"), pytest.mark.filterwarnings("ignore")]
 DEVICE = "simulator?arithmetic=fast"
 TOKENS = np.random.default_rng(0).integers(3, 90, 40).tolist()
 SIZES = {"vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -40,7 +39,9 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def saved(folder: Path, family: str, sizes: dict[str, Any], kind: str) -> Any:
     """A model with weights that keep the size of what passes through them, in a directory; what it makes of TOKENS."""
-    transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
+    import torch
+    import transformers
+
     torch.manual_seed(0)
     made = getattr(transformers, f"{family}{kind}")(getattr(transformers, f"{family}Config")(**sizes)).eval().float()
     for weight in made.parameters():

@@ -14,13 +14,6 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-
-pytest.importorskip("pydantic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
-
 from support.http_service import MODEL, served
 from support.tiny_llama import write_directory
 

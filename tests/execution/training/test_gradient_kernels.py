@@ -63,9 +63,11 @@ def test_the_layer_of_stories110m_is_one_program_each(example: ModuleType, name:
     assert not model.host_operations
 
 
+@pytest.mark.needs("torch")
 @FORMS
 def test_the_kernels_together_are_the_gradient(example: ModuleType, packed: bool) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     rng = np.random.default_rng(2)
     shape = (1, SIZES["width"], 1, SIZES["sequence"])
     x, given = (rng.uniform(-1, 1, shape).astype(np.float16) for _ in range(2))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.gradients import summed, wide
+from support.needs import library
 
 from openane.training.gradient import gradient, promote
 
-torch = pytest.importorskip("torch", reason="PyTorch is the second opinion here: pip install torch")
+torch = library("torch")
 F = torch.nn.functional
 
 UNARY = {

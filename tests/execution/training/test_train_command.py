@@ -246,7 +246,6 @@ def test_without_anywhere_to_print(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_the_live_panel(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("rich")
     display = Live()
     for event in (STEP, {"event": "epoch", "step": 3, "epoch": 1, "loss": 1.0, "skipped": 0,
                           "without_loss": 0, "test_accuracy": 0.5}, STEP):

@@ -23,9 +23,11 @@ OURS: list[tuple[Optimiser, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize(("ours", "theirs", "settings"), OURS, ids=lambda value: str(value)[:40])
 def test_optimisers_step_as_those_of_pytorch(ours: Optimiser, theirs: str, settings: dict[str, Any]) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     rng = np.random.default_rng(1)
     weight = rng.standard_normal((4, 3)).astype(np.float32)
     other = torch.nn.Parameter(torch.tensor(weight.copy()))
@@ -41,8 +43,10 @@ def test_optimisers_step_as_those_of_pytorch(ours: Optimiser, theirs: str, setti
         np.testing.assert_allclose(weight, other.detach().numpy(), rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.needs("torch")
 def test_clipping_is_that_of_pytorch() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     rng = np.random.default_rng(2)
     for largest in (0.5, 100.0):
         arrays = {name: rng.standard_normal(5).astype(np.float32) for name in "ab"}

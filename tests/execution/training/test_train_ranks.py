@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.killing import ENVIRONMENT
+from support.needs import lacking
 from support.trainings import endless, toml, trained
 
 from openane.training import checkpoint
 from openane.training.lock import FolderLock
 
-MPIRUN = shutil.which("mpirun")
-needs_mpi = pytest.mark.skipif(MPIRUN is None or find_spec("mpi4py") is None,
-                               reason="needs mpirun (openmpi-bin) and mpi4py")
+needs_mpi = pytest.mark.needs("mpirun", "mpi4py")
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 
@@ -32,7 +29,7 @@ def started(tmp_path: Path, table: dict[str, Any], ranks: int, output: str, *mor
     """`ane train` on so many ranks."""
     path = tmp_path / "config.toml"
     path.write_text(toml(table))
-    front = [str(MPIRUN), "-n", str(ranks)] if ranks > 1 else []
+    front = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
     line = [*front, sys.executable, "-m", "openane", "train", str(path), "--json", "--output", str(tmp_path / output)]
     return subprocess.Popen([*line, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=ENVIRONMENT | ROOT)
@@ -65,7 +62,6 @@ def test_ranks_give_the_weights_of_one(tmp_path: Path) -> None:
 
 
 @needs_mpi
-@pytest.mark.skipif("OPENANE_LONG" not in os.environ, reason="OPENANE_LONG is not set: four ranks on the simulator")
 def test_ranks_on_engines_give_the_same_bits(tmp_path: Path) -> None:
     table = endless(tmp_path, 2) | {"engine": {"device": "simulator"}}
     table["training"] |= {"steps": 4, "batch": 32, "micro_batch": 8}
@@ -89,7 +85,7 @@ def test_a_lost_rank_is_reported_and_the_training_goes_on(tmp_path: Path) -> Non
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():
         process.kill()
-        pytest.skip("this system does not list the children of a process")
+        lacking("/proc", "this system does not list the children of a process")
     os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode != 0

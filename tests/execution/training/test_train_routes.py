@@ -76,8 +76,10 @@ def test_vectors_of_zeros_keep_a_number() -> None:
     assert not zeros.any()
 
 
+@pytest.mark.needs("torch")
 def test_cross_entropy_is_that_of_torch() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     rng = np.random.default_rng(0)
     scores, labels = (rng.standard_normal((6, 5)) * 20).astype(np.float32), rng.integers(0, 5, 6)
     wanted = torch.nn.functional.cross_entropy(torch.tensor(scores, dtype=torch.float64), torch.tensor(labels),

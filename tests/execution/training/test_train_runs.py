@@ -92,7 +92,6 @@ def test_a_budget_too_small_for_one_step_is_an_error(tmp_path: Path, monkeypatch
 
 
 def test_a_model_from_a_file_is_trained_on(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
     model = {"kind": "file", "file": str(DIGITS)}
     table = small(model=model, training={"batch": 4, "micro_batch": 1, "steps": 2}, engine={"device": "reference"},
                   optimiser={"kind": "sgd", "rate": 1e-3})

@@ -1,12 +1,11 @@
 """The trainings that ship as examples, whole, beside the same ones in fp32: what the documentation promises of them.
 
-The characters take minutes on a simulator, so they run where OPENANE_LONG is set.
+The characters take minutes on a simulator.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,6 @@ def epochs(events: Events) -> list[float]:
 
 
 def test_digits_from_scratch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sklearn")
     engine, fp32 = both("digits/train_digits.toml", tmp_path, capsys)
     assert engine[-1]["test_accuracy"] >= 0.97
     first = next(event["loss"] for event in fp32 if event["event"] == "step")
@@ -51,7 +49,7 @@ def test_digits_from_scratch(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert abs(ours - theirs) <= CLOSE * first
 
 
-@pytest.mark.skipif("OPENANE_LONG" not in os.environ, reason="OPENANE_LONG is not set: a training of minutes")
+@pytest.mark.needs("minutes")
 def test_two_layers_of_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     engine, fp32 = both("characters/train_characters.toml", tmp_path, capsys)
     assert engine[-1]["validation_loss"] == pytest.approx(fp32[-1]["validation_loss"], rel=CLOSE)

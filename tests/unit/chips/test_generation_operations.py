@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.needs import lacking
 from support.records import generation_words, record_words
 
 from openane.chips import described_generations, get_chip
@@ -109,7 +110,7 @@ def _records(corpus: Path, name: str) -> Iterator[tuple[str, list[tuple[int, ...
     """Case and task words of the records of Apple's compiler for a generation, as published."""
     paths = sorted((corpus / f"apple/oracles_{name}").glob("*.json"))
     if not paths:
-        pytest.skip(f"no records of {name} in the corpus")
+        lacking(f"apple/oracles_{name}", "it is not in the folder that OPENANE_CORPUS names")
     for path in paths:
         yield path.stem, generation_words(json.loads(path.read_text()), name)
 

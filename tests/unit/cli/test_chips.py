@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from openane.chips import described_generations, generations
-from openane.chips.machines import SOCS
+from openane.chips.machines import SOCS, chips_of
 from openane.cli import FAILED, main
 
 PAGES = Path(__file__).parents[3] / "docs" / "registers"
@@ -20,9 +21,15 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_the_list_names_every_generation_and_chip(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys)
-    assert all(name in text for name in generations())
-    assert all(soc.name in text for soc in SOCS)
+    lines = printed(capsys).splitlines()
+    for name in generations():
+        assert f"{name}  {', '.join(soc.name for soc in chips_of(name))}" in lines
+    head = next(place for place, line in enumerate(lines) if line.startswith("chip "))
+    rows = [re.split(r"\s{2,}", line) for line in lines[head + 1:head + 1 + len(SOCS)]]
+    for row, soc in zip(rows, SOCS, strict=True):
+        assert row[:2] == [soc.name, soc.variant or "-"]
+        assert row[3] == ("-" if soc.clock.value is None else f"{soc.clock.value:g}")
+    assert lines[head + 1 + len(SOCS)].startswith("~ derived")
 
 
 def test_a_machine_leads_to_its_generation(capsys: pytest.CaptureFixture[str]) -> None:

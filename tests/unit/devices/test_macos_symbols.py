@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import sys
 
 import pytest
+from support.needs import lacking
 
 from openane.devices.macos import discover, symbols
 from openane.devices.macos.messages import error_state, received_error
@@ -30,7 +30,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> str:
     """The C library under the name of one of the system's."""
     path = ctypes.util.find_library("c")
     if path is None:
-        pytest.skip("no C library is found by name")
+        lacking("C library", "none is found by name")
     monkeypatch.setitem(symbols.PATHS, symbols.OBJC, path)
     return symbols.OBJC
 
@@ -50,7 +50,7 @@ def test_functions_and_data_are_found(library: str) -> None:
     system.close()
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="this system has the libraries")
+@pytest.mark.needs("other than macOS")
 def test_elsewhere_nothing_is_found() -> None:
     system = open_symbols("system")
     assert (system.platform.simulated, system.platform.build, system.platform.processor) == (False, "", "")

@@ -30,14 +30,25 @@ def test_a_known_system_has_no_differences() -> None:
     assert set(found["probes"]) == {"chaining", "events", "counters"}
 
 
-@pytest.mark.parametrize(("inject", "text"), [
-    ("missing-selector=evaluateWithQoS:options:request:error:", "-[_ANEInMemoryModel evaluateWithQoS"),
-    ("missing-class=_ANERequest", "+[_ANERequest requestWithInputs"),
+@pytest.mark.parametrize(("inject", "line"), [
+    ("missing-selector=evaluateWithQoS:options:request:error:",
+     "-[_ANEInMemoryModel evaluateWithQoS:options:request:error:]: not there"),
+    ("missing-class=_ANERequest", "+[_ANERequest requestWithInputs:inputIndices:outputs:outputIndices:weightsBuffer:"
+                                  "perfStats:procedureIndex:]: not there"),
     ("missing-function=e5rt_execution_stream_create", "e5rt: e5rt_execution_stream_create is not exported"),
-    ("missing-library=AppleNeuralEngine", "library AppleNeuralEngine"),
 ])
-def test_what_an_update_takes_away_is_named(inject: str, text: str) -> None:
-    assert any(text in line for line in differences(surveyed(inject)))
+def test_what_an_update_takes_away_is_named_and_nothing_else(inject: str, line: str) -> None:
+    assert differences(surveyed(inject)) == [line]
+
+
+def test_without_a_library_all_its_methods_are_named() -> None:
+    known, found = surveyed(), surveyed("missing-library=AppleNeuralEngine")
+    first, *others = differences(found)
+    assert first.startswith("library AppleNeuralEngine: the stand-in does not load ")
+    assert others == [f"{method.replace('[', f'[{name} ')}: not there" for name, methods in known["interfaces"].items()
+                      for method in methods if method not in known["optional"].get(name, ())]
+    assert len(others) > 10
+    assert not any(found["methods"].values())
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

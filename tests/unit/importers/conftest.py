@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from openane.importers.onnx import load_onnx
@@ -26,7 +28,6 @@ def _ints(*numbers: int) -> np.ndarray:
 
 def _model(nodes, inputs, constants=None, opset=17, outputs=("y",)):
     """A model of fp32 inputs {name: shape}."""
-    onnx = pytest.importorskip("onnx")
     helper = onnx.helper
     constants = constants or {}
     graph = helper.make_graph(
@@ -38,12 +39,11 @@ def _model(nodes, inputs, constants=None, opset=17, outputs=("y",)):
 
 def _compare(proto, data: dict[str, np.ndarray] | None = None, tolerance: float = 2e-3, shapes=None):
     """Imports `proto`, evaluates it and onnxruntime on the same data; returns the graph."""
-    runtime = pytest.importorskip("onnxruntime")
     graph = load_onnx(proto, shapes)
     data = data or {value.name: _weights(*value.shape) for value in graph.inputs}
-    options = runtime.SessionOptions()
+    options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     expected = session.run(None, data)
     results = evaluate(graph, data)
     for port, array in zip(session.get_outputs(), expected, strict=True):
@@ -58,7 +58,7 @@ def _one(op: str, x=(2, 3, 4, 5), constants=(), opset=17, data=None, **attribute
     """A model of one node: x and constants in order."""
     table = {f"c{index}": array for index, array in enumerate(constants) if array is not None}
     names = ["x", *(f"c{index}" if array is not None else "" for index, array in enumerate(constants))]
-    node = pytest.importorskip("onnx").helper.make_node(op, names, ["y"], name="the node", **attributes)
+    node = onnx.helper.make_node(op, names, ["y"], name="the node", **attributes)
     return _compare(_model([node], {"x": x}, table, opset), None if data is None else {"x": data})
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from support.coreml import message, same, small_graph
 from support.mil_graphs import PORTS, every_operation, graphs
+from support.needs import lacking, library
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.formats.blob import read_blob
@@ -119,7 +120,7 @@ def test_broken_packages_are_refused(saved, change, error, message):
     try:
         change(saved)
     except OSError:
-        pytest.skip("this file system has no sparse files of that size")
+        lacking("sparse files", "this file system has none of 4 TiB")
     with pytest.raises(error, match=message):
         load_graph(saved)
 
@@ -242,7 +243,7 @@ def coremltools():
     """The package, which warns about the versions of everything else."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("coremltools")
+        return library("coremltools")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from support.needs import library
 
 from openane.importers import load_coreml
 from openane.ops.evaluate import evaluate
@@ -21,7 +22,7 @@ def coremltools():
     """The package, which warns about the versions of everything else."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("coremltools")
+        return library("coremltools")
 
 
 def halves(*shape: int) -> np.ndarray:

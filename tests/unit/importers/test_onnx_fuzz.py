@@ -7,12 +7,12 @@ import random
 import warnings
 
 import numpy as np
+import onnx
 import pytest
 
 from openane.errors import AneError
 from openane.importers.onnx import OPERATORS, load_onnx, storage
 
-onnx = pytest.importorskip("onnx")
 helper = onnx.helper
 OPERATIONS = (*sorted(OPERATORS), "Shape", "Constant", "ConstantOfShape", "Range", "Attention", "EyeLike", "NonZero")
 MUTANTS = int(os.environ.get("OPENANE_FUZZ", "1000"))

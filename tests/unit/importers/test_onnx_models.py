@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers import load_graph
 from openane.importers.onnx import RunTimeOperandError, load_onnx
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 helper = onnx.helper
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from openane.importers.onnx import OPERATORS
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 helper = onnx.helper
 
 

@@ -4,15 +4,15 @@ constants and computed operands alike."""
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnx.reference
+import onnxruntime
 import pytest
 
 from openane.importers.onnx import load_onnx
 from openane.ops.evaluate import evaluate
 
-onnx = pytest.importorskip("onnx")
 helper = onnx.helper
-reference = pytest.importorskip("onnx.reference")
-pytest.importorskip("onnx.shape_inference")
 RANDOM = np.random.default_rng(3)
 SIDES = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
@@ -38,7 +38,7 @@ def check(op, inputs, *, fixed=(), opset=24, outputs=1, tolerance=3e-3, runtime=
     bare = helper.make_graph([node], "g", ports, [helper.make_empty_tensor_value_info(name) for name in results])
     model = helper.make_model(bare, opset_imports=[helper.make_opsetid("", opset)])
     feeds = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
-    expected = _by_runtime(model, feeds) if runtime else reference.ReferenceEvaluator(model).run(None, feeds)
+    expected = _by_runtime(model, feeds) if runtime else onnx.reference.ReferenceEvaluator(model).run(None, feeds)
     for port, array in zip(model.graph.output, expected, strict=True):
         port.type.tensor_type.elem_type = code(array.dtype)
     values = {names[place]: feeds[names[place]] for place in fixed}
@@ -51,12 +51,12 @@ def check(op, inputs, *, fixed=(), opset=24, outputs=1, tolerance=3e-3, runtime=
 
 
 def _by_runtime(model, feeds):
-    ort = pytest.importorskip("onnxruntime")
     typed = onnx.shape_inference.infer_shapes(model)
     typed.ir_version = 8
-    options = ort.SessionOptions()
+    options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    return ort.InferenceSession(typed.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    session = onnxruntime.InferenceSession(typed.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
 
 
 @pytest.mark.parametrize(("op", "low", "high"), [
@@ -237,14 +237,13 @@ def test_recurrent_layers(op, gates, outputs, direction):
 
 def _recurrent(op, inputs, fixed, direction, hidden):
     """A bidirectional layer's halves are those of the directions alone, the reverse one that of a turned sequence."""
-    runtime = pytest.importorskip("onnxruntime")
     names = [f"i{place}" if array is not None else "" for place, array in enumerate(inputs)]
     feeds = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
     node = helper.make_node(op, names, ["y"], hidden_size=hidden, direction=direction)
     ports = [helper.make_tensor_value_info(name, 1, array.shape) for name, array in feeds.items()]
     bare = helper.make_graph([node], "g", ports, [helper.make_tensor_value_info("y", 1, None)])
     model = helper.make_model(bare, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     graph = load_onnx(model, values={names[place]: inputs[place] for place in fixed})
     found = evaluate(graph, {value.name: feeds[value.name] for value in graph.inputs})["y"]
     np.testing.assert_allclose(found, session.run(None, feeds)[0], 3e-3, 3e-3)

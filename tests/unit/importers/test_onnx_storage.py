@@ -6,6 +6,7 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
+import onnx
 import pytest
 
 from openane.errors import FormatError, GraphError, UnsupportedError
@@ -13,7 +14,6 @@ from openane.importers import load_graph
 from openane.importers.onnx import load_onnx, storage
 from openane.importers.onnx.storage import LEAST, OWN, slimmed
 
-onnx = pytest.importorskip("onnx")
 helper, TensorProto = onnx.helper, onnx.TensorProto
 SIDE = 64
 TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)

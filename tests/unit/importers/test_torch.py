@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.needs import library
 
 import openane as ane
 from openane.ops.evaluate import evaluate
 
-torch = pytest.importorskip("torch")
+torch = library("torch")
 nn = torch.nn
 functional = nn.functional
 

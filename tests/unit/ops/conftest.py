@@ -47,8 +47,9 @@ def apply() -> Apply:
 @pytest.fixture(scope="session")
 def onnx_node() -> Apply:
     """onnx_node(type, *inputs, **attributes): what onnxruntime computes for one ONNX node (opset 22)."""
-    onnx = pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
+    import onnx
+    import onnxruntime as runtime
+
     runtime.set_default_logger_severity(4)
 
     def run(kind: str, *inputs: np.ndarray, **attributes: Any) -> np.ndarray:

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pydantic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-
 from support.http_service import MODEL, Served
 from support.text_model import ByteModel
 

@@ -6,11 +6,6 @@ import json
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-
 from support.http_service import MODEL, Served
 from support.text_model import ByteModel
 

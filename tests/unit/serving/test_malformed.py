@@ -10,11 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("pydantic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-
 from support.http_service import HOST, MODEL, Served, served, until
 from support.text_model import ByteModel
 

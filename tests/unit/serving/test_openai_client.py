@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pydantic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-pytest.importorskip("openai", reason="the official client is not installed: pip install openai")
-
 import openai
+import pytest
 from support.http_service import MODEL, Served, served, until
 from support.text_model import ByteModel
 

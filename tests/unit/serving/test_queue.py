@@ -13,11 +13,6 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-
 from support.http_service import HOST, MODEL, Served, served, until
 from support.text_model import ByteModel
 
