@@ -8,7 +8,8 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,39 @@ def test_imports_point_one_way() -> None:
 
 def module_of(path: Path) -> str:
     return ".".join(("openane", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imported_files(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Module to the modules it imports anywhere: at the top, in functions, for type checking."""
+    return {module: ({name for _, name in imported(tree, trees)} & trees.keys()) - {module}
+            for module, tree in trees.items()}
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other in turn, the first once more at the end; empty where there are none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_import_circles() -> None:
+    found = circle(imported_files({module_of(path): tree_of(path) for path in modules()}))
+    assert not found, "these import each other: " + " and ".join(found)
+
+
+@pytest.mark.parametrize("back", [
+    "import openane.a", "from openane.a import x", "from openane import a",
+    "def f():\n    from openane.a import x", "if TYPE_CHECKING:\n    from openane.a import x",
+    "from importlib import import_module\nimport_module('openane.a')",
+])
+def test_a_circle_of_three_files_is_found(back: str) -> None:
+    sources = {"openane": "", "openane.a": "from openane.b import y", "openane.b": "from openane.c import z",
+               "openane.c": back}
+    trees = {module: ast.parse(text) for module, text in sources.items()}
+    assert set(circle(imported_files(trees))) == {"openane.a", "openane.b", "openane.c"}
+    assert not circle(imported_files(trees | {"openane.c": ast.parse("from openane.d import a")}))
 
 
 def bit_handling(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from openane.compiler.model import Model
-from openane.compiler.pipeline import compile
+from openane.compiler.api import Model, compile
 from openane.errors import GraphError
 from openane.graph import Graph
 

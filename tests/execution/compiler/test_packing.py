@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openane.compiler.pipeline import compile
+from openane.compiler import compile
 from openane.compiler.weights.pack import choose_lanes, pack_dense, pack_sparse, pack_table, product_lanes
 from openane.engine import Coefficients, Packing, Stream
 from openane.engine.coefficients import dense_channels, grouped_channels
