@@ -23,6 +23,7 @@ from openane.errors import (
     UnsupportedError,
     VerifyError,
 )
+from openane.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from openane.compiler import Model, compile, compile_functions
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from openane.program.diff import diff
     from openane.program.patch import edit_task
     from openane.program.verify import verify
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Graph": "openane.graph",

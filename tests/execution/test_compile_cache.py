@@ -108,7 +108,7 @@ def engine_network() -> Graph:
 
 def test_constants_are_mapped_from_the_cache(tmp_path: Path, compilations: list[str]) -> None:
     plain = compile(engine_network())
-    first, second = (MappedModels(tmp_path).compile(engine_network(), "h13") for _ in range(2))
+    first, second = (Model.of(MappedModels(tmp_path).compile(engine_network(), "h13")) for _ in range(2))
     assert compilations == ["main", "main"]  # by compile, and the first time by the cache
     for model in (first, second):
         assert isinstance(model.program.constants, memoryview)

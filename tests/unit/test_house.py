@@ -8,7 +8,8 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ _GRAPH = {"graph", "ops", "passes"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "wording": set(),
+    "version": set(),
     "registers": set(),
     "engine": {"registers"},
     "chips": {"registers", "engine"},
@@ -45,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "serving": {"models", "devices"},
     "onnx_backend": {"importers", "compiler", "devices", "chips", *_GRAPH},
 }
-"""Room to the rooms it may import besides itself and `errors`. `cli` and the package itself see everything."""
+"""Room to the rooms it may import besides itself, `errors` and `version`. `cli` and the package see everything."""
 
 BITS_BY_HAND = {
     "registers/": "the register language: the one place that turns fields into bits",
@@ -76,18 +78,16 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
-def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """(line, module) of every import, those inside functions and import_module("...") included."""
+def imported(tree: ast.Module, known: Container[str] = ()) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import, those inside functions and import_module("...") included. `from package import
+    name` is an import of the module `name` where that is one of the `known`, else of the package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"line {node.lineno}: imports are absolute"
-            names = [alias.name for alias in node.names]
-            if node.module != "openane":
-                yield node.lineno, node.module or ""
-            elif names != ["__version__"]:
-                yield from ((node.lineno, f"openane.{name}") for name in names)
+            for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                yield node.lineno, name if node.module == "openane" or name in known else node.module or ""
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
             text = next((n.value for n in ast.walk(node.args[0]) if isinstance(n, ast.Constant)), "")
             yield node.lineno, str(text)
@@ -99,12 +99,49 @@ def test_imports_point_one_way() -> None:
         room = room_of(path)
         if room in ("cli", "__init__", "__main__"):
             continue
-        allowed = MAY_IMPORT[room] | {room, "errors"}
+        allowed = MAY_IMPORT[room] | {room, "errors", "version"}
         for line, module in imported(tree_of(path)):
             top, _, rest = module.partition(".")
             if top == "openane" and rest.partition(".")[0] not in allowed:
                 wrong.append(f"{name_of(path)}:{line} imports {module}; {room} may see {', '.join(sorted(allowed))}")
     assert not wrong, "\n".join(wrong)
+
+
+def module_of(path: Path) -> str:
+    return ".".join(("openane", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imported_files(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Module to the modules it imports anywhere: at the top, in functions, for type checking."""
+    return {module: ({name for _, name in imported(tree, trees)} & trees.keys()) - {module}
+            for module, tree in trees.items()}
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other in turn, the first once more at the end; empty where there are none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_import_circles() -> None:
+    found = circle(imported_files({module_of(path): tree_of(path) for path in modules()}))
+    assert not found, "these import each other: " + " and ".join(found)
+
+
+@pytest.mark.parametrize("back", [
+    "import openane.a", "from openane.a import x", "from openane import a",
+    "def f():\n    from openane.a import x", "if TYPE_CHECKING:\n    from openane.a import x",
+    "from importlib import import_module\nimport_module('openane.a')",
+])
+def test_a_circle_of_three_files_is_found(back: str) -> None:
+    sources = {"openane": "", "openane.a": "from openane.b import y", "openane.b": "from openane.c import z",
+               "openane.c": back}
+    trees = {module: ast.parse(text) for module, text in sources.items()}
+    assert set(circle(imported_files(trees))) == {"openane.a", "openane.b", "openane.c"}
+    assert not circle(imported_files(trees | {"openane.c": ast.parse("from openane.d import a")}))
 
 
 def bit_handling(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -210,8 +247,7 @@ sys.meta_path.insert(0, Blocker())
 
 
 def test_registers_to_formats_need_no_numpy() -> None:
-    names = [".".join(("openane", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-             for path in modules() if room_of(path) in NO_NUMPY]
+    names = [module_of(path) for path in modules() if room_of(path) in NO_NUMPY]
     assert len(names) > len(NO_NUMPY)
     python(WITHOUT_NUMPY + "import importlib\n" + "\n".join(f"importlib.import_module({name!r})" for name in names))
 
@@ -221,7 +257,7 @@ def test_importing_the_package_loads_nothing_heavy(code: str) -> None:
     loaded = python(f"{code}\nimport sys\nprint(*sys.modules)").split()
     rooms = {name for name in loaded if name.startswith("openane.")}
     assert "numpy" not in loaded
-    assert rooms <= {"openane.errors", "openane.cli"}
+    assert rooms <= {"openane.errors", "openane.version", "openane.cli"}
 
 
 def test_the_public_names_exist() -> None:

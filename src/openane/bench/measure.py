@@ -12,8 +12,7 @@ import numpy as np
 from openane.bench.probes import PROBES, Metric, Probe
 from openane.chips import DEFAULT_TARGET, get_chip
 from openane.chips.machines import Known
-from openane.compiler import Model, compile
-from openane.compiler.model import Step
+from openane.compiler import Model, Step, compile
 from openane.compiler.states import reference
 from openane.devices import Device
 from openane.errors import AneError

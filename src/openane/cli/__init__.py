@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from openane import __version__
 from openane.errors import AneError
+from openane.version import __version__
 
 VERBS = {
     "compile": "compile a model into an engine program",

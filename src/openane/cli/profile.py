@@ -18,8 +18,7 @@ from openane.cli.output import as_json
 from openane.cli.output import table as aligned
 from openane.cli.subject import Subject as Opened
 from openane.cli.subject import model_arguments, open_subject
-from openane.compiler import Model, Where
-from openane.compiler.model import Step
+from openane.compiler import Model, Step, Where
 from openane.errors import UnsupportedError
 from openane.program import Program
 from openane.report import Profile, Subject, as_csv, as_trace, document, html, profile, summary, table

@@ -1,8 +1,9 @@
 """From a model graph to engine programs."""
 
+from openane.compiler.api import Model, compile
 from openane.compiler.functions import compile_functions
-from openane.compiler.model import Entry, Model, Port, State, Step, Where
-from openane.compiler.partition.host_steps import HostStep
-from openane.compiler.pipeline import compile
+from openane.compiler.model import CompiledModel
+from openane.compiler.records import Entry, HostStep, Port, State, Step, Where
 
-__all__ = ["Entry", "HostStep", "Model", "Port", "State", "Step", "Where", "compile", "compile_functions"]
+__all__ = ["CompiledModel", "Entry", "HostStep", "Model", "Port", "State", "Step", "Where", "compile",
+           "compile_functions"]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from openane import __version__
 from openane.cache import DIGEST, SIZE_LIMIT, Cache
 from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.artifact.cache_program import read_plain, write_plain
-from openane.compiler.model import Model
-from openane.compiler.pipeline import compile
+from openane.compiler.model import CompiledModel
+from openane.compiler.pipeline import compile_graph
 from openane.errors import AneError
 from openane.graph import Graph, Value
+from openane.version import __version__
 
 ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "passes", "compiler")
 """What a compilation depends on, of this package."""
@@ -28,13 +28,13 @@ CONSTANTS = "constants/{}"
 
 
 def cached(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np.ndarray] | None,
-           folder: Path | None) -> Model:
+           folder: Path | None) -> CompiledModel:
     """The compiled graph, from the cache in `folder` (None: the user's own) if it is there. Errors are those of
     `compile`; a cache that cannot be read or written is done without."""
     try:
         kept = Cache(folder)
     except OSError:
-        return compile(graph, target, allow_host, samples=samples)
+        return compile_graph(graph, target, allow_host, samples=samples)
     key = model_key(graph, target, allow_host, samples)
     files = kept.get(key)
     if files is not None:
@@ -42,7 +42,7 @@ def cached(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np
             return read_model(files.__getitem__, {graph.name: graph}, read_plain)
         except (AneError, KeyError):
             kept.drop(key)
-    model = compile(graph, target, allow_host, samples=samples)
+    model = compile_graph(graph, target, allow_host, samples=samples)
     kept.put(key, model_files(model, graphs=False, write=write_plain), f"{graph.name} for {target}")
     return model
 
@@ -64,14 +64,14 @@ class MappedModels:
             self._own = tempfile.TemporaryDirectory(prefix="openane-", ignore_cleanup_errors=True)
             self._cache = Cache(Path(self._own.name), sys.maxsize, durable=False)
 
-    def compile(self, graph: Graph, target: str) -> Model:
+    def compile(self, graph: Graph, target: str) -> CompiledModel:
         """The compiled graph, from the cache if it is there. It remembers nothing for new weights. Errors are those of
         `compile`; where nothing can be written the model holds its constants."""
         key = model_key(graph, target, False, kind="mapped")
         found = self._read(key, {graph.name: graph})
         return found if found is not None else self._compiled(graph, target, key)
 
-    def compile_said(self, said: str, make: Callable[[], Graph], target: str) -> Model:
+    def compile_said(self, said: str, make: Callable[[], Graph], target: str) -> CompiledModel:
         """As `compile`, of the graph `make` gives, which is not made where the cache has the model: `said` tells
         everything the graph depends on. The model is then without its graph."""
         text = repr((said, __version__, compiler_digest(), target)).encode(errors="surrogatepass")
@@ -84,17 +84,17 @@ class MappedModels:
         if self._own is not None:
             self._own.cleanup()
 
-    def _compiled(self, graph: Graph, target: str, key: str) -> Model:
-        model = replace(compile(graph, target), lowered=(), patchable=None)
+    def _compiled(self, graph: Graph, target: str, key: str) -> CompiledModel:
+        model = replace(compile_graph(graph, target), known_programs=(), patchable=None)
         bare = replace(model, programs=tuple(replace(program, constants=b"") for program in model.programs))
         files: dict[str, bytes | memoryview] = {**model_files(bare, graphs=False, write=write_plain)}
         files |= {CONSTANTS.format(number): program.constants for number, program in enumerate(model.programs)}
         if not self._cache.put(key, files, f"{graph.name} for {target}"):
             return model
         del files, model  # the same bytes again, before they are mapped
-        return self._read(key, {graph.name: graph}) or compile(graph, target)
+        return self._read(key, {graph.name: graph}) or compile_graph(graph, target)
 
-    def _read(self, key: str, graphs: Mapping[str, Graph]) -> Model | None:
+    def _read(self, key: str, graphs: Mapping[str, Graph]) -> CompiledModel | None:
         files = self._cache.mapped(key)
         if files is None:
             return None

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from openane.chips import DEFAULT_TARGET
-from openane.compiler.model import Model
-from openane.compiler.pipeline import compile
+from openane.compiler.api import Model, compile
 from openane.errors import GraphError
 from openane.graph import Graph
 

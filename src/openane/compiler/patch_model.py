@@ -12,15 +12,16 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from openane.chips import get_chip
 from openane.chips.coefficients import HALFWORD, Channel, CoefficientFormat
-from openane.compiler.model import Model
+from openane.compiler.model import CompiledModel
+from openane.compiler.partition.planning import plan
 from openane.compiler.patch.find_routes import traced
 from openane.compiler.patch.writer import Patchable
-from openane.compiler.pipeline import planned
 from openane.compiler.weights.layout_records import Constant, Routes
 from openane.engine import Coefficients, Convolution, Operation, Packing, Section, geometry_of
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
@@ -32,13 +33,15 @@ from openane.program import Constants, Program
 from openane.program.diff import ConstantChange, diff
 from openane.program.patch import ByteRange, Patched, patch_constants
 
+M = TypeVar("M", bound=CompiledModel)
+
 
 @dataclass(frozen=True)
-class PatchedModel:
+class PatchedModel(Generic[M]):
     """A model with other weights, and the programs it had before. `recompiled` says why the model was compiled again
     for them; it is empty where they were written in place. What changed is worked out when it is asked for."""
 
-    model: Model
+    model: M
     before: tuple[Program, ...]
     recompiled: str = ""
 
@@ -54,7 +57,7 @@ class PatchedModel:
         return tuple(diff(old, new).constants for old, new in zip(self.before, self.model.programs, strict=True))
 
 
-def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+def patch(model: M, arrays: Mapping[str, np.ndarray]) -> PatchedModel[M]:
     """The model with the constants called as `arrays` names them replaced, everything but constants unchanged.
 
     An array has the shape of the constant it replaces and is converted to its element type; it is copied where it is
@@ -72,7 +75,7 @@ def patch(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
     return rewritten(model, arrays) or recompiled(model, arrays)
 
 
-def in_place(model: Model, names: Iterable[str]) -> str:
+def in_place(model: CompiledModel, names: Iterable[str]) -> str:
     """Why constants called so cannot be written where they lie; empty where they can, whatever the numbers, except
     those that change more than bytes."""
     routes = Routes(refused="nothing is known of its constants") if model.patchable is None else model.patchable.routes
@@ -83,25 +86,26 @@ def in_place(model: Model, names: Iterable[str]) -> str:
     return routes.refused or f"the compiler makes more of {unknown[0]}{more} than bytes of constants"
 
 
-def recompiled(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel:
+def recompiled(model: M, arrays: Mapping[str, np.ndarray]) -> PatchedModel[M]:
     """`patch` through the whole compiler: the way for all constants."""
     graph = with_constants(model.graph, arrays)
-    _, made = planned(graph, model.target, bool(model.host_operations), before=model.lowered)
+    made = plan(graph, model.target, bool(model.host_operations), known=model.known_programs)
     steps = [type(step) for step in made.steps]
-    if len(made.segments) != len(model.programs) or steps != [type(step) for step in model.steps]:
-        raise _elsewhere("the number of programs", len(model.programs), len(made.segments))
+    if len(made.pieces) != len(model.programs) or steps != [type(step) for step in model.steps]:
+        raise _elsewhere("the number of programs", len(model.programs), len(made.pieces))
     programs = []
-    for before, segment in zip(model.programs, made.segments, strict=True):
-        if segment.program.tasks is not before.tasks:
-            _check_same(before, segment.program)
-        programs.append(replace(before, constants=segment.program.constants))
-    patched = replace(model, programs=tuple(programs), steps=tuple(made.steps), source=graph,
-                      patchable=Patchable(traced(graph, made.segments), get_chip(model.target).limits))
+    for before, piece in zip(model.programs, made.pieces, strict=True):
+        if piece.program.tasks is not before.tasks:
+            _check_same(before, piece.program)
+        programs.append(replace(before, constants=piece.program.constants))
+    chip = get_chip(model.target)
+    patched = replace(model, programs=tuple(programs), steps=made.steps, source=graph,
+                      patchable=Patchable(traced(graph, made.pieces, chip), chip.limits))
     why = in_place(model, arrays) or "these numbers change more than bytes where they are written in place"
     return PatchedModel(patched, model.programs, why)
 
 
-def rewritten(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel | None:
+def rewritten(model: M, arrays: Mapping[str, np.ndarray]) -> PatchedModel[M] | None:
     """`patch` by the routes of the constants; None where a name or shape is wrong, routes are not known, or the numbers
     change more than bytes."""
     if model.patchable is None or in_place(model, arrays):
@@ -119,7 +123,7 @@ def rewritten(model: Model, arrays: Mapping[str, np.ndarray]) -> PatchedModel | 
     return PatchedModel(replace(model, programs=programs, source=source.updated(own)), model.programs)
 
 
-def _source(model: Model) -> Source:
+def _source(model: CompiledModel) -> Source:
     """What gives a model its graph, with what is kept of it from one patch to the next."""
     source, kept = model.source, model.patchable
     if isinstance(source, Source):

@@ -11,13 +11,13 @@ import ctypes
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openane import __version__
 from openane.devices.macos import interfaces
 from openane.devices.macos.e5rt_functions import PROTOTYPES
 from openane.devices.macos.interfaces import Needed
 from openane.devices.macos.objc import ObjC, Selector, passed_types
 from openane.devices.macos.symbols import ESPRESSO, FOUNDATION, IO_SURFACE, NEURAL_ENGINE, OBJC, Symbols
 from openane.errors import DeviceError
+from openane.version import __version__
 
 FORMAT, VERSION = "openane survey of macOS", 1
 MOST_METHODS = 4096

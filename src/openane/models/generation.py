@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openane.errors import GenerationError
 from openane.models.pieces import Pieces
 from openane.models.sampling import Sampler, Sampling, log_probabilities, require_whole
-
-if TYPE_CHECKING:
-    from openane.models.language import LanguageModel
-    from openane.models.text import Text
+from openane.models.text import Cancel, Text
+from openane.models.tokenizer import Tokenizer
 
 GREEDY = Sampling()
-Cancel = Callable[[], bool]
-"""Asked between steps; `threading.Event.is_set` is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +49,16 @@ class Token:
     alternatives: tuple[tuple[int, float], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a model's tokens mean: its `tokenizer` (None: not known), the tokens that end a text, and how many tokens a
+    text has at most."""
+
+    tokenizer: Tokenizer | None
+    stops: frozenset[int]
+    context: int
+
+
 class Stops:
     """Holds back text that may be the beginning of a text to stop at. The one that ends first counts, however the text
     is cut into tokens, and the longest of several that end together."""
@@ -80,10 +85,10 @@ class Stops:
         return held
 
 
-def stream(model: LanguageModel, held: Text, tokens: list[int], options: Options, cancel: Cancel | None,
+def stream(reading: Reading, held: Text, tokens: list[int], options: Options, cancel: Cancel | None,
            release: Callable[[], None]) -> Iterator[Token]:
     """See `LanguageModel.stream`; `release` is called when the iterator ends, is closed or is forgotten."""
-    return _Stream(_tokens(model, held, tokens, options, cancel), release)
+    return _Stream(_tokens(reading, held, tokens, options, cancel), release)
 
 
 class _Stream(Iterator[Token]):
@@ -124,14 +129,14 @@ class _Stream(Iterator[Token]):
         self.close()
 
 
-def _tokens(model: LanguageModel, held: Text, tokens: list[int], options: Options,
+def _tokens(reading: Reading, held: Text, tokens: list[int], options: Options,
             cancel: Cancel | None) -> Generator[Token, None, None]:
     held.rewind(_common(held.tokens, tokens[:-1]))
     if not held.prefill(tokens[len(held.tokens):-1], cancel):
         yield Token(None, "", "cancelled")
         return
-    pieces = None if model.tokenizer is None else Pieces(model.tokenizer, tokens)
-    stops, sampler, stopping = Stops(options.stop), Sampler(options.sampling), model.stops
+    pieces = None if reading.tokenizer is None else Pieces(reading.tokenizer, tokens)
+    stops, sampler, stopping = Stops(options.stop), Sampler(options.sampling), reading.stops
     last = tokens[-1]
     for count in range(1, options.max_tokens + 1):
         if cancel is not None and cancel():
@@ -144,7 +149,7 @@ def _tokens(model: LanguageModel, held: Text, tokens: list[int], options: Option
             yield Token(last, stops.add(pieces.rest() if pieces else "")[0] + stops.rest(), "stop", *likely)
             return
         text, ended = stops.add(pieces.add(last) if pieces else "")
-        full = len(held.tokens) >= model.context or count == options.max_tokens
+        full = len(held.tokens) >= reading.context or count == options.max_tokens
         if full and not ended:
             more, ended = stops.add(pieces.rest() if pieces else "")
             text += more + stops.rest()

@@ -23,13 +23,13 @@ from openane.models.adapters import Adapter, Slots
 from openane.models.chat import Message, Template
 from openane.models.config import Config, chosen
 from openane.models.decoder import build
-from openane.models.generation import Cancel, Options, Token
+from openane.models.generation import Options, Reading, Token
 from openane.models.layers import Parameters, Precision
 from openane.models.naming import Weights
 from openane.models.on_device import OnDevice
 from openane.models.runner import Residence, Told, runner, silent
 from openane.models.steps import Buckets, Placement
-from openane.models.text import Text, whole_numbers
+from openane.models.text import Cancel, Text, whole_numbers
 from openane.models.tokenizer import Tokenizer
 
 LEARNED = "learned positions added to them, in float32"
@@ -165,7 +165,8 @@ class LanguageModel(OnDevice):
         if not whole:
             raise GenerationError("there is no text to continue")
         self._take()
-        return generation.stream(self, self._text, whole, options or Options(), cancel, self._busy.release)
+        reading = Reading(self.tokenizer, self.stops, self.context)
+        return generation.stream(reading, self._text, whole, options or Options(), cancel, self._busy.release)
 
     def generate(self, prompt: str | Sequence[int] | Sequence[Message], options: Options | None = None,
                  cancel: Cancel | None = None) -> Iterator[Token]:

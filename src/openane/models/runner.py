@@ -19,9 +19,8 @@ from typing import Self
 
 import numpy as np
 
-from openane.compiler import Model
+from openane.compiler import CompiledModel, Where
 from openane.compiler.cache import MappedModels, source_digest
-from openane.compiler.model import Where
 from openane.devices import Device
 from openane.devices.protocol import Index, LoadedModel
 from openane.errors import GraphError
@@ -69,7 +68,7 @@ class Functions:
     def __init__(self, target: str, kept: bool | str | Path, size: int) -> None:
         """`kept`: the compile cache they are taken from and kept in (True: the user's own); `size`: bytes they will be,
         about."""
-        self.models: dict[str, Model] = {}
+        self.models: dict[str, CompiledModel] = {}
         self.steps: list[Step] = []
         self._target, self._compiler = target, MappedModels(kept, size)
 
@@ -119,7 +118,7 @@ class Runner:
         return tuple(self._functions.steps)
 
     @property
-    def models(self) -> dict[str, Model]:
+    def models(self) -> dict[str, CompiledModel]:
         """The compiled functions by name."""
         return dict(self._functions.models)
 
@@ -203,7 +202,7 @@ def _gone() -> Graph:
     raise GraphError("a loaded language model does not keep its graphs; openane.models.decoder.build makes them")
 
 
-def shares(models: Mapping[str, Model]) -> Iterator[tuple[str, int, int]]:
+def shares(models: Mapping[str, CompiledModel]) -> Iterator[tuple[str, int, int]]:
     """Per function: its name, operations on the engine (or free there) and on the host."""
     for name, model in models.items():
         host = sum(entry.where is Where.HOST for entry in model.report)

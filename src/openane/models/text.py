@@ -6,18 +6,20 @@ holds a `Text` sees to it that one caller at a time changes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from openane.errors import ContextFull, GenerationError
 from openane.models.config import Config
 from openane.models.decoder import PLACES
-from openane.models.generation import Cancel
 from openane.models.layers import FAR
 from openane.models.rope import table
 from openane.models.runner import Runner
 from openane.models.steps import Placement, Step, choose
+
+Cancel = Callable[[], bool]
+"""Asked between steps; `threading.Event.is_set` is one."""
 
 
 class Text:

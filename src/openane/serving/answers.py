@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from openane import __version__
 from openane.models.tokenizer import UNFINISHED
 from openane.serving.engine import Finished, Likely, Piece
+from openane.version import __version__
 
 Document = dict[str, Any]
 FINGERPRINT = f"openane-{__version__}"

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from openane.models.chat import Message
-from openane.models.generation import Cancel, Options, Token
+from openane.models.generation import Options, Token
+from openane.models.text import Cancel
 from openane.models.tokenizer import Tokenizer
 
 

@@ -12,8 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from openane.compiler import Model, compile
-from openane.compiler.model import Where
+from openane.compiler import Model, Where, compile
 from openane.compiler.patch_model import in_place
 from openane.devices.protocol import Device, LoadedModel
 from openane.errors import UnsupportedError

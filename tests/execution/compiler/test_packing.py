@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.h13 import FORMAT, LIMITS, coefficients_at, held
 from support.placement import dense_channels, grouped_channels
 
-from openane.compiler.pipeline import compile
+from openane.compiler import compile
 from openane.compiler.weights.pack import pack_dense, pack_sparse, pack_table
 from openane.engine import Packing
 from openane.importers import load_graph

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openane.compiler import compile
+from openane.compiler import Model, compile
 from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.artifact.source_graphs import FUNCTIONS
-from openane.compiler.model import Model
 from openane.compiler.patch_model import in_place, recompiled, rewritten
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
@@ -57,7 +56,7 @@ class Drawn:
 
 def reloaded(model: Model) -> Model:
     """The model as a bundle gives it back."""
-    return read_model(model_files(model).__getitem__)
+    return Model.of(read_model(model_files(model).__getitem__))
 
 
 def same(model: Model, arrays: Arrays, *, routed: bool = True) -> None:
@@ -181,7 +180,7 @@ def test_single_numbers_are_as_they_were_when_saved() -> None:
     [epsilon] = [value.name for node in model.graph.nodes for value in node.values() if "epsilon" in value.name]
     patched = model.patch({epsilon: np.array(0.25)}).model
     files = model_files(patched)
-    loaded = read_model({name: data for name, data in files.items() if name != FUNCTIONS}.__getitem__)
+    loaded = Model.of(read_model({name: data for name, data in files.items() if name != FUNCTIONS}.__getitem__))
     again = loaded.patch(drawn.arrays)
     assert not again.recompiled
     assert again.model.programs[0].constants == patched.programs[0].constants

@@ -16,7 +16,7 @@ import openane as ane
 from openane.compiler import Model, compile
 from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.patch.routes_json import FILE, VERSION, read_routes
-from openane.compiler.patch_model import in_place, rewritten
+from openane.compiler.patch_model import in_place, patch, rewritten
 from openane.compiler.weights.layout_records import Picked, Routes
 from openane.ops.build import GraphBuilder
 
@@ -80,10 +80,10 @@ def test_another_version_is_done_without_and_says_so(tmp_path: Path) -> None:
         old = read_model({name: data for name, data in {**files, **changed}.items()
                           if name != FILE or changed}.__getitem__)
         assert why in in_place(old, new)
-        patched = old.patch(new)
+        patched = patch(old, new)
         assert why in patched.recompiled
         assert [p.constants for p in patched.model.programs] == [p.constants for p in model.patch(new).model.programs]
-        assert not patched.model.patch(new).recompiled
+        assert not patch(patched.model, new).recompiled
 
 
 def changed(document: Any, rng: random.Random) -> Any:
@@ -132,7 +132,7 @@ def test_routes_of_another_model_are_refused() -> None:
         entry[0] = entry[0].replace("dense_gamma", "nothing")
     loaded = read_model({**files, FILE: json.dumps(document).encode()}.__getitem__)
     with pytest.raises(ane.FormatError, match="routes are those of another model"):
-        loaded.patch({"dense": constants(network())["dense"]})
+        patch(loaded, {"dense": constants(network())["dense"]})
 
 
 def test_no_routes_no_file() -> None:

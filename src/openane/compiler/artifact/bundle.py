@@ -21,7 +21,7 @@ from typing import Any
 from openane.chips import get_chip
 from openane.compiler.artifact.manifest import describe, restore
 from openane.compiler.artifact.source_graphs import FUNCTIONS, join_graphs, read_graphs
-from openane.compiler.model import Model
+from openane.compiler.model import CompiledModel
 from openane.compiler.patch.routes_json import FILE as ROUTES
 from openane.compiler.patch.routes_json import read_routes, write_routes
 from openane.compiler.patch.writer import Patchable
@@ -42,8 +42,8 @@ Read = Callable[[str], bytes]
 """The bytes of a bundle's file by its path. FormatError when it is not there."""
 
 
-def save_model(model: Model, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
-    """Writes `model` to `path`; see Model.save. GraphError when a single file cannot hold it."""
+def save_model(model: CompiledModel, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
+    """Writes `model` to `path`; see api.Model.save. GraphError when a single file cannot hold it."""
     if path.suffix in PROGRAM_SUFFIXES:
         if not model.plain:
             raise GraphError(f"{path.name}: a {path.suffix} file holds exactly one engine program and no host "
@@ -57,7 +57,7 @@ def save_model(model: Model, path: Path, layout: str = "macos26", header: int = 
     write_folder(path, model_files(model), replace=True)
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path) -> CompiledModel:
     """Reads a bundle. FormatError names the file that is missing or malformed. The source graphs are read when they are
     asked for."""
     def read(name: str) -> bytes:
@@ -72,7 +72,8 @@ def load_model(path: Path) -> Model:
     return model
 
 
-def model_files(model: Model, graphs: bool = True, write: Callable[[Program], bytes] = write_hwx) -> dict[str, bytes]:
+def model_files(model: CompiledModel, graphs: bool = True,
+                write: Callable[[Program], bytes] = write_hwx) -> dict[str, bytes]:
     """The files of a bundle by path, programs as `write` writes them; without `graphs` it has no source graphs, only
     the operations of host steps."""
     functions = tuple(model.functions.values())
@@ -95,7 +96,7 @@ def model_files(model: Model, graphs: bool = True, write: Callable[[Program], by
 
 
 def read_model(read: Read, sources: Mapping[str, Graph] | None = None,
-               program: Callable[[bytes], Program] = read_hwx) -> Model:
+               program: Callable[[bytes], Program] = read_hwx) -> CompiledModel:
     """The model in the files `read` gives, each program of them read by `program`. `sources` has the source graphs by
     function, where the files have none.
 
@@ -116,7 +117,7 @@ def read_model(read: Read, sources: Mapping[str, Graph] | None = None,
     return main.with_functions(others)
 
 
-def _patchable(read: Read, models: Sequence[Model]) -> list[Model]:
+def _patchable(read: Read, models: Sequence[CompiledModel]) -> list[CompiledModel]:
     """The functions with where their constants lie, which is read when it is asked for."""
     try:
         data = read(ROUTES)
@@ -126,12 +127,12 @@ def _patchable(read: Read, models: Sequence[Model]) -> list[Model]:
     return [_with_routes(model, data) for model in models]
 
 
-def _with_routes(model: Model, data: bytes) -> Model:
+def _with_routes(model: CompiledModel, data: bytes) -> CompiledModel:
     limits = get_chip(model.target).limits
     return replace(model, patchable=Patchable(partial(read_routes, data, model.name, model.programs, limits), limits))
 
 
-def _counts(model: Model) -> str:
+def _counts(model: CompiledModel) -> str:
     counts = (len(model.functions), "functions"), (len(model.programs), "programs"), \
         (len(model.host_operations), "host operations")
     return ", ".join(f"{number} {noun}" for number, noun in counts)

@@ -9,9 +9,8 @@ from math import prod
 from typing import Any
 
 from openane.compiler.artifact.source_graphs import Graphs
-from openane.compiler.inspect.fp16_concerns import Concern
-from openane.compiler.model import Entry, Model, Port, State, Step, Where
-from openane.compiler.partition.host_steps import HostStep
+from openane.compiler.model import CompiledModel
+from openane.compiler.records import Concern, Entry, HostStep, Port, State, Step, Where
 from openane.engine import DType
 from openane.errors import FormatError
 from openane.graph import NUMPY_TYPES, Graph
@@ -20,7 +19,7 @@ from openane.program import Layout, Program
 Document = dict[str, Any]
 
 
-def describe(model: Model, programs: Sequence[int], hosted: Sequence[str]) -> Document:
+def describe(model: CompiledModel, programs: Sequence[int], hosted: Sequence[str]) -> Document:
     """What a manifest says of a function; `programs` are the numbers of its programs among the bundle's, `hosted` what
     its host steps are called in the bundle's MIL program."""
     graph = model.graph
@@ -41,7 +40,8 @@ def describe(model: Model, programs: Sequence[int], hosted: Sequence[str]) -> Do
     }
 
 
-def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Graphs, source: Graph | None) -> Model:
+def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Graphs,
+            source: Graph | None) -> CompiledModel:
     """The function of a manifest. FormatError where programs and manifest do not fit; KeyError, TypeError, ValueError
     and AttributeError where the manifest is malformed."""
     name = str(function["name"])
@@ -56,14 +56,14 @@ def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Gr
                          int(e["program"])) for e in function["report"])
     concerns = tuple(Concern(str(c["operation"]), str(c["what"]), float(c["found"]), float(c["limit"]),
                              str(c["remedy"])) for c in function["concerns"])
-    model = Model(name, str(function["target"]), inputs, outputs, tuple(programs[number] for number in numbers),
+    model = CompiledModel(name, str(function["target"]), inputs, outputs, tuple(programs[number] for number in numbers),
                   tuple(_read_step(step, graphs, len(numbers)) for step in function["steps"]), report,
                   source if source is not None else cache(partial(graphs, name)), concerns, states)
     _check(model)
     return model
 
 
-def _check(model: Model) -> None:
+def _check(model: CompiledModel) -> None:
     """FormatError unless every step finds what it reads and the steps make what the model gives back, in surfaces and
     shapes everybody agrees about."""
     ports = (*model.inputs, *model.outputs, *(state.port for state in model.states))

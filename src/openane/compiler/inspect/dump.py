@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count, pairwise
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from openane.chips import Chip
 from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
 from openane.compiler.buffers.uses import operands
+from openane.compiler.partition.events import Event, PassesBegin, ProgramStored
+from openane.compiler.records import Watch
+from openane.compiler.schedule.pipeline import Stored
 from openane.compiler.schedule.placement import lifetimes
 from openane.engine import NeuralOperation, Operation, Space, Streams, describe
 from openane.graph import Graph
 from openane.graph.mil import print_mil
-from openane.passes import simplify
-
-if TYPE_CHECKING:
-    from openane.compiler.schedule.pipeline import Stored
-
-Watch = Callable[[str, str], None]
-"""Called with the name of a stage (a file name in order of time) and its text."""
-
 
 PLACES = {Space.MEMORY: "memory", Space.L2: "L2", Space.CHAIN: "handed over"}
-
-
-def ignore(name: str, text: str) -> None:
-    """A Watch nobody reads."""
 
 
 def graph_text(graph: Graph) -> str:
@@ -35,26 +25,34 @@ def graph_text(graph: Graph) -> str:
     return print_mil(graph)[0]
 
 
-def watched_passes(graph: Graph, watch: Watch) -> Graph:
-    """The graph after every pass, each result shown (unless nobody watches)."""
-    if watch is ignore:
-        return simplify(graph)
-    names = (f"{number:02}" for number in count(1))
-    watch("00-source.mil", graph_text(graph))
-    return simplify(graph, lambda name, seen: watch(f"{next(names)}-{name.replace('_', '-')}.mil", graph_text(seen)))
+class Dump:
+    """Turns events into texts, and gives each to a watch."""
 
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self._passes = watch, 0
 
-def watch_storage(watch: Watch, chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Block],
-                  labels: Sequence[str], stored: Stored) -> None:
-    """Shows lowered operations, what became resident, the memory map, L2 rings and coefficients."""
-    if watch is ignore:
-        return
-    watch("30-lowered.txt", _operations(operations, blocks, labels))
-    labels = [labels[number] for number in stored.origins]
-    watch("31-resident.txt", _operations(stored.virtual, stored.blocks, labels))
-    watch("32-placement.txt", "\n".join(_placement(stored, chip.limits.slots.scratch)) + "\n")
-    watch("33-tiling.txt", "\n".join(_tiling(chip, stored, labels)) + "\n")
-    watch("34-weights.txt", "\n".join(_weights(stored, labels)) + "\n")
+    def __call__(self, event: Event) -> None:
+        """Shows one event."""
+        if isinstance(event, ProgramStored):
+            self._show(event)
+            return
+        name = "source"
+        self._passes += 1
+        if isinstance(event, PassesBegin):
+            self._passes = 0
+        else:
+            name = event.name.replace("_", "-")
+        self._watch(f"{self._passes:02}-{name}.mil", graph_text(event.graph))
+
+    def _show(self, event: ProgramStored) -> None:
+        """Lowered operations, what became resident, the memory map, L2 rings and coefficients."""
+        stored, labels = event.stored, [emitted.label for emitted in event.lowered.emitted]
+        self._watch("30-lowered.txt", _operations(event.lowered.operations, event.lowered.blocks, labels))
+        labels = [labels[number] for number in stored.origins]
+        self._watch("31-resident.txt", _operations(stored.virtual, stored.blocks, labels))
+        self._watch("32-placement.txt", "\n".join(_placement(stored, event.chip.limits.slots.scratch)) + "\n")
+        self._watch("33-tiling.txt", "\n".join(_tiling(event.chip, stored, labels)) + "\n")
+        self._watch("34-weights.txt", "\n".join(_weights(stored, labels)) + "\n")
 
 
 def _operations(operations: Sequence[Operation], blocks: Mapping[int, Block], labels: Sequence[str]) -> str:
@@ -118,6 +116,3 @@ def _streams(streams: Streams) -> Iterator[str]:
                f"{next(iter(steps), 0):#x} apart from {streams[0].offset:#x}")
     else:
         yield from (f"        core {s.core}: {s.size} bytes at {s.offset:#x}" for s in streams)
-
-
-__all__ = ["Watch", "graph_text", "ignore", "watch_storage", "watched_passes"]

@@ -7,11 +7,11 @@ M1), and functions made of tables are meant for a domain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
+from openane.compiler.records import Concern
 from openane.graph import Graph, Node, Value, numpy_type
 from openane.ops import all_ops, get_op
 from openane.ops.affine import scales
@@ -26,20 +26,6 @@ VANISHES = QUANTUM / 2
 NEAR = 0.5
 QUICK = 2e8
 """Multiply-adds a model may take to be evaluated on samples nobody asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Concern:
-    """A number that fp16 or the engine does not hold: which operation, what, the value found, the limit, what helps."""
-
-    operation: str
-    what: str
-    found: float
-    limit: float
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.operation}: {self.what} (found {self.found:.4g}, limit {self.limit:.6g}); {self.remedy}"
 
 
 def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> tuple[Concern, ...]:

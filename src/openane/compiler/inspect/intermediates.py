@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from openane.chips import Limits, get_chip
 from openane.compiler.buffers.storage import Blocks
-from openane.compiler.partition.program import Segment
-from openane.compiler.pipeline import planned
+from openane.compiler.partition.planning import plan
+from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.schedule.copy_elimination import forwarded
 from openane.compiler.schedule.pipeline import SHARES
 from openane.engine import Access
@@ -48,26 +48,23 @@ class Intermediates:
 
 def intermediates(graph: Graph, target: str, allow_host: bool = False) -> Intermediates:
     """Compiles `graph` once more and says where its tensors are. Errors as for `compile`."""
-    _, made = planned(graph, target, allow_host)
+    made = plan(graph, target, allow_host)
     limits = get_chip(target).limits
-    return Intermediates(made.graph, tuple(_whereabouts(segment, limits) for segment in made.segments),
+    return Intermediates(made.graph, tuple(_whereabouts(piece, limits) for piece in made.pieces),
                          frozenset(made.hosted))
 
 
-def _whereabouts(segment: Segment, limits: Limits) -> Whereabouts:
-    compiler = segment.compiler
-    blocks = Blocks(compiler.blocks.table)
-    lowered = [emitted.operation for emitted in compiler.emitted]
-    steps = forwarded(list(enumerate(lowered)), blocks, limits.l2_size // SHARES[0], limits)
-    if [number for number, _ in steps] != list(segment.origins):
-        raise UnsupportedError(segment.program.name, "its tasks cannot be told apart by the operations they come from")
+def _whereabouts(piece: CompiledPiece, limits: Limits) -> Whereabouts:
+    lowered = piece.lowered
+    blocks = Blocks(lowered.blocks)
+    steps = forwarded(list(enumerate(lowered.operations)), blocks, limits.l2_size // SHARES[0], limits)
+    if [number for number, _ in steps] != list(piece.origins):
+        raise UnsupportedError(piece.program.name, "its tasks cannot be told apart by the operations they come from")
     tasks: dict[int, list[int]] = {}
-    for task, number in enumerate(segment.origins):
-        node = compiler.emitted[number].node
+    for task, number in enumerate(piece.origins):
+        node = lowered.emitted[number].node
         if node is not None:
             tasks.setdefault(id(node), []).append(task)
-    values = [value for node in segment.graph.nodes for value in node.outputs]
-    tensors = {id(value): tensor for value in values if (tensor := compiler.values.stored(value)) is not None}
-    return Whereabouts(segment.program, tuple(operation.result for _, operation in steps),
-                       {slot: block.size for slot, block in blocks.table.items()}, tensors,
+    return Whereabouts(piece.program, tuple(operation.result for _, operation in steps),
+                       {slot: block.size for slot, block in blocks.table.items()}, lowered.tensors,
                        {key: tuple(numbers) for key, numbers in tasks.items()})

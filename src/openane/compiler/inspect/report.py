@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from openane.compiler.model import Entry, Port, Where
 from openane.compiler.partition.planning import Plan
+from openane.compiler.records import Entry, Port, Where
 from openane.graph import Graph
 from openane.ops import get_op
 
@@ -19,9 +19,9 @@ def report(source: Graph, made: Plan, ports: Sequence[Port]) -> tuple[Entry, ...
     """One entry for each operation of `source`, of which `made.graph` is the simplified form, and for each converted
     port; an operation that runs in several engine programs has one for each."""
     places = _places(made)
-    homes = {id(node): number for number, segment in enumerate(made.segments) for node in segment.graph.nodes}
-    lowered = {id(emitted.node) for segment in made.segments for emitted in segment.compiler.emitted}
-    fused = {key: node for segment in made.segments for key, node in segment.compiler.fused.items()}
+    homes = {id(node): number for number, piece in enumerate(made.pieces) for node in piece.lowered.graph.nodes}
+    lowered = {id(emitted.node) for piece in made.pieces for emitted in piece.lowered.emitted}
+    fused = {key: node for piece in made.pieces for key, node in piece.lowered.fused.items()}
     kept = {(node.op, node.name) for node in made.graph.nodes}
     whole = tuple(dict.fromkeys(node.label for node in source.nodes if get_op(node.op).decompose is not None
                                 and (node.op, node.name) not in kept))
@@ -51,9 +51,9 @@ def report(source: Graph, made: Plan, ports: Sequence[Port]) -> tuple[Entry, ...
 
 def _places(made: Plan) -> Places:
     table: dict[int, dict[int, list[int]]] = {}
-    for number, segment in enumerate(made.segments):
-        for task, origin in enumerate(segment.origins):
-            node = segment.compiler.emitted[origin].node
+    for number, piece in enumerate(made.pieces):
+        for task, origin in enumerate(piece.origins):
+            node = piece.lowered.emitted[origin].node
             key = id(node) if node is not None else RESULT_PORTS
             table.setdefault(key, {}).setdefault(number, []).append(task)
     return table

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.chips import Limits
+from openane.chips import Chip
 from openane.compiler.buffers.storage import Block, Blocks, ConstantPool, Kind, padded
 from openane.compiler.loops.assign import streamed_channels
 from openane.compiler.lower.provenance import Trace
+from openane.compiler.recipes.context import Context
+from openane.compiler.weights.pack import Packed
 from openane.engine import DType, Space
 from openane.graph import Node
 from openane.ops.lowering import Tensor, plane_axis
@@ -21,15 +23,14 @@ NEAR_SHARE = 8
 """A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
 
 
-class Allocation:
-    """Virtual buffers and the constant section. `limits` are the chip's, channels cut to what any operation can
-    stream through L2; `chip_limits` are the chip's own."""
+class Allocation(Context):
+    """Virtual buffers and the constant section; `node` is the one that is lowered."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.chip_limits = limits
-        self.limits = replace(limits, channels=streamed_channels(limits, limits.width, OPERANDS))
+    def __init__(self, chip: Chip) -> None:
+        self.chip = chip
+        self.limits = replace(chip.limits, channels=streamed_channels(chip.limits, chip.limits.width, OPERANDS))
         self.blocks = Blocks()
-        self.constants = ConstantPool(limits)
+        self.constants = ConstantPool(chip.limits)
         self.trace = Trace()
         self.node: Node | None = None
 
@@ -40,7 +41,7 @@ class Allocation:
 
     def temporary(self, shape: Sequence[int], order: Sequence[int] | None, space: Space,
                   dtype: DType = DType.FLOAT16) -> Tensor:
-        """Scratch memory or L2 for a tensor; `order` as in memory.padded."""
+        """See recipes.context.Context."""
         memory = space is Space.MEMORY
         alignment = self.limits.alignment(not memory)
         size, strides = padded(tuple(shape), alignment, None if order is None else tuple(order), dtype.size)
@@ -60,3 +61,11 @@ class Allocation:
         tensor = self.constants.surface(array)
         self.trace.stored(self.node, array, tensor.offset)
         return tensor
+
+    def store(self, packed: Packed, *, weights: bool, table: bool) -> int:
+        """See recipes.context.Context."""
+        owner = tuple(value.name for value in self.node.values() if value.constant) if weights and self.node else ()
+        offset = self.constants.add(packed.data, owner if weights else None)
+        if weights:
+            self.trace.packed(self.node, packed, offset, table)
+        return offset

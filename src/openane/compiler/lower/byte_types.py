@@ -8,16 +8,14 @@ one byte are inferred from these.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from openane.compiler.buffers.storage import Block, Blocks, Kind
 from openane.compiler.buffers.uses import read_slots
+from openane.compiler.lower.lowered import Emitted
+from openane.compiler.recipes.context import Context
 from openane.engine import Access, DType
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 STORED: dict[str, DType] = {
     "fp16": DType.FLOAT16, "fp32": DType.FLOAT16, "int16": DType.FLOAT16, "uint16": DType.FLOAT16,
@@ -57,24 +55,24 @@ class Shadows:
         shadow = self._known.get(tensor.slot)
         return shadow is not None and shadow.port.slot == port.slot
 
-    def settle(self, compiler: Compiler) -> None:
+    def settle(self, context: Context, written: list[Emitted]) -> None:
         """Writers of a stand-in nobody reads write its port; others are followed by a copy that converts."""
-        read = {slot for emitted in compiler.emitted for slot in read_slots(emitted.operation)}
+        read = {slot for emitted in written for slot in read_slots(emitted.operation)}
         for slot, shadow in self._known.items():
             if slot in read:
-                compiler.copy(shadow.made, shadow.port)
+                context.copy(shadow.made, shadow.port)
                 continue
-            for position, emitted in enumerate(compiler.emitted):
+            for position, emitted in enumerate(written):
                 if emitted.operation.result.slot == slot:
                     result = _narrowed(emitted.operation.result, shadow.port)
-                    compiler.emitted[position] = replace(emitted, operation=replace(emitted.operation, result=result))
+                    written[position] = replace(emitted, operation=replace(emitted.operation, result=result))
 
 
-def widened(compiler: Compiler, tensor: Tensor) -> Tensor:
+def widened(context: Context, tensor: Tensor) -> Tensor:
     """A one-byte tensor as fp16, in scratch of its own."""
     order = tuple(sorted(range(tensor.rank), key=lambda d: (d == tensor.contiguous, d)))
-    target = compiler.scratch(tensor.shape, order)
-    compiler.elementwise(target, tensor)
+    target = context.scratch(tensor.shape, order)
+    context.elementwise(target, tensor)
     return target
 
 

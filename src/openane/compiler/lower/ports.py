@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from openane.compiler.buffers.storage import Block, Blocks, Kind, port_layout, view
 from openane.compiler.lower.byte_types import stored
-from openane.graph import Graph, Node, Value
+from openane.compiler.lower.users import Users
+from openane.graph import Graph, Value
 from openane.ops import get_op
 from openane.ops.lowering import Tensor
 from openane.program import Layout
@@ -19,28 +20,14 @@ Key = tuple[str, str]
 """Side and name of a port."""
 
 
-class Uses:
-    """Who makes and who reads each value of a graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.users = graph.users()
-        self.producers = graph.producers()
-        self.outputs = {id(value) for value in graph.outputs}
-
-    def only_user(self, value: Value) -> Node | None:
-        """The one node that reads `value`; None when there are more, or it is an output."""
-        users = self.users.get(id(value), [])
-        return users[0] if len(users) == 1 and id(value) not in self.outputs else None
-
-
 class Ports:
     """Virtual slots and surfaces of a graph's inputs and outputs. `shared` names those other programs know too."""
 
-    def __init__(self, graph: Graph, uses: Uses, blocks: Blocks, alignment: int,
+    def __init__(self, graph: Graph, users: Users, blocks: Blocks, alignment: int,
                  shared: frozenset[str] = frozenset()) -> None:
         self.layouts: dict[Key, Layout] = {}
         self.slots: dict[Key, int] = {}
-        self._uses, self._blocks, self._shared, self._alignment = uses, blocks, shared, alignment
+        self._users, self._blocks, self._shared, self._alignment = users, blocks, shared, alignment
         self._bases: dict[Key, Value] = {}
         for value in graph.inputs:
             self._add((INPUT, value.name), port_layout(self._input_shape(value), self._alignment, stored(value)))
@@ -85,7 +72,7 @@ class Ports:
         seen, shape = value, value.shape
         if value.name in self._shared:
             return shape
-        while (user := self._uses.only_user(seen)) is not None and user.get("x") is seen \
+        while (user := self._users.only_user(seen)) is not None and user.get("x") is seen \
                 and get_op(user.op).views(user):
             seen = user.output
         plain = view(port_layout(shape, self._alignment, stored(value)), 0, shape, self._alignment)
@@ -98,10 +85,10 @@ class Ports:
         base = value
         if value.name in self._shared:
             return base
-        while (node := self._uses.producers.get(id(base))) is not None and get_op(node.op).views(node):
+        while (node := self._users.producers.get(id(base))) is not None and get_op(node.op).views(node):
             before = node["x"]
-            alone = self._uses.only_user(before) is not None
-            if before.constant or id(before) not in self._uses.producers or not alone or len(before.shape) > 5:
+            alone = self._users.only_user(before) is not None
+            if before.constant or id(before) not in self._users.producers or not alone or len(before.shape) > 5:
                 break
             base = before
         return base

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from openane.compiler.buffers.storage import Blocks
 from openane.compiler.lower.byte_types import Shadows, widened
+from openane.compiler.lower.lowered import Emitted
 from openane.compiler.lower.ports import Ports
+from openane.compiler.lower.users import Users
+from openane.compiler.recipes.context import Context
 from openane.engine import DType
 from openane.errors import GraphError
-from openane.graph import Value
+from openane.graph import Graph, Value
 from openane.ops.lowering import Tensor
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +25,28 @@ class Reshaped:
     shape: tuple[int, ...]
 
 
-class Values:
-    """What is known of each value so far. Its methods are those of ops.lowering.Lowering with the same names."""
+class Values(Context):
+    """What is known of each value so far. `shared` names ports that other programs know too."""
 
-    def __init__(self, compiler: Compiler, ports: Ports, shadows: Shadows) -> None:
-        self._compiler, self._ports, self._shadows = compiler, ports, shadows
+    def __init__(self, graph: Graph, users: Users, blocks: Blocks, alignment: int, shared: frozenset[str]) -> None:
+        self._graph = graph
+        self._shadows = Shadows(blocks)
         self._known: dict[int, Tensor | Reshaped] = {}
         self._widened: dict[int, Tensor] = {}
         self._assigned: dict[int, Tensor] = {}
-        for value in compiler.graph.inputs:
-            self.bind(value, ports.input_tensor(value))
-        for value in compiler.graph.outputs:
-            base, tensor = ports.output_base(value)
-            if id(base) in compiler.uses.producers:
+        self.ports = Ports(graph, users, blocks, alignment, shared)
+        for value in graph.inputs:
+            self.bind(value, self.ports.input_tensor(value))
+        for value in graph.outputs:
+            base, tensor = self.ports.output_base(value)
+            if id(base) in users.producers:
                 self._assigned.setdefault(id(base), tensor)
 
     def read(self, value: Value) -> Tensor:
-        """The fp16 tensor of a value."""
+        """See ops.lowering.Lowering."""
         tensor = self._widened.get(id(value)) or self.native(value)
         if tensor.dtype is not DType.FLOAT16:
-            tensor = self._widened[id(value)] = widened(self._compiler, tensor)
+            tensor = self._widened[id(value)] = widened(self, tensor)
         return tensor
 
     def stored(self, value: Value) -> Tensor | None:
@@ -53,50 +55,50 @@ class Values:
         return known.tensor if isinstance(known, Reshaped) else known
 
     def native(self, value: Value) -> Tensor:
-        """The tensor of a value as it is stored. GraphError when it is not made yet."""
-        compiler, known = self._compiler, self._known.get(id(value))
+        """See ops.lowering.Lowering. GraphError when the value is not made yet."""
+        known = self._known.get(id(value))
         if isinstance(known, Tensor):
             return known
         if known is not None:
-            tensor = compiler.scratch(known.shape, None, known.tensor.dtype)
-            compiler.reshape(known.tensor, tensor)
+            tensor = self.scratch(known.shape, None, known.tensor.dtype)
+            self.reshape(known.tensor, tensor)
         elif value.constant:
-            tensor = compiler.constant(value.array())
+            tensor = self.constant(value.array())
         else:
-            raise GraphError(f"{compiler.label} reads {value.name!r} before it is made")
+            raise GraphError(f"{self.label} reads {value.name!r} before it is made")
         self._known[id(value)] = tensor
         return tensor
 
     def unshaped(self, value: Value) -> Tensor:
-        """The fp16 tensor a value is a reshape of."""
+        """See ops.lowering.Lowering."""
         known = self._known.get(id(value))
         if isinstance(known, Reshaped) and known.tensor.dtype is DType.FLOAT16:
             return known.tensor
         return self.read(value)
 
     def alias(self, value: Value, source: Value) -> None:
-        """A value has the elements of another."""
+        """See ops.lowering.Lowering."""
         known = self._known.get(id(source))
         self.bind(value, known.tensor if isinstance(known, Reshaped) else self.native(source), value.shape)
 
     def result(self, value: Value) -> Tensor:
-        """Where a value is to be written in fp16."""
-        tensor = self._assigned.get(id(value)) or self._compiler.scratch(value.shape or (1,))
+        """See ops.lowering.Lowering."""
+        tensor = self._assigned.get(id(value)) or self.scratch(value.shape or (1,))
         if tensor.dtype is not DType.FLOAT16:
             tensor = self._shadows.of(tensor)
         self._known[id(value)] = tensor
         return tensor
 
     def native_result(self, value: Value, dtype: DType) -> Tensor:
-        """Where a value is to be written in an element type."""
-        tensor = self._assigned.get(id(value)) or self._compiler.scratch(value.shape or (1,), None, dtype)
+        """See ops.lowering.Lowering."""
+        tensor = self._assigned.get(id(value)) or self.scratch(value.shape or (1,), None, dtype)
         if tensor.dtype is not dtype:
             return self.result(value)
         self._known[id(value)] = tensor
         return tensor
 
     def bind(self, value: Value, tensor: Tensor, shape: Sequence[int] | None = None) -> None:
-        """A value is a tensor."""
+        """See ops.lowering.Lowering."""
         wanted = tuple(shape if shape is not None else value.shape) or (1,)
         if wanted == tensor.shape:
             self._known[id(value)] = tensor
@@ -104,12 +106,17 @@ class Values:
         seen = tensor.reshape(wanted)
         self._known[id(value)] = Reshaped(tensor, wanted) if seen is None else seen
 
-    def finish(self) -> None:
-        """Moves results that do not lie in their port yet."""
-        for value in self._compiler.graph.outputs:
-            base, place = self._ports.output_base(value)
+    def is_output(self, slot: int) -> bool:
+        """See recipes.context.Context."""
+        return self.ports.is_output(slot)
+
+    def settle(self, emitted: list[Emitted]) -> None:
+        """Moves results that do not lie in their port yet; `emitted` are all operations so far."""
+        for value in self._graph.outputs:
+            base, place = self.ports.output_base(value)
             if not (self._lies_in(value, place) or self._lies_in(base, place)):
-                self._compiler.copy(self.native(value), self._ports.output_tensor(value))
+                self.copy(self.native(value), self.ports.output_tensor(value))
+        self._shadows.settle(self, emitted)
 
     def _lies_in(self, value: Value, port: Tensor) -> bool:
         """Whether a value is stored in a port, or in what becomes it."""

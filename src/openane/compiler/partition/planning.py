@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from openane.compiler.inspect.dump import watched_passes
-from openane.compiler.model import Step
-from openane.compiler.partition.host_steps import HostStep, Part, partition, piece
-from openane.compiler.partition.legality import Broken, broken, broken_composed, refuse
-from openane.compiler.partition.program import Context, Segment, computed_outputs, segments
+from openane.chips import get_chip
+from openane.compiler.partition.capacity import Capacity
+from openane.compiler.partition.events import PassEnds, PassesBegin, Tell
+from openane.compiler.partition.host_steps import Part, partition, piece
+from openane.compiler.partition.legality import broken, broken_composed, check_interface, check_known, refuse
+from openane.compiler.partition.program import CompiledPiece, Settings, compile_pieces, computed_outputs
+from openane.compiler.records import HostStep, KnownProgram, Step
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node, Value
+from openane.graph.states import Stateless, without_states
 from openane.ops import get_op
+from openane.passes import simplify
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
 from openane.passes.rewrite import substituted
@@ -21,41 +25,54 @@ from openane.passes.rewrite import substituted
 UNLOWERED = "the operation has no lowering to engine operations"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """A graph after the passes, why nodes run on the host (by id(node)), the engine programs and all steps."""
+    """A graph without its states, the same after the passes, why nodes of that run on the host (by id(node)), the
+    engine programs and all steps."""
 
+    source: Stateless
     graph: Graph
-    hosted: dict[int, str]
-    segments: list[Segment] = field(default_factory=list)
-    steps: list[Step | HostStep] = field(default_factory=list)
+    hosted: Mapping[int, str]
+    pieces: tuple[CompiledPiece, ...]
+    steps: tuple[Step | HostStep, ...]
 
 
-def plan(graph: Graph, context: Context, allow_host: bool) -> Plan:
-    """The steps that compute `graph`. UnsupportedError names every operation the engine cannot take, unless
-    `allow_host` gives those that a reference can compute to the host."""
-    made = _simplified(graph, context, allow_host)
-    found = broken(made.graph.nodes, context.chip.limits)
+def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None = None,
+         capacity: Capacity | None = None, known: Sequence[KnownProgram] = ()) -> Plan:
+    """The engine programs and steps that compute `graph`; `tell` hears what happens, programs of `known` are taken
+    again where they fit. UnsupportedError names every operation the engine cannot take, unless `allow_host` gives those
+    that a reference can compute to the host; other errors as for `api.compile`."""
+    graph.verify()
+    chip = get_chip(target)
+    source = without_states(graph)
+    check_interface(source.graph)
+    check_known(source.graph)
+    kept = frozenset((*(value.name for value in source.states), *source.next.values()))
+    settings = Settings(chip, capacity or Capacity.of(chip.limits), graph.name, kept, tell, known)
+    simple, hosted = _simplified(source.graph, settings, allow_host)
+    found = broken(simple.nodes, chip.limits)
     if not allow_host:
         refuse(found)
-    else:
-        _give_to_host(made, [*found, *((node, UNLOWERED) for node in made.graph.nodes if _unlowered(node))])
+    for node, text in (*found, *((node, UNLOWERED) for node in simple.nodes if _unlowered(node))) if allow_host else ():
+        hosted.setdefault(id(node), text)
     while True:
+        simple = computed_outputs(simple) if hosted else simple
         try:
-            _build(made, context)
-            return made
+            pieces, steps = _compiled(simple, hosted, settings)
+            return Plan(source, simple, hosted, tuple(pieces), tuple(steps))
         except UnsupportedError as error:
-            node = next((node for node in made.graph.nodes if node.label == error.operation), None)
-            if not allow_host or node is None or id(node) in made.hosted:
+            refused = next((node for node in simple.nodes if node.label == error.operation), None)
+            if not allow_host or refused is None or id(refused) in hosted:
                 raise
-            made.hosted[id(node)] = error.rule
+            hosted[id(refused)] = error.rule
 
 
-def _simplified(graph: Graph, context: Context, allow_host: bool) -> Plan:
-    """The graph after the passes; they do not see the operations that must be kept whole for the host."""
-    found = broken_composed(graph, context.chip.limits)
+def _simplified(graph: Graph, settings: Settings, allow_host: bool) -> tuple[Graph, dict[int, str]]:
+    """The graph after the passes, and why nodes of it run on the host; the passes do not see the operations that must
+    be kept whole for it."""
+    found = broken_composed(graph, settings.chip.limits)
     if not found:
-        return Plan(watched_passes(graph, context.watch), {})
+        return _passed(graph, settings.tell), {}
     if not allow_host:
         refuse(found)
     names = {node.outputs[0].name: text for node, text in reversed(found)}
@@ -69,50 +86,53 @@ def _simplified(graph: Graph, context: Context, allow_host: bool) -> Plan:
             nodes.append(substituted(part.nodes[0], changed))
             hosted[id(nodes[-1])] = kept[id(part.nodes[0])]
         else:
-            nodes += _simplified_part(folded, part, changed, context)
+            nodes += _simplified_part(folded, part, changed, settings)
     outputs = tuple(changed.get(id(value), value) for value in folded.outputs)
     whole = replace(folded, nodes=tuple(nodes), outputs=outputs)
     whole.verify()
-    return Plan(whole, hosted)
+    return whole, hosted
 
 
-def _simplified_part(graph: Graph, part: Part, changed: dict[int, Value], context: Context) -> Sequence[Node]:
+def _simplified_part(graph: Graph, part: Part, changed: dict[int, Value], settings: Settings) -> Sequence[Node]:
     """The nodes of an engine part after the passes; `changed` has values of earlier parts that are others now."""
     whole = piece(graph, part.nodes)
     inputs = tuple(changed.get(id(value), value) for value in whole.inputs)
-    simple = watched_passes(replace(whole, inputs=inputs, nodes=tuple(substituted(n, changed) for n in whole.nodes)),
-                            context.watch)
+    simple = _passed(replace(whole, inputs=inputs, nodes=tuple(substituted(n, changed) for n in whole.nodes)),
+                     settings.tell)
     changed.update((id(old), new) for old, new in zip(whole.outputs, simple.outputs, strict=True))
     return simple.nodes
 
 
-def _give_to_host(made: Plan, found: Broken) -> None:
-    for node, text in found:
-        made.hosted.setdefault(id(node), text)
+def _passed(graph: Graph, tell: Tell | None) -> Graph:
+    """The graph after every pass."""
+    if tell is None:
+        return simplify(graph)
+    tell(PassesBegin(graph))
+    return simplify(graph, lambda name, made: tell(PassEnds(name, made)))
 
 
 def _unlowered(node: Node) -> bool:
     return get_op(node.op).lower is None
 
 
-def _build(made: Plan, context: Context) -> None:
-    """Compiles every engine part. Where there are several, ports keep their own shapes."""
-    made.segments, made.steps = [], []
-    if not made.hosted:
-        parts: list[Part | Graph] = [made.graph]
-        shared = context.shared
-    else:
-        made.graph = computed_outputs(made.graph)
-        parts = [part if part.host else piece(made.graph, part.nodes)
-                 for part in partition(made.graph.nodes, made.hosted)]
-        shared = context.shared | _shared([part for part in parts if isinstance(part, Graph)])
+def _compiled(graph: Graph, hosted: Mapping[int, str],
+              settings: Settings) -> tuple[list[CompiledPiece], list[Step | HostStep]]:
+    """Every engine part of the graph compiled. Where there are several, ports keep their own shapes."""
+    parts: list[Part | Graph] = [graph]
+    shared = settings.shared
+    if hosted:
+        parts = [part if part.host else piece(graph, part.nodes) for part in partition(graph.nodes, hosted)]
+        shared |= _shared([part for part in parts if isinstance(part, Graph)])
+    pieces: list[CompiledPiece] = []
+    steps: list[Step | HostStep] = []
     for part in parts:
         if isinstance(part, Part):
-            made.steps.append(HostStep(part.nodes[0]))
+            steps.append(HostStep(part.nodes[0]))
             continue
-        for segment in segments(part, shared, context):
-            made.steps.append(Step(len(made.segments)))
-            made.segments.append(segment)
+        for made in compile_pieces(part, shared, settings):
+            steps.append(Step(len(pieces)))
+            pieces.append(made)
+    return pieces, steps
 
 
 def _shared(pieces: Sequence[Graph]) -> frozenset[str]:

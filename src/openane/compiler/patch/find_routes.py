@@ -11,21 +11,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openane.compiler.lower.builder import Compiler
+from openane.chips import Chip
+from openane.compiler.lower.builder import lower
 from openane.compiler.lower.provenance import Traced, address, keeps_weights
+from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.weights.layout_records import Constant, Fold, Piece, Route, Routes, Step
 from openane.errors import AneError
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.affine import folding
 from openane.passes.fold_affine import Folded, takes_up
-
-if TYPE_CHECKING:
-    from openane.compiler.partition.program import Segment
 
 MANY = 1 << 20
 """Uses of a constant by an operation that is taken apart: nobody knows how many it becomes."""
@@ -59,22 +57,23 @@ class _Constants:
         return found if found is not None and self.values[found].dtype == value.dtype else None
 
 
-def traced(graph: Graph, segments: Sequence[Segment]) -> Routes:
+def traced(graph: Graph, compiled: Sequence[CompiledPiece], chip: Chip) -> Routes:
     """What is known of a graph's constants after its compilation to programs."""
     constants = _Constants(graph)
-    found = [route for number, segment in enumerate(segments) for route in _routes(segment, number, constants)]
+    found = [route for number, piece in enumerate(compiled)
+             for route in _routes(piece, number, constants, chip)]
     routes = tuple(_agreeing(found))
     taken = Counter(name for route in routes for name in route.sources)
-    left = _uses(segments, constants)
+    left = _uses(compiled, constants)
     known = {name: Constant(value.dtype, value.shape) for name, value in constants.values.items() if name in taken}
     complete = frozenset(name for name in known if taken[name] == constants.counts[name] == left[name])
     return Routes(routes, known, complete)
 
 
-def _uses(segments: Sequence[Segment], constants: _Constants) -> Counter[str]:
+def _uses(compiled: Sequence[CompiledPiece], constants: _Constants) -> Counter[str]:
     """How often the programs' operations, and those folded into them, read each constant."""
     found: Counter[str] = Counter()
-    for node in (node for segment in segments for node in segment.graph.nodes):
+    for node in (node for piece in compiled for node in piece.lowered.graph.nodes):
         folded = next((value for value in node.values() if isinstance(value, Folded) and value.before), None)
         parts = (node,) if folded is None or folded.before is None else (folded.before, *folded.users)
         found.update(name for part in parts for value in _numbers(part)
@@ -82,11 +81,12 @@ def _uses(segments: Sequence[Segment], constants: _Constants) -> Counter[str]:
     return found
 
 
-def _routes(segment: Segment, number: int, constants: _Constants) -> Iterator[Route]:
-    trace, users = segment.compiler.trace, segment.graph.users()
-    for node in segment.graph.nodes:
-        pieces = trace.pieces.get(id(node))
-        if not pieces or id(node) in trace.lost:
+def _routes(compiled: CompiledPiece, number: int, constants: _Constants, chip: Chip) -> Iterator[Route]:
+    graph = compiled.lowered.graph
+    users = graph.users()
+    for node in graph.nodes:
+        pieces = compiled.lowered.traced.get(id(node))
+        if not pieces:
             continue
         placed = [replace(each, piece=replace(each.piece, program=number)) for each in pieces]
         if get_op(node.op).channel_affine is not None:
@@ -95,18 +95,18 @@ def _routes(segment: Segment, number: int, constants: _Constants) -> Iterator[Ro
             readers = users.get(id(node.output), [])
             if len(readers) == 1 and takes_up(node, readers[0]):
                 continue  # the numbers forbade a fold that others might allow
-            made = [_weight_route(node, _followed(node, placed, segment.compiler), constants)]
+            made = [_weight_route(node, _followed(node, placed, chip), constants)]
         else:
             made = [_row_route(node, each, constants) for each in placed]
         yield from (route for route in made if route is not None)
 
 
-def _followed(node: Node, pieces: list[Traced], compiler: Compiler) -> list[Traced]:
+def _followed(node: Node, pieces: list[Traced], chip: Chip) -> list[Traced]:
     """The pieces, those that are no views as elements picked one by one; none where these are not found."""
     if all(each.weights is None for each in pieces):
         return pieces
     weight = node["weight"].array()
-    numbers = _numbered(node, compiler)
+    numbers = _numbered(node, chip)
     if len(numbers) != len(pieces):
         return []
     flat, found = np.append(np.zeros(1, weight.dtype), weight), list[Traced]()
@@ -117,18 +117,16 @@ def _followed(node: Node, pieces: list[Traced], compiler: Compiler) -> list[Trac
     return found
 
 
-def _numbered(node: Node, compiler: Compiler) -> list[np.ndarray]:
+def _numbered(node: Node, chip: Chip) -> list[np.ndarray]:
     """What is packed when the node is lowered alone with its weight's elements numbered from 1 on."""
     weight = node["weight"]
     numbers = np.arange(1.0, weight.type.elements + 1).reshape(weight.shape)
     alone = replace(node, operands={**node.operands, "weight": replace(weight, data=numbers)})
-    again = Compiler(Graph((node["x"],), (alone,), node.outputs), compiler.chip_limits)
     try:
         with np.errstate(over="ignore"):
-            again.lower(alone)
+            made = lower(Graph((node["x"],), (alone,), node.outputs), chip).traced.get(id(alone), ())
     except AneError:
         return []
-    made = again.trace.pieces.get(id(alone), [])
     orders = (each.piece.weights.of(numbers.reshape(-1)) if each.weights is None else each.weights for each in made)
     return [order.astype(np.int32) for order in orders]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.loops.assign import Dims, Role, access, legal
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.neural_ops import chunks, coefficients, spans, with_table
 from openane.compiler.recipes.split_product import reduction_parts, summed
 from openane.compiler.weights.pack import pack_dense
@@ -25,9 +25,6 @@ from openane.graph import Value
 from openane.ops import get_op
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 PIXELS = (None, 2, None, 0, 1)
 """How the neural engine walks a tensor [H, W, channels]."""
@@ -57,159 +54,159 @@ class Pixels:
         return replace(access(self.tensor.part(1, first, count), PIXELS), interleave=self.interleave)
 
 
-def rows_product(compiler: Compiler, value: Value, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
+def rows_product(context: Context, value: Value, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
                  post: Post | None = None, table: Table | None = None) -> None:
     """value = source @ weights [K, N] + bias. The source is [M, K], or pixels [H, W, K] with W contiguous.
 
     A result that only another such product reads is left as pixels.
     """
     rows, columns = prod(source.shape[:-1]), weights.shape[1]
-    pixels = _pixels(compiler, source, columns)
+    pixels = _pixels(context, source, columns)
     height, width, _ = pixels.shape
-    if feeds_product(compiler, value):
-        made = compiler.scratch((height, width, columns), (2, 0, 1))
-        _convolve(compiler, made, pixels, weights, bias, post, table)
-        compiler.bind(value, made if height > 1 else _flat(made), value.shape)
+    if feeds_product(context, value):
+        made = context.scratch((height, width, columns), (2, 0, 1))
+        _convolve(context, made, pixels, weights, bias, post, table)
+        context.bind(value, made if height > 1 else _flat(made), value.shape)
         return
-    place = compiler.result(value)
-    if height > 1 and rows * columns * ELEMENT <= compiler.limits.l2_size // 4:
-        made = compiler.temporary((rows, columns), (0, 1), Space.L2)
-        _convolve(compiler, _split(made, height), pixels, weights, bias, post, table)
-        _settle(compiler, value, place, made)
+    place = context.result(value)
+    if height > 1 and rows * columns * ELEMENT <= context.limits.l2_size // 4:
+        made = context.temporary((rows, columns), (0, 1), Space.L2)
+        _convolve(context, _split(made, height), pixels, weights, bias, post, table)
+        _settle(context, value, place, made)
         return
-    with written_as(compiler, place, (rows, columns)) as target:
-        _convolve(compiler, _split(target, height), pixels, weights, bias, post, table)
+    with written_as(context, place, (rows, columns)) as target:
+        _convolve(context, _split(target, height), pixels, weights, bias, post, table)
 
 
-def product(compiler: Compiler, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
+def product(context: Context, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
             post: Post | None = None, table: Table | None = None) -> None:
     """target [M, N] = source [M, K] @ weights [K, N] + bias."""
-    pixels = pixel_rows(compiler, source)
-    _convolve(compiler, _split(target, 1), pixels, weights, bias, post, table)
+    pixels = pixel_rows(context, source)
+    _convolve(context, _split(target, 1), pixels, weights, bias, post, table)
 
 
-def pixel_rows(compiler: Compiler, source: Tensor) -> Pixels:
+def pixel_rows(context: Context, source: Tensor) -> Pixels:
     """A matrix [M, K] as pixels [1, M, K]: as it lies where its rows can be read as channels, else turned."""
-    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, compiler.limits):
+    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, context.limits):
         return Pixels(_split(source, 1))
-    return _turned(compiler, source, 1)
+    return _turned(context, source, 1)
 
 
-def _pixels(compiler: Compiler, source: Tensor, columns: int) -> Pixels:
+def _pixels(context: Context, source: Tensor, columns: int) -> Pixels:
     if source.rank == 3:
         return Pixels(source)
     rows, reduction = source.shape
-    height = compiler.limits.lanes.split_height(rows, reduction, columns)
+    height = context.limits.lanes.split_height(rows, reduction, columns)
     if height == 1:
-        return pixel_rows(compiler, source)
-    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, compiler.limits):
-        near = compiler.temporary(source.shape, (0, 1), Space.L2)
-        compiler.copy(source, near)
+        return pixel_rows(context, source)
+    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, context.limits):
+        near = context.temporary(source.shape, (0, 1), Space.L2)
+        context.copy(source, near)
         source = near
-    return _turned(compiler, source, height)
+    return _turned(context, source, height)
 
 
-def _turned(compiler: Compiler, source: Tensor, height: int) -> Pixels:
+def _turned(context: Context, source: Tensor, height: int) -> Pixels:
     """[M, K] copied to pixels [H, W, K]: in L2 when they take at most 5/8 of it (seen: 1.03 MiB), else in memory with
     channels in blocks.
 
     Strides in L2 as Apple writes them: a channel is an odd number of 16-byte cells, a row of pixels adds the cells of
     one channel and 16 / H.
     """
-    source = source if source.aligned else compiler.copied(source)
+    source = source if source.aligned else context.copied(source)
     rows, channels = source.shape
     width = rows // height
-    line = compiler.limits.l2_alignment
+    line = context.limits.l2_alignment
     cells = -(-width * ELEMENT // line)
     cells += cells % 2 == 0
     row = channels * cells + (0 if height == 1 else cells + line // height)
-    if row * height * line > compiler.limits.l2_size * 5 // 8:
-        return _in_blocks(compiler, source)
-    slot = compiler.blocks.add(Block(row * height * line, Kind.L2))
+    if row * height * line > context.limits.l2_size * 5 // 8:
+        return _in_blocks(context, source)
+    slot = context.blocks.add(Block(row * height * line, Kind.L2))
     pixels = Tensor(slot, 0, (height, width, channels), (row * line, ELEMENT, cells * line), line, Space.L2)
     if height == 1:
-        compiler.copy(_split(source, 1), pixels)
+        context.copy(_split(source, 1), pixels)
     else:
-        _pass(compiler, _split(source, height), pixels, (None, 1, None, 0, 2))
+        _pass(context, _split(source, height), pixels, (None, 1, None, 0, 2))
     return Pixels(pixels)
 
 
-def _in_blocks(compiler: Compiler, source: Tensor) -> Pixels:
+def _in_blocks(context: Context, source: Tensor) -> Pixels:
     """[M, K] copied to memory as pixels [1, M, K], channels in blocks: the copy writes columns of what it reads in
     blocks (Apple's turned operands of 8 MiB)."""
-    (rows, channels), limits = source.shape, compiler.limits
+    (rows, channels), limits = source.shape, context.limits
     block = limits.lanes.block
     cell = block * ELEMENT
     if source.strides[1] != ELEMENT or not legal(access(source, (None, 0, None, None, 1)), Role.NEURAL_SOURCE, limits):
-        source = compiler.copied(source)
+        source = context.copied(source)
     plane = limits.memory_row(rows * cell)
-    slot = compiler.blocks.add(Block(-(-channels // block) * plane, Kind.SCRATCH))
-    for first, count in spans(rows, compiler.limits.channels):
-        for start, width in spans(channels, compiler.limits.width):
+    slot = context.blocks.add(Block(-(-channels // block) * plane, Kind.SCRATCH))
+    for first, count in spans(rows, context.limits.channels):
+        for start, width in spans(channels, context.limits.width):
             read = source.part(0, first, count).part(1, start, width)
             place = start // block * plane + first * cell
             write = Access(slot=slot, offset=place, shape=(1, count, 1, 1, width), strides=(0, cell, 0, 0, plane),
                            interleave=block, packed=WIDTH)
-            compiler.emit(PassThrough(source=access(read, (None, 0, None, None, 1)), result=write))
+            context.emit(PassThrough(source=access(read, (None, 0, None, None, 1)), result=write))
     return Pixels(Tensor(slot, 0, (1, rows, channels), (0, cell, plane), limits.memory_alignment), block)
 
 
-def _convolve(compiler: Compiler, target: Tensor, pixels: Pixels, weights: np.ndarray, bias: np.ndarray | None,
+def _convolve(context: Context, target: Tensor, pixels: Pixels, weights: np.ndarray, bias: np.ndarray | None,
               post: Post | None, table: Table | None) -> None:
     """target [H, W, N] = pixels [H, W, K] @ weights [K, N] + bias."""
     (height, width, reduction), columns = pixels.shape, weights.shape[1]
-    parts = reduction_parts(compiler, reduction, width)
+    parts = reduction_parts(context, reduction, width)
     if len(parts) > 1:
-        summed(compiler, target, [
-            partial(_convolve, compiler, pixels=pixels.channels(start, count), weights=weights[start:start + count],
+        summed(context, target, [
+            partial(_convolve, context, pixels=pixels.channels(start, count), weights=weights[start:start + count],
                     bias=bias if start == 0 else None, post=None, table=None) for start, count in parts], post, table)
         return
     final, rows = target, height * width
-    if not legal(access(target, PIXELS), Role.RESULT, compiler.limits):
-        target = compiler.scratch(target.shape)
-    rules, form = compiler.limits.lanes, compiler.limits.coefficients
+    if not legal(access(target, PIXELS), Role.RESULT, context.limits):
+        target = context.scratch(target.shape)
+    rules, form = context.limits.lanes, context.limits.coefficients
     turned = target.strides[2] == ELEMENT or rows > rules.streamed
     lanes = rules.product(rows, reduction, columns) if turned else rules.convolution(columns, height, width, reduction)
     matrix = weights.T[None]
-    for start, stop in chunks(compiler, columns, reduction + (bias is not None), lanes, rows <= rules.streamed,
+    for start, stop in chunks(context, columns, reduction + (bias is not None), lanes, rows <= rules.streamed,
                               0 if table is None else form.table.size):
         packed = pack_dense(form, matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
                             None if table is None else form.table.pack(table))
-        streams = coefficients(compiler, packed, weights=True, bias=bias is not None, table=table is not None)
-        for first, count in spans(width, compiler.limits.width):
+        streams = coefficients(context, packed, weights=True, bias=bias is not None, table=table is not None)
+        for first, count in spans(width, context.limits.width):
             write = target.part(2, start, stop - start).part(1, first, count)
-            compiler.emit(Convolution(source=pixels.read(first, count), result=access(write, PIXELS),
-                                      coefficients=streams, post=with_table(post, table)))
+            context.emit(Convolution(source=pixels.read(first, count), result=access(write, PIXELS),
+                                     coefficients=streams, post=with_table(post, table)))
     if target is not final:
-        compiler.copy(target, final)
+        context.copy(target, final)
 
 
-def _settle(compiler: Compiler, value: Value, place: Tensor, made: Tensor) -> None:
+def _settle(context: Context, value: Value, place: Tensor, made: Tensor) -> None:
     """What was made in L2 as [M, N] goes to its port, or stays as the value."""
-    if compiler.blocks.table[place.slot].kind is not Kind.PORT:
-        compiler.bind(value, made, value.shape)
+    if context.blocks.table[place.slot].kind is not Kind.PORT:
+        context.bind(value, made, value.shape)
         return
     seen = place.reshape(made.shape)
     if seen is None:
-        compiler.reshape(made, place)
+        context.reshape(made, place)
     else:
-        _pass(compiler, made, seen, (None, 0, None, None, 1))
+        _pass(context, made, seen, (None, 0, None, None, 1))
 
 
-def _pass(compiler: Compiler, source: Tensor, target: Tensor, dims: Dims) -> None:
+def _pass(context: Context, source: Tensor, target: Tensor, dims: Dims) -> None:
     """target = source, walked so where both can be."""
     read, write = access(source, dims), access(target, dims)
-    limits = compiler.limits
+    limits = context.limits
     if source.shape[-1] <= limits.width and legal(read, Role.NEURAL_SOURCE, limits) \
             and legal(write, Role.RESULT, limits):
-        compiler.emit(PassThrough(source=read, result=write))
+        context.emit(PassThrough(source=read, result=write))
     else:
-        compiler.copy(source, target)
+        context.copy(source, target)
 
 
-def feeds_product(compiler: Compiler, value: Value) -> bool:
+def feeds_product(context: Context, value: Value) -> bool:
     """Whether one product with constant weights is all that reads the rows of `value`."""
-    user = compiler.uses.only_user(value)
+    user = context.only_user(value)
     if user is None or user.get("x") is not value:
         return False
     product = get_op(user.op).product

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openane.compiler.loops.assign import access
 from openane.compiler.recipes import neural_ops, stride_phases
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.convolution_problem import Windowed, normal, pair, spread, tiles
 from openane.compiler.recipes.data_movement import writable
 from openane.engine import Activation, Binary, Convolution
@@ -23,202 +23,199 @@ from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.pad import widened
 
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
-
 IMAGES = (0, 1, None, 2, 3)
 """How [N, C, H, W] are walked."""
 INSERTED = 6
 """Zeros are put between taps when that makes at most so many times as many of them."""
 
 
-def solve(compiler: Compiler, problem: Windowed) -> None:
+def solve(context: Context, problem: Windowed) -> None:
     """Emits the convolution. UnsupportedError when it would take too many operations."""
-    with writable(compiler, problem.target, IMAGES) as target:  # first: parts write to the target's parts
+    with writable(context, problem.target, IMAGES) as target:  # first: parts write to the target's parts
         problem = normal(replace(problem, target=target))
-        if not any(route(compiler, problem) for route in ROUTES):
-            neural_ops.convolve(compiler, problem)
+        if not any(route(context, problem) for route in ROUTES):
+            neural_ops.convolve(context, problem)
 
 
-def _padded(compiler: Compiler, problem: Windowed) -> bool:
+def _padded(context: Context, problem: Windowed) -> bool:
     """Padding that whole windows lie in, or more than the field holds, becomes zeros in the source."""
     pads: list[tuple[int, int]] = [(0, 0), (0, 0)]
     padding = problem.padding
     for axis in (0, 1):
         before, reach, extent = problem.padding[axis], problem.reach[axis], problem.extents[axis]
         last = (problem.results[axis] - 1) * problem.stride[axis]
-        left = before if before >= reach or before > compiler.limits.padding else 0
+        left = before if before >= reach or before > context.limits.padding else 0
         right = last + reach - before - extent if last >= before + extent else 0
         pads.append((left, right))
         padding = pair(padding, axis, before - left)
     if not any(any(counts) for counts in pads):
         return False
-    source = widened(compiler, problem.source, pads)
-    solve(compiler, replace(problem, source=source, padding=padding))
+    source = widened(context, problem.source, pads)
+    solve(context, replace(problem, source=source, padding=padding))
     return True
 
 
-def _strided(compiler: Compiler, problem: Windowed) -> bool:
+def _strided(context: Context, problem: Windowed) -> bool:
     """Strides other than a proved form become phases of the source."""
-    fits = max(problem.reach) <= min(compiler.limits.kernel_width, compiler.limits.kernel_height)
+    fits = max(problem.reach) <= min(context.limits.kernel_width, context.limits.kernel_height)
     if problem.stride == (1, 1):
         return False
     if problem.stride == (2, 2) and fits and not problem.depthwise:
         return False
     if problem.groups > 1 and max(problem.stride) <= stride_phases.SUBSAMPLED and max(problem.kernel) > 1:
-        stride_phases.subsampled(compiler, problem, solve)
+        stride_phases.subsampled(context, problem, solve)
     else:
-        stride_phases.strided(compiler, problem, solve)
+        stride_phases.strided(context, problem, solve)
     return True
 
 
-def _dilated(compiler: Compiler, problem: Windowed) -> bool:
+def _dilated(context: Context, problem: Windowed) -> bool:
     """Dilation becomes zeros in the kernel while they are few, else phases of the source."""
     if problem.dilation == (1, 1):
         return False
-    fits = max(problem.reach) <= min(compiler.limits.kernel_width, compiler.limits.kernel_height)
+    fits = max(problem.reach) <= min(context.limits.kernel_width, context.limits.kernel_height)
     inserted = np.prod(problem.reach) / np.prod(problem.kernel)
     if fits and (inserted <= INSERTED or problem.stride != (1, 1)):
-        solve(compiler, replace(problem, weights=spread(problem.weights, problem.dilation), dilation=(1, 1)))
+        solve(context, replace(problem, weights=spread(problem.weights, problem.dilation), dilation=(1, 1)))
         return True
     if problem.stride == (1, 1):
-        stride_phases.dilated(compiler, problem, solve)
+        stride_phases.dilated(context, problem, solve)
         return True
     return False
 
 
-def _large_kernel(compiler: Compiler, problem: Windowed) -> bool:
+def _large_kernel(context: Context, problem: Windowed) -> bool:
     """A kernel larger than the field is cut into parts, each reading the source further on; results are summed."""
-    limits = compiler.limits
+    limits = context.limits
     for axis, limit in ((0, limits.kernel_height), (1, limits.kernel_width)):
         if problem.reach[axis] <= limit:
             continue
         if problem.padding[axis]:
             pads = [(0, 0), (0, 0), *((problem.padding[a], 0) if a == axis else (0, 0) for a in (0, 1))]
-            source = widened(compiler, problem.source, pads)
+            source = widened(context, problem.source, pads)
             problem = replace(problem, source=source, padding=pair(problem.padding, axis, 0))
-        _sum(compiler, problem, list(_kernel_parts(compiler, problem, axis, limit)))
+        _sum(context, problem, list(_kernel_parts(context, problem, axis, limit)))
         return True
     return False
 
 
-def _kernel_parts(compiler: Compiler, problem: Windowed, axis: int, limit: int) -> Iterator[Windowed]:
+def _kernel_parts(context: Context, problem: Windowed, axis: int, limit: int) -> Iterator[Windowed]:
     """Parts of up to `limit` elements along one axis; those that read nothing but zeros behind the source are left
     out."""
     step, taps, extent = problem.dilation[axis], problem.kernel[axis], problem.extents[axis]
     count = (limit - 1) // step + 1
     starts = [start for start in range(0, taps, count) if start * step < extent]
-    sources = crops(compiler, problem.source, 2 + axis, [(start * step, extent) for start in starts])
+    sources = crops(context, problem.source, 2 + axis, [(start * step, extent) for start in starts])
     for start, source in zip(starts, sources, strict=True):
         weights = problem.weights[(*[slice(None)] * (2 + axis), slice(start, start + count))]
         yield replace(problem, source=source, weights=weights)
 
 
-def crops(compiler: Compiler, source: Tensor, axis: int, ranges: Sequence[tuple[int, int]]) -> list[Tensor]:
+def crops(context: Context, source: Tensor, axis: int, ranges: Sequence[tuple[int, int]]) -> list[Tensor]:
     """Elements low..high - 1 of one axis for each range; laid out anew once where a part would not start aligned."""
     if not all(source.part(axis, low, high - low).aligned for low, high in ranges):
         order = (*(d for d in range(source.rank) if d not in (1, axis)), axis, 1)
         if source.shape[1] == 1:
             order = (*order[:-1], 1, -1)
-        whole = compiler.scratch(source.shape, order)
-        compiler.copy(source, whole)
+        whole = context.scratch(source.shape, order)
+        context.copy(source, whole)
         source = whole
     return [source.part(axis, low, high - low) for low, high in ranges]
 
 
-def _large_image(compiler: Compiler, problem: Windowed) -> bool:
+def _large_image(context: Context, problem: Windowed) -> bool:
     """An image larger than the fields is cut into tiles of results; their sources overlap."""
-    limits = compiler.limits
+    limits = context.limits
     for axis, limit in ((0, limits.height), (1, limits.width)):
         if max(problem.extents[axis], problem.results[axis]) <= limit:
             continue
-        found = tiles(problem, axis, limit, neural_ops.channel_step(compiler))
-        sources = crops(compiler, problem.source, 2 + axis, [(max(tile.low, 0), tile.high) for tile in found])
+        found = tiles(problem, axis, limit, neural_ops.channel_step(context))
+        sources = crops(context, problem.source, 2 + axis, [(max(tile.low, 0), tile.high) for tile in found])
         for tile, source in zip(found, sources, strict=True):
             part = replace(problem, source=source, target=problem.target.part(2 + axis, tile.start, tile.count))
-            solve(compiler, part.along(axis, padding=max(-tile.low, 0)))
+            solve(context, part.along(axis, padding=max(-tile.low, 0)))
         return True
     return False
 
 
-def _deep(compiler: Compiler, problem: Windowed) -> bool:
+def _deep(context: Context, problem: Windowed) -> bool:
     """A reduction whose weights exceed what a core keeps, or whose source rows exceed L2, is cut into parts of the
     input channels; results are summed."""
     inputs, taps = problem.weights.shape[1], int(np.prod(problem.kernel))
-    rules = compiler.limits.lanes
+    rules = context.limits.lanes
     streamed = taps == 1 and np.prod(problem.results) <= rules.streamed
-    memory = compiler.limits.kernel_memory // neural_ops.channel_step(compiler)
-    head = compiler.limits.coefficients.table.size if problem.table is not None else 0
+    memory = context.limits.kernel_memory // neural_ops.channel_step(context)
+    head = context.limits.coefficients.table.size if problem.table is not None else 0
     room = (memory if streamed else min(memory, rules.kept)) - head
     room -= ELEMENT if problem.bias is not None else 0
-    most = min(room // (ELEMENT * taps), compiler.limits.channels,
-               compiler.limits.l2_size // (2 * ELEMENT * compiler.limits.tile_width * problem.kernel[0]))
+    most = min(room // (ELEMENT * taps), context.limits.channels,
+               context.limits.l2_size // (2 * ELEMENT * context.limits.tile_width * problem.kernel[0]))
     if inputs <= most:
         return False
     if most < 1:
-        raise UnsupportedError(compiler.label, "the taps of one input channel must fit what a core keeps",
+        raise UnsupportedError(context.label, "the taps of one input channel must fit what a core keeps",
                                limit=room, found=ELEMENT * taps)
     if problem.groups > 1:
-        _by_group(compiler, problem)
+        _by_group(context, problem)
         return True
     count = -(-inputs // -(-inputs // most))
     parts = [replace(problem, source=problem.source.part(1, start, min(count, inputs - start)),
                      weights=problem.weights[:, start:start + count]) for start in range(0, inputs, count)]
-    _sum(compiler, problem, parts)
+    _sum(context, problem, parts)
     return True
 
 
-def _by_group(compiler: Compiler, problem: Windowed) -> None:
+def _by_group(context: Context, problem: Windowed) -> None:
     inputs, outputs = problem.weights.shape[1], problem.weights.shape[0] // problem.groups
-    whole = compiler.scratch(problem.target.shape)
+    whole = context.scratch(problem.target.shape)
     for group in range(problem.groups):
         part = slice(group * outputs, (group + 1) * outputs)
-        solve(compiler, replace(
+        solve(context, replace(
             problem, source=problem.source.part(1, group * inputs, inputs), groups=1, weights=problem.weights[part],
             target=whole.part(1, part.start, outputs), bias=None if problem.bias is None else problem.bias[part]))
-    compiler.copy(whole, problem.target)
+    context.copy(whole, problem.target)
 
 
-def _sum(compiler: Compiler, problem: Windowed, parts: Sequence[Windowed]) -> None:
+def _sum(context: Context, problem: Windowed, parts: Sequence[Windowed]) -> None:
     """target = post(sum of the parts + bias). Every part is rounded to fp16 once, then two are added by the planar
     engine and more by a convolution without weights: errors are at most half a unit in the last place of each part
     and of the sum."""
     if len(parts) == 1:
-        solve(compiler, replace(parts[0], target=problem.target, bias=problem.bias, post=problem.post,
-                                table=problem.table))
+        solve(context, replace(parts[0], target=problem.target, bias=problem.bias, post=problem.post,
+                               table=problem.table))
         return
     n, channels, high, wide = problem.target.shape
     planar = len(parts) == 2 and problem.clamps
-    whole = compiler.scratch((n, channels * len(parts), high, wide))
+    whole = context.scratch((n, channels * len(parts), high, wide))
     for index, part in enumerate(parts):
         place = whole.part(1, index, channels, len(parts))
-        solve(compiler, replace(part, target=place, bias=problem.bias if index == 0 else None, post=None, table=None))
+        solve(context, replace(part, target=place, bias=problem.bias if index == 0 else None, post=None, table=None))
     if planar:
         relu = problem.post is not None and problem.post.activation is Activation.RELU
-        compiler.elementwise(problem.target, whole.part(1, 0, channels, 2), whole.part(1, 1, channels, 2), Binary.ADD,
-                             relu=relu)
+        context.elementwise(problem.target, whole.part(1, 0, channels, 2), whole.part(1, 1, channels, 2), Binary.ADD,
+                            relu=relu)
         return
     neighbours = whole.seen(whole.offset, (n, channels, len(parts), high, wide),
                             (whole.strides[0], whole.strides[1] * len(parts), *whole.strides[1:]))
-    _sum_neighbours(compiler, problem, neighbours)
+    _sum_neighbours(context, problem, neighbours)
 
 
-def _sum_neighbours(compiler: Compiler, problem: Windowed, parts: Tensor) -> None:
+def _sum_neighbours(context: Context, problem: Windowed, parts: Tensor) -> None:
     """target [N, C, H, W] = post(sum of parts [N, C, P, H, W] over P): a dense convolution with weights of one into a
     single channel, as in Apple's sums over channels, whose groups are the channels."""
     table, by_channel = problem.table, (1, None, None, 2, 3)
-    with writable(compiler, problem.target, by_channel) as target:
+    with writable(context, problem.target, by_channel) as target:
         for image in range(parts.shape[0]):
-            for start, count in neural_ops.spans(parts.shape[1], compiler.limits.groups):
+            for start, count in neural_ops.spans(parts.shape[1], context.limits.groups):
                 read = parts.part(0, image, 1).part(1, start, count)
                 write = target.part(0, image, 1).part(1, start, count)
-                compiler.emit(Convolution(
+                context.emit(Convolution(
                     source=access(read, (1, 2, None, 3, 4)), result=access(write, by_channel),
                     shared=count > 1, post=neural_ops.with_table(problem.post, table),
-                    coefficients=None if table is None else neural_ops.table_coefficients(compiler, table, 1)))
+                    coefficients=None if table is None else neural_ops.table_coefficients(context, table, 1)))
 
 
-Route = Callable[["Compiler", Windowed], bool]
+Route = Callable[[Context, Windowed], bool]
 ROUTES: tuple[Route, ...] = (
     _padded,        # before anything shifts windows
     _strided,

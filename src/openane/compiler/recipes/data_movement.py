@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openane.compiler.buffers.storage import Block, Kind, padded
 from openane.compiler.loops.assign import Dims, Role, access, assign, legal
+from openane.compiler.recipes.context import Context
 from openane.engine import Elementwise, Space
 from openane.errors import UnsupportedError
 from openane.ops.indexing import cut_order
 from openane.ops.lowering import Tensor
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 CELL_BYTES = 1 << 24
 """Scratch a reshape takes at most at a time, where it can be cut."""
@@ -27,27 +24,27 @@ CELL_LIMIT = 1 << 30
 """Beyond this a reshape that cannot be cut is refused."""
 
 
-def part(compiler: Compiler, tensor: Tensor, axis: int, start: int, count: int, step: int) -> Tensor:
+def part(context: Context, tensor: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:
     """Elements start, start + step, ... of one dimension; a row is turned into planes first where it must be cut."""
     seen = tensor.part(axis, start, count, step)
     if seen.aligned:
         return seen
-    turned = compiler.scratch(tensor.shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
-    compiler.copy(tensor, turned)
+    turned = context.scratch(tensor.shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
+    context.copy(tensor, turned)
     return turned.part(axis, start, count, step)
 
 
 @contextmanager
-def writable(compiler: Compiler, target: Tensor, dims: Dims) -> Iterator[Tensor]:
+def writable(context: Context, target: Tensor, dims: Dims) -> Iterator[Tensor]:
     """The target where the engine can write it with `dims` as N, C, D, H, W; else scratch that is copied to it when the
     block ends."""
-    place = target if legal(access(target, dims), Role.RESULT, compiler.limits) else compiler.scratch(target.shape)
+    place = target if legal(access(target, dims), Role.RESULT, context.limits) else context.scratch(target.shape)
     yield place
     if place is not target:
-        compiler.copy(place, target)
+        context.copy(place, target)
 
 
-def repeat(compiler: Compiler, source: Tensor, target: Tensor, relu: bool) -> bool:
+def repeat(context: Context, source: Tensor, target: Tensor, relu: bool) -> bool:
     """target = source, a tensor of memory repeated along some dimensions, in one planar task; False, with nothing done,
     where that cannot be.
 
@@ -59,19 +56,19 @@ def repeat(compiler: Compiler, source: Tensor, target: Tensor, relu: bool) -> bo
     if source.space is not Space.MEMORY or not (source.aligned and target.aligned) or core.contiguous is None:
         return False
     order = (*(d for d in range(core.rank) if d != core.contiguous), core.contiguous)
-    alignment = compiler.limits.l2_alignment
+    alignment = context.limits.l2_alignment
     size, strides = padded(core.shape, alignment, order, core.element)
-    near = Tensor(compiler.blocks.add(Block(size, Kind.L2)), 0, core.shape, strides, alignment, Space.L2, core.dtype)
-    dims = assign([near.expand(source.shape), target], [Role.PLANAR_SOURCE, Role.RESULT], compiler.limits)
-    if size > compiler.limits.l2_size // REPEAT_SHARE or dims is None or (dims[0] is not None and zero[dims[0]]) \
-            or not legal(access(core, dims), Role.PLANAR_SOURCE, compiler.limits):
+    near = Tensor(context.blocks.add(Block(size, Kind.L2)), 0, core.shape, strides, alignment, Space.L2, core.dtype)
+    dims = assign([near.expand(source.shape), target], [Role.PLANAR_SOURCE, Role.RESULT], context.limits)
+    if size > context.limits.l2_size // REPEAT_SHARE or dims is None or (dims[0] is not None and zero[dims[0]]) \
+            or not legal(access(core, dims), Role.PLANAR_SOURCE, context.limits):
         return False
     read = replace(access(source, dims), copy=access(near, dims))
-    compiler.emit(Elementwise(first=read, result=access(target, dims), relu=relu))
+    context.emit(Elementwise(first=read, result=access(target, dims), relu=relu))
     return True
 
 
-def join(compiler: Compiler, target: Tensor, parts: Sequence[Tensor], axis: int) -> None:
+def join(context: Context, target: Tensor, parts: Sequence[Tensor], axis: int) -> None:
     """target = parts side by side along `axis`; through a turned copy where a part would not start aligned."""
     places, start = [], 0
     for source in parts:
@@ -79,37 +76,37 @@ def join(compiler: Compiler, target: Tensor, parts: Sequence[Tensor], axis: int)
         start += source.shape[axis]
     whole = target
     if not all(target.part(axis, at, count).aligned for at, count in places):
-        whole = compiler.scratch(target.shape, cut_order(target.shape, (axis,)), target.dtype)
+        whole = context.scratch(target.shape, cut_order(target.shape, (axis,)), target.dtype)
     for source, (at, count) in zip(parts, places, strict=True):
-        compiler.copy(source, whole.part(axis, at, count))
+        context.copy(source, whole.part(axis, at, count))
     if whole is not target:
-        compiler.copy(whole, target)
+        context.copy(whole, target)
 
 
-def reshape(compiler: Compiler, source: Tensor, target: Tensor) -> None:
+def reshape(context: Context, source: Tensor, target: Tensor) -> None:
     """target = source in row-major order. Where no view expresses it every element passes through a cell of its
     own, as large as what memory accesses are aligned to: cells can be walked with any strides, so the reshape happens
     between writing and reading them."""
     for seen, place in ((source.reshape(target.shape), target), (source, target.reshape(source.shape))):
         if seen is not None and place is not None:
-            compiler.copy(seen, place)
+            context.copy(seen, place)
             return
-    cells = compiler.limits.memory_alignment * source.elements
+    cells = context.limits.memory_alignment * source.elements
     pieces = _common_split(source, target) if cells > CELL_BYTES else None
     if pieces is not None:
         for piece, place in pieces:
-            reshape(compiler, piece, place)
+            reshape(context, piece, place)
         return
     if cells > CELL_LIMIT:
-        raise UnsupportedError(compiler.label, "a reshape that reorders rows must fit the scratch memory it needs",
+        raise UnsupportedError(context.label, "a reshape that reorders rows must fit the scratch memory it needs",
                                limit=CELL_LIMIT, found=cells,
                                remedy="keep the last dimension, or make it a multiple of "
-                               f"{compiler.limits.memory_alignment // source.element} elements")
-    spread = compiler.scratch(source.shape, (*range(source.rank), -1), source.dtype)
-    compiler.copy(source, spread)
+                               f"{context.limits.memory_alignment // source.element} elements")
+    spread = context.scratch(source.shape, (*range(source.rank), -1), source.dtype)
+    context.copy(source, spread)
     seen = spread.reshape(target.shape)
     assert seen is not None, "cells can be reshaped to anything"
-    compiler.copy(seen, target)
+    context.copy(seen, target)
 
 
 def _common_split(source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]] | None:

@@ -8,37 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openane.compiler.recipes.context import Context
 from openane.errors import UnsupportedError
 from openane.ops.indexing import MAXIMUM_COPIES, Loop, Piece, cut_order, pieces
 from openane.ops.lowering import Move, Tensor
 
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
-
 REVERSAL = 16
 """Longer reversals take two passes, blocks and what is in them, instead of one copy per element."""
 
-def taken(compiler: Compiler, tensor: Tensor, axis: int, indices: np.ndarray, place: Callable[[], Tensor]) -> Tensor:
+def taken(context: Context, tensor: Tensor, axis: int, indices: np.ndarray, place: Callable[[], Tensor]) -> Tensor:
     """The elements at `indices` of one dimension: a view where possible, else copied into what `place` gives."""
     found = pieces(indices)
     if len(found) == 1 and len(found[0].loops) <= 1:
         count = len(indices)
         step = found[0].loops[0].source if found[0].loops else 1
         if step > 0:
-            return compiler.part(tensor, axis, found[0].source, count, step)
+            return context.part(tensor, axis, found[0].source, count, step)
         if step < 0 and count > REVERSAL:
-            forward = compiler.part(tensor, axis, found[0].source + (count - 1) * step, count, -step)
-            return _reversed(compiler, forward, axis, place)
+            forward = context.part(tensor, axis, found[0].source + (count - 1) * step, count, -step)
+            return _reversed(context, forward, axis, place)
     target = place()
-    moved(compiler, target, axis, [(tensor, indices, None)])
+    moved(context, target, axis, [(tensor, indices, None)])
     return target
 
 
-def moved(compiler: Compiler, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
+def moved(context: Context, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
     """target[places] = source[indices] along one dimension for each move in turn; together they must cover target.
 
     Where the target or a source cannot be cut there (its rows run along the dimension), a turned copy is cut instead.
@@ -46,23 +43,23 @@ def moved(compiler: Compiler, target: Tensor, axis: int, moves: Sequence[Move]) 
     plan = [(source, piece) for source, indices, places in moves for piece in pieces(indices, places)]
     cost = sum(piece.copies() for _, piece in plan)
     if cost > MAXIMUM_COPIES:
-        raise UnsupportedError(compiler.label, "constant indices must be expressible by few strided copies",
+        raise UnsupportedError(context.label, "constant indices must be expressible by few strided copies",
                                limit=MAXIMUM_COPIES, found=cost, remedy="use indices that run in ranges or repeat "
                                "periodically, or apply them to a constant")
     steps = [(source, piece) for source, found in plan for piece in found.unrolled()]
     whole = target
     if not all(_writable(target, axis, piece) for _, piece in steps):
-        whole = compiler.scratch(target.shape, cut_order(target.shape, (axis,)), target.dtype)
+        whole = context.scratch(target.shape, cut_order(target.shape, (axis,)), target.dtype)
     cut: dict[Tensor, Tensor] = {}
     for source, piece in steps:
         if source not in cut and not _sources(source, axis, piece).aligned:
-            cut[source] = turned(compiler, source, axis)
+            cut[source] = turned(context, source, axis)
     for source, piece in steps:
         start = _without_repeats(piece)
-        compiler.copy(_sources(cut.get(source, source), axis, start), _places(whole, axis, start))
-        _repeat(compiler, whole, axis, piece)
+        context.copy(_sources(cut.get(source, source), axis, start), _places(whole, axis, start))
+        _repeat(context, whole, axis, piece)
     if whole is not target:
-        compiler.copy(whole, target)
+        context.copy(whole, target)
 
 
 def _writable(target: Tensor, axis: int, piece: Piece) -> bool:
@@ -79,7 +76,7 @@ def _without_repeats(piece: Piece) -> Piece:
     return Piece(piece.place, piece.source, tuple(loop for loop in piece.loops if loop.source))
 
 
-def _repeat(compiler: Compiler, whole: Tensor, axis: int, piece: Piece) -> None:
+def _repeat(context: Context, whole: Tensor, axis: int, piece: Piece) -> None:
     """Fills the repeats of a piece from its first elements, twice as many with every copy."""
     done = [loop for loop in piece.loops if loop.source]
     for loop in piece.loops:
@@ -87,34 +84,34 @@ def _repeat(compiler: Compiler, whole: Tensor, axis: int, piece: Piece) -> None:
         while made < loop.count:
             loops = (*done, Loop(min(made, loop.count - made), loop.place, loop.place))
             filled, empty = (Piece(start, start, loops) for start in (piece.place, piece.place + made * loop.place))
-            compiler.copy(_places(whole, axis, filled), _places(whole, axis, empty))
+            context.copy(_places(whole, axis, filled), _places(whole, axis, empty))
             made += loops[-1].count
         if not loop.source:
             done.append(loop)
 
 
-def turned(compiler: Compiler, tensor: Tensor, axis: int) -> Tensor:
+def turned(context: Context, tensor: Tensor, axis: int) -> Tensor:
     """The tensor, or a copy in which rows run along another dimension, so that `axis` can be cut anywhere."""
     if tensor.aligned and tensor.contiguous != axis:
         return tensor
-    target = compiler.scratch(tensor.shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
-    compiler.copy(tensor, target)
+    target = context.scratch(tensor.shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
+    context.copy(tensor, target)
     return target
 
 
-def _reversed(compiler: Compiler, tensor: Tensor, axis: int, place: Callable[[], Tensor]) -> Tensor:
+def _reversed(context: Context, tensor: Tensor, axis: int, place: Callable[[], Tensor]) -> Tensor:
     """The tensor backwards: elements within blocks first, then the blocks, what no block holds one by one."""
     count = tensor.shape[axis]
     size = min(range(2, isqrt(count) + 2), key=lambda q: count // q + q + count % q)
     held = count // size * size
     blocks = np.arange(held).reshape(-1, size)
     shape = (*tensor.shape[:axis], held, *tensor.shape[axis + 1:])
-    inner = compiler.scratch(shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
-    moved(compiler, inner, axis, [(tensor, blocks[:, ::-1].reshape(-1), None)])
+    inner = context.scratch(shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
+    moved(context, inner, axis, [(tensor, blocks[:, ::-1].reshape(-1), None)])
     target = place()
     rest = count - held
-    moved(compiler, target, axis, [(inner, blocks[::-1].reshape(-1), np.arange(rest, count)),
-                                   (tensor, np.arange(count - 1, held - 1, -1), np.arange(rest))])
+    moved(context, target, axis, [(inner, blocks[::-1].reshape(-1), np.arange(rest, count)),
+                                  (tensor, np.arange(count - 1, held - 1, -1), np.arange(rest))])
     return target
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.gather import turned
 from openane.ops.lowering import Tensor
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 WHOLE = 1 << 16
 """Elements of a matrix that is used in one piece; larger ones are cut into blocks of rows, most of which need few
@@ -20,13 +17,13 @@ BLOCK = 128
 """Rows of a block: a multiple of 32, so that blocks of a result's row start aligned."""
 
 
-def mix(compiler: Compiler, target: Tensor, source: Tensor, axis: int, matrix: np.ndarray) -> None:
+def mix(context: Context, target: Tensor, source: Tensor, axis: int, matrix: np.ndarray) -> None:
     """target = matrix [results, elements] times source along `axis`; see ops.lowering.Lowering.
 
     The dimension is read as channels, so rows must run along another one: a source whose rows run along it is copied
     first. The result may have its rows along it (the engine writes channels as rows).
     """
-    source = turned(compiler, source, axis)
+    source = turned(context, source, axis)
     rows, columns = matrix.shape
     size = rows if matrix.size <= WHOLE else BLOCK
     for start in range(0, rows, size):
@@ -37,11 +34,11 @@ def mix(compiler: Compiler, target: Tensor, source: Tensor, axis: int, matrix: n
         high = columns if low == 0 and high > columns * 3 // 4 else high
         weights = block[:, low:high].reshape(len(block), high - low, 1, 1)
         place, part = target.part(axis, start, len(block)), source.part(axis, low, high - low)
-        for write, read in _images(compiler, place, part, axis):
-            compiler.convolution(write, read, weights, None)
+        for write, read in _images(context, place, part, axis):
+            context.convolution(write, read, weights, None)
 
 
-def _images(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _images(context: Context, target: Tensor, source: Tensor, axis: int) -> Iterator[tuple[Tensor, Tensor]]:
     """(target, source) as [N, axis, H, W] tensors; what is beyond them, or field widths, is taken apart."""
     if source.rank > 4:
         fewer = _merged(target, source, axis)
@@ -50,16 +47,16 @@ def _images(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -> It
             outer = min((d for d in range(source.rank) if d not in kept), key=lambda d: source.shape[d])
             for i in range(source.shape[outer]):
                 write, read = target.at(outer, i), source.at(outer, i)
-                yield from _images(compiler, write, read, axis - (outer < axis))
+                yield from _images(context, write, read, axis - (outer < axis))
             return
         target, source, axis = fewer
     row = source.contiguous if source.contiguous is not None else _largest(source, axis)
     rest = [d for d in range(source.rank) if d not in (axis, row)]
-    if row is not None and source.shape[row] > compiler.limits.width:
-        half = compiler.limits.width // 2
+    if row is not None and source.shape[row] > context.limits.width:
+        half = context.limits.width // 2
         for start in range(0, source.shape[row], half):
             count = min(half, source.shape[row] - start)
-            yield from _images(compiler, target.part(row, start, count), source.part(row, start, count), axis)
+            yield from _images(context, target.part(row, start, count), source.part(row, start, count), axis)
         return
     order = [*rest[:-1], axis, *rest[-1:], *([] if row is None else [row])]
     yield _image(target.transpose(order), order.index(axis)), _image(source.transpose(order), order.index(axis))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from openane.chips import Limits
 from openane.compiler.loops.assign import Role, access, legal
 from openane.compiler.loops.split import walk
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.convolution_problem import Windowed
 from openane.compiler.weights.pack import (
     Packed,
@@ -31,34 +32,28 @@ from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
-
 REPEATED = 1 << 19
 """Bytes of weights up to which they are stored once per image, so that one operation takes all images."""
 
 
-def coefficients(compiler: Compiler, packed: Packed, *, weights: bool, bias: bool, table: bool) -> Coefficients:
+def coefficients(context: Context, packed: Packed, *, weights: bool, bias: bool, table: bool) -> Coefficients:
     """Stores the streams in the constant section."""
-    owner = compiler.owner if weights else None
-    base = compiler.constants.add(packed.data, owner)
-    if weights:
-        compiler.trace.packed(compiler.node, packed, base, table)
-    section = Section.of(compiler.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
+    base = context.store(packed, weights=weights, table=table)
+    section = Section.of(context.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
     return Coefficients.together(section.moved(section.slot, base), weights=weights, bias=bias, table=table,
                                  lanes=packed.lanes, packing=packed.packing)
 
 
-def channel_step(compiler: Compiler) -> int:
+def channel_step(context: Context) -> int:
     """Output channels are split at multiples of this, so that rows of a swapped result stay aligned."""
-    return compiler.limits.memory_alignment // ELEMENT
+    return context.limits.memory_alignment // ELEMENT
 
 
-def table_coefficients(compiler: Compiler, table: Table, channels: int) -> Coefficients:
+def table_coefficients(context: Context, table: Table, channels: int) -> Coefficients:
     """A table alone, read by every core that has a channel."""
-    form = compiler.limits.coefficients
+    form = context.limits.coefficients
     packed = pack_table(form.table.pack(table), min(form.cores, channels))
-    return coefficients(compiler, packed, weights=False, bias=False, table=True)
+    return coefficients(context, packed, weights=False, bias=False, table=True)
 
 
 def with_table(post: Post | None, table: Table | None) -> Post:
@@ -67,37 +62,37 @@ def with_table(post: Post | None, table: Table | None) -> Post:
     return post if table is None else Post(bias=post.bias, scale=post.scale, activation=Activation.TABLE)
 
 
-def pass_through(compiler: Compiler, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
+def pass_through(context: Context, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
     """target = post(source) for operands the engine can address."""
     stage = with_table(post, table)
-    operands = walk([source, target], [Role.NEURAL_SOURCE, Role.RESULT], compiler.limits, compiler.label)
+    operands = walk([source, target], [Role.NEURAL_SOURCE, Role.RESULT], context.limits, context.label)
     if operands is None:
-        raise UnsupportedError(compiler.label, "a copy must be expressible by strides",
+        raise UnsupportedError(context.label, "a copy must be expressible by strides",
                                found=f"{source} to {target}")
     for read, write in operands:
-        streams = None if table is None else table_coefficients(compiler, table, write.shape[1])
-        compiler.emit(PassThrough(source=read, result=write, post=stage, coefficients=streams))
+        streams = None if table is None else table_coefficients(context, table, write.shape[1])
+        context.emit(PassThrough(source=read, result=write, post=stage, coefficients=streams))
 
 
-def convolve(compiler: Compiler, problem: Windowed) -> None:
+def convolve(context: Context, problem: Windowed) -> None:
     """A convolution the engine does as it is, in as few operations as its coefficients take.
 
     Stride 2 uses zero-skipping weights; kernels up to 3x3 are stored as 3x3 ones, whose form is proved, larger ones
     follow the same rule (inferred).
     """
-    if not _plain(problem.source, compiler.limits):
-        problem = replace(problem, source=compiler.copied(problem.source))
-    if problem.groups > 1 and problem.source.shape[0] > 1 and _in_one_image(compiler, problem):
+    if not _plain(problem.source, context.limits):
+        problem = replace(problem, source=context.copied(problem.source))
+    if problem.groups > 1 and problem.source.shape[0] > 1 and _in_one_image(context, problem):
         return
     if problem.depthwise:
-        _depthwise(compiler, problem)
+        _depthwise(context, problem)
     elif problem.groups > 1:
-        _grouped(compiler, problem)
+        _grouped(context, problem)
     else:
-        _dense(compiler, problem)
+        _dense(context, problem)
 
 
-def _in_one_image(compiler: Compiler, problem: Windowed) -> bool:
+def _in_one_image(context: Context, problem: Windowed) -> bool:
     """Images of groups are more groups of one image, with the weights once for each; False where planes do not follow
     each other, or the weights would be many."""
     n, channels, high, wide = problem.source.shape
@@ -107,14 +102,14 @@ def _in_one_image(compiler: Compiler, problem: Windowed) -> bool:
         return False
     flat = (1, n * outputs, *problem.results)
     target = problem.target.reshape(flat)
-    whole = problem.target if target is not None else compiler.scratch(problem.target.shape)
+    whole = problem.target if target is not None else context.scratch(problem.target.shape)
     made = whole.reshape(flat)
     assert made is not None, "fresh storage has its planes one behind the other"
-    convolve(compiler, replace(
+    convolve(context, replace(
         problem, source=source, target=made, groups=n * problem.groups, weights=np.tile(problem.weights, (n, 1, 1, 1)),
         bias=None if problem.bias is None else np.tile(problem.bias, n)))
     if target is None:
-        compiler.copy(whole, problem.target)
+        context.copy(whole, problem.target)
     return True
 
 
@@ -134,90 +129,90 @@ def _plain(source: Tensor, limits: Limits) -> bool:
         source.shape[3] == 1 or source.strides[3] == ELEMENT)
 
 
-def _table_bytes(compiler: Compiler, problem: Windowed) -> bytes | None:
-    return None if problem.table is None else compiler.limits.coefficients.table.pack(problem.table)
+def _table_bytes(context: Context, problem: Windowed) -> bytes | None:
+    return None if problem.table is None else context.limits.coefficients.table.pack(problem.table)
 
 
-def _streams(compiler: Compiler, problem: Windowed, packed: Packed) -> Coefficients:
-    return coefficients(compiler, packed, weights=True, bias=problem.bias is not None, table=problem.table is not None)
+def _streams(context: Context, problem: Windowed, packed: Packed) -> Coefficients:
+    return coefficients(context, packed, weights=True, bias=problem.bias is not None, table=problem.table is not None)
 
 
-def _dense(compiler: Compiler, problem: Windowed) -> None:
-    problem, sparse = _sparse_form(compiler, problem)
+def _dense(context: Context, problem: Windowed) -> None:
+    problem, sparse = _sparse_form(context, problem)
     source, target, weights, rows = problem.source, problem.target, problem.weights, problem.rows
-    rules, form = compiler.limits.lanes, compiler.limits.coefficients
+    rules, form = context.limits.lanes, context.limits.coefficients
     streamed = rows == weights.shape[1] and target.shape[2] * target.shape[3] <= rules.streamed
     lanes = rules.convolution(weights.shape[0], source.shape[2], source.shape[3], rows, streamed)
-    while lanes > 1 and form.cores * lanes * (rows + 1) * ELEMENT > compiler.limits.kernel_memory:
+    while lanes > 1 and form.cores * lanes * (rows + 1) * ELEMENT > context.limits.kernel_memory:
         lanes //= 2
     flat = weights.reshape(1, weights.shape[0], rows)
-    for start, stop in chunks(compiler, weights.shape[0], rows + 1, lanes, streamed):
+    for start, stop in chunks(context, weights.shape[0], rows + 1, lanes, streamed):
         bias = None if problem.bias is None else problem.bias[start:stop]
         if sparse:
             packed = pack_sparse(form, weights[None, start:stop], None if bias is None else bias[None], lanes,
-                                 _table_bytes(compiler, problem))
+                                 _table_bytes(context, problem))
         else:
             packed = pack_dense(form, flat[:, start:stop], None if bias is None else bias[None], lanes,
-                                _table_bytes(compiler, problem))
-        streams = _streams(compiler, problem, packed)
+                                _table_bytes(context, problem))
+        streams = _streams(context, problem, packed)
         part = target.part(1, start, stop - start)
-        for first, count in spans(source.shape[0], compiler.limits.groups):
-            compiler.emit(Convolution(source=access(source.part(0, first, count), (0, 1, None, 2, 3)),
-                                      result=access(part.part(0, first, count), (0, 1, None, 2, 3)),
-                                      coefficients=streams, shared=count > 1, **_window(problem)))
+        for first, count in spans(source.shape[0], context.limits.groups):
+            context.emit(Convolution(source=access(source.part(0, first, count), (0, 1, None, 2, 3)),
+                                     result=access(part.part(0, first, count), (0, 1, None, 2, 3)),
+                                     coefficients=streams, shared=count > 1, **_window(problem)))
 
 
-def _sparse_form(compiler: Compiler, problem: Windowed) -> tuple[Windowed, bool]:
+def _sparse_form(context: Context, problem: Windowed) -> tuple[Windowed, bool]:
     """Whether the weights are zero-skipping, their kernel widened to a proved one."""
-    sparse, proved = problem.stride == (2, 2), compiler.limits.coefficients.sparse.proved
+    sparse, proved = problem.stride == (2, 2), context.limits.coefficients.sparse.proved
     if sparse and problem.kernel != (1, 1) and max(problem.kernel) < proved:
         more = [(0, 0), (0, 0), *((0, proved - taps) for taps in problem.kernel)]
         problem = replace(problem, weights=np.pad(problem.weights, more))
     return problem, sparse
 
 
-def _depthwise(compiler: Compiler, problem: Windowed) -> None:
+def _depthwise(context: Context, problem: Windowed) -> None:
     weights, rows = problem.weights, problem.rows
-    form = compiler.limits.coefficients
-    room = min(compiler.limits.kernel_memory // form.cores, compiler.limits.lanes.kept) - form.table.size
-    most = max(1, min(room // (ELEMENT * (rows + 1)), compiler.limits.channels // form.cores))
+    form = context.limits.coefficients
+    room = min(context.limits.kernel_memory // form.cores, context.limits.lanes.kept) - form.table.size
+    most = max(1, min(room // (ELEMENT * (rows + 1)), context.limits.channels // form.cores))
     for start, count in _pieces(weights.shape[0], most * form.cores):
         part = slice(start, start + count)
         bias = None if problem.bias is None else problem.bias[None, part]
-        packed = pack_dense(form, weights[part].reshape(1, count, rows), bias, 1, _table_bytes(compiler, problem))
-        streams = _streams(compiler, problem, packed)
+        packed = pack_dense(form, weights[part].reshape(1, count, rows), bias, 1, _table_bytes(context, problem))
+        streams = _streams(context, problem, packed)
         for image in range(problem.source.shape[0]):
             read, write = (tensor.part(0, image, 1).part(1, start, count)
                            for tensor in (problem.source, problem.target))
-            compiler.emit(Convolution(source=access(read, (None, 1, None, 2, 3)),
-                                      result=access(write, (None, 1, None, 2, 3)),
-                                      coefficients=streams, unicast=1, **_window(problem)))
+            context.emit(Convolution(source=access(read, (None, 1, None, 2, 3)),
+                                     result=access(write, (None, 1, None, 2, 3)),
+                                     coefficients=streams, unicast=1, **_window(problem)))
 
 
-def _grouped(compiler: Compiler, problem: Windowed) -> None:
-    problem, sparse = _sparse_form(compiler, problem)
+def _grouped(context: Context, problem: Windowed) -> None:
+    problem, sparse = _sparse_form(context, problem)
     groups, source, target = problem.groups, problem.source, problem.target
     channels = problem.weights.shape[0] // groups
-    form = compiler.limits.coefficients
-    lanes = compiler.limits.lanes.convolution(channels, source.shape[2], source.shape[3], problem.rows, streamed=False)
+    form = context.limits.coefficients
+    lanes = context.limits.lanes.convolution(channels, source.shape[2], source.shape[3], problem.rows, streamed=False)
     flat = problem.weights.reshape(groups, channels, -1)
     biases = None if problem.bias is None else problem.bias.reshape(groups, channels)
     plane = -(-channels // (form.cores * lanes)) * lanes * (problem.rows + 1) * ELEMENT * (1 + sparse) + form.alignment
-    room = compiler.limits.kernel_memory // form.cores - form.table.size
-    most = max(1, min(compiler.limits.groups, room // plane))
+    room = context.limits.kernel_memory // form.cores - form.table.size
+    most = max(1, min(context.limits.groups, room // plane))
     for start, count in spans(groups, most):
         bias = None if biases is None else biases[start:start + count]
         if sparse:
             part = problem.weights.reshape(groups, channels, *problem.weights.shape[1:])[start:start + count]
-            packed = pack_sparse(form, part, bias, lanes, _table_bytes(compiler, problem))
+            packed = pack_sparse(form, part, bias, lanes, _table_bytes(context, problem))
         else:
-            packed = pack_dense(form, flat[start:start + count], bias, lanes, _table_bytes(compiler, problem))
-        streams = _streams(compiler, problem, packed)
+            packed = pack_dense(form, flat[start:start + count], bias, lanes, _table_bytes(context, problem))
+        streams = _streams(context, problem, packed)
         for image in range(source.shape[0]):
             read = _by_group(source.part(0, image, 1), groups).part(0, start, count)
             write = _by_group(target.part(0, image, 1), groups).part(0, start, count)
-            compiler.emit(Convolution(source=access(read, (0, 1, None, 2, 3)), result=access(write, (0, 1, None, 2, 3)),
-                                      coefficients=streams, **_window(problem)))
+            context.emit(Convolution(source=access(read, (0, 1, None, 2, 3)), result=access(write, (0, 1, None, 2, 3)),
+                                     coefficients=streams, **_window(problem)))
 
 
 def _by_group(image: Tensor, groups: int) -> Tensor:
@@ -229,18 +224,18 @@ def _by_group(image: Tensor, groups: int) -> Tensor:
                       (plane * each, plane, image.strides[2], image.strides[3]))
 
 
-def chunks(compiler: Compiler, channels: int, rows: int, lanes: int, streamed: bool,
+def chunks(context: Context, channels: int, rows: int, lanes: int, streamed: bool,
            head: int = 0) -> Iterator[tuple[int, int]]:
     """Ranges of output channels whose coefficients fit one operation, at multiples of `channel_step`; `rows` counts a
     bias."""
-    rules, step = compiler.limits.lanes, channel_step(compiler)
-    memory = compiler.limits.kernel_memory // compiler.limits.cores
+    rules, step = context.limits.lanes, channel_step(context)
+    memory = context.limits.kernel_memory // context.limits.cores
     size = rules.task_channels(channels, rows, lanes, memory if streamed else min(memory, rules.kept), head)
     size = size if size == channels else -(-size // step) * step
-    size = min(size, max(step, compiler.limits.channels // step * step))
-    if min(size, channels) * rows * ELEMENT > compiler.limits.kernel_memory:
-        raise UnsupportedError(compiler.label, f"the weights of {step} output channels must fit one operation",
-                               limit=compiler.limits.kernel_memory, found=size * rows * ELEMENT,
+    size = min(size, max(step, context.limits.channels // step * step))
+    if min(size, channels) * rows * ELEMENT > context.limits.kernel_memory:
+        raise UnsupportedError(context.label, f"the weights of {step} output channels must fit one operation",
+                               limit=context.limits.kernel_memory, found=size * rows * ELEMENT,
                                remedy="split the reduction into several operations and add the parts")
     for start in range(0, channels, size):
         yield start, min(channels, start + size)

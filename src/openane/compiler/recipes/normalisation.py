@@ -14,19 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openane.chips.coefficients import padded
 from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.loops.assign import Role, access, assign, merged
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.reduction import SHARE, pixel_loops, staged
 from openane.engine import Access, Binary, GainOffset, Reduction, Root, Space
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 ROW = 2
 """The rows of means and of roots start at multiples of so many lines of L2: 0x20 bytes apart for one channel, 0x80 for
@@ -44,47 +41,47 @@ class Loops:
     step: int
 
 
-def normalise(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
+def normalise(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
     """target = source normalised over `axes`."""
     if len(axes) == 1 and axes[0] == plane_axis(source.rank) and 1 < source.shape[axes[0]] == source.elements:
-        _as_row(compiler, target, source, axes[0], epsilon)
+        _as_row(context, target, source, axes[0], epsilon)
         return
     count = float(np.prod([source.shape[axis] for axis in axes]))
-    loops = _loops(compiler, target, source, axes)
+    loops = _loops(context, target, source, axes)
     if loops is None:
-        _in_steps(compiler, target, source, axes, 1 / count, epsilon)
+        _in_steps(context, target, source, axes, 1 / count, epsilon)
         return
     mean_scale, small = float(np.float32(1 / count)), float(np.float16(epsilon))
     channels = loops.source.shape[1]
-    row = padded(channels * ELEMENT, ROW * compiler.limits.l2_alignment)
-    slot = compiler.blocks.add(Block(2 * row, Kind.L2))
+    row = padded(channels * ELEMENT, ROW * context.limits.l2_alignment)
+    slot = context.blocks.add(Block(2 * row, Kind.L2))
     mean = Access(space=Space.L2, slot=slot, shape=(1, channels, 1, 1, 1), strides=(0, ELEMENT, 0, 0, 0))
     spread = replace(mean, offset=row)
     repeated = replace(mean, shape=loops.source.shape)
-    compiler.emit(Reduction(first=loops.source, result=mean, final_scale=mean_scale))
-    compiler.emit(Reduction(first=repeated, second=loops.source, result=spread, negate=True,
-                            function=Binary.SQUARE_SUM, final_scale=mean_scale, epsilon=small, root=Root.RSQRT))
+    context.emit(Reduction(first=loops.source, result=mean, final_scale=mean_scale))
+    context.emit(Reduction(first=repeated, second=loops.source, result=spread, negate=True,
+                           function=Binary.SQUARE_SUM, final_scale=mean_scale, epsilon=small, root=Root.RSQRT))
     n, c = loops.first.shape[:2]
     rows = replace(mean, shape=(n, c, 1, 2, 1), strides=(0, loops.step, 0, row, 0))
-    compiler.emit(GainOffset(first=loops.first, second=rows, result=loops.target, subtract=True))
+    context.emit(GainOffset(first=loops.first, second=rows, result=loops.target, subtract=True))
 
 
-def _as_row(compiler: Compiler, target: Tensor, source: Tensor, axis: int, epsilon: float) -> None:
+def _as_row(context: Context, target: Tensor, source: Tensor, axis: int, epsilon: float) -> None:
     """Planes without pixels, normalised as a row where it lies in L2: in and out by a planar operation, as Apple's
     compiler does."""
     order = (*(d for d in range(source.rank) if d != axis), axis)
-    line = compiler.near(source.shape, axis)
-    result = line if line.space is Space.L2 else compiler.scratch(source.shape, order)
-    compiler.elementwise(line, source)
-    normalise(compiler, result.transpose(order), line.transpose(order), (source.rank - 1,), epsilon)
-    compiler.elementwise(target, result)
+    line = context.near(source.shape, axis)
+    result = line if line.space is Space.L2 else context.scratch(source.shape, order)
+    context.elementwise(line, source)
+    normalise(context, result.transpose(order), line.transpose(order), (source.rank - 1,), epsilon)
+    context.elementwise(target, result)
 
 
-def _loops(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[int]) -> Loops | None:
+def _loops(context: Context, target: Tensor, source: Tensor, axes: Sequence[int]) -> Loops | None:
     """The walk of the three-operation form, or None where strides or sizes rule it out."""
     if not (source.aligned and target.aligned) or source.contiguous != target.contiguous:
         return None
-    row, limits = source.contiguous, compiler.limits
+    row, limits = source.contiguous, context.limits
     inner = sorted((d for d in axes if source.shape[d] > 1), key=lambda d: (d == row, d))
     kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
     if row is not None and row not in inner:
@@ -121,20 +118,20 @@ def _access(tensor: Tensor, plane: tuple[int, int], pixel: Sequence[tuple[int, i
                   strides=(0, sc, sd, sh, sw))
 
 
-def _in_steps(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[int], share: float,
+def _in_steps(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], share: float,
               epsilon: float) -> None:
     """Mean, difference, reciprocal root of the mean square, product."""
     longest = max(axes, key=lambda axis: source.shape[axis])
     row = source.contiguous
     turned = row is not None and row not in axes
-    source = source if turned else staged(compiler, source)
+    source = source if turned else staged(context, source)
     shape = tuple(1 if d in axes else extent for d, extent in enumerate(source.shape))
     order = tuple(sorted(range(source.rank), key=lambda d: (d == row, d)))
     place = row if turned and row is not None else -1
-    mean, spread = compiler.near(shape, place), compiler.near(shape, place)
-    compiler.reduce(mean, compiler.with_last(source, longest) if turned else source, axes, final_scale=share)
-    centred = compiler.scratch(source.shape, order)
-    compiler.elementwise(centred, source, mean, subtract=True)
-    compiler.reduce(spread, compiler.with_last(centred, longest) if turned else centred, axes, final_scale=share,
-                    epsilon=epsilon, root=Root.RSQRT, square=True)
-    compiler.elementwise(target, centred, spread, Binary.MULTIPLY)
+    mean, spread = context.near(shape, place), context.near(shape, place)
+    context.reduce(mean, context.with_last(source, longest) if turned else source, axes, final_scale=share)
+    centred = context.scratch(source.shape, order)
+    context.elementwise(centred, source, mean, subtract=True)
+    context.reduce(spread, context.with_last(centred, longest) if turned else centred, axes, final_scale=share,
+                   epsilon=epsilon, root=Root.RSQRT, square=True)
+    context.elementwise(target, centred, spread, Binary.MULTIPLY)

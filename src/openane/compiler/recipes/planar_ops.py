@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from openane.chips import Limits
 from openane.compiler.loops.assign import Role, access, assign, row_cut
 from openane.compiler.loops.split import walk
 from openane.compiler.recipes import data_movement
+from openane.compiler.recipes.context import Context
 from openane.engine import (
     Access,
     Activation,
@@ -23,64 +24,61 @@ from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import Tensor
 
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
-
 L2_SHARE = 8
 """A broadcast operand kept in L2 takes at most 1/8 of it."""
 
 
-def elementwise(compiler: Compiler, target: Tensor, first: Tensor, second: Tensor | None, function: Binary,
-                settings: dict[str, Any]) -> None:
+def elementwise(context: Context, target: Tensor, first: Tensor, second: Tensor | None = None,
+                function: Binary = Binary.ADD, **settings: float | bool) -> None:
     """target = function(first, second) with numpy broadcasting; any strides."""
     operands = [first.expand(target.shape)] + ([] if second is None else [second.expand(target.shape)])
-    operands = [t if t.aligned else compiler.copied(t) for t in operands]
+    operands = [t if t.aligned else context.copied(t) for t in operands]
     if not target.aligned:
-        whole = compiler.scratch(target.shape, None, target.dtype)
-        elementwise(compiler, whole, first, second, function, settings)
-        compiler.copy(whole, target)
+        whole = context.scratch(target.shape, None, target.dtype)
+        elementwise(context, whole, first, second, function, **settings)
+        context.copy(whole, target)
         return
     if len(operands) == 2 and all(repeats(t) for t in operands):
-        operands[0] = _materialised(compiler, operands[0])
-    _elementwise(compiler, target, operands, function, settings)
+        operands[0] = _materialised(context, operands[0])
+    _elementwise(context, target, operands, function, settings)
 
 
-def _elementwise(compiler: Compiler, target: Tensor, operands: list[Tensor], function: Binary,
+def _elementwise(context: Context, target: Tensor, operands: list[Tensor], function: Binary,
                  settings: dict[str, Any]) -> None:
     roles = [Role.PLANAR_SOURCE] * len(operands)
-    operations = walk([*operands, target], [*roles, Role.RESULT], compiler.limits, compiler.label) \
+    operations = walk([*operands, target], [*roles, Role.RESULT], context.limits, context.label) \
         if _expressible(operands) else None
     if operations is None:
-        axis = _split_axis(compiler, operands)
+        axis = _split_axis(context, operands)
         if axis is not None:
             half = target.shape[axis] // 2
-            cut = row_cut(compiler.limits)
+            cut = row_cut(context.limits)
             if half > cut:  # a row is cut where both parts start aligned
                 half = half // cut * cut
             for start, count in ((0, half), (half, target.shape[axis] - half)):
-                _elementwise(compiler, target.part(axis, start, count),
+                _elementwise(context, target.part(axis, start, count),
                              [t.part(axis, start, count) for t in operands], function, settings)
             return
-        operands = _prepared(compiler, operands, target)
-        operations = walk([*operands, target], [*roles, Role.RESULT], compiler.limits, compiler.label)
+        operands = _prepared(context, operands, target)
+        operations = walk([*operands, target], [*roles, Role.RESULT], context.limits, context.label)
     if operations is None:
-        raise UnsupportedError(compiler.label, "operands must be expressible by strides", found=f"{operands}")
+        raise UnsupportedError(context.label, "operands must be expressible by strides", found=f"{operands}")
     for accesses in operations:
         second = accesses[1] if len(operands) == 2 else None
-        compiler.emit(Elementwise(first=accesses[0], second=second, result=accesses[-1], function=function,
-                                  **settings))
+        context.emit(Elementwise(first=accesses[0], second=second, result=accesses[-1], function=function,
+                                 **settings))
 
 
-def repeat(compiler: Compiler, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
+def repeat(context: Context, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
     """target = post(source) for a source that is broadcast: all but a ReLU works on its own elements."""
     clamp = post == Post(activation=Activation.RELU)
     if not clamp and (post is not None or table is not None):
         core = _core(source)
-        small = compiler.scratch(core.shape)
-        compiler.copy(core, small, post, table)
+        small = context.scratch(core.shape)
+        context.copy(core, small, post, table)
         source = small.expand(source.shape)
-    if not data_movement.repeat(compiler, source, target, clamp):
-        elementwise(compiler, target, source, None, Binary.ADD, {"relu": clamp})
+    if not data_movement.repeat(context, source, target, clamp):
+        elementwise(context, target, source, relu=clamp)
 
 
 def repeats(tensor: Tensor) -> bool:
@@ -128,19 +126,19 @@ def _resident_size(tensor: Tensor, lead: int | None, limits: Limits) -> int:
     return row * core.elements // (1 if last is None else core.shape[last])
 
 
-def _split_axis(compiler: Compiler, operands: list[Tensor]) -> int | None:
+def _split_axis(context: Context, operands: list[Tensor]) -> int | None:
     """The dimension to halve when a broadcast operand is too large for L2, or None."""
     for t in operands:
-        if repeats(t) and _resident_size(t, None, compiler.limits) > compiler.limits.l2_size // L2_SHARE:
+        if repeats(t) and _resident_size(t, None, context.limits) > context.limits.l2_size // L2_SHARE:
             core = _core(t)
             candidates = [d for d in range(t.rank) if core.shape[d] > 1 and d != t.contiguous]
-            least = 2 * row_cut(compiler.limits)
+            least = 2 * row_cut(context.limits)
             candidates = candidates or [d for d in range(t.rank) if core.shape[d] >= least]
             return max(candidates, key=lambda d: core.shape[d], default=None)
     return None
 
 
-def _prepared(compiler: Compiler, operands: list[Tensor], target: Tensor) -> list[Tensor]:
+def _prepared(context: Context, operands: list[Tensor], target: Tensor) -> list[Tensor]:
     """Operands that agree on the row dimension: broadcast ones in L2, others copied to scratch where they differ."""
     lead = _leader(operands, target)
     ready = []
@@ -148,27 +146,27 @@ def _prepared(compiler: Compiler, operands: list[Tensor], target: Tensor) -> lis
         if repeats(t):
             core = _core(t)
             last = lead if lead is not None and core.shape[lead] > 1 else None
-            small = compiler.temporary(core.shape, _order(core.shape, last), Space.L2, t.dtype)
-            compiler.copy(core, small)
+            small = context.temporary(core.shape, _order(core.shape, last), Space.L2, t.dtype)
+            context.copy(core, small)
             ready.append(small.expand(t.shape))
         elif t.contiguous != lead and t.elements > 1:
-            moved = compiler.scratch(t.shape, _order(t.shape, lead), t.dtype)
-            compiler.copy(t, moved)
+            moved = context.scratch(t.shape, _order(t.shape, lead), t.dtype)
+            context.copy(t, moved)
             ready.append(moved)
         else:
             ready.append(t)
     return ready
 
 
-def _materialised(compiler: Compiler, tensor: Tensor) -> Tensor:
+def _materialised(context: Context, tensor: Tensor) -> Tensor:
     """A broadcast operand written out in full."""
-    full = compiler.scratch(tensor.shape, None, tensor.dtype)
-    _elementwise(compiler, full, [tensor], Binary.ADD, {})
+    full = context.scratch(tensor.shape, None, tensor.dtype)
+    _elementwise(context, full, [tensor], Binary.ADD, {})
     return full
 
 
-def gain_offset(compiler: Compiler, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
-                relu: bool) -> None:
+def gain_offset(context: Context, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
+                relu: bool = False) -> None:
     """target = (source + offset) * gain, one pair per position of `axis`: vectors in L2 as two rows.
 
     Where `axis` runs along rows the vectors would have to lie along W, which no sample shows: two broadcast
@@ -176,28 +174,26 @@ def gain_offset(compiler: Compiler, target: Tensor, source: Tensor, axis: int, o
     """
     roles = [Role.PLANAR_SOURCE, Role.RESULT]
     pair = [source, target] if source.aligned and target.aligned else []
-    dims = assign(pair, roles, compiler.limits, channel=axis) if pair and source.contiguous != axis else None
+    dims = assign(pair, roles, context.limits, channel=axis) if pair and source.contiguous != axis else None
     if dims is None:
-        _two_steps(compiler, target, source, axis, offset, gain, relu)
+        _two_steps(context, target, source, axis, offset, gain, relu)
         return
-    rows = compiler.constant(np.stack([offset, gain]))
-    vectors = compiler.temporary(rows.shape, (0, 1), Space.L2)
-    compiler.copy(rows, vectors)
+    rows = context.constant(np.stack([offset, gain]))
+    vectors = context.temporary(rows.shape, (0, 1), Space.L2)
+    context.copy(rows, vectors)
     first = access(source, dims)
     second = Access(space=Space.L2, slot=vectors.slot, shape=(first.shape[0], first.shape[1], 1, 2, 1),
                     strides=(0, vectors.strides[1], 0, vectors.strides[0], 0))
-    compiler.emit(GainOffset(first=first, second=second, result=access(target, dims), relu=relu))
+    context.emit(GainOffset(first=first, second=second, result=access(target, dims), relu=relu))
 
 
-def _two_steps(compiler: Compiler, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
+def _two_steps(context: Context, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
                relu: bool) -> None:
     shape = tuple(len(offset) if d == axis else 1 for d in range(source.rank))
     adds, multiplies = bool(np.any(offset != 0)), bool(np.any(gain != 1))
     if adds:
-        step = compiler.scratch(target.shape) if multiplies else target
-        elementwise(compiler, step, source, compiler.constant(offset.reshape(shape)), Binary.ADD,
-                    {} if multiplies else {"relu": relu})
+        step = context.scratch(target.shape) if multiplies else target
+        elementwise(context, step, source, context.constant(offset.reshape(shape)), relu=relu and not multiplies)
         source = step
     if multiplies or not adds:
-        elementwise(compiler, target, source, compiler.constant(gain.reshape(shape)), Binary.MULTIPLY,
-                    {"relu": relu})
+        elementwise(context, target, source, context.constant(gain.reshape(shape)), Binary.MULTIPLY, relu=relu)

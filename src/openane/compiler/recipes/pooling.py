@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from openane.compiler.loops.assign import Role, access, legal, row_cut
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.convolution import IMAGES, crops
 from openane.compiler.recipes.convolution_problem import Pair, pair, tiles
 from openane.compiler.recipes.data_movement import writable
@@ -19,9 +19,6 @@ from openane.engine import Pool, Pooling
 from openane.ops.lowering import Tensor
 from openane.ops.phases import turned
 from openane.ops.tensor import as_planes
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 Numbers = Sequence[int]
 
@@ -43,29 +40,29 @@ class Pooled:
         return self.kernel
 
 
-def pool(compiler: Compiler, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
+def pool(context: Context, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
          padding: Numbers) -> None:
     """See ops.lowering.Lowering."""
     if source.rank == 5:
-        _deep(compiler, target, source, kind, kernel, stride, padding)
+        _deep(context, target, source, kind, kernel, stride, padding)
         return
     if source.rank == 3:
         source, target = as_planes(source), as_planes(target)
         kernel, stride, padding = (1, *kernel), (1, *stride), (0, *padding)
-    solve(compiler, Pooled(source, target, kind, (kernel[0], kernel[1]), (stride[0], stride[1]),
-                           (padding[0], padding[1])))
+    solve(context, Pooled(source, target, kind, (kernel[0], kernel[1]), (stride[0], stride[1]),
+                          (padding[0], padding[1])))
 
 
-def _deep(compiler: Compiler, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
+def _deep(context: Context, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
           padding: Numbers) -> None:
     """Rows and columns of every depth first, the depths being images; then depth, the rows being images."""
     n, c, d, _, _ = source.shape
-    flat = compiler.scratch((n, c, d, *target.shape[3:]))
+    flat = context.scratch((n, c, d, *target.shape[3:]))
     for image in range(n):
-        solve(compiler, Pooled(_images(source, image, 2), _images(flat, image, 2), kind, (kernel[1], kernel[2]),
-                               (stride[1], stride[2]), (padding[1], padding[2])))
-        solve(compiler, Pooled(_images(flat, image, 3), _images(target, image, 3), kind, (kernel[0], 1),
-                               (stride[0], 1), (padding[0], 0)))
+        solve(context, Pooled(_images(source, image, 2), _images(flat, image, 2), kind, (kernel[1], kernel[2]),
+                              (stride[1], stride[2]), (padding[1], padding[2])))
+        solve(context, Pooled(_images(flat, image, 3), _images(target, image, 3), kind, (kernel[0], 1),
+                              (stride[0], 1), (padding[0], 0)))
 
 
 def _images(tensor: Tensor, image: int, axis: int) -> Tensor:
@@ -74,36 +71,36 @@ def _images(tensor: Tensor, image: int, axis: int) -> Tensor:
     return tensor.part(0, image, 1).only((axis, 1, other, 4))
 
 
-def solve(compiler: Compiler, problem: Pooled) -> None:
+def solve(context: Context, problem: Pooled) -> None:
     """Emits the pooling as operations the fields can state."""
     results = problem.target.shape[2:]
     stride = tuple(step if result > 1 else 1 for step, result in zip(problem.stride, results, strict=True))
-    with writable(compiler, problem.target, IMAGES) as target:
+    with writable(context, problem.target, IMAGES) as target:
         problem = replace(problem, target=target, stride=stride)  # type: ignore[arg-type]
-        if not (_subsampled(compiler, problem) or _staged(compiler, problem) or _tiled(compiler, problem)):
-            _emit(compiler, problem)
+        if not (_subsampled(context, problem) or _staged(context, problem) or _tiled(context, problem)):
+            _emit(context, problem)
 
 
-def _subsampled(compiler: Compiler, problem: Pooled) -> bool:
+def _subsampled(context: Context, problem: Pooled) -> bool:
     """A stride beyond the field: every stride-th result of the pooling with stride 1."""
-    if max(problem.stride) <= compiler.limits.stride:
+    if max(problem.stride) <= context.limits.stride:
         return False
-    far = [step if step > compiler.limits.stride else 1 for step in problem.stride]
+    far = [step if step > context.limits.stride else 1 for step in problem.stride]
     shape = (*problem.target.shape[:2], *((result - 1) * step + 1 for result, step in zip(
         problem.target.shape[2:], far, strict=True)))
-    whole = compiler.scratch(shape, turned(shape, far))
+    whole = context.scratch(shape, turned(shape, far))
     near = tuple(1 if step > 1 else own for step, own in zip(far, problem.stride, strict=True))
-    solve(compiler, replace(problem, target=whole, stride=near))  # type: ignore[arg-type]
+    solve(context, replace(problem, target=whole, stride=near))  # type: ignore[arg-type]
     for axis, step in enumerate(far, 2):
         whole = whole.part(axis, 0, problem.target.shape[axis], step)
-    compiler.copy(whole, problem.target)
+    context.copy(whole, problem.target)
     return True
 
 
-def _staged(compiler: Compiler, problem: Pooled) -> bool:
+def _staged(context: Context, problem: Pooled) -> bool:
     """A kernel beyond the field: a first stage of the largest kernel, whose windows overlap in all but one element,
     then the rest of the kernel over its results."""
-    for axis, limit in ((0, compiler.limits.kernel_height), (1, compiler.limits.kernel_width)):
+    for axis, limit in ((0, context.limits.kernel_height), (1, context.limits.kernel_width)):
         kernel, before, extent = problem.kernel[axis], problem.padding[axis], problem.source.shape[2 + axis]
         if kernel <= limit:
             continue
@@ -111,29 +108,29 @@ def _staged(compiler: Compiler, problem: Pooled) -> bool:
         read = (problem.target.shape[2 + axis] - 1) * problem.stride[axis] + rest - (before - first)
         shape = list(problem.source.shape)
         shape[2 + axis] = min(read, extent + first)
-        stage = compiler.scratch(shape)
+        stage = context.scratch(shape)
         other = 1 - axis
         small, none = pair((1, 1), axis, limit), pair((0, 0), axis, first)
-        solve(compiler, Pooled(problem.source, stage, problem.kind, small, (1, 1), none))
+        solve(context, Pooled(problem.source, stage, problem.kind, small, (1, 1), none))
         assert stage.shape[2 + other] == problem.source.shape[2 + other]
-        solve(compiler, replace(problem, source=stage, kernel=pair(problem.kernel, axis, rest),
-                                padding=pair(problem.padding, axis, before - first)))
+        solve(context, replace(problem, source=stage, kernel=pair(problem.kernel, axis, rest),
+                               padding=pair(problem.padding, axis, before - first)))
         return True
     return False
 
 
-def _tiled(compiler: Compiler, problem: Pooled) -> bool:
+def _tiled(context: Context, problem: Pooled) -> bool:
     """An image beyond the fields is pooled tile by tile; batches and channels too."""
-    limits = compiler.limits
+    limits = context.limits
     for axis, limit in ((0, limits.height), (1, limits.width)):
         if max(problem.target.shape[2 + axis], problem.source.shape[2 + axis]) <= limit:
             continue
-        found = tiles(problem, axis, limit, channel_step(compiler))
-        sources = crops(compiler, problem.source, 2 + axis, [(max(tile.low, 0), tile.high) for tile in found])
+        found = tiles(problem, axis, limit, channel_step(context))
+        sources = crops(context, problem.source, 2 + axis, [(max(tile.low, 0), tile.high) for tile in found])
         for tile, source in zip(found, sources, strict=True):
             target = problem.target.part(2 + axis, tile.start, tile.count)
-            solve(compiler, replace(problem, source=source, target=target,
-                                    padding=pair(problem.padding, axis, max(-tile.low, 0))))
+            solve(context, replace(problem, source=source, target=target,
+                                   padding=pair(problem.padding, axis, max(-tile.low, 0))))
         return True
     for axis, limit in ((0, limits.groups), (1, limits.channels)):
         extent = problem.source.shape[axis]
@@ -141,18 +138,18 @@ def _tiled(compiler: Compiler, problem: Pooled) -> bool:
             size = limit // row_cut(limits) * row_cut(limits) or limit
             for start in range(0, extent, size):
                 count = min(size, extent - start)
-                solve(compiler, replace(problem, source=problem.source.part(axis, start, count),
-                                        target=problem.target.part(axis, start, count)))
+                solve(context, replace(problem, source=problem.source.part(axis, start, count),
+                                       target=problem.target.part(axis, start, count)))
             return True
     return False
 
 
-def _emit(compiler: Compiler, problem: Pooled) -> None:
+def _emit(context: Context, problem: Pooled) -> None:
     source = problem.source
     if problem.kernel == problem.stride == (1, 1) and source.shape == problem.target.shape:
-        compiler.copy(source, problem.target)
+        context.copy(source, problem.target)
         return
-    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE, compiler.limits):
-        source = compiler.copied(source)
-    compiler.emit(Pooling(first=access(source, IMAGES), result=access(problem.target, IMAGES), pool=problem.kind,
+    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE, context.limits):
+        source = context.copied(source)
+    context.emit(Pooling(first=access(source, IMAGES), result=access(problem.target, IMAGES), pool=problem.kind,
                           kernel=problem.kernel, stride=problem.stride, padding=problem.padding))

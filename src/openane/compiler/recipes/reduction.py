@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from openane.compiler.buffers.storage import Block, Kind, padded
 from openane.compiler.loops.assign import MAXIMUM_OPERATIONS, Role, access, assign, legal, merged
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.neural_ops import channel_step, table_coefficients
 from openane.engine import (
     Access,
@@ -25,10 +28,6 @@ from openane.engine import (
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
-
 
 SHARE = 8
 
@@ -50,89 +49,98 @@ class Folding:
             all(idle[name] == value for name, value in self.closing.items())
 
 
-def reduce(compiler: Compiler, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
-    """Reduces `axes` of source; target has extent 1 there. See ops.lowering.Lowering."""
-    source = source if source.aligned else compiler.copied(source)
+def reduce(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], kind: Reduce = Reduce.SUM,
+           pre_scale: float = 1.0, final_scale: float = 1.0, epsilon: float = 0.0, root: Root = Root.NONE,
+           square: bool = False) -> None:
+    """See ops.lowering.Lowering. Factors and epsilon are rounded to what the fields hold."""
+    closing: dict[str, Any] = {"final_scale": float(np.float32(final_scale)), "epsilon": float(np.float16(epsilon)),
+                               "root": root}
+    fold(context, target, source, axes, Folding(kind, pre_scale, square, closing))
+
+
+def fold(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
+    """Reduces `axes` of source; target has extent 1 there."""
+    source = source if source.aligned else context.copied(source)
     if not target.aligned:
-        whole = compiler.scratch(target.shape)
-        reduce(compiler, whole, source, axes, folding)
-        compiler.copy(whole, target)
+        whole = context.scratch(target.shape)
+        fold(context, whole, source, axes, folding)
+        context.copy(whole, target)
         return
     inner = [d for d in axes if source.shape[d] > 1]
     row = source.contiguous
     if folding.plain_maximum and inner == [plane_axis(source.rank)] and inner[0] != row \
-            and max_planes(compiler, target, source, inner[0]):
+            and max_planes(context, target, source, inner[0]):
         return
     if row is not None and row not in inner:
         if not inner:
-            _identity_reduction(compiler, target, source, folding)
+            _identity_reduction(context, target, source, folding)
             return
-        if _by_cells(compiler, target, source, inner, folding):
+        if _by_cells(context, target, source, inner, folding):
             return
-        source = compiler.with_last(source, max(inner, key=lambda d: source.shape[d]))
+        source = context.with_last(source, max(inner, key=lambda d: source.shape[d]))
     row = source.contiguous
     kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
     inner.sort(key=lambda d: (d == row, d))
-    _reduce(compiler, target, source, inner, kept, folding)
+    _reduce(context, target, source, inner, kept, folding)
 
 
-def max_planes(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -> bool:
+def max_planes(context: Context, target: Tensor, source: Tensor, axis: int) -> bool:
     """A maximum over planes is one neural-engine operation that leaves rows as they lie; False where strides or
     field widths rule it out."""
-    operands = _by_channel(compiler, target, source, axis)
+    operands = _by_channel(context, target, source, axis)
     if operands is None:
         return False
-    compiler.emit(ChannelMaximum(source=operands[0], result=operands[1], channels=source.shape[axis]))
+    context.emit(ChannelMaximum(source=operands[0], result=operands[1], channels=source.shape[axis]))
     return True
 
 
-def sum_planes(compiler: Compiler, target: Tensor, source: Tensor, axis: int, table: Table) -> bool:
+def sum_planes(context: Context, target: Tensor, source: Tensor, axis: int, table: Table) -> bool:
     """target = table(sum over `axis`) by a dense convolution with weights of one into a single channel, as Apple's
     softmax does; False where strides or field widths rule it out."""
-    operands = _by_channel(compiler, target, source, axis)
+    operands = _by_channel(context, target, source, axis)
     if operands is None:
         return False
     read, write = operands
-    streams = table_coefficients(compiler, table, 1)
-    compiler.emit(Convolution(source=read, result=write, shared=read.shape[0] > 1, coefficients=streams,
-                              post=Post(activation=Activation.TABLE)))
+    streams = table_coefficients(context, table, 1)
+    context.emit(Convolution(source=read, result=write, shared=read.shape[0] > 1, coefficients=streams,
+                             post=Post(activation=Activation.TABLE)))
     return True
 
 
-def multiply_planes(compiler: Compiler, target: Tensor, first: Tensor, second: Tensor, axis: int, before: Table,
+def multiply_planes(context: Context, target: Tensor, first: Tensor, second: Tensor, axis: int, before: Table,
                     after: Table) -> bool:
     """target = after(before(first) * second): both laid side by side, plane by plane, and multiplied in pairs with the
     product unrounded, as Apple's pow. False, with nothing done, where strides or field widths rule it out."""
     count = target.shape[axis]
     shape = tuple(2 * extent if d == axis else extent for d, extent in enumerate(target.shape))
-    if first.shape != target.shape or second.shape != target.shape or 2 * count > compiler.limits.channels:
+    if first.shape != target.shape or second.shape != target.shape or 2 * count > context.limits.channels:
         return False
-    pairs = compiler.scratch(shape)
-    operands = _by_channel(compiler, target, pairs, axis)
+    pairs = context.scratch(shape)
+    operands = _by_channel(context, target, pairs, axis)
     if operands is None:
         return False
-    compiler.copy(second, pairs.part(axis, 0, count, 2))
-    compiler.copy(first, pairs.part(axis, 1, count, 2), Post(activation=Activation.TABLE), before)
+    context.copy(second, pairs.part(axis, 0, count, 2))
+    context.copy(first, pairs.part(axis, 1, count, 2), Post(activation=Activation.TABLE), before)
     read, write = operands
-    streams = table_coefficients(compiler, after, count)
-    compiler.emit(ChannelProduct(source=read, result=write, coefficients=streams,
-                                 post=Post(activation=Activation.TABLE)))
+    streams = table_coefficients(context, after, count)
+    context.emit(ChannelProduct(source=read, result=write, coefficients=streams,
+                                post=Post(activation=Activation.TABLE)))
     return True
 
 
-def _by_channel(compiler: Compiler, target: Tensor, source: Tensor, axis: int) -> tuple[Access, Access] | None:
+def _by_channel(context: Context, target: Tensor, source: Tensor, axis: int) -> tuple[Access, Access] | None:
     """Operands whose C walks `axis`, or None."""
-    if source.shape[axis] > compiler.limits.channels or not (source.aligned and target.aligned):
+    if source.shape[axis] > context.limits.channels or not (source.aligned and target.aligned):
         return None
     first = source.part(axis, 0, target.shape[axis])
-    dims = assign([first, target], [Role.NEURAL_SOURCE, Role.RESULT], compiler.limits, channel=axis)
+    dims = assign([first, target], [Role.NEURAL_SOURCE, Role.RESULT], context.limits, channel=axis)
     read = None if dims is None else access(source, dims)
-    if dims is None or read is None or not legal(read, Role.NEURAL_SOURCE, compiler.limits):
+    if dims is None or read is None or not legal(read, Role.NEURAL_SOURCE, context.limits):
         return None
     return read, access(target, dims)
 
 
-def _by_cells(compiler: Compiler, target: Tensor, source: Tensor, inner: Sequence[int], folding: Folding) -> bool:
+def _by_cells(context: Context, target: Tensor, source: Tensor, inner: Sequence[int], folding: Folding) -> bool:
     """Reduces a dimension between planes and rows as Apple's compiler reduces H, sums and maxima alike: turned into
     rows, reduced with the old rows as groups into a cell per result, and turned back. False for any other."""
     plane, row = plane_axis(source.rank), source.contiguous
@@ -143,58 +151,58 @@ def _by_cells(compiler: Compiler, target: Tensor, source: Tensor, inner: Sequenc
     swap, cycle = list(range(source.rank)), list(range(source.rank))
     swap[plane], swap[axis] = axis, plane
     cycle[plane], cycle[axis], cycle[row] = row, plane, axis
-    cells = compiler.scratch(target.shape, (*(d for d in range(target.rank) if d != plane), plane, -1))
-    turned = compiler.with_last(source.transpose(swap), plane)
-    reduce(compiler, cells.transpose(swap), turned, (plane,), folding)
-    compiler.copy(cells.transpose(cycle), target.transpose(cycle))
+    cells = context.scratch(target.shape, (*(d for d in range(target.rank) if d != plane), plane, -1))
+    turned = context.with_last(source.transpose(swap), plane)
+    fold(context, cells.transpose(swap), turned, (plane,), folding)
+    context.copy(cells.transpose(cycle), target.transpose(cycle))
     return True
 
 
-def staged(compiler: Compiler, tensor: Tensor) -> Tensor:
+def staged(context: Context, tensor: Tensor) -> Tensor:
     """A copy of an input that several operations are about to walk by different loops: small ones live in L2 from then
     on, as in Apple's softmax and layer norm over rows. An intermediate, or a tensor beyond 1/8 of L2, is itself."""
-    size, _ = padded(tensor.shape, compiler.limits.l2_alignment)
-    if compiler.blocks.table[tensor.slot].kind is not Kind.PORT or size > compiler.limits.l2_size // SHARE:
+    size, _ = padded(tensor.shape, context.limits.l2_alignment)
+    if context.blocks.table[tensor.slot].kind is not Kind.PORT or size > context.limits.l2_size // SHARE:
         return tensor
-    return compiler.copied(tensor)
+    return context.copied(tensor)
 
 
-def _identity_reduction(compiler: Compiler, target: Tensor, source: Tensor, folding: Folding) -> None:
+def _identity_reduction(context: Context, target: Tensor, source: Tensor, folding: Folding) -> None:
     """Reducing extents of 1: a factor, or where a root follows cells, so that no row runs along a kept dimension."""
     closing = folding.closing
     if closing.get("root", Root.NONE) is Root.NONE and not closing.get("epsilon") and not folding.square:
-        compiler.elementwise(target, source, pre_scale=folding.pre_scale, scale=closing.get("final_scale", 1.0))
+        context.elementwise(target, source, pre_scale=folding.pre_scale, scale=closing.get("final_scale", 1.0))
         return
-    cells = compiler.scratch(source.shape, (*range(source.rank), -1))
-    compiler.copy(source, cells)
+    cells = context.scratch(source.shape, (*range(source.rank), -1))
+    context.copy(source, cells)
     kept = [d for d in range(source.rank) if source.shape[d] > 1]
-    _reduce(compiler, target, cells, [], kept, folding)
+    _reduce(context, target, cells, [], kept, folding)
 
 
-def _reduce(compiler: Compiler, target: Tensor, source: Tensor, inner: list[int], kept: list[int],
+def _reduce(context: Context, target: Tensor, source: Tensor, inner: list[int], kept: list[int],
             folding: Folding) -> None:
-    loops = pixel_loops(source.only(inner), compiler.limits.width)
+    loops = pixel_loops(source.only(inner), context.limits.width)
     if loops is None:
-        _reduce_in_steps(compiler, target, source, inner, folding)
+        _reduce_in_steps(context, target, source, inner, folding)
         return
-    for read, write in _kept_loops(compiler, source.only(kept), target.only(kept)):
+    for read, write in _kept_loops(context, source.only(kept), target.only(kept)):
         shape = (*read.shape[:2], *(extent for extent, _ in loops))
         strides = (*read.strides[:2], *(stride for _, stride in loops))
         first = Access(space=read.space, slot=read.slot, offset=read.offset, shape=shape,  # type: ignore[arg-type]
                        strides=strides)  # type: ignore[arg-type]
-        compiler.emit(Reduction(first=first, result=_kept(compiler, write), reduce=folding.kind,
-                                function=Binary.SQUARE_SUM if folding.square else Binary.ADD,
-                                pre_scale=folding.pre_scale, **folding.closing))
+        context.emit(Reduction(first=first, result=_kept(context, write), reduce=folding.kind,
+                               function=Binary.SQUARE_SUM if folding.square else Binary.ADD,
+                               pre_scale=folding.pre_scale, **folding.closing))
 
 
-def _kept(compiler: Compiler, result: Access) -> Access:
+def _kept(context: Context, result: Access) -> Access:
     """A result written to a port with channels along rows also stays in L2, one row over the other, as in Apple's
     reductions of C."""
-    port = result.space is Space.MEMORY and compiler.blocks.table[result.slot].kind is Kind.PORT
-    large = result.elements * ELEMENT > compiler.limits.l2_size // SHARE
+    port = result.space is Space.MEMORY and context.blocks.table[result.slot].kind is Kind.PORT
+    large = result.elements * ELEMENT > context.limits.l2_size // SHARE
     if not port or large or result.shape[1] == 1 or result.strides[1] != ELEMENT:
         return result
-    slot = compiler.blocks.add(Block(compiler.limits.l2_row(result.shape[1] * ELEMENT), Kind.L2))
+    slot = context.blocks.add(Block(context.limits.l2_row(result.shape[1] * ELEMENT), Kind.L2))
     return replace(result, copy=Access(space=Space.L2, slot=slot, shape=result.shape, strides=(0, ELEMENT, 0, 0, 0)))
 
 
@@ -216,47 +224,47 @@ def pixel_loops(walked: Tensor, limit: int) -> list[tuple[int, int]] | None:
     return [outer[1], outer[0], inner]
 
 
-def _kept_loops(compiler: Compiler, source: Tensor, target: Tensor) -> list[tuple[Access, Access]]:
+def _kept_loops(context: Context, source: Tensor, target: Tensor) -> list[tuple[Access, Access]]:
     """N and C of the operations that together visit the dimensions kept: C walks the target's rows if it has any."""
     if source.rank > 2:
-        source, target = merged([source, target], min(compiler.limits.groups, compiler.limits.channels))
+        source, target = merged([source, target], min(context.limits.groups, context.limits.channels))
     rank = source.rank
     if rank > 2:
         axis = min((d for d in range(rank) if d != target.contiguous), key=lambda d: source.shape[d])
         count = source.shape[axis]
         if count > MAXIMUM_OPERATIONS:
-            raise UnsupportedError(compiler.label, "a reduction keeps too many separate dimensions",
+            raise UnsupportedError(context.label, "a reduction keeps too many separate dimensions",
                                    limit=MAXIMUM_OPERATIONS, found=count)
         pieces = []
         for i in range(count):
-            pieces += _kept_loops(compiler, source.at(axis, i), target.at(axis, i))
+            pieces += _kept_loops(context, source.at(axis, i), target.at(axis, i))
         return pieces
     plane = target.contiguous if target.contiguous is not None else 0
     dims = (next((d for d in range(rank) if d != plane), None), plane if rank else None, None, None, None)
-    limit = (compiler.limits.groups, compiler.limits.channels)
+    limit = (context.limits.groups, context.limits.channels)
     for d, bound in zip(dims[:2], limit, strict=True):
         if d is not None and source.shape[d] > bound:
-            half = source.shape[d] // 2 // channel_step(compiler) * channel_step(compiler)
+            half = source.shape[d] // 2 // channel_step(context) * channel_step(context)
             return [p for start, count in ((0, half), (half, source.shape[d] - half))
-                    for p in _kept_loops(compiler, source.part(d, start, count), target.part(d, start, count))]
+                    for p in _kept_loops(context, source.part(d, start, count), target.part(d, start, count))]
     return [(access(source, dims), access(target, dims))]
 
 
-def _reduce_in_steps(compiler: Compiler, target: Tensor, source: Tensor, inner: list[int],
+def _reduce_in_steps(context: Context, target: Tensor, source: Tensor, inner: list[int],
                      folding: Folding) -> None:
     """Partial results first, along one dimension, then the rest; what closes the reduction is applied at the end,
     the scale of a sum at the start, where it keeps partial sums small."""
     first, last = _two_stages(folding)
     axis = inner[-1]
-    width = compiler.limits.width
+    width = context.limits.width
     pieces = -(-source.shape[axis] // width)
     shape = tuple(pieces if d == axis else extent for d, extent in enumerate(source.shape))
-    partial = compiler.scratch(shape, (*range(len(shape)), -1))
+    partial = context.scratch(shape, (*range(len(shape)), -1))
     for piece in range(pieces):
         start = piece * width
         read = source.part(axis, start, min(width, source.shape[axis] - start))
-        reduce(compiler, partial.part(axis, piece, 1), read, [axis], first)
-    reduce(compiler, target, partial, inner if pieces > 1 else inner[:-1], last)
+        fold(context, partial.part(axis, piece, 1), read, [axis], first)
+    fold(context, target, partial, inner if pieces > 1 else inner[:-1], last)
 
 
 def _two_stages(folding: Folding) -> tuple[Folding, Folding]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product as combinations
 from math import prod
-from typing import TYPE_CHECKING
 
 from openane.chips import Limits
 from openane.chips.coefficients import padded
@@ -18,6 +17,7 @@ from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.loops.assign import Role, access, legal, row_cut
 from openane.compiler.loops.split import ranges
 from openane.compiler.recipes.constant_product import Pixels, feeds_product, pixel_rows
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.neural_ops import spans
 from openane.compiler.recipes.split_product import reduction_parts, summed
 from openane.engine import (
@@ -36,9 +36,6 @@ from openane.engine.access import CHANNELS, WIDTH
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
-
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
 MANY_PARTS = 128
 TURN_PAYS = 16
@@ -79,60 +76,60 @@ def _streams(cores: int, step: int, size: int) -> tuple[Stream, ...]:
     return tuple(Stream(core, core * step, size) for core in range(cores))
 
 
-def product_of(compiler: Compiler, value: Value, left: Tensor, right: Tensor, post: Post | None) -> None:
+def product_of(context: Context, value: Value, left: Tensor, right: Tensor, post: Post | None = None) -> None:
     """value = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
 
     Where a product with constant weights alone reads the result it is made transposed, so that rows are pixels already
     (in Apple's transformer blocks the context takes width / 128 products, the rows being those of v).
     """
     shape = (*left.shape[:-1], right.shape[-1])
-    if prod(shape[:-2]) == 1 and feeds_product(compiler, value):
-        made = compiler.scratch(shape[-2:], (1, 0))
+    if prod(shape[:-2]) == 1 and feeds_product(context, value):
+        made = context.scratch(shape[-2:], (1, 0))
         single = (0,) * (len(shape) - 2)
-        runtime_product(compiler, _turned(made), _turned(_at(right, single)), _turned(_at(left, single)), post)
-        compiler.bind(value, made, value.shape)
+        runtime_product(context, _turned(made), _turned(_at(right, single)), _turned(_at(left, single)), post)
+        context.bind(value, made, value.shape)
         return
-    with written_as(compiler, compiler.result(value), shape) as target:
-        runtime_product(compiler, target, left, right, post)
+    with written_as(context, context.result(value), shape) as target:
+        runtime_product(context, target, left, right, post)
 
 
-def runtime_product(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None = None) -> None:
+def runtime_product(context: Context, target: Tensor, left: Tensor, right: Tensor, post: Post | None = None) -> None:
     """target [..., M, N] = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
 
     Last matrix first and last rows first, as in every one of Apple's programs. Where that would be hundreds of
     operations and few with the columns of `right` as coefficients, the result is made transposed.
     """
-    if _together(compiler, target, left, right, post):
+    if _together(context, target, left, right, post):
         return
-    rules = compiler.limits.lanes
+    rules = context.limits.lanes
     lanes = rules.runtime_product(left.shape[-2])
     parts = list(rules.row_parts(left.shape[-2], lanes))
     if len(parts) > MANY_PARTS and right.shape[-1] * TURN_PAYS <= left.shape[-2]:
-        runtime_product(compiler, _turned(target), _turned(right), _turned(left), post)
+        runtime_product(context, _turned(target), _turned(right), _turned(left), post)
         return
-    pieces = reduction_parts(compiler, left.shape[-1], right.shape[-1])
-    if pieces[0][1] > compiler.limits.width:  # the copy that packs coefficients walks the reduction as W
-        pieces = list(ranges(left.shape[-1], compiler.limits.width, row_cut(compiler.limits)))
+    pieces = reduction_parts(context, left.shape[-1], right.shape[-1])
+    if pieces[0][1] > context.limits.width:  # the copy that packs coefficients walks the reduction as W
+        pieces = list(ranges(left.shape[-1], context.limits.width, row_cut(context.limits)))
     if len(pieces) > 1:
-        summed(compiler, target, [
-            partial(runtime_product, compiler, left=_range(compiler, left, left.rank - 1, start, count),
-                    right=_range(compiler, right, right.rank - 2, start, count)) for start, count in pieces], post)
+        summed(context, target, [
+            partial(runtime_product, context, left=_range(context, left, left.rank - 1, start, count),
+                    right=_range(context, right, right.rank - 2, start, count)) for start, count in pieces], post)
         return
-    rows = _coefficients(compiler, left, lanes, len(parts))
+    rows = _coefficients(context, left, lanes, len(parts))
     batch = target.shape[:-2]
     if _distinct(right) > SEPARATE and not legal(
-            access(_at(right, (0,) * len(batch)), ROWS), Role.NEURAL_SOURCE, compiler.limits):
-        right = compiler.copied(right)
+            access(_at(right, (0,) * len(batch)), ROWS), Role.NEURAL_SOURCE, context.limits):
+        right = context.copied(right)
     seen: dict[int, Pixels] = {}
     for index in reversed(list(combinations(*(range(extent) for extent in batch)))):
         matrix = _at(right, index)
         if matrix.offset not in seen:
-            seen = {matrix.offset: pixel_rows(compiler, matrix.transpose((1, 0)))}
-        _multiply(compiler, _at(target, index), seen[matrix.offset], post or Post(),
+            seen = {matrix.offset: pixel_rows(context, matrix.transpose((1, 0)))}
+        _multiply(context, _at(target, index), seen[matrix.offset], post or Post(),
                   [(start, count, rows.part(index, start, count)) for start, count in parts])
 
 
-def _together(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:
+def _together(context: Context, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:
     """One product for a whole batch, where all its matrices meet the same one; False where it has to be taken apart.
 
     On the right: the rows of all of them are the rows of one matrix, which is made by whichever of the two has fewer
@@ -149,26 +146,26 @@ def _together(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, p
         if rows is None or made is None:
             return False
         matrix = _at(right, alone)
-        _fewest(compiler, made, rows, matrix, post)
+        _fewest(context, made, rows, matrix, post)
         return True
     images, made = (side.reshape((count, side.shape[-2], 1, side.shape[-1])) for side in (right, target))
     if images is None or made is None:
         return False
     single = _at(left, alone)
     matrices = single.seen(single.offset, (1, *single.shape), (0, *single.strides))
-    return runtime_convolution(compiler, made, matrices, images, post)
+    return runtime_convolution(context, made, matrices, images, post)
 
 
-def _fewest(compiler: Compiler, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> None:
+def _fewest(context: Context, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> None:
     """target [M, N] = post(left [M, K] @ right [K, N]), transposed where that takes fewer operations."""
-    rules = compiler.limits.lanes
+    rules = context.limits.lanes
     straight, turned = (len(list(rules.row_parts(rows, rules.runtime_product(rows)))) for rows in target.shape)
     if turned + TURNS < straight:
         target, left, right = _turned(target), _turned(right), _turned(left)
-    runtime_product(compiler, target, left, right, post)
+    runtime_product(context, target, left, right, post)
 
 
-def runtime_convolution(compiler: Compiler, target: Tensor, matrices: Tensor, source: Tensor,
+def runtime_convolution(context: Context, target: Tensor, matrices: Tensor, source: Tensor,
                         post: Post | None = None) -> bool:
     """target [N, G * M, H, W] = post(1x1 convolution of source [N, G * K, H, W] with matrices [G, M, K]).
 
@@ -176,43 +173,43 @@ def runtime_convolution(compiler: Compiler, target: Tensor, matrices: Tensor, so
     computed at run time; Apple's products have one group). False where the extents ask for another way.
     """
     (groups, count, reduction), (images, _, height, width) = matrices.shape, source.shape
-    limits = compiler.limits
+    limits = context.limits
     lanes = limits.lanes.runtime_product(count)
     parts = list(limits.lanes.row_parts(count, lanes))
     if len(parts) > MANY_PARTS or max(height, width) > limits.height or reduction > limits.width \
-            or len(reduction_parts(compiler, reduction, width)) > 1:
+            or len(reduction_parts(context, reduction, width)) > 1:
         return False
     if not legal(access(source, IMAGES), Role.NEURAL_SOURCE, limits):
-        source = compiler.copied(source)
-    made = target if legal(access(target, IMAGES), Role.RESULT, limits) else compiler.scratch(target.shape)
-    rows = _coefficients(compiler, matrices, lanes, len(parts))
+        source = context.copied(source)
+    made = target if legal(access(target, IMAGES), Role.RESULT, limits) else context.scratch(target.shape)
+    rows = _coefficients(context, matrices, lanes, len(parts))
     for first, some in spans(images, limits.groups):
         for group in range(groups):
             read = access(source.part(0, first, some).part(1, group * reduction, reduction), IMAGES)
             for start, extent in parts:
                 write = made.part(0, first, some).part(1, group * count + start, extent)
-                compiler.emit(MatrixProduct(source=read, coefficients=rows.part((group,), start, extent),
-                                            post=post or Post(), result=access(write, IMAGES)))
+                context.emit(MatrixProduct(source=read, coefficients=rows.part((group,), start, extent),
+                                           post=post or Post(), result=access(write, IMAGES)))
     if made is not target:
-        compiler.copy(made, target)
+        context.copy(made, target)
     return True
 
 
-def _multiply(compiler: Compiler, target: Tensor, right: Pixels, post: Post,
+def _multiply(context: Context, target: Tensor, right: Pixels, post: Post,
               parts: list[tuple[int, int, Coefficients]]) -> None:
     """target [M, N] = coefficients @ right (K channels of N pixels), part after part."""
     final, columns = target, target.shape[1]
     whole = _parts(target, parts)
-    if not all(legal(result, Role.RESULT, compiler.limits) for result in whole):
-        target = compiler.scratch(target.shape)
+    if not all(legal(result, Role.RESULT, context.limits) for result in whole):
+        target = context.scratch(target.shape)
         whole = _parts(target, parts)
-    for first, width in spans(columns, compiler.limits.width):
+    for first, width in spans(columns, context.limits.width):
         source = right.read(first, width)
         results = whole if width == columns else _parts(target.part(1, first, width), parts)
         for result, (_, _, coefficients) in zip(results, parts, strict=True):
-            compiler.emit(MatrixProduct(source=source, coefficients=coefficients, post=post, result=result))
+            context.emit(MatrixProduct(source=source, coefficients=coefficients, post=post, result=result))
     if target is not final:
-        compiler.copy(target, final)
+        context.copy(target, final)
 
 
 def _parts(target: Tensor, parts: list[tuple[int, int, Coefficients]]) -> list[Access]:
@@ -225,35 +222,35 @@ def _distinct(matrices: Tensor) -> int:
     return prod(extent for extent, stride in zip(matrices.shape[:-2], matrices.strides[:-2], strict=True) if stride)
 
 
-def _coefficients(compiler: Compiler, left: Tensor, lanes: int, parts: int) -> _Rows:
+def _coefficients(context: Context, left: Tensor, lanes: int, parts: int) -> _Rows:
     """The rows of `left` where they can be read as coefficients."""
     real = tuple(1 if stride == 0 else extent for extent, stride in zip(left.shape, left.strides, strict=True))
     core = left.seen(left.offset, (*real[:-2], *left.shape[-2:]), left.strides)
-    if core.space is not Space.MEMORY or not core.aligned or not _readable(core, lanes, compiler.limits) or \
-            compiler.ports.is_output(core.slot):
-        core = compiler.copied(core)  # coefficients are not read from what the program hands out
+    if core.space is not Space.MEMORY or not core.aligned or not _readable(core, lanes, context.limits) or \
+            context.is_output(core.slot):
+        core = context.copied(core)  # coefficients are not read from what the program hands out
     elif lanes > 1 and _distinct(core) > SEPARATE and core.reshape((prod(core.shape[:-2]), *core.shape[-2:])) is None:
-        core = compiler.copied(core)
+        core = context.copied(core)
     *batch, count, reduction = core.shape
-    size = padded(reduction * lanes * ELEMENT, compiler.limits.coefficients.alignment)
+    size = padded(reduction * lanes * ELEMENT, context.limits.coefficients.alignment)
     if lanes == 1:
         return _Rows(core.slot, core.offset, core.strides[:-2], core.strides[-2], size, 1)
     whole = count // lanes * size
-    slot = compiler.blocks.add(Block(prod(batch) * whole, Kind.SCRATCH))
+    slot = context.blocks.add(Block(prod(batch) * whole, Kind.SCRATCH))
     strides = tuple(0 if extent == 1 else prod(batch[d + 1:]) * whole for d, extent in enumerate(batch))
-    _interleave(compiler, core, slot, strides, size, lanes, parts)
+    _interleave(context, core, slot, strides, size, lanes, parts)
     return _Rows(slot, 0, strides, size, size, lanes)
 
 
-def _interleave(compiler: Compiler, rows: Tensor, slot: int, strides: tuple[int, ...], size: int, lanes: int,
+def _interleave(context: Context, rows: Tensor, slot: int, strides: tuple[int, ...], size: int, lanes: int,
                 parts: int) -> None:
     """Copies matrices [..., M, K] to `slot`, blocks of `lanes` rows at distances of `size`.
 
     By the planar engine before a single product, by the neural engine before several (seen so with 2, 4 and 8 lanes).
     """
     *batch, count, reduction = rows.shape
-    together = rows.reshape((prod(batch), count, reduction)) if 1 < prod(batch) <= compiler.limits.groups else None
-    most = compiler.limits.channels // lanes * lanes
+    together = rows.reshape((prod(batch), count, reduction)) if 1 < prod(batch) <= context.limits.groups else None
+    most = context.limits.channels // lanes * lanes
     for index in [()] if together is not None else combinations(*(range(extent) for extent in batch)):
         matrix = _at(rows, index or (0,) * len(batch))
         base = sum(i * stride for i, stride in zip(index, strides, strict=False))
@@ -261,11 +258,11 @@ def _interleave(compiler: Compiler, rows: Tensor, slot: int, strides: tuple[int,
                                                                             count // lanes * size)
         for start in range(0, count, most):
             some = matrix.part(0, start, min(most, count - start))
-            read, write = _packing(some, slot, base + start // lanes * size, size, lanes, compiler.limits)
+            read, write = _packing(some, slot, base + start // lanes * size, size, lanes, context.limits)
             read = replace(read, shape=(groups, *read.shape[1:]), strides=(read_step, *read.strides[1:]))
             write = replace(write, shape=read.shape, strides=(write_step, *write.strides[1:]))
-            compiler.emit(Elementwise(first=read, result=write) if parts == 1 and write.packed == CHANNELS
-                          else PassThrough(source=read, result=write))
+            context.emit(Elementwise(first=read, result=write) if parts == 1 and write.packed == CHANNELS
+                         else PassThrough(source=read, result=write))
 
 
 def _packing(rows: Tensor, slot: int, offset: int, size: int, lanes: int,
@@ -296,10 +293,10 @@ def _turned(matrices: Tensor) -> Tensor:
     return matrices.transpose(order)
 
 
-def _range(compiler: Compiler, matrices: Tensor, axis: int, start: int, count: int) -> Tensor:
+def _range(context: Context, matrices: Tensor, axis: int, start: int, count: int) -> Tensor:
     """Rows or columns start .. start + count."""
     seen = matrices.part(axis, start, count)
-    return seen if seen.aligned else compiler.copied(seen)
+    return seen if seen.aligned else context.copied(seen)
 
 
 def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from openane.compiler.loops.assign import row_cut, streamed_channels
 from openane.compiler.loops.split import ranges
+from openane.compiler.recipes.context import Context
 from openane.engine import Post
 from openane.engine.table import Table
 from openane.ops.lowering import Tensor
 
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
 
-
-def reduction_parts(compiler: Compiler, reduction: int, pixels: int) -> list[tuple[int, int]]:
+def reduction_parts(context: Context, reduction: int, pixels: int) -> list[tuple[int, int]]:
     """(start, count) of the parts of a product's reduction, which are channels of `pixels` columns: one part where one
     row of a tile fits half of L2."""
-    limits = compiler.chip_limits
+    limits = context.chip.limits
     return list(ranges(reduction, streamed_channels(limits, pixels, 1), row_cut(limits)))
 
 
-def summed(compiler: Compiler, target: Tensor, parts: Sequence[Callable[[Tensor], None]], post: Post | None,
+def summed(context: Context, target: Tensor, parts: Sequence[Callable[[Tensor], None]], post: Post | None,
            table: Table | None = None) -> None:
     """target = post(sum of what the parts make)."""
     total: Tensor | None = None
     for number, make in enumerate(parts):
-        made = compiler.scratch(target.shape)
+        made = context.scratch(target.shape)
         make(made)
         if total is not None:
             plain = number == len(parts) - 1 and post is None and table is None
-            place = target if plain else compiler.scratch(target.shape)
-            compiler.elementwise(place, total, made)
+            place = target if plain else context.scratch(target.shape)
+            context.elementwise(place, total, made)
             made = place
         total = made
     if total is not None and (post is not None or table is not None):
-        compiler.copy(total, target, post, table)
+        context.copy(total, target, post, table)

@@ -5,55 +5,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.convolution_problem import Pair, Windowed, spread
 from openane.ops.phases import blocks, interleaved, turned
 
-if TYPE_CHECKING:
-    from openane.compiler.lower.builder import Compiler
-
-Solve = Callable[["Compiler", Windowed], None]
+Solve = Callable[[Context, Windowed], None]
 SUBSAMPLED = 3
 """Grouped convolutions of strides up to this are computed at stride 1 and every so-manieth result is kept."""
 
 
-def subsampled(compiler: Compiler, problem: Windowed, solve: Solve) -> None:
+def subsampled(context: Context, problem: Windowed, solve: Solve) -> None:
     """Every stride-th result of the convolution with stride 1."""
     shape = (*problem.target.shape[:2], *((result - 1) * step + 1 for result, step in zip(
         problem.results, problem.stride, strict=True)))
     order = turned(shape, (problem.stride[0], problem.stride[1]))
     direct = order is None or problem.depthwise
-    whole = compiler.scratch(shape, order if direct else None)
-    solve(compiler, replace(problem, target=whole, stride=(1, 1)))
+    whole = context.scratch(shape, order if direct else None)
+    solve(context, replace(problem, target=whole, stride=(1, 1)))
     if not direct:
-        again = compiler.scratch(shape, order)
-        compiler.copy(whole, again)
+        again = context.scratch(shape, order)
+        context.copy(whole, again)
         whole = again
     for axis, step in enumerate(problem.stride, 2):
         whole = whole.part(axis, 0, problem.target.shape[axis], step)
-    compiler.copy(whole, problem.target)
+    context.copy(whole, problem.target)
 
 
-def strided(compiler: Compiler, problem: Windowed, solve: Solve) -> None:
+def strided(context: Context, problem: Windowed, solve: Solve) -> None:
     """A convolution of stride s along an axis is one of stride 1 over s times as many channels: element s * q + r of
     the source is element q of phase r. Phases no tap falls on are left out."""
     weights = spread(problem.weights, problem.dilation)
     axes = [_Axis.of(*numbers) for numbers in zip(weights.shape[2:], problem.stride, problem.padding,
                                                    problem.extents, problem.results, strict=True)]
-    seen = blocks(compiler, problem.source, problem.groups, [axis.stride for axis in axes],
+    seen = blocks(context, problem.source, problem.groups, [axis.stride for axis in axes],
                   [axis.count for axis in axes])
     for position, axis in zip((4, 6), axes, strict=True):
         seen = seen.part(position, axis.first, axis.phases)
     ordered = seen.transpose((0, 1, 4, 6, 2, 3, 5))
-    gathered = compiler.scratch((ordered.shape[0], int(np.prod(ordered.shape[1:5])), *ordered.shape[5:]))
+    gathered = context.scratch((ordered.shape[0], int(np.prod(ordered.shape[1:5])), *ordered.shape[5:]))
     view = gathered.reshape(ordered.shape)
     assert view is not None, "splitting outer dimensions needs no copy"
-    compiler.copy(ordered, view)
-    solve(compiler, replace(problem, source=gathered, weights=_weights_by_phase(weights, axes), stride=(1, 1),
-                            dilation=(1, 1), padding=(axes[0].padding, axes[1].padding)))
+    context.copy(ordered, view)
+    solve(context, replace(problem, source=gathered, weights=_weights_by_phase(weights, axes), stride=(1, 1),
+                           dilation=(1, 1), padding=(axes[0].padding, axes[1].padding)))
 
 
 class _Axis:
@@ -87,7 +84,7 @@ def _weights_by_phase(weights: np.ndarray, axes: list[_Axis]) -> np.ndarray:
     return parts.transpose(0, 3, 5, 1, 2, 4).reshape(outputs, -1, high.taps, wide.taps)
 
 
-def dilated(compiler: Compiler, problem: Windowed, solve: Solve) -> None:
+def dilated(context: Context, problem: Windowed, solve: Solve) -> None:
     """Taps d apart never leave their phase: the d x d phases of the source are images of their own."""
     factors = problem.dilation
     late: Pair = (-problem.padding[0] % factors[0], -problem.padding[1] % factors[1])
@@ -96,14 +93,14 @@ def dilated(compiler: Compiler, problem: Windowed, solve: Solve) -> None:
         problem.results, late, factors, strict=True)]
     counts = [min(-(-extent // factor), result - 1 + taps - before) for extent, factor, result, taps, before in zip(
         problem.extents, factors, results, problem.kernel, padding, strict=True)]
-    images = blocks(compiler, problem.source, 1, factors, counts).transpose((0, 4, 6, 1, 2, 3, 5))
+    images = blocks(context, problem.source, 1, factors, counts).transpose((0, 4, 6, 1, 2, 3, 5))
     n, channels = problem.target.shape[:2]
     batch = n * factors[0] * factors[1]
-    gathered = compiler.scratch((batch, *images.shape[4:]))
-    made = compiler.scratch((batch, channels, *results))
+    gathered = context.scratch((batch, *images.shape[4:]))
+    made = context.scratch((batch, channels, *results))
     view, parts = gathered.reshape(images.shape), made.reshape((n, *factors, 1, channels, *results))
     assert view is not None, "splitting outer dimensions needs no copy"
     assert parts is not None, "splitting outer dimensions needs no copy"
-    compiler.copy(images, view)
-    solve(compiler, replace(problem, source=gathered, target=made, dilation=(1, 1), padding=padding))
-    interleaved(compiler, parts.transpose((0, 3, 4, 5, 1, 6, 2)), factors, late, problem.target)
+    context.copy(images, view)
+    solve(context, replace(problem, source=gathered, target=made, dilation=(1, 1), padding=padding))
+    interleaved(context, parts.transpose((0, 3, 4, 5, 1, 6, 2)), factors, late, problem.target)

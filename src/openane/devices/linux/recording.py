@@ -9,10 +9,10 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, Self
 
-from openane import __version__
 from openane.devices.linux.interface import BO_FREE, BO_INIT, SUBMIT, BufferFree, BufferInit, Submit
 from openane.devices.linux.kernel import Kernel, Mapping
 from openane.devices.linux.trace import Event, TraceWriter
+from openane.version import __version__
 
 
 class RecordingKernel:

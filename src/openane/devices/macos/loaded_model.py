@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openane.devices.macos import interfaces as api
 from openane.devices.macos.directories import ModelDirectory
 from openane.devices.macos.foundation import ErrorFacts, Plain
+from openane.devices.macos.framework import Framework
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.live_layout import LivePort, live_ports
 from openane.devices.macos.routes import RunFacts
 from openane.devices.macos.surfaces import Surface
 from openane.devices.packer import NUMPY, pack, unpack
 from openane.errors import DeviceChanged, DeviceError, SubmitFailed
-
-if TYPE_CHECKING:
-    from openane.devices.macos.memory_model import MemoryRoute
 
 INFERENCE_STATUS = "status=0x1d"
 INFERENCE_HINT = "; this status is known from surfaces of another size or order than the program's ports"
@@ -33,10 +30,11 @@ NANOSECONDS = 1e-9
 class LoadedMemoryModel:
     """See `LoadedGraph`. Runs of one model exclude each other: they share its surfaces."""
 
-    def __init__(self, route: MemoryRoute, program: GraphProgram, model: int, directory: ModelDirectory) -> None:
-        """Takes over the retained `model` and its directory, before it is compiled."""
+    def __init__(self, framework: Framework, program: GraphProgram, model: int, directory: ModelDirectory,
+                 forget: Callable[[LoadedMemoryModel], None]) -> None:
+        """Takes over the retained `model` and its directory, before it is compiled; `forget` is told when it closes."""
         self.program = program
-        self._route, self._model, self._directory = route, model, directory
+        self._framework, self._model, self._directory, self._forget = framework, model, directory, forget
         self._lock = Lock()
         self._inputs: list[tuple[LivePort, Surface]] = []
         self._outputs: list[tuple[LivePort, Surface]] = []
@@ -46,27 +44,27 @@ class LoadedMemoryModel:
 
     def prepare(self) -> None:
         """Loads the compiled model and makes surfaces and the request. Call it inside a pool."""
-        route = self._route
-        route.load_compiled(self.program, self._model)
+        framework = self._framework
+        framework.load(self.program, self._model)
         self._loaded = True
-        if route.objc.responds(self._model, api.STATISTICS_MASK):
-            route.objc.send(self._model, api.STATISTICS_MASK, STATISTICS_MASK)
+        if framework.objc.responds(self._model, api.STATISTICS_MASK):
+            framework.objc.send(self._model, api.STATISTICS_MASK, STATISTICS_MASK)
         attributes = self._attributes()
         for key, ports, made in (("LiveInputList", self.program.inputs, self._inputs),
                                  ("LiveOutputList", self.program.outputs, self._outputs)):
             for port in live_ports(attributes, key, ports):
-                made.append((port, route.surfaces.flat(port.size)))
-        request = route.objc.send(
-            route.objc.cls(api.REQUEST), api.MAKE_REQUEST, *self._numbered(self._inputs),
-            *self._numbered(self._outputs), None, None, route.foundation.number(0))
+                made.append((port, framework.surfaces.flat(port.size)))
+        request = framework.objc.send(
+            framework.objc.cls(api.REQUEST), api.MAKE_REQUEST, *self._numbered(self._inputs),
+            *self._numbered(self._outputs), None, None, framework.foundation.number(0))
         if not request:
             raise DeviceChanged(api.REQUEST, expected="a request of the model's surfaces", found="nil")
-        self._request = route.objc.retain(request)
-        self._tells_time = route.objc.responds(request, api.STATISTICS)
+        self._request = framework.objc.retain(request)
+        self._tells_time = framework.objc.responds(request, api.STATISTICS)
 
     def run(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> RunFacts:
         """See `LoadedGraph.run`."""
-        with self._lock, self._route.objc.pool():
+        with self._lock, self._framework.objc.pool():
             if self.closed:
                 raise DeviceError("the model is closed")
             for live, surface in self._inputs:
@@ -87,74 +85,74 @@ class LoadedMemoryModel:
         process nothing is done: surfaces, model and directory are its parent's."""
         with self._lock:
             was_closed, self.closed = self.closed, True
-        if was_closed or self._route.objc.forked:
+        if was_closed or self._framework.objc.forked:
             return
-        route = self._route
+        framework = self._framework
         try:
-            with route.objc.pool():
+            with framework.objc.pool():
                 if self._request:
-                    route.objc.release(self._request)
+                    framework.objc.release(self._request)
                 if self._loaded:
-                    route.call(self._model, api.UNLOAD, route.options.qos)
-                route.objc.release(self._model)
+                    framework.call(self._model, api.UNLOAD, framework.options.qos)
+                framework.objc.release(self._model)
         finally:
             for _, surface in (*self._inputs, *self._outputs):
                 surface.close()
             self._directory.close()
-            route.forget(self)
+            self._forget(self)
 
     def _evaluate(self) -> ErrorFacts | None:
         """One run by the chosen path; None when it succeeded."""
-        route, objc = self._route, self._route.objc
-        options, qos = route.foundation.dictionary(), route.options.qos
-        if route.options.path == 1:
-            return route.call(self._model, api.EVALUATE, qos, options, self._request)
-        if route.options.path == 3:
+        framework, objc = self._framework, self._framework.objc
+        options, qos = framework.foundation.dictionary(), framework.options.qos
+        if framework.options.path == 1:
+            return framework.call(self._model, api.EVALUATE, qos, options, self._request)
+        if framework.options.path == 3:
             program = objc.send(self._model, api.PROGRAM)
             if not program:
                 raise DeviceChanged(f"the program of {api.MODEL}", expected="an object once it is loaded", found="nil")
             done = ctypes.c_bool(False)
             identifier = objc.send(self._model, api.IDENTIFIER)
-            return route.call(program, api.PROCESS, self._request, self._model, qos, 0, identifier, options,
+            return framework.call(program, api.PROCESS, self._request, self._model, qos, 0, identifier, options,
                               ctypes.addressof(done))
         client = objc.send(objc.cls(api.CLIENT), api.CONNECTION)
         if not client:
             raise DeviceChanged(api.CLIENT, expected="a shared connection", found="nil")
-        if route.options.path == 2:
-            return route.call(client, api.EVALUATE_REAL_TIME, self._model, options, self._request)
-        return route.call(client, api.EVALUATE_DIRECT, self._model, options, self._request, qos)
+        if framework.options.path == 2:
+            return framework.call(client, api.EVALUATE_REAL_TIME, self._model, options, self._request)
+        return framework.call(client, api.EVALUATE_DIRECT, self._model, options, self._request, qos)
 
     def _attributes(self) -> Plain:
         """What the model says about itself, or the model behind it; None when both are silent."""
-        route = self._route
-        for model in (self._model, route.optional(self._model, api.UNDERLYING)):
-            found = route.foundation.plain(route.optional(model, api.ATTRIBUTES)) if model else None
+        framework = self._framework
+        for model in (self._model, framework.optional(self._model, api.UNDERLYING)):
+            found = framework.foundation.plain(framework.optional(model, api.ATTRIBUTES)) if model else None
             if found:
                 return found
         return None
 
     def _numbered(self, ports: Sequence[tuple[LivePort, Surface]]) -> tuple[int, int]:
         """Arrays of the wrapped surfaces and of their numbers."""
-        route = self._route
-        wrapped = [route.objc.send(route.objc.cls(api.SURFACE_OBJECT), api.WRAP, surface.reference)
+        framework = self._framework
+        wrapped = [framework.objc.send(framework.objc.cls(api.SURFACE_OBJECT), api.WRAP, surface.reference)
                    for _, surface in ports]
         if not all(wrapped):
             raise DeviceChanged(api.SURFACE_OBJECT, expected="an object around a surface", found="nil")
-        return (route.foundation.array(wrapped),
-                route.foundation.array([route.foundation.number(number) for number in range(len(ports))]))
+        return (framework.foundation.array(wrapped),
+                framework.foundation.array([framework.foundation.number(number) for number in range(len(ports))]))
 
     def _hardware_seconds(self) -> float | None:
         """The engine's own time of the last run, where the system tells one."""
-        statistics = self._route.objc.send(self._request, api.STATISTICS) if self._tells_time else None
-        if not statistics or not self._route.objc.responds(statistics, api.HARDWARE_TIME):
+        statistics = self._framework.objc.send(self._request, api.STATISTICS) if self._tells_time else None
+        if not statistics or not self._framework.objc.responds(statistics, api.HARDWARE_TIME):
             return None
-        time = int(self._route.objc.send(statistics, api.HARDWARE_TIME))
+        time = int(self._framework.objc.send(statistics, api.HARDWARE_TIME))
         return time * NANOSECONDS if time else None
 
     def _where(self) -> str:
-        platform = self._route.symbols.platform
+        platform = self._framework.symbols.platform
         who = "the stand-in of the runtime" if platform.simulated else "the neural engine"
-        return f"{who}, {api.PATHS[self._route.options.path]}"
+        return f"{who}, {api.PATHS[self._framework.options.path]}"
 
 
 def _write(live: LivePort, surface: Surface, values: np.ndarray) -> None:

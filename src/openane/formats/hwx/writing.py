@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from openane import __version__
 from openane.chips import get_chip
 from openane.errors import ProgramError
 from openane.formats.hwx.descriptors import checked_name, program_thread, tensor_thread
@@ -44,6 +43,7 @@ from openane.formats.tasks import (
     padded_constants,
 )
 from openane.program import Buffer, Constants, Program, Role
+from openane.version import __version__
 
 CONVERTIBLE_WORDS = 157
 _CONVERTIBLE = re.compile(r"[ -9;-~]+")  # printable ASCII without the colon that ends a stab's name

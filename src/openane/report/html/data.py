@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openane import __version__
 from openane.chips import get_chip
 from openane.graph import Graph
 from openane.program.listing import in_words, slot_names
@@ -18,6 +17,7 @@ from openane.report.html.lifetimes import Lifetimes, lifetimes
 from openane.report.html.registers import registers
 from openane.report.profile import Profile
 from openane.timing import Part
+from openane.version import __version__
 
 Document = dict[str, Any]
 

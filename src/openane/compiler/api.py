@@ -1,0 +1,67 @@
+"""The user's side of the compiler: `compile`, and the model it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from openane.chips import DEFAULT_TARGET, machines
+from openane.compiler.artifact.bundle import load_model, save_model
+from openane.compiler.cache import cached
+from openane.compiler.inspect.dump import Dump
+from openane.compiler.model import CompiledModel
+from openane.compiler.partition.capacity import Capacity
+from openane.compiler.patch_model import PatchedModel, patch
+from openane.compiler.pipeline import compile_graph
+from openane.compiler.records import Watch
+from openane.graph import Graph
+
+
+class Model(CompiledModel):
+    """A compiled model; its fields are those of the record."""
+
+    @staticmethod
+    def of(record: CompiledModel) -> Model:
+        """The model, and its other functions, of a record."""
+        parts = {field.name: getattr(record, field.name) for field in fields(record)}
+        return Model(**parts | {"others": tuple(map(Model.of, record.others))})
+
+    def save(self, path: str | Path, *, layout: str = "macos26", header: int = 0x1000) -> None:
+        """Writes a bundle (`NAME.ane`), or `.hwx` / `.anec` for a model that is one engine program.
+
+        `layout` is the form of a `.hwx`: `macos26`, or `compat` for the Linux tools. `header` is the size of an
+        `.anec`'s header, 0x1000 or 0x800. GraphError, ProgramError when the model has no such form.
+        """
+        save_model(self, Path(path), layout, header)
+
+    def patch(self, arrays: Mapping[str, np.ndarray]) -> PatchedModel[Model]:
+        """The model with the constants `arrays` names replaced, and the bytes that changed; see patch_model.patch. A
+        model from a file or the cache is patched as one just compiled is."""
+        return patch(self, arrays)
+
+    @staticmethod
+    def load(path: str | Path) -> Model:
+        """Reads a bundle back. FormatError when it is not one."""
+        return Model.of(load_model(Path(path)))
+
+
+def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: bool = False, watch: Watch | None = None,
+            samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False,
+            capacity: Capacity | None = None) -> Model:
+    """The graph as engine programs for `target` (a machine, chip or generation): one, or as many as hold it.
+
+    Everything runs on the engine except packing of ports (element type fp32, strides), which the report lists.
+    GraphError when the graph is malformed; UnsupportedError names every operation the engine cannot take, unless
+    `allow_host` lets the host compute those between programs: the report lists them with the rule they break. `watch`
+    is called with the name and text of every stage: the graph after each pass, lowered operations, what stays in L2,
+    placement, tiling, weights. On `samples` (arrays by input name) the model is also evaluated, and `concerns` of the
+    result say where it leaves fp16. `cache` keeps compiled models in a folder and takes them from there: True is the
+    user's own (see openane.cache). `capacity` makes programs smaller than they could be.
+    """
+    target = machines.target(target).name
+    if cache and watch is None and capacity is None:
+        return Model.of(cached(graph, target, allow_host, samples, None if cache is True else Path(cache)))
+    return Model.of(compile_graph(graph, target, allow_host, None if watch is None else Dump(watch), samples, capacity))

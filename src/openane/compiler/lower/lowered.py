@@ -1,0 +1,52 @@
+"""What a graph was lowered to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from openane.compiler.buffers.storage import Block
+from openane.compiler.lower.provenance import Traced
+from openane.engine import Operation
+from openane.graph import Graph, Node
+from openane.ops.lowering import Tensor
+from openane.program import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """An engine operation and the node it came from (None: moving a result to its port)."""
+
+    operation: Operation
+    node: Node | None
+
+    @property
+    def label(self) -> str:
+        """Where it comes from, for messages."""
+        return "result port" if self.node is None else self.node.label
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A graph as engine operations over virtual buffers, nothing having an address.
+
+    `blocks` are the buffers by virtual slot, `constants` the constant section; `layouts` and `slots` are the surfaces
+    and virtual slots of ports by name. `fused` has the node in whose last stage a node is carried out, `tensors` where
+    each value lies that is made at all, both by id; `traced` which constants became which bytes, by id of the node, for
+    the nodes of which all is known.
+    """
+
+    graph: Graph
+    emitted: tuple[Emitted, ...]
+    blocks: Mapping[int, Block]
+    constants: bytes
+    layouts: Mapping[str, Layout]
+    slots: Mapping[str, int]
+    fused: Mapping[int, Node]
+    tensors: Mapping[int, Tensor]
+    traced: Mapping[int, tuple[Traced, ...]]
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations alone."""
+        return tuple(emitted.operation for emitted in self.emitted)
