@@ -33,6 +33,8 @@ LINKS = ("Header.Task.TID", "Header.Task.LNID", "Header.Task.EON", "Header.Next.
          "Header.Bases.TBaseEn")
 """What a task says of its place in the chain."""
 KERNEL_DMA = "KernelDMA"
+TEXT = "Header.Bases.TBase"
+"""The slot that the pointer to the next task is relative to."""
 
 
 def linked_format(header: Block, body: Bank, longest: int, scratch: int) -> StreamFormat:
@@ -72,6 +74,7 @@ class LinkedWriter:
         """`alignments`: by container layout, what the offsets of tasks are multiples of."""
         self.format = form
         self._alignments = alignments
+        self._text = policy.limits.slots.text
         self._streams = tuple(enable for enable, _, _ in stream_fields(policy.limits.cores))
         self._idle = idle_stream_sizes(policy)
         self._full, self._split = full_runs(form.body), split_runs(form.body)
@@ -81,7 +84,7 @@ class LinkedWriter:
         self._alignment(layout)
         full = layout == "compat" or any(values.get(enable) for enable in self._streams)
         records = self._full if full else self._split
-        values = self._idle | values if full else dict(values)
+        values = {TEXT: self._text, **(self._idle if full else {}), **values}
         for name in values.keys() & _skipped(self.format.body, records):
             del values[name]
         return TaskFields(values, rest, records)

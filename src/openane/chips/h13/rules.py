@@ -44,10 +44,11 @@ def all_registers(fields: TaskFields, link: Link) -> Iterator[Breach]:
 
 def position(fields: TaskFields, link: Link) -> Iterator[Breach]:
     """Tasks must be numbered from 0; all but the first are marked as followers, the last one ends the program, the
-    others state the base of the next pointer (slot 0), and the network number is left to the driver."""
+    others state the base of the next pointer (the text), and the network number is left to the driver."""
     last = link.identifier == link.tasks - 1
     expected = {"Header.Task.TID": link.identifier, "Header.Task.NID": 0, "Header.Task.LNID": int(link.identifier > 0),
-                "Header.Task.EON": int(last), "Header.Bases.TBase": 0, "Header.Bases.TBaseEn": int(not last)}
+                "Header.Task.EON": int(last), "Header.Bases.TBase": link.chip.limits.slots.text,
+                "Header.Bases.TBaseEn": int(not last)}
     if last:
         expected |= {"Header.NextPointer.Offset": 0, "Header.Next.NextSize": 0}
     yield from _differing(fields.values, expected)
