@@ -25,8 +25,8 @@ assert generations() == ("h11", "h12", "h13"), generations()
 model = ane.compile(ane.load_graph(sys.argv[1]))
 ane.run(model, {port.name: np.zeros(port.shape, np.float16) for port in model.inputs})
 model.save("digits.hwx")
-for arguments in (["info", "digits.hwx"], ["dis", "digits.hwx"], ["chips"], ["chips", "h13"], ["profile", "digits.hwx"]):
-    assert main(arguments) == 0, arguments
+for arguments in ("info digits.hwx", "dis digits.hwx", "chips", "chips h13", "profile digits.hwx"):
+    assert main(arguments.split()) == 0, arguments
 assert main(["chips", "m2"]) != 0
 """
 

@@ -72,6 +72,7 @@ class Limits:
     task_alignment: int        # offsets of tasks in the text
     burst: int                 # a row of a memory access is moved in whole bursts
     page: int                  # scratch memory is given out in multiples of this
+    statistic: int             # a broadcast tensor of at most so many bytes is placed in L2 as statistics are
     tile_width: int            # elements of the narrowest tile a streamed operand passes through L2 in
     banks: Banks
     slots: BaseSlots

@@ -44,8 +44,6 @@ class Parameters:
         0.89, "of 64 bytes a fabric cycle and channel", Known.DERIVED, "51 of 57.6 GB/s on M1")
     tile_fallback: Parameter = Parameter(
         42e9, "bytes a second", Known.GUESS, "M1's, for chips nobody has measured")
-    kernel_memory: Parameter = Parameter(
-        64 << 10, "bytes of coefficients a core keeps", Known.TABLE, "compiler tables, all generations")
 
 
 BELIEVED = Parameters()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from openane.chips import get_chip
+from openane.chips import Limits, get_chip
 from openane.engine import Coefficients, NeuralOperation, Operation
 from openane.program import Constants, Program
 from openane.timing.operation import Part, Times, times
@@ -107,7 +107,7 @@ def schedule(operations: Sequence[Operation], rates: Rates, parameters: Paramete
         cost = times(operation, rates, parameters)
         if payloads[index] and payloads[index] % PAYLOAD == 0:
             cost = replace(cost, parts={**cost.parts, Part.KERNEL: cost.parts[Part.KERNEL] / rates.repeated_payload})
-        wanted = _coefficients(operation, parameters)
+        wanted = _coefficients(operation, rates.limits)
         if wanted and wanted == held:
             cost = replace(cost, parts={**cost.parts, Part.KERNEL: 0.0})
         held = wanted
@@ -141,12 +141,12 @@ def _same_layer(first: Operation, other: Operation) -> bool:
     return other.source in (first.source, first.source.copy)
 
 
-def _coefficients(operation: Operation, parameters: Parameters) -> tuple[object, ...]:
+def _coefficients(operation: Operation, limits: Limits) -> tuple[object, ...]:
     """What tells an operation's coefficients apart; empty when a core cannot hold all of its own."""
     if not isinstance(operation, NeuralOperation) or operation.coefficients is None:
         return ()
     sections = operation.coefficients.sections
     if max((stream.size for section in sections for stream in section.streams), default=0) \
-            > parameters.kernel_memory.value:
+            > limits.lanes.kept:
         return ()
     return sections

@@ -34,7 +34,6 @@ LARGEST = 1 << 26
 """Bytes of a file of routes, at most."""
 MOST = 1 << 31
 """Elements a constant has fewer of."""
-LANES = 64
 MASKED = 8
 """Weights a byte of constants stands for, at most: zero-skipping streams have a bit for each."""
 
@@ -121,7 +120,7 @@ def _read_route(route: Any, names: Sequence[str], constants: Mapping[str, Consta
     outer, channels, inner = _extents(extents)
     found = Route(_name(weight, names), (outer, channels, inner), _name(bias, names),
                   tuple(_read_fold(fold, names, constants, channels) for fold in steps), _flag(biased),
-                  tuple(_read_piece(piece, sizes, limits.cores) for piece in pieces))
+                  tuple(_read_piece(piece, sizes, limits) for piece in pieces))
     elements = outer * channels * inner
     _require(elements == (channels if found.weight is None else constants[found.weight].elements),
              "extents of the weight", list(extents))
@@ -148,15 +147,15 @@ def _read_fold(fold: Any, names: Sequence[str], constants: Mapping[str, Constant
     return Fold(step, tuple(operands))
 
 
-def _read_piece(piece: Any, sizes: Sequence[int], cores: int) -> Piece:
+def _read_piece(piece: Any, sizes: Sequence[int], limits: Limits) -> Piece:
     program, offset, form, weights, bias, lanes, table, streams = piece
     number = _number(program, len(sizes))
     biases = None if bias is None else _read_view(bias, sizes[number])
     _require(not isinstance(biases, Picked), "a view of the biases", "picked elements")
     assert not isinstance(biases, Picked)
-    places = tuple((_number(core, cores), _number(start), _number(size)) for core, start, size in streams)
+    places = tuple((_number(core, limits.cores), _number(start), _number(size)) for core, start, size in streams)
     return Piece(number, _number(offset, sizes[number] + 1), Form(form), _read_view(weights, sizes[number]), biases,
-                 1 + _number(lanes - 1, LANES), _flag(table), places)
+                 1 + _number(lanes - 1, limits.lanes.small_most), _flag(table), places)
 
 
 def _read_view(view: Any, most: int) -> View | Picked:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from openane.compiler.loops.assign import row_cut
 from openane.compiler.recipes.context import Context
 from openane.compiler.recipes.gather import turned
 from openane.ops.lowering import Tensor
@@ -13,8 +14,8 @@ from openane.ops.lowering import Tensor
 WHOLE = 1 << 16
 """Elements of a matrix that is used in one piece; larger ones are cut into blocks of rows, most of which need few
 columns when results depend on neighbours only."""
-BLOCK = 128
-"""Rows of a block: a multiple of 32, so that blocks of a result's row start aligned."""
+CUTS = 2
+"""Places where a result's row may be cut that a block takes, so that blocks start aligned."""
 
 
 def mix(context: Context, target: Tensor, source: Tensor, axis: int, matrix: np.ndarray) -> None:
@@ -25,7 +26,7 @@ def mix(context: Context, target: Tensor, source: Tensor, axis: int, matrix: np.
     """
     source = turned(context, source, axis)
     rows, columns = matrix.shape
-    size = rows if matrix.size <= WHOLE else BLOCK
+    size = rows if matrix.size <= WHOLE else CUTS * row_cut(context.limits)
     for start in range(0, rows, size):
         block = matrix[start:start + size]
         used = np.flatnonzero(block.any(axis=0))

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from openane.chips import Limits
 from openane.compiler.buffers.intervals import Interval, allocate
 from openane.engine import NeuralOperation, Operation, sources
-
-STATISTIC = 0x800
-"""Bytes up to which a broadcast tensor counts as a statistic; 0x400 and 0x2000 are on either side in the samples."""
 
 
 @dataclass(slots=True)
@@ -27,24 +25,24 @@ class _Role:
     kept: bool = False
 
 
-def allocate_l2(requests: Sequence[Interval], operations: Sequence[Operation], size: int,
-                step: int) -> tuple[dict[int, int], int]:
-    """Offsets of tensors in L2 and the bytes used; more than `size` only where no order fits."""
+def allocate_l2(requests: Sequence[Interval], operations: Sequence[Operation],
+                limits: Limits) -> tuple[dict[int, int], int]:
+    """Offsets of tensors in L2 and the bytes used; more than L2 has only where no order fits."""
     roles = _roles(operations)
     neural = [isinstance(operation, NeuralOperation) for operation in operations]
-    ordered = [_ordered(request, roles.get(request.key, _Role()), neural) for request in requests]
-    offsets, peak = allocate(ordered, step)
-    if peak > size:
-        offsets, peak = allocate([replace(request, above=False) for request in ordered], step)
+    ordered = [_ordered(request, roles.get(request.key, _Role()), neural, limits.statistic) for request in requests]
+    offsets, peak = allocate(ordered, limits.l2_alignment)
+    if peak > limits.l2_size:
+        offsets, peak = allocate([replace(request, above=False) for request in ordered], limits.l2_alignment)
     return offsets, peak
 
 
-def _ordered(request: Interval, role: _Role, neural: Sequence[bool]) -> Interval:
+def _ordered(request: Interval, role: _Role, neural: Sequence[bool], statistic: int) -> Interval:
     following = request.last + 1
     overlaps = following < len(neural) and neural[following] != neural[request.last]
-    statistic = role.broadcast and request.size <= STATISTIC
+    turn = 2 if role.kept else 0 if role.broadcast and request.size <= statistic else 1
     return replace(request, last=request.last + overlaps, above=role.kept,
-                   turn=(2 if role.kept else 0 if statistic else 1, -request.size, int(role.neural)))
+                   turn=(turn, -request.size, int(role.neural)))
 
 
 def _roles(operations: Sequence[Operation]) -> dict[int, _Role]:

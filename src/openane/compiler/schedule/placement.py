@@ -36,7 +36,7 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: S
     offsets, total = allocate(scratch, limits.memory_alignment)
     places |= {key: (limits.slots.scratch, offset) for key, offset in offsets.items()}
     resident = _requests(lives, blocks, Kind.L2, limits.l2_alignment)
-    l2_offsets, peak = allocate_l2(resident, operations, limits.l2_size, limits.l2_alignment)
+    l2_offsets, peak = allocate_l2(resident, operations, limits)
     if peak > limits.l2_size:
         worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
         raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=limits.l2_size,

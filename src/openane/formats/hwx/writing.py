@@ -134,10 +134,11 @@ def _convertible(program: Program) -> Program:
         raise ProgramError("the driver's converter wants at least one input and one output")
     if len(program.tasks[0].words) != CONVERTIBLE_WORDS:
         raise ProgramError(f"the driver's converter wants a first task of {CONVERTIBLE_WORDS} words", task=0)
+    limits = get_chip(program.chip).limits
     for buffer in (*program.inputs, *program.outputs):
         layout = dense_layout(buffer)
         _, _, _, h, w = layout.shape
-        row = -(-2 * w // 64) * 64
+        row = limits.memory_row(layout.dtype.size * w)
         if layout.strides[3] != row or layout.strides[1] != row * h:
             raise ProgramError(f"buffer {buffer.name!r}: the driver's converter wants rows of {row} bytes and planes "
                                f"of {row * h}, not {layout.strides[3]} and {layout.strides[1]}")
