@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
-from onnxruntime import InferenceSession, SessionOptions
 
 Arrays = dict[str, np.ndarray]
 NAMES = ("squeezenet", "shufflenet", "resnet50", "densenet121", "inception_v1", "inception_v2", "zfnet512",
@@ -26,8 +25,9 @@ IMAGES = 4
 _CENTRED = "_centred"       # suffix of the measured mean of what a convolution without normalisation computes
 
 
-def topology(name: str, seed: int = 0) -> ModelProto:
-    """The classifier `name` of NAMES for one image [1, 3, 224, 224], its weights as initialisers.
+def topology(name: str, seed: int = 0, settled: bool = True) -> ModelProto:
+    """The classifier `name` of NAMES for one image [1, 3, 224, 224], its weights as initialisers. Unless `settled`
+    nothing is measured: means stay 0 and variances 1, and biases as drawn.
 
     FileNotFoundError when the installed onnx package carries no such model.
     """
@@ -46,7 +46,8 @@ def topology(name: str, seed: int = 0) -> ModelProto:
     weights = {key: array for key, array in known.items() if array.dtype.kind == "i"}
     weights.update(_drawn(model, shapes, np.random.default_rng([seed, NAMES.index(name)])))
     _set_weights(model, weights)
-    _set_weights(model, {**weights, **_measured(model, images(IMAGES, seed))})
+    if settled:
+        _set_weights(model, {**weights, **_measured(model, images(IMAGES, seed))})
     onnx.checker.check_model(model)
     return model
 
@@ -95,6 +96,7 @@ def _measured(model: ModelProto, samples: np.ndarray) -> Arrays:
     One run per image, each normalised by its own statistics; then the mean of the means, and the mean of the variances
     plus the variance of the means.
     """
+    from onnxruntime import InferenceSession, SessionOptions
     probe, wanted = _probe(model)
     options = SessionOptions()
     options.log_severity_level = 3
