@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -102,6 +103,14 @@ def test_the_list_has_what_nothing_installs_and_no_more() -> None:
     listed = set(read_list())
     assert listed >= {name for name, need in NEEDS.items() if not need.full} | set(SYSTEM)
     assert not listed & {name for name, need in NEEDS.items() if need.full and name not in SYSTEM}
+
+
+def test_every_line_of_the_list_is_of_a_need_some_test_has() -> None:
+    """By name in a table or a call; a file of the corpus by its stem, among the cases of a test."""
+    words = {node.value for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)
+             for node in ast.walk(ast.parse(path.read_text()))
+             if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert [name for name in read_list() if (Path(name).stem if name.startswith("apple/") else name) not in words] == []
 
 
 def test_files_on_the_list_are_not_in_the_corpus(corpus: Path) -> None:
