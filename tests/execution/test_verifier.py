@@ -132,7 +132,7 @@ def test_a_verified_program_is_made_by_verify_alone() -> None:
     finally:
         object.__setattr__(program, "constants", b"")
     with pytest.raises(ProgramError, match=r"only .*verify"):
-        Verified(program, verified.digest, None)
+        Verified(program, verified.digest, (), None)
 
 
 def test_every_rule_has_a_sentence() -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from openane.chips.table_format import TableFormat
 from openane.engine import Coefficients, Geometry
+from openane.errors import ProgramError
 
 HALFWORD = 2
 """Bytes of an fp16 number."""
@@ -101,6 +102,21 @@ class Placement:
             yield from (channel for _, channel in found)
 
 
+ANNOUNCED = bytes(HALFWORD * byte.bit_count() for byte in range(256))
+"""Bytes of the halfwords that a byte of a mask announces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a zero-skipping body that have the same masks: `count` rows of `size` bytes from byte `start` on, whose
+    masks lie at `places` from the beginning of their row."""
+
+    start: int
+    count: int
+    size: int
+    places: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SparseFormat:
     """The zero-skipping form of weights: per block [one bias per lane], the body's length, the body. Per input channel
@@ -125,6 +141,23 @@ class SparseFormat:
         """Lanes of a slot in blocks of `lanes`."""
         return max(lanes, self.least_lanes)
 
+    def rows(self, body: bytes, masks: int) -> Iterator[Rows]:
+        """The rows of a body, one for each input channel, `masks` masks in each. ProgramError when a mask, or what it
+        announces, lies beyond the end."""
+        announced, mask, start = body.translate(ANNOUNCED), self.mask, 0
+        while start < len(body):
+            places, at = [], start
+            for _ in range(masks):
+                places.append(at - start)
+                at += mask + (announced[at] if mask == 1 and at < len(body) else sum(announced[at:at + mask]))
+            if at > len(body) or not masks:
+                raise ProgramError(f"a body of {len(body)} bytes ends before its masks and what they announce do")
+            size = at - start
+            offsets = [place + byte for place in places for byte in range(mask)]
+            count = _alike(body, start, size, offsets)
+            yield Rows(start, count, size, tuple(places))
+            start += count * size
+
     @staticmethod
     def taps(height: int, width: int) -> list[int | None]:
         """Order of a kernel's taps, None for a slot that holds zeros.
@@ -138,6 +171,25 @@ class SparseFormat:
                 for column in range(phase % 2, width + width % 2, 2):
                     found.append(row * width + column if row < height and column < width else None)
         return found
+
+
+def _alike(body: bytes, start: int, size: int, offsets: Sequence[int]) -> int:
+    """How many rows of `size` bytes from `start` on have the first one's bytes at `offsets`. Most rows have no zero, so
+    ever more of them are looked at together."""
+    known, together, most = 1, 8, (len(body) - start) // size
+    while known < most:
+        run = some = min(together, most - known)
+        base = start + known * size
+        for offset in offsets:
+            seen = body[base + offset:base + offset + (run - 1) * size + 1:size]
+            run = len(seen) - len(seen.lstrip(body[start + offset:start + offset + 1]))
+            if run == 0:
+                break
+        known += run
+        if run < some:
+            break
+        together *= 4
+    return known
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,10 @@ def decode_operation(reader: Reader) -> Operation:
     raise ProgramError("the task selects neither engine", register="Common.TaskInfo", field="NEEn")
 
 
+MEMORY_REGISTERS = ("L2.SourceCfg", "TileDMADst.DMAConfig")
+"""The registers `decode_slots` looks at for H13, beside the header."""
+
+
 def decode_slots(reader: Reader) -> NamedSlots:
     """Base-address slots a task reads, writes and takes coefficients from, by its enables."""
     reads = set()

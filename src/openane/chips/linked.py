@@ -194,7 +194,8 @@ class LinkedChip:
 
     def slots(self, words: Sequence[int]) -> NamedSlots:
         """The base-address slots a task names."""
-        return decode.decode_slots(self._reader(words))
+        fields = self.format.decode(words, self._slot_registers)
+        return decode.decode_slots(Reader(fields, self.header, self.bank, self.limits))
 
     def passages(self, fields: TaskFields) -> tuple[Passage, ...]:
         """The L2 rings of a task's streamed and chained operands."""
@@ -220,6 +221,11 @@ class LinkedChip:
     @cached_property
     def _writer(self) -> LinkedWriter:
         return LinkedWriter(self.format, self.policy, self.alignments)
+
+    @cached_property
+    def _slot_registers(self) -> frozenset[int]:
+        """The registers that say whether an operand comes from, or goes to, memory."""
+        return frozenset(self.bank.by_name[name][0] for name in decode.MEMORY_REGISTERS)
 
     @cached_property
     def _recent(self) -> Callable[[tuple[int, ...]], TaskFields]:

@@ -11,7 +11,7 @@ out once (`Form`); encoding a task then puts the bits of every field in their pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -76,8 +76,9 @@ class StreamFormat:
         """Header words every task has."""
         return len(self.header.by_address) - 1
 
-    def decode(self, words: Sequence[int]) -> TaskFields:
-        """Named fields of a task descriptor. ProgramError when its runs do not end with it."""
+    def decode(self, words: Sequence[int], only: Container[int] | None = None) -> TaskFields:
+        """Named fields of a task descriptor (`only`: of these registers, by address, and the header). ProgramError when
+        its runs do not end with it."""
         if not self.header_words < len(words) <= self.longest:
             raise ProgramError(f"a task has {self.header_words + 1} to {self.longest} words, not {len(words)}")
         values, rest = self.header.decode({4 * i: word for i, word in enumerate(words[:self.header_words])})
@@ -87,7 +88,10 @@ class StreamFormat:
             values |= more
             rest |= more_rest
         said, said_rest = self._said([run for _, run in runs])
-        body, body_rest = self.body.decode(self._written(words, runs, said_rest))
+        written = self._written(words, runs, said_rest)
+        if only is not None:
+            written = {address: word for address, word in written.items() if address in only}
+        body, body_rest = self.body.decode(written)
         slots = {name: value for name, value in said.items() if name.startswith("Slots.")}
         return TaskFields(values | slots | body | said, rest | body_rest | said_rest,
                           tuple((run.addresses[0], len(run.addresses)) for _, run in runs))

@@ -27,12 +27,13 @@ SWITCH = {"on": True, "off": False}
 class SimulatorExecutable(BufferExecutable):
     """A program in the simulator. `loaded` is the simulator's own handle, `report` tells about the last run."""
 
-    def __init__(self, program: Program, arithmetic: str, buffers: Mapping[str, np.ndarray] | None = None,
+    def __init__(self, program: Program | Verified, arithmetic: str, buffers: Mapping[str, np.ndarray] | None = None,
                  verified: bool = True, weights: SharedWeights | None = None) -> None:
         """Executables with the same `weights` hold equal ones once."""
-        super().__init__(program, verified)
+        plain = program.program if isinstance(program, Verified) else program
+        super().__init__(plain, verified)
         self._loaded: LoadedProgram | None = load(program, arithmetic, buffers, weights)
-        let_go(program.constants)  # the weights are unpacked
+        let_go(plain.constants)  # the weights are unpacked
 
     @property
     def loaded(self) -> LoadedProgram:
@@ -101,8 +102,7 @@ class SimulatorDevice(ProgramDevice):
 
     def prepare(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None) -> BufferExecutable:
         """See `ProgramDevice.prepare`. SimulationError when a program cannot be run."""
-        known = program.program if isinstance(program, Verified) else program
-        return SimulatorExecutable(known, self._arithmetic, buffers, self._verifies, self._weights)
+        return SimulatorExecutable(program, self._arithmetic, buffers, self._verifies, self._weights)
 
     def release(self) -> None:
         """See `ProgramDevice.release`: it holds nothing."""

@@ -14,6 +14,7 @@ from openane.engine import Access, NeuralOperation, Operation, PlanarOperation, 
 from openane.errors import ProgramError, SimulationError
 from openane.program import Buffer, Constants, Program
 from openane.program.patch import ByteRange, meets
+from openane.program.verify import Verified
 from openane.simulator import neural_engine, planar_engine
 from openane.simulator.arithmetic import Form, Mode
 from openane.simulator.context import Context, Workspace
@@ -201,17 +202,27 @@ class LoadedProgram:
         return operand
 
 
-def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.ndarray] | None = None,
+def load(program: Program | Verified, arithmetic: str = "auto", stores: Mapping[str, np.ndarray] | None = None,
          weights: SharedWeights | None = None) -> LoadedProgram:
-    """Prepares a program. `arithmetic` is `exact`, `fast` or `auto`; `stores` is memory to use for buffers, by name;
-    programs loaded with the same `weights` hold equal ones once.
+    """Prepares a program; the tasks of one that was verified are decoded already. `arithmetic` is `exact`, `fast` or
+    `auto`; `stores` is memory to use for buffers, by name; programs loaded with the same `weights` hold equal ones
+    once.
 
     SimulationError names the task and operand of an access outside its buffer; ProgramError a task whose words have
     no described meaning; UnsupportedError an unknown chip.
     """
     mode = Mode.of(arithmetic)
+    operations = program.operations if isinstance(program, Verified) else _decoded(program)
+    program = program.program if isinstance(program, Verified) else program
     chip = get_chip(program.chip)
-    operations = []
+    memory = Memory(program.buffers, chip.limits, program.constants, program.text(), l2_reach(operations))
+    for name, store in (stores or {}).items():
+        memory.bind(name, store)
+    return LoadedProgram(operations, memory, mode, chip, weights)
+
+
+def _decoded(program: Program) -> tuple[Operation, ...]:
+    chip, operations = get_chip(program.chip), []
     for index, task in enumerate(program.tasks):
         try:
             operations.append(chip.operation(task.words))
@@ -219,10 +230,7 @@ def load(program: Program, arithmetic: str = "auto", stores: Mapping[str, np.nda
             if error.task is None:
                 raise ProgramError(str(error), task=index) from error
             raise
-    memory = Memory(program.buffers, chip.limits, program.constants, program.text(), l2_reach(operations))
-    for name, store in (stores or {}).items():
-        memory.bind(name, store)
-    return LoadedProgram(operations, memory, mode, chip, weights)
+    return tuple(operations)
 
 
 def load_operations(operations: Sequence[Operation], buffers: Sequence[Buffer], constants: Constants = b"", *,

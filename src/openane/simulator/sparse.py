@@ -6,13 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.chips.coefficients import HALFWORD, CoefficientFormat
+from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
 from openane.engine import Coefficients, Geometry
-from openane.errors import SimulationError
+from openane.errors import ProgramError, SimulationError
 from openane.simulator.arithmetic.half import Floats, decoded
-
-ANNOUNCED = bytes(HALFWORD * byte.bit_count() for byte in range(256))
-"""Bytes of the halfwords that a byte of a mask announces."""
 
 
 @dataclass(slots=True)
@@ -68,7 +65,7 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool, kernel: tuple[int
     length = int.from_bytes(cursor.take(sparse.length), "little")
     width = sparse.width(lanes)
     masks = -(-len(taps) * width // sparse.values)
-    values = _unskipped(cursor.take(length), inputs, masks, sparse.mask, cursor.what)
+    values = _unskipped(cursor.take(length), inputs, masks, sparse, cursor.what)
     if values[:, len(taps) * width:].any() or values[:, :len(taps) * width].reshape(-1, width)[:, lanes:].any():
         raise SimulationError(f"{cursor.what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its "
                               "block")
@@ -82,18 +79,22 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool, kernel: tuple[int
     return ordered.reshape(rows, lanes), biases
 
 
-def _unskipped(body: bytes, inputs: int, masks: int, mask: int, what: str) -> np.ndarray:
-    """Halfwords [inputs, values] of a body with `masks` masks of `mask` bytes for every input."""
-    announced, length = body.translate(ANNOUNCED), len(body)
-    positions, at = [], 0
-    while at < length:
-        positions.append(at)
-        at += mask + sum(announced[at:at + mask])
-    if at != length or len(positions) != inputs * masks:
-        raise SimulationError(f"{what}: a zero-skipping body of {length} bytes does not hold {inputs * masks} masks "
+def _unskipped(body: bytes, inputs: int, masks: int, form: SparseFormat, what: str) -> np.ndarray:
+    """Halfwords [inputs, values] of a body with `masks` masks for every input."""
+    try:
+        rows = list(form.rows(body, masks))
+    except ProgramError as error:
+        raise SimulationError(f"{what}: zero-skipping coefficients: {error}") from None
+    if sum(row.count for row in rows) != inputs:
+        raise SimulationError(f"{what}: a zero-skipping body of {len(body)} bytes does not hold {inputs * masks} masks "
                               f"and what they announce")
-    data, payload = np.frombuffer(body, np.uint8), np.ones(length, bool)
-    places = np.add.outer(np.asarray(positions, np.int64), np.arange(mask))
+    counts = [row.count for row in rows]
+    begun = np.cumsum([0, *counts[:-1]])
+    starts, sizes = np.array([(row.start, row.size) for row in rows]).T
+    starts = np.repeat(starts - begun * sizes, counts) + np.arange(inputs) * np.repeat(sizes, counts)
+    places = starts[:, None] + np.repeat(np.array([row.places for row in rows]), counts, axis=0)
+    places = np.add.outer(places.reshape(-1), np.arange(form.mask))
+    data, payload = np.frombuffer(body, np.uint8), np.ones(len(body), bool)
     payload[places] = False
     chosen = np.unpackbits(data[places], axis=1, bitorder="little").astype(bool).reshape(-1)
     values = np.zeros(len(chosen), np.uint16)

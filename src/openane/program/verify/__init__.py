@@ -31,19 +31,19 @@ def violations(program: Program) -> tuple[Violation, ...]:
 
     UnsupportedError when its chip is not described.
     """
-    malformed = [violation(task, breach, container.well_formed) for task, breach in container.well_formed(program)]
-    if malformed:
-        return tuple(malformed)
-    return _violations(Context.of(program))
+    return _malformed(program) or _violations(Context.of(program))
 
 
 def verify(program: Program) -> Verified:
     """The program, marked as verified. VerifyError, a ProgramError, lists all violations as `violations`;
     UnsupportedError when the chip is not described."""
-    found = violations(program)
+    found = _malformed(program)
+    if not found:
+        context = Context.of(program)
+        found = _violations(context)
     if found:
         raise VerifyError(found)
-    return _seal(program)
+    return _seal(program, tuple(operation for operation in context.operations if operation is not None))
 
 
 def summary(program: Program) -> dict[str, int]:
@@ -54,6 +54,10 @@ def summary(program: Program) -> dict[str, int]:
     return {"tasks": len(context.tasks), "accesses": sum(len(view.operands) for view in context.tasks),
             "streams": sum(map(len, streams)), "buffers": len(program.buffers),
             "memory_bytes": len(program.constants) + sum(buffer.size for buffer in program.buffers)}
+
+
+def _malformed(program: Program) -> tuple[Violation, ...]:
+    return tuple(violation(task, breach, container.well_formed) for task, breach in container.well_formed(program))
 
 
 def _violations(context: Context) -> tuple[Violation, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
 from openane.engine import Coefficients, Geometry, Stream
+from openane.errors import ProgramError
 from openane.program.model import Constants
 
 
@@ -59,17 +60,19 @@ def _block(walk: _Walk, inputs: int, kernel: tuple[int, int], lanes: int, bias: 
     walk.take(HALFWORD * lanes if bias else 0)
     body = walk.take(int.from_bytes(walk.take(form.length), "little"))
     empty = _empty_lanes(kernel, lanes, form)
-    at, length = 0, len(body)
-    for _ in range(inputs):
-        for forbidden in empty:
-            if at + form.mask > length:
-                raise _Overrun(f"{walk.name}: a body of {length} bytes ends before its masks do")
-            mask = int.from_bytes(body[at:at + form.mask], "little")
-            if mask & forbidden:
-                raise _Overrun(f"{walk.name}: mask {mask:#x} names a lane or a tap that does not exist")
-            at += form.mask + HALFWORD * mask.bit_count()
-    if at != length:
-        raise _Overrun(f"{walk.name}: a body of {length} bytes whose masks and values take {at}")
+    found = 0
+    try:
+        for rows in form.rows(body, len(empty)):
+            found += rows.count
+            for place, forbidden in zip(rows.places, empty, strict=True):
+                at = rows.start + place
+                mask = int.from_bytes(body[at:at + form.mask], "little")
+                if mask & forbidden:
+                    raise _Overrun(f"{walk.name}: mask {mask:#x} names a lane or a tap that does not exist")
+    except ProgramError as error:
+        raise _Overrun(f"{walk.name}: {error}") from None
+    if found != inputs:
+        raise _Overrun(f"{walk.name}: a body with masks of {found} input channels where there are {inputs}")
 
 
 def _empty_lanes(kernel: tuple[int, int], lanes: int, form: SparseFormat) -> list[int]:

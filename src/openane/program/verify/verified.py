@@ -7,6 +7,7 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 
+from openane.engine import Operation
 from openane.errors import ProgramError
 from openane.program.model import Program
 
@@ -15,10 +16,12 @@ _TOKEN = object()
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A program that `verify` has passed, and the SHA-256 of exactly what it has looked at. Only `verify` makes one."""
+    """A program that `verify` has passed, the SHA-256 of exactly what it has looked at, and what its tasks were decoded
+    to. Only `verify` makes one."""
 
     program: Program
     digest: str
+    operations: tuple[Operation, ...] = field(repr=False, compare=False)
     token: object = field(repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -43,6 +46,6 @@ def digest(program: Program) -> str:
     return total.hexdigest()
 
 
-def seal(program: Program) -> Verified:
+def seal(program: Program, operations: tuple[Operation, ...]) -> Verified:
     """For `verify` alone."""
-    return Verified(program, digest(program), _TOKEN)
+    return Verified(program, digest(program), operations, _TOKEN)
