@@ -68,7 +68,10 @@ class Streams(Sequence[Stream]):
     def __getitem__(self, index: slice) -> tuple[Stream, ...]: ...
 
     def __getitem__(self, index: int | slice) -> Stream | tuple[Stream, ...]:
-        return tuple(self)[index]
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        core, offset, size = self.parts[index]
+        return Stream(core, self.offset + offset, size)
 
     def __iter__(self) -> Iterator[Stream]:
         base = self.offset
@@ -80,7 +83,7 @@ class Streams(Sequence[Stream]):
         return tuple(self) == tuple(other) if isinstance(other, tuple | Streams) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(tuple(self))
+        return hash((len(self.parts), self[0] if self.parts else None))
 
     def __repr__(self) -> str:
         return repr(tuple(self))
@@ -136,10 +139,10 @@ class Coefficients:
     @property
     def sections(self) -> tuple[Section, ...]:
         """Every section once: weights', biases', the table's."""
-        weights, bias, table = self.weights, self.bias, self.table
-        if bias is weights and table in (weights, None):
-            return () if weights is None else (weights,)
-        return tuple(dict.fromkeys(part for part in (weights, bias, table) if part is not None))
+        parts = [part for part in (self.weights, self.bias, self.table) if part is not None]
+        if parts and all([part is parts[0] for part in parts]):
+            return (parts[0],)
+        return tuple(dict.fromkeys(parts))
 
     @property
     def slots(self) -> tuple[int, ...]:
