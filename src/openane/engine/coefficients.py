@@ -140,7 +140,7 @@ class Coefficients:
     def sections(self) -> tuple[Section, ...]:
         """Every section once: weights', biases', the table's."""
         parts = [part for part in (self.weights, self.bias, self.table) if part is not None]
-        if parts and all([part is parts[0] for part in parts]):
+        if parts and all(part is parts[0] for part in parts):
             return (parts[0],)
         return tuple(dict.fromkeys(parts))
 

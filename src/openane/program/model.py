@@ -6,6 +6,8 @@ the text and the constants, the others are buffers. Which slot is which buffer i
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -83,6 +85,14 @@ class Task:
         """Bytes."""
         return 4 * len(self.words)
 
+    @property
+    def data(self) -> bytes:
+        """The words as the engine fetches them, lowest byte first."""
+        words = array("I", self.words)
+        if sys.byteorder == "big":
+            words.byteswap()
+        return words.tobytes()
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -144,7 +154,7 @@ class Program:
         end = max((t.offset + t.size for t in self.tasks), default=0)
         out = bytearray(end)
         for task in self.tasks:
-            out[task.offset:task.offset + task.size] = b"".join(w.to_bytes(4, "little") for w in task.words)
+            out[task.offset:task.offset + task.size] = task.data
         return bytes(out)
 
     def replace_tasks(self, tasks: Iterator[Task]) -> Program:

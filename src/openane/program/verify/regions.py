@@ -9,7 +9,7 @@ or too irregular (`Effort` runs out) the caller is told and must assume the wors
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from openane.engine import Access
 
@@ -20,19 +20,18 @@ Loops = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Runs of `run` bytes at `offset` + sum of index * stride over `loops`."""
+    """Runs of `run` bytes at `offset` + sum of index * stride over `loops`. `end` is one past the last byte."""
 
     offset: int
     loops: Loops
     run: int
+    end: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def end(self) -> int:
-        """One past the last byte."""
+    def __post_init__(self) -> None:
         end = self.offset + self.run
         for extent, stride in self.loops:
             end += (extent - 1) * stride
-        return end
+        object.__setattr__(self, "end", end)  # asked for far more often than regions are made
 
     @property
     def size(self) -> int:
@@ -277,4 +276,4 @@ def split(region: Region, low: int, high: int) -> tuple[list[Region], list[Regio
 def _slices(region: Region, first: int, last: int) -> Region:
     (_, stride), within = region.loops[0], region.loops[1:]
     loops = ((last - first, stride), *within) if last - first > 1 else within
-    return replace(region, offset=region.offset + first * stride, loops=loops)
+    return Region(region.offset + first * stride, loops, region.run)

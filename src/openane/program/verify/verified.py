@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
-from array import array
 from dataclasses import dataclass, field
 
 from openane.engine import Operation
@@ -38,10 +36,7 @@ def digest(program: Program) -> str:
     total = hashlib.sha256(repr((program.chip, program.buffers, len(program.constants),
                                  [(task.offset, len(task.words)) for task in program.tasks])).encode())
     for task in program.tasks:
-        words = array("I", task.words)
-        if sys.byteorder == "big":
-            words.byteswap()
-        total.update(words.tobytes())
+        total.update(task.data)
     total.update(program.constants)
     return total.hexdigest()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from openane.program.verify.regions import Effort, Loops, Region, meets, nested, split, subtract
+from openane.program.verify.regions import Effort, Loops, Region, nested, split, subtract
 
 PAGE = 1 << 16
 WIDE = 64
@@ -58,17 +58,16 @@ class Written:
     def remove(self, region: Region) -> None:
         """No byte of `region` is written any more. What cannot be taken apart within its reach is given up."""
         for known in self._near(region):
-            if not meets(known, region):
-                continue
-            self._discard(known)
-            within, beyond = split(known, region.offset, region.end)
-            for piece in beyond:
-                self._keep(piece)
-            for part in within:
+            within, left = split(known, region.offset, region.end)
+            for part in within if region.loops else ():
                 effort = Effort()
                 pieces = subtract(part, region, effort)
-                for piece in pieces if effort.left >= 0 else ():
-                    self._keep(piece)
+                left += pieces if effort.left >= 0 else ()
+            if sum([piece.size for piece in left]) == known.size:
+                continue
+            self._discard(known)
+            for piece in left:
+                self._keep(piece)
 
     def _merged(self, piece: Region) -> tuple[Region | None, Region | None]:
         """A known region that `piece` continues, and both as one."""
