@@ -94,11 +94,11 @@ def recompiled(model: M, arrays: Mapping[str, np.ndarray]) -> PatchedModel[M]:
     if len(made.pieces) != len(model.programs) or steps != [type(step) for step in model.steps]:
         raise _elsewhere("the number of programs", len(model.programs), len(made.pieces))
     programs = []
+    chip = get_chip(model.target)
     for before, piece in zip(model.programs, made.pieces, strict=True):
         if piece.program.tasks is not before.tasks:
             _check_same(before, piece.program)
         programs.append(replace(before, constants=piece.program.constants))
-    chip = get_chip(model.target)
     patched = replace(model, programs=tuple(programs), steps=made.steps, source=graph,
                       patchable=Patchable(traced(graph, made.pieces, chip), chip.limits))
     why = in_place(model, arrays) or "these numbers change more than bytes where they are written in place"
@@ -194,18 +194,8 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
     order, `bias` [groups * outputs]; both are rounded to fp16. ProgramError when the task has no constant weights,
     keeps them in a packing other than dense, or sizes differ.
     """
-    if not 0 <= task < len(program.tasks):
-        raise ProgramError(f"there is no task {task}; the program has tasks 0 to {len(program.tasks) - 1}")
-    chip = get_chip(program.chip)
-    operation = chip.operation(program.tasks[task].words)
-    held = operation.coefficients if isinstance(operation, Convolution) else None
-    section = held.weights if held is not None else None
-    if held is None or section is None or section.slot != chip.limits.slots.constants:
-        raise ProgramError(f"this {type(operation).__name__} reads no constant weights", task=task)
-    if held.packing is not Packing.DENSE:
-        raise ProgramError(f"its weights are packed {held.packing}; only dense ones can be replaced in place",
-                           task=task)
-    channels, rows = _placement(operation, held, section, chip.limits.coefficients)
+    operation, held, section = _weighted(program, task)
+    channels, rows = _placement(operation, held, section, get_chip(program.chip).limits.coefficients)
     if weights.size != len(channels) * rows:
         raise ProgramError(f"its weights are {len(channels)} channels of {rows} elements, not {weights.size}",
                            task=task)
@@ -223,6 +213,23 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
         places.append(np.array([starts[c.core] + HALFWORD * (c.bias or 0) for c in channels]))
         values.append(bias.reshape(-1))
     return _written(program, task, np.concatenate(places), np.concatenate(values))
+
+
+def _weighted(program: Program, task: int) -> tuple[Operation, Coefficients, Section]:
+    """The convolution a task is, its coefficients and the section of its weights. ProgramError where it has no dense
+    constant weights."""
+    if not 0 <= task < len(program.tasks):
+        raise ProgramError(f"there is no task {task}; the program has tasks 0 to {len(program.tasks) - 1}")
+    chip = get_chip(program.chip)
+    operation = chip.operation(program.tasks[task].words)
+    held = operation.coefficients if isinstance(operation, Convolution) else None
+    section = held.weights if held is not None else None
+    if held is None or section is None or section.slot != chip.limits.slots.constants:
+        raise ProgramError(f"this {type(operation).__name__} reads no constant weights", task=task)
+    if held.packing is not Packing.DENSE:
+        raise ProgramError(f"its weights are packed {held.packing}; only dense ones can be replaced in place",
+                           task=task)
+    return operation, held, section
 
 
 def _placement(operation: Operation, held: Coefficients, section: Section,

@@ -18,8 +18,8 @@ Shape = tuple[int, int, int, int, int]
 """Extents or byte strides in the order N, C, D, H, W."""
 
 AXES = "NCDHW"
-CHANNELS, WIDTH = 1, 4
-"""Positions of C and W in a shape."""
+CHANNELS, DEPTH, HEIGHT, WIDTH = 1, 2, 3, 4
+"""Positions of C, D, H and W in a shape."""
 REMEMBERED = 1 << 12
 
 

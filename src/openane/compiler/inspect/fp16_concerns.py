@@ -81,7 +81,22 @@ def _constant(node: Node, name: str, data: np.ndarray) -> Iterator[Concern]:
 
 
 def _computed(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
-    """What one node computed, and what it read, on the samples; infinities that came in are not its own."""
+    """What one node computed, and what it read, on the samples."""
+    yield from _results(node, arrays)
+    unary, read = get_op(node.op).unary, arrays.get(id(node.get("x")))
+    if unary is None or read is None or read.dtype.kind != "f":
+        return
+    bound = unary.bound
+    low, high = float(np.min(read)), float(np.max(read))
+    what, remedy = "the input leaves the domain of the function's table", "scale or clip it before"
+    if high > bound.high:
+        yield Concern(node.label, what, high, bound.high, remedy)
+    if low < bound.low:
+        yield Concern(node.label, what, low, bound.low, remedy)
+
+
+def _results(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
+    """What one node computed; infinities that came in are not its own."""
     for value in node.outputs:
         largest = _largest(arrays.get(id(value)))
         if _sums(node) and largest >= NEAR * SUM_LIMIT:
@@ -93,16 +108,6 @@ def _computed(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]
         if 0 < product < VANISHES:
             yield Concern(node.label, "most products round to zero before they are added", product, VANISHES,
                           "scale the weights or the input up and the result down")
-    unary, x = get_op(node.op).unary, node.get("x")
-    if unary is not None and isinstance(x, Value) and id(x) in arrays and arrays[id(x)].dtype.kind == "f":
-        bound = unary.bound
-        low, high = float(np.min(arrays[id(x)])), float(np.max(arrays[id(x)]))
-        if high > bound.high:
-            yield Concern(node.label, "the input leaves the domain of the function's table", high, bound.high,
-                          "scale or clip it before")
-        if low < bound.low:
-            yield Concern(node.label, "the input leaves the domain of the function's table", low, bound.low,
-                          "scale or clip it before")
 
 
 def _sums(node: Node) -> bool:

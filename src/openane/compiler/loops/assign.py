@@ -8,7 +8,7 @@ all operands of one operation; `cover` cuts those that are too large.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -17,6 +17,7 @@ from math import prod
 
 from openane.chips import Limits
 from openane.engine import Access, Space
+from openane.engine.access import CHANNELS, DEPTH, HEIGHT, WIDTH
 from openane.ops.lowering import ELEMENT, Tensor
 
 Dims = tuple[int | None, int | None, int | None, int | None, int | None]
@@ -88,23 +89,30 @@ def row_cut(limits: Limits) -> int:
 
 
 def legal(operand: Access, role: Role, limits: Limits) -> bool:
-    """Whether the engine can walk the operand in this role."""
+    """Whether the engine can walk the operand in this role: from an aligned place, N, D and H in aligned steps, and
+    either C in aligned steps and W contiguous, or where they may be swapped C contiguous and W in aligned steps."""
     unit = limits.alignment(operand.space is not Space.MEMORY)
-    repeatable = role is Role.PLANAR_SOURCE and operand.space is Space.L2
-    if operand.offset % unit:
+    repeats = role is Role.PLANAR_SOURCE and operand.space is Space.L2
+    if operand.offset % unit or not _steps(operand, 0, unit, role is not Role.RESULT):
         return False
-    n, c, d, h, w = operand.shape
-    sn, sc, sd, sh, sw = operand.strides  # 0 where the extent is 1
-    size = operand.dtype.size
-    if sn % unit or sd % unit or sh % unit or (n > 1 and sn == 0 and role is Role.RESULT) \
-            or (not repeatable and ((d > 1 and sd == 0) or (h > 1 and sh == 0))):
+    if not all(_steps(operand, loop, unit, repeats) for loop in (DEPTH, HEIGHT)):
         return False
-    plane = sc % unit == 0 and (sc != 0 or c == 1 or repeatable)
-    if plane and (w == 1 or sw == size or (repeatable and sw == 0)):
+    row = _contiguous(operand, WIDTH) or (repeats and operand.strides[WIDTH] == 0)
+    if row and _steps(operand, CHANNELS, unit, repeats):
         return True
-    if role is not Role.RESULT and not repeatable:
-        return False
-    return (c == 1 or sc == size) and sw % unit == 0 and (sw != 0 or w == 1 or repeatable)
+    swaps = repeats or role is Role.RESULT
+    return swaps and _contiguous(operand, CHANNELS) and _steps(operand, WIDTH, unit, repeats)
+
+
+def _steps(operand: Access, loop: int, unit: int, repeats: bool) -> bool:
+    """Whether a loop goes in aligned steps; it may stand still where it has one step, or operands `repeats`."""
+    stride = operand.strides[loop]
+    return stride % unit == 0 and (stride != 0 or operand.shape[loop] == 1 or repeats)
+
+
+def _contiguous(operand: Access, loop: int) -> bool:
+    """Whether a loop goes from element to element, or has one step."""
+    return operand.shape[loop] == 1 or operand.strides[loop] == operand.dtype.size
 
 
 def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,
@@ -113,13 +121,13 @@ def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,
 
     All tensors have one shape. The choice closest to the natural order wins; `channel` fixes what C walks.
     """
-    shape, steps = tensors[0].shape, _steps(tensors)
+    shape, steps = tensors[0].shape, _strides(tensors)
     return None if steps is None else _assigned(shape, steps, tuple(roles), limits, channel)
 
 
 def assignments(tensors: Sequence[Tensor], roles: Sequence[Role], channel: int | None = None) -> list[Dims]:
     """Every choice of dimensions for N, C, D, H, W that suits the strides of every operand, extents apart."""
-    steps = _steps(tensors)
+    steps = _strides(tensors)
     return [] if steps is None else list(_assignments(tensors[0].shape, steps, tuple(roles), channel))
 
 
@@ -148,7 +156,7 @@ def within(shape: Sequence[int], limits: Limits) -> bool:
     return not excess(tuple(shape), (0, 1, 2, 3, 4), limits)
 
 
-def _steps(tensors: Sequence[Tensor]) -> tuple[Steps, ...] | None:
+def _strides(tensors: Sequence[Tensor]) -> tuple[Steps, ...] | None:
     """The strides of every operand by what they allow; None where an offset rules everything out."""
     if any(t.offset % t.alignment for t in tensors):
         return None
@@ -170,15 +178,16 @@ def _assignments(shape: Shape, steps: tuple[Steps, ...], roles: tuple[Role, ...]
     planes = {d for d in real if all(d in side.outer for side in sides)}
     for row in _row_choices(len(shape), real):
         for plane in _channel_choices(len(shape), real, row, channel):
-            rest = [d for d in real if d not in (row, plane)]
-            if len(rest) > 3 or any(d not in planes and d not in groups for d in rest) \
-                    or not all(side.takes(row, plane) for side in sides):
-                continue
-            for dims in _completions(real, row, plane):
-                batch, _, depth, height, _ = dims
-                if (batch is None or batch in groups) and (depth is None or depth in planes) \
-                        and (height is None or height in planes):
-                    yield dims
+            rest = {d for d in real if d not in (row, plane)}
+            if len(rest) <= 3 and rest <= planes | groups and all(side.takes(row, plane) for side in sides):
+                yield from (dims for dims in _completions(real, row, plane) if _allowed(dims, groups, planes))
+
+
+def _allowed(dims: Dims, groups: Container[int], planes: Container[int]) -> bool:
+    """Whether N walks one of `groups`, D and H some of `planes`, or none."""
+    batch, _, depth, height, _ = dims
+    return (batch is None or batch in groups) and (depth is None or depth in planes) \
+        and (height is None or height in planes)
 
 
 def merged(tensors: Sequence[Tensor], limit: int) -> list[Tensor]:
@@ -228,20 +237,12 @@ def _complete(real: list[int], row: int | None, plane: int | None) -> Dims | Non
     rest = [d for d in real if d not in (row, plane)]
     if len(rest) > 3:
         return None
-    batch = depth = height = None
     before = [d for d in rest if plane is not None and d < plane]
     after = [d for d in rest if d not in before]
-    if after:
-        height = after.pop()
-    if before:
-        batch = before.pop(0)
-    for d in before + after:
-        if depth is None:
-            depth = d
-        elif batch is None:
-            batch = d
-        else:
-            height = d if height is None else None
-    if sorted(d for d in (batch, depth, height) if d is not None) != sorted(rest):
-        return None
+    height = after.pop() if after else None
+    batch = before.pop(0) if before else None
+    free = iter([*before, *after])
+    depth = next(free, None)
+    batch = next(free, None) if batch is None else batch
+    height = next(free, None) if height is None else height
     return batch, plane, depth, height, row

@@ -43,7 +43,6 @@ def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Low
 class Builder(Allocation, Fusion, Values):
     """Implements ops.lowering.Lowering, and recipes.context.Context, for one graph and one chip.
 
-
     Most methods are recipes: functions whose first argument is the context, which is what a method is.
     """
 

@@ -26,21 +26,28 @@ class Fusion(Context):
     def followers(self, node: Node, tables: bool = True) -> tuple[Value, Post | None, Table | None]:
         """See ops.lowering.Lowering."""
         value, scale = node.output, 1.0
-        biased = node.get("bias") is not None
-        while (user := self.only_user(value)) is not None:
-            post = get_op(user.op).post
-            stage = post(user, self) if post is not None and user.get("x") is value else None
-            if stage is None or (biased and (stage[0].scale != 1.0 or stage[0].bias != 0.0)):
-                break
-            before, table = stage
-            if before.bias != 0.0 or (before.scale != 1.0 and scale != 1.0) or (table is not None and not tables):
-                break
-            scale *= before.scale
+        scaled = node.get("bias") is not None  # a factor would take the bias with it
+        while (stage := self._stage(value, scaled, tables)) is not None:
+            user, post, table = stage
+            scale *= post.scale
+            scaled = scaled or scale != 1.0
             self.fused[id(user)] = node
             value = user.output
-            if before.activation is not Activation.NONE:
-                return value, Post(scale=scale, activation=before.activation), table
+            if post.activation is not Activation.NONE:
+                return value, Post(scale=scale, activation=post.activation), table
         return value, Post(scale=scale) if scale != 1.0 else None, None
+
+    def _stage(self, value: Value, scaled: bool, tables: bool) -> tuple[Node, Post, Table | None] | None:
+        """The node that alone reads a value and can be done as it is written, and how; None where it cannot be: of a
+        value that is `scaled` already by another factor, without `tables` by one."""
+        user = self.only_user(value)
+        post = None if user is None else get_op(user.op).post
+        if user is None or post is None or user.get("x") is not value:
+            return None
+        stage = post(user, self)
+        if stage is None or stage[0].bias != 0.0 or (scaled and stage[0].scale != 1.0):
+            return None
+        return None if stage[1] is not None and not tables else (user, *stage)
 
     def relu_behind(self, node: Node) -> tuple[Value, bool]:
         """See ops.lowering.Lowering."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from openane.chips import Limits
 from openane.chips.coefficients import padded
 from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.loops.assign import Role, access, assign, merged
@@ -86,20 +87,25 @@ def _loops(context: Context, target: Tensor, source: Tensor, axes: Sequence[int]
     kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
     if row is not None and row not in inner:
         return None
+    walked = _walked(source, target, inner, kept, limits)
+    if walked is None:
+        return None
+    dims = None if kept else assign([source, target], [Role.PLANAR_SOURCE, Role.RESULT], limits)
+    if dims is not None:
+        return Loops(walked[0], access(source, dims), access(target, dims), 0)
+    return Loops(walked[0], *walked, ELEMENT) if walked[0].shape == walked[1].shape else None
+
+
+def _walked(source: Tensor, target: Tensor, inner: Sequence[int], kept: Sequence[int],
+            limits: Limits) -> tuple[Access, Access] | None:
+    """Source and target with the dimensions that are kept as C and the others as D, H, W; None where that cannot be, or
+    the two rows of statistics would take too much of L2."""
+    most = min(limits.channels, limits.l2_size // SHARE // (2 * ELEMENT))
     planes = _planes(source, target, kept, limits.channels)
-    pixels = [pixel_loops(t.only(inner), limits.width) for t in (source, target)]
-    if planes is None or pixels[0] is None or pixels[1] is None:
+    loops = [pixel_loops(t.only(inner), limits.width) for t in (source, target)]
+    if planes is None or loops[0] is None or loops[1] is None or planes[0][0] > most:
         return None
-    channels = planes[0][0]
-    if channels > limits.channels or 2 * channels * ELEMENT > limits.l2_size // SHARE:
-        return None
-    walked = [_access(t, plane, pixel) for t, plane, pixel in zip((source, target), planes, pixels, strict=True)
-              if pixel is not None]
-    if not kept:
-        dims = assign([source, target], [Role.PLANAR_SOURCE, Role.RESULT], limits)
-        if dims is not None:
-            return Loops(walked[0], access(source, dims), access(target, dims), 0)
-    return Loops(walked[0], walked[0], walked[1], ELEMENT) if walked[0].shape == walked[1].shape else None
+    return _access(source, planes[0], loops[0]), _access(target, planes[1], loops[1])
 
 
 def _planes(source: Tensor, target: Tensor, kept: Sequence[int], limit: int) -> list[tuple[int, int]] | None:

@@ -63,9 +63,14 @@ def fold(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], 
     source = source if source.aligned else context.copied(source)
     if not target.aligned:
         whole = context.scratch(target.shape)
-        fold(context, whole, source, axes, folding)
+        _fold(context, whole, source, axes, folding)
         context.copy(whole, target)
-        return
+    else:
+        _fold(context, target, source, axes, folding)
+
+
+def _fold(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
+    """The same for tensors the engine can address."""
     inner = [d for d in axes if source.shape[d] > 1]
     row = source.contiguous
     if folding.plain_maximum and inner == [plane_axis(source.rank)] and inner[0] != row \

@@ -129,30 +129,47 @@ def _apply(changed: list[Operation], copy: _Copy, blocks: Blocks, limits: Limits
 
 def _copies(operations: Sequence[Operation], limits: Limits) -> Iterator[_Copy]:
     """Tensors in memory, walked by the same loops several times with nothing written between."""
-    groups: dict[Access, list[Use]] = {}
-    by_slot: dict[int, dict[Access, tuple[int, int]]] = {}
-    reach: dict[int, tuple[int, int]] = {}  # what the known accesses of a slot lie within
-    ended: list[list[Use]] = []
+    runs = _Runs()
     for number, operation in enumerate(operations):
         for role, access in operands(operation):
-            if access.space is not Space.MEMORY:
-                continue
-            known = by_slot.setdefault(access.slot, {})
-            low, high = access.span
-            first, last = reach.get(access.slot, (high, low))
-            if role == RESULT and first < high and low < last:
-                for stale in [other for other, (start, end) in known.items() if start < high and low < end]:
-                    del known[stale]
-                    ended.append(groups.pop(stale))
-            if access.interleave > 1 or access.copy is not None:
-                continue
-            known[access] = low, high
-            reach[access.slot] = min(first, low), max(last, high)
-            groups.setdefault(access, []).append(Use(number, role, access))
-    for uses in (*ended, *groups.values()):
+            if access.space is Space.MEMORY:
+                runs.add(Use(number, role, access))
+    for uses in runs.all():
         copy = _copy(uses, limits)
         if copy is not None:
             yield copy
+
+
+class _Runs:
+    """Uses of equal accesses with nothing written between."""
+
+    def __init__(self) -> None:
+        self._open: dict[Access, list[Use]] = {}
+        self._spans: dict[int, dict[Access, tuple[int, int]]] = {}
+        self._reach: dict[int, tuple[int, int]] = {}  # what the known accesses of a slot lie within
+        self._ended: list[list[Use]] = []
+
+    def add(self, use: Use) -> None:
+        """One more use; a result ends the runs of what it writes over."""
+        access = use.access
+        low, high = access.span
+        first, last = self._reach.get(access.slot, (high, low))
+        if use.role == RESULT and first < high and low < last:
+            self._end(access.slot, low, high)
+        if access.interleave == 1 and access.copy is None:
+            self._spans.setdefault(access.slot, {})[access] = low, high
+            self._reach[access.slot] = min(first, low), max(last, high)
+            self._open.setdefault(access, []).append(use)
+
+    def all(self) -> list[list[Use]]:
+        """The runs, those that ended first."""
+        return [*self._ended, *self._open.values()]
+
+    def _end(self, slot: int, low: int, high: int) -> None:
+        known = self._spans[slot]
+        for stale in [access for access, (start, end) in known.items() if start < high and low < end]:
+            del known[stale]
+            self._ended.append(self._open.pop(stale))
 
 
 def _copy(uses: Sequence[Use], limits: Limits) -> _Copy | None:

@@ -73,16 +73,13 @@ def _shared_inputs(steps: Steps, uses: Mapping[int, Usage], blocks: Blocks, shar
     copies: dict[int, list[Operation]] = {}
     for slot, use in uses.items():
         surface = blocks.table[slot].surface
-        turned = any(_plain_copy(steps[u.operation][1]) and u.access.strides[1] != 0 and u.access.shape[4] > 1
-                     for u in use.uses)
-        readers = {u.operation for u in use.uses}
-        if surface is None or not turned or use.streamed or _apart({u.access for u in use.uses}) \
-                or len(readers) == 1 or surface.size > share \
-                or not within(surface.shape, limits) or any(u.role == RESULT for u in use.uses):
+        if surface is None or surface.size > share or not within(surface.shape, limits) \
+                or not _read_in_several_ways(steps, use):
             continue
         moved[slot] = blocks.add(Block(surface.size, Kind.SCRATCH))
         whole = Access(slot=slot, shape=surface.shape, strides=surface.strides, dtype=surface.dtype)
-        copies.setdefault(min(readers), []).append(PassThrough(source=whole, result=replace(whole, slot=moved[slot])))
+        first = min(u.operation for u in use.uses)
+        copies.setdefault(first, []).append(PassThrough(source=whole, result=replace(whole, slot=moved[slot])))
     if not moved:
         return steps
     found: Steps = []
@@ -90,6 +87,14 @@ def _shared_inputs(steps: Steps, uses: Mapping[int, Usage], blocks: Blocks, shar
         found += [(number, copy) for copy in copies.get(position, ())]
         found.append((number, _with_slots(operation, moved)))
     return found
+
+
+def _read_in_several_ways(steps: Steps, use: Usage) -> bool:
+    """Whether several operations read the same bytes of a buffer, one of them only to turn them, and none writes."""
+    turned = any(_plain_copy(steps[u.operation][1]) and u.access.strides[1] != 0 and u.access.shape[4] > 1
+                 for u in use.uses)
+    several = len({u.operation for u in use.uses}) > 1 and not _apart({u.access for u in use.uses})
+    return turned and several and not use.streamed and _only_read(use)
 
 
 def _apart(accesses: Iterable[Access]) -> bool:
