@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from support.unary import BOUNDS
 
 from openane import onnx_backend as backend
 from openane.errors import AneError, GraphError, UnsupportedError
@@ -99,7 +100,6 @@ def test_devices_and_things_that_are_no_tensors_are_refused():
 
 
 def test_tolerances_state_what_they_are_made_of():
-    from openane.ops.accuracy import BOUNDS
     model = _model([helper.make_node("Elu", ["x"], ["y"], alpha=2.0)], {"x": (1, [2])}, {"y": (1, [2])})
     prepared = backend.prepare(model)
     prepared.run([np.zeros(2, np.float32)])

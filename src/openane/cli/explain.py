@@ -16,6 +16,7 @@ from openane.cli.hazards import UNSAMPLED, hazards, sampled
 from openane.cli.output import as_json, table
 from openane.cli.profile import subject_of
 from openane.cli.subject import model_arguments, open_subject
+from openane.ops import all_ops
 from openane.report import Profile, profile
 from openane.report.explain import Advice, Explanation, Rest, explain
 from openane.report.places import Place, places, verdict
@@ -31,8 +32,6 @@ HONEST = {
     Part.L2: "operands pass through L2 as fast as they can, at 16 bits: 8-bit tensors are widened by this compiler",
     Part.PLANAR: "sums, norms and products of two tensors have no form but the planar engine's"}
 """Why nothing is known to help, by the part that decides."""
-ALIKE = {"softmax": "maximum, difference, power, sum and quotient are a task each, over whatever axis"}
-"""The same by operation."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,6 +129,6 @@ def _nothing(rest: Rest, total: float) -> Iterator[str]:
     for part, seconds in rest.parts.items():
         if seconds / total >= 0.01:
             yield f"  {seconds * MICRO:.1f} us, {part}: {HONEST[part]}"
-    for kind, sentence in ALIKE.items():
-        if rest.kinds.get(kind, 0.0) / total >= 0.01:
-            yield f"  {rest.kinds[kind] * MICRO:.1f} us of it {kind}: {sentence}"
+    for kind, op in all_ops().items():
+        if op.inherent and rest.kinds.get(kind, 0.0) / total >= 0.01:
+            yield f"  {rest.kinds[kind] * MICRO:.1f} us of it {kind}: {op.inherent}"

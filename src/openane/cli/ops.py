@@ -15,7 +15,6 @@ from openane.chips import DEFAULT_TARGET, get_chip
 from openane.chips.machines import find
 from openane.cli.output import as_json, table
 from openane.ops import REQUIRED, Evidence, Op, Parameter, all_ops, get_op
-from openane.ops.accuracy import BOUNDS
 from openane.ops.gradients import stopped
 from openane.ops.rules import sentence
 
@@ -75,7 +74,7 @@ def document(op: Op, target: str = DEFAULT_TARGET) -> Document:
     limits = get_chip(find(target).generation).limits
     return {"operation": op.name, "summary": _summary(op), "runs": _runs(op), "evidence": str(_evidence(op)),
             "gradient": _gradient(op),
-            "accuracy": str(BOUNDS[op.name]) if op.name in BOUNDS else "", "note": op.note,
+            "accuracy": str(op.unary.bound) if op.unary is not None else "", "note": op.note,
             "parameters": [_parameter(parameter) for parameter in op.parameters],
             "rules": [sentence(rule, limits) for rule in op.rules]}
 

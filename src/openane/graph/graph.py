@@ -172,6 +172,14 @@ class Graph:
         return {id(value): node for node in self.nodes for value in node.outputs}
 
 
+COPY = "identity"
+
+
+def copy_of(value: Value, result: Value, source: str = "") -> Node:
+    """The node that makes `result` what `value` is, under its name."""
+    return Node(COPY, {"x": value}, (result,), result.name, source)
+
+
 def _define(value: Value, known: set[int], names: set[str], who: str) -> None:
     if id(value) in known:
         raise GraphError(f"{who} makes {value.name!r} a second time")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openane.errors import GraphError
-from openane.graph.graph import Graph, Node, Value, substituted
+from openane.graph.graph import Graph, Node, Value, copy_of, substituted
 
 MARK = "state:"
 """Key of a graph's metadata that says an input is a state: `state:NAME`."""
@@ -45,7 +45,7 @@ def without_states(graph: Graph) -> Stateless:
     for handle in handles:
         if now[id(handle)] is not contents[id(handle)]:
             name = next(n for n in (f"{handle.name}_next{'_' * i}" for i in range(len(names) + 1)) if n not in names)
-            nodes.append(_same(now[id(handle)], Value(name, handle.type)))
+            nodes.append(copy_of(now[id(handle)], Value(name, handle.type)))
             outputs.append(nodes[-1].output)
             following[handle.name] = name
     inputs = tuple(contents.get(id(value), value) for value in graph.inputs)
@@ -73,7 +73,7 @@ def _functional(graph: Graph, now: dict[int, Value]) -> list[Node]:
         for value in node.outputs:
             seen[id(value)] = now[id(handle)]
             if id(value) in outputs:  # an output keeps its name
-                nodes.append(_same(now[id(handle)], value))
+                nodes.append(copy_of(now[id(handle)], value))
                 seen[id(value)] = value
     return nodes
 
@@ -89,6 +89,3 @@ def _operands(node: Node, now: Mapping[int, Value]) -> tuple[Value, Value | None
         raise GraphError(f"{node.label} puts {data[0].type} into the state {handles[0].name!r} of {handles[0].type}")
     return handles[0], data[0] if data else None
 
-
-def _same(value: Value, result: Value) -> Node:
-    return Node("identity", {"x": value}, (result,), result.name)

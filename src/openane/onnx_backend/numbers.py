@@ -9,7 +9,8 @@ import numpy as np
 from openane.chips.arithmetic import SUM_LIMIT
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node
-from openane.ops.accuracy import BOUNDS, ULP
+from openane.ops import get_op
+from openane.ops.accuracy import ULP, Bound
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST
 
@@ -17,8 +18,6 @@ EXACT_INTEGERS = 2048
 """Integers are fp16 on the engine, exact to here; larger ones with few digits may be exact too."""
 LARGEST_SHIFT = 0.25
 """How far rounding an input to fp16 may move it: from 1024 on what lies between integers is lost."""
-SUMMING = ("conv", "conv_transpose", "linear", "matmul")
-PERIODIC = ("cos", "sin", "tan")
 UNCERTAIN = 2 * ULP
 """How far a computed number may be off, relative to it, before it is rounded to an integer."""
 
@@ -32,11 +31,12 @@ def check_numbers(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
     may round them to the other side.
     """
     def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
-        x = node.get("x")
-        if node.op in PERIODIC and x is not None and id(x) in arrays:
-            _check_domain(node, arrays[id(x)])
-        if node.op == "round" and x is not None and id(x) in arrays:
-            _check_ties(node, arrays[id(x)])
+        x, unary = node.get("x"), get_op(node.op).unary
+        if unary is not None and x is not None and id(x) in arrays:
+            if unary.periodic:
+                _check_domain(node, unary.bound, arrays[id(x)])
+            if unary.ties:
+                _check_ties(node, arrays[id(x)])
         for value in node.outputs:
             _check_result(node, arrays[id(value)])
     for name, array in evaluate(graph, inputs, seen).items():
@@ -45,8 +45,8 @@ def check_numbers(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
                                    remedy="keep inputs where results are defined")
 
 
-def _check_domain(node: Node, array: np.ndarray) -> None:
-    bound, size = BOUNDS[node.op], float(np.abs(array).max(initial=0))
+def _check_domain(node: Node, bound: Bound, array: np.ndarray) -> None:
+    size = float(np.abs(array).max(initial=0))
     if size > bound.high:
         raise UnsupportedError(node.label, "the input leaves the domain of the function's table", limit=bound.high,
                                found=f"{size:g}", remedy="scale or clip the input")
@@ -73,7 +73,7 @@ def _check_result(node: Node, array: np.ndarray) -> None:
     if array.dtype.kind != "f":
         return
     size = np.abs(array)
-    limit = SUM_LIMIT if node.op in SUMMING else LARGEST + 15
+    limit = SUM_LIMIT if get_op(node.op).sums_products else LARGEST + 15
     largest = float(size.max(initial=0, where=np.isfinite(size)))
     if largest > limit:
         raise UnsupportedError(node.label, "results become infinite on the engine", limit=limit, found=f"{largest:g}",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from openane.graph import Graph, Node
-from openane.ops.accuracy import BOUNDS, ULP, Bound
+from openane.ops import get_op
+from openane.ops.accuracy import ULP, Bound
+from openane.ops.affine import factor
+from openane.ops.unary import settings
 
 ROUNDINGS = 8
 """Roundings to fp16, each of half a unit in the last place, a result may be away from the float32 one."""
@@ -17,12 +20,6 @@ RELATIVE = ROUNDINGS * ULP
 ABSOLUTE = 2.0 ** -9
 """Absolute part of every tolerance, of the largest number in the tensor: what sums lose whose terms cancel, eight
 roundings of half of it."""
-IMPLIED: Mapping[str, str] = {
-    "softmax": "exp", "real_div": "inverse", "pow": "log", "reduce_log_sum": "log", "reduce_log_sum_exp": "log",
-    "layer_norm": "rsqrt", "instance_norm": "rsqrt", "rms_norm": "rsqrt", "reduce_l2_norm": "sqrt", "l2_pool": "sqrt",
-    "local_response_norm": "rsqrt", "scaled_dot_product_attention": "exp",
-}
-"""Operations that contain a function of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +46,30 @@ class Tolerance:
 
 def tolerance(graph: Graph) -> Tolerance:
     """How far results of `graph` may be from float32 ones: fp16's resolution, and for each function that the engine has
-    as a table the table's error (ops.accuracy.BOUNDS), each kind once, times the constants that scale it (elu's alpha,
-    factors of `mul`)."""
+    as a table the table's error (ops.spec.Unary), each function once, times the constants that scale it (elu's alpha,
+    factors of products)."""
     largest: dict[str, Bound] = {}
     users = graph.users()
     for node in graph.nodes:
-        kind = IMPLIED.get(node.op, node.op)
-        if kind in BOUNDS:
-            bound, scale = BOUNDS[kind], _scale(node, users.get(id(node.outputs[0]), []))
-            known = largest.get(kind, Bound(0.0, 0.0))
-            largest[kind] = Bound(max(known.absolute, bound.absolute * scale), max(known.relative, bound.relative))
+        op = get_op(node.op)
+        unary = get_op(op.table_of).unary if op.table_of else op.unary
+        if unary is not None:
+            bound, scale = unary.bound, _scale(node, users.get(id(node.outputs[0]), []))
+            known = largest.get(unary.name, Bound(0.0, 0.0))
+            largest[unary.name] = Bound(max(known.absolute, bound.absolute * scale),
+                                        max(known.relative, bound.relative))
     return Tolerance(ABSOLUTE + sum(bound.absolute for bound in largest.values()),
                      RELATIVE + sum(bound.relative for bound in largest.values()))
 
 
 def _scale(node: Node, users: Sequence[Node]) -> float:
-    """How much constants enlarge the table's error of a node: its alpha, and the factors its result alone goes to."""
-    alpha = node.get("alpha")
-    scale = max(1.0, abs(float(alpha.array()))) if node.op == "elu" and alpha is not None else 1.0
+    """How much constants enlarge the table's error of a node: its settings, and the factors its result goes to."""
+    unary = get_op(node.op).unary
+    scale = 1.0
+    if unary is not None and unary.enlarges is not None:
+        scale = max(scale, unary.enlarges(settings(unary, node.operands)))
     for user in users:
-        factors = [value for value in user.values() if value.constant and user.op == "mul"]
+        factors = [value for value in user.values() if value.constant and factor(user) is not None]
         if factors:
             scale *= max(1.0, float(np.abs(factors[0].array()).max(initial=0)))
     return scale

@@ -8,7 +8,6 @@ its meaning; outside them tables give their constants.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 ULP = 2.0 ** -11
@@ -37,45 +36,3 @@ class Bound:
 
 EXACT = Bound(0.0, 0.0)
 ROUNDED = Bound(TINY, 2 * ULP)
-
-BOUNDS: Mapping[str, Bound] = {
-    "abs": EXACT,
-    "acos": Bound(3e-3, ULP, -1.0, 1.0),
-    "asin": Bound(2e-3, ULP, -1.0, 1.0),
-    "atan": Bound(2.5e-3),
-    "atanh": Bound(3e-3, 1e-3, -1 + ULP, 1 - ULP),
-    "ceil": EXACT,
-    "clamped_relu": ROUNDED,
-    "clip": EXACT,
-    "cos": Bound(2e-3, ULP, -3200.0, 3200.0),
-    "cosh": Bound(0.0, 4e-3, -11.7, 11.7),
-    "elu": Bound(6e-3),
-    "erf": Bound(2e-3),
-    "exp": Bound(TINY, 4e-3, -17.0, 11.08),
-    "exp2": Bound(TINY, 2e-3, -24.0, 15.99),
-    "floor": EXACT,
-    "gelu": Bound(6e-3),
-    "inverse": Bound(TINY, 2e-3, 2.0 ** -14, math.inf),
-    "leaky_relu": ROUNDED,
-    "linear_activation": ROUNDED,
-    "log": Bound(6e-3, 1e-3, TINY, 65504.0),
-    "relu": EXACT,
-    "relu6": EXACT,
-    "round": EXACT,
-    "rsqrt": Bound(0.0, 2.5e-3, TINY, 65504.0),
-    "scaled_tanh": Bound(3e-3),
-    "sigmoid": Bound(4e-3),
-    "sigmoid_hard": Bound(5e-4),
-    "sign": EXACT,
-    "silu": Bound(1.3e-2),
-    "sin": Bound(2e-3, ULP, -3200.0, 3200.0),
-    "sinh": Bound(3e-3, 4e-3, -11.7, 11.7),
-    "softplus": Bound(7e-3),
-    "softsign": Bound(2e-3),
-    "sqrt": Bound(TINY, 2e-3, 0.0, 65504.0),
-    "square": Bound(TINY, ULP, -255.9, 255.9),
-    "tan": Bound(2e-3, 2e-3, -1.4, 1.4),
-    "tanh": Bound(2e-3),
-    "threshold": EXACT,
-    "thresholded_relu": EXACT,
-}

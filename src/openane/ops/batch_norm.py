@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.shaped import read_as, written_as
 from openane.ops.spec import Op, Parameter, Upstream
 from openane.ops.tensor import as_planes
+from openane.ops.weights import normalised_alone
 
 PARAMETERS = (
     Parameter("x"), Parameter("mean", const=True), Parameter("variance", const=True),
@@ -87,4 +89,13 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return found
 
 
-OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=_gradient),)
+def gain_then_offset(node: Node, x: Value, gain: Value, offset: Value, names: set[str]) -> tuple[Node, ...]:
+    """The node as the batch_norm that is x * gain + offset, vectors over the channels."""
+    rewriter = Rewriter(node, names, node.source)
+    return rewriter.instead([rewriter.single(
+        "batch_norm", node.name, x=x, mean=np.zeros(gain.shape), variance=np.ones(gain.shape), gamma=gain, beta=offset,
+        epsilon=0.0)])
+
+
+OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=_gradient, normalises=True,
+          channel_affine=constants, weights=("gamma", "beta"), computed=normalised_alone),)

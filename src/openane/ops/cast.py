@@ -89,4 +89,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": backward.single("cast", x=only(upstream), dtype=node["x"].dtype)}
 
 
-OPS = (Op("cast", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=_view, gradient=_gradient),)
+OPS = (Op("cast", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=_view, gradient=_gradient,
+          hands_on=True),)

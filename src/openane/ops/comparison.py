@@ -17,13 +17,13 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
 from openane.ops.broadcast import broadcast_shape
-from openane.ops.compositions import Stages
 from openane.ops.gradients import stopped
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import MOVED
 from openane.ops.spec import Op, Parameter
+from openane.ops.stages import Stages
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 

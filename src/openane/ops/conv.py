@@ -16,9 +16,11 @@ from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
-from openane.ops.taps import unfolded, weight_gradient
+from openane.ops.spec import Evidence, Op, Parameter, Product, Upstream
+from openane.ops.taps import product_of_columns, unfolded, weight_gradient
+from openane.ops.weights import as_it_is, by_channel, channels_first, without
 from openane.ops.window import Window, make_window, read_window
 
 PARAMETERS = (
@@ -155,7 +157,27 @@ def _transposed(backward: Backward, given: Value, weight: Value, x: Value, windo
         pad=[count for pair in window.padding for count in pair])
 
 
+def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
+    """The product of the unfolded x, where the weight is no constant, and a sum with a bias per channel. A product per
+    image takes its weight as it is."""
+    weight, bias = node["weight"], node.get("bias")
+    groups, axes = Arguments("conv", PARAMETERS, node.operands).integer("groups", 1), conv_window(node.operands).axes
+    plain = (groups == 1 or groups < weight.shape[0]) and all(
+        axis.kernel == axis.stride == 1 and axis.before == axis.after == 0 for axis in axes)
+    if plain and (bias is None or bias.constant):
+        return None
+    if weight.constant or plain:
+        result = without(node, rewriter, ("bias",))
+    else:
+        columns = unfolded(rewriter, node["x"], conv_window(node.operands))
+        result = product_of_columns(rewriter, columns, weight, groups)
+    return (by_channel(rewriter, "add", result, bias),)
+
+
 OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=(*ENGINE, known_weight),
-          evidence=Evidence.APPLE, gradient=_gradient,
+          evidence=Evidence.APPLE, gradient=_gradient, product=Product(1, as_it_is, channels_first), sums_products=True,
+          weights=("weight", "bias"), computed=_computed, relayout=(
+              "cut the image into patches, or join results", "hand the image over in patches, (1, C*k*k, H/k, W/k) for "
+              "a stride of k, or shuffle pixels into channels, so that the convolution is 1x1"),
           note="Apple-made programs show stride 1, and stride 2 with kernels 1x1 and 3x3 and one group; larger kernels "
                "at stride 2 follow the same rule (inferred), everything else is composed of these."),)

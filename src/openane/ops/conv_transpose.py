@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 
 from openane.chips import Limits
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import MAXIMUM_ELEMENTS, Arguments, refusal
 from openane.ops.phases import interleaved
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter, Upstream
-from openane.ops.taps import unfolded, weight_gradient
+from openane.ops.spec import Op, Parameter, Product, Upstream
+from openane.ops.taps import folded, product_of_columns, unfolded, unfolded_results, weight_gradient
+from openane.ops.weights import as_it_is, by_channel, without
 from openane.ops.window import make_window
 
 PAD_TYPES = ("valid", "same", "custom")
@@ -244,5 +246,47 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return found
 
 
+def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """The product of unfolded results, where the weight is no constant, and a sum with a bias per channel."""
+    weight, groups = node["weight"], Arguments("conv_transpose", PARAMETERS, node.operands).integer("groups", 1)
+    if weight.constant:
+        result = without(node, rewriter, ("bias",))
+    else:
+        result = (_folded if _less_folded(node, groups) else _unfolded)(node, rewriter, groups)
+    return (by_channel(rewriter, "add", result, node.get("bias")),)
+
+
+def _less_folded(node: Node, groups: int) -> bool:
+    """Whether what each tap adds to results is less than what lies under the taps of results."""
+    x, result = node["x"], node.output
+    return groups < x.shape[1] and result.shape[1] * prod(x.shape[2:]) <= x.shape[1] * prod(result.shape[2:])
+
+
+def _unfolded(node: Node, rewriter: Rewriter, groups: int) -> Value:
+    """One product with what lies under the taps of the results."""
+    inputs, outputs, *kernel = node["weight"].shape
+    matrix = rewriter.single("reshape", x=node["weight"], shape=[groups, inputs // groups, outputs, prod(kernel)])
+    matrix = rewriter.single("transpose", x=matrix, perm=[0, 2, 1, 3])
+    matrix = rewriter.single("reshape", x=matrix, shape=[groups * outputs, -1])
+    return product_of_columns(rewriter, unfolded_results(rewriter, node), matrix, groups)
+
+
+def _folded(node: Node, rewriter: Rewriter, groups: int) -> Value:
+    """A product that makes what each tap adds to results, put in place and summed."""
+    inputs, outputs, *kernel = node["weight"].shape
+    matrix = rewriter.single("reshape", x=node["weight"], shape=[groups, inputs // groups, outputs * prod(kernel)])
+    matrix = rewriter.single("transpose", x=matrix, perm=[0, 2, 1])
+    matrix = rewriter.single("reshape", x=matrix, shape=[-1, inputs // groups, *(1,) * len(kernel)])
+    return folded(rewriter, rewriter.single("conv", x=node["x"], weight=matrix, groups=groups), node)
+
+
+def _channels_second(weight: np.ndarray, channels: int) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The weight by groups, whose output channels are its third dimension, and the shape of a vector of channels."""
+    each = weight.shape[1]
+    seen = weight.reshape(channels // each, -1, *weight.shape[1:])
+    return seen, (-1, 1, each, *(1,) * (weight.ndim - 2))
+
+
 OPS = (Op("conv_transpose", PARAMETERS, _infer, _reference, rules=(*ENGINE, weights_fit), lower=_lower,
-          gradient=_gradient),)
+          gradient=_gradient, product=Product(1, as_it_is, _channels_second, kept=False), sums_products=True,
+          weights=("weight", "bias"), computed=_computed),)

@@ -18,12 +18,12 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType
 from openane.ops import tables
 from openane.ops.broadcast import broadcast_shape
-from openane.ops.compositions import Stages
 from openane.ops.gradients import Backward, only, product, stopped, unbroadcast
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import MOVED
 from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.stages import Stages
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 BELOW = 1 - 2.0 ** -8

@@ -164,4 +164,5 @@ def _turned(rewriter: Rewriter, value: Value, term: str, groups: tuple[str, str,
     return rewriter.single("reshape", x=turned, shape=[*front, prod(rows), prod(columns)])
 
 
-OPS = (Op("einsum", PARAMETERS, _infer, _reference, rules=(*ENGINE, few_batch_letters), decompose=_decompose),)
+OPS = (Op("einsum", PARAMETERS, _infer, _reference, rules=(*ENGINE, few_batch_letters), decompose=_decompose,
+          sums_products=True),)

@@ -7,13 +7,17 @@ from functools import partial
 
 import numpy as np
 
+from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType, Value
-from openane.ops.arithmetic import lower_binary, scale_stage
+from openane.ops.arithmetic import affine, clipped, divide, divided, lower_arithmetic, reciprocal, scale_stage
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.gradients import Backward, number, only, product, unbroadcast
+from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import FLOATS, NUMBERS, Arguments
+from openane.ops.power import constant_base, constant_exponent, raised
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Affine, Arithmetic, Evidence, Op, Parameter, Stage, Upstream
+from openane.ops.stages import Stages
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 
@@ -62,38 +66,71 @@ def _by_extreme(node: Node, given: Value, backward: Backward) -> tuple[Value, Va
     return product(backward, given, first), product(backward, given, second)
 
 
-SLOPES: Mapping[str, Callable[[Node, Value, Backward], tuple[Value | None, Value | None]]] = {
-    "add": lambda node, given, backward: (given, given),
-    "sub": lambda node, given, backward: (given, _negated(backward, given) if backward.wants(node["y"]) else None),
-    "mul": lambda node, given, backward: (
-        product(backward, given, node["y"]) if backward.wants(node["x"]) else None,
-        product(backward, given, node["x"]) if backward.wants(node["y"]) else None),
-    "real_div": _by_quotient,
-    "maximum": _by_extreme,
-    "minimum": _by_extreme,
-    "pow": _by_power,
-}
-"""(node, upstream, builder) -> the derivatives by x and by y before what was broadcast is summed."""
+def _by_difference(node: Node, given: Value, backward: Backward) -> tuple[Value, Value | None]:
+    return given, _negated(backward, given) if backward.wants(node["y"]) else None
 
 
-def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
-    found = zip("xy", SLOPES[node.op](node, only(upstream), backward), strict=True)
+def _by_product(node: Node, given: Value, backward: Backward) -> tuple[Value | None, Value | None]:
+    return (product(backward, given, node["y"]) if backward.wants(node["x"]) else None,
+            product(backward, given, node["x"]) if backward.wants(node["y"]) else None)
+
+
+def _gradient(node: Node, upstream: Upstream, backward: Backward, *, arithmetic: Arithmetic) -> Mapping[str, Operand]:
+    found = zip("xy", arithmetic.slope(node, only(upstream), backward), strict=True)
     return {name: unbroadcast(backward, value, node[name].shape) for name, value in found
             if value is not None and backward.wants(node[name])}
 
 
-def _op(name: str, function: Function, dtypes: Sequence[str] = NUMBERS) -> Op:
-    return Op(name, PARAMETERS, partial(_infer, name=name, dtypes=dtypes), partial(_reference, function=function),
-              rules=ENGINE, lower=lower_binary, post=scale_stage if name == "mul" else None,
-              evidence=Evidence.APPLE, gradient=_gradient)
+def _plus(lowering: Lowering, target: Tensor, x: Tensor, number: float, relu: bool) -> bool:
+    return affine(lowering, target, x, 1.0, number, relu)
+
+
+def _times(lowering: Lowering, target: Tensor, x: Tensor, number: float, relu: bool) -> bool:
+    return affine(lowering, target, x, number, 0.0, relu)
+
+
+def _at_least(lowering: Lowering, target: Tensor, x: Tensor, number: float, relu: bool) -> bool:
+    return clipped(lowering, target, x, number, np.inf)
+
+
+def _at_most(lowering: Lowering, target: Tensor, x: Tensor, number: float, relu: bool) -> bool:
+    return clipped(lowering, target, x, -np.inf, number)
+
+
+def _subtracted(numbers: np.ndarray, behind: bool) -> Affine:
+    return (1.0, -numbers) if behind else (-1.0, numbers)
+
+
+def _divided_by(numbers: np.ndarray, behind: bool) -> Affine | None:
+    return (1 / numbers, 0.0) if behind and numbers.all() else None
+
+
+def _op(arithmetic: Arithmetic, dtypes: Sequence[str] = NUMBERS, hands_on: bool = False,
+        post: Callable[[Node, Lowering], Stage | None] | None = None, table_of: str = "") -> Op:
+    return Op(arithmetic.name, PARAMETERS, partial(_infer, name=arithmetic.name, dtypes=dtypes),
+              partial(_reference, function=arithmetic.function), rules=ENGINE,
+              lower=partial(lower_arithmetic, arithmetic=arithmetic), post=post, evidence=Evidence.APPLE,
+              gradient=partial(_gradient, arithmetic=arithmetic), arithmetic=arithmetic, hands_on=hands_on,
+              stores=arithmetic.planar is not None, table_of=table_of)
 
 
 OPS = (
-    _op("add", np.add),
-    _op("sub", np.subtract),
-    _op("mul", np.multiply),
-    _op("real_div", np.divide, FLOATS),
-    _op("maximum", np.maximum),
-    _op("minimum", np.minimum),
-    _op("pow", np.power, FLOATS),
+    _op(Arithmetic("add", np.add, lambda node, given, backward: (given, given), right=_plus, left=_plus,
+                   planar=Binary.ADD, clamps=True, affine=lambda numbers, behind: (1.0, numbers)), hands_on=True),
+    _op(Arithmetic("sub", np.subtract, _by_difference, planar=Binary.ADD, subtracts=True, clamps=True,
+                   right=lambda lo, t, x, number, relu: affine(lo, t, x, 1.0, -number, relu),
+                   left=lambda lo, t, y, number, relu: affine(lo, t, y, -1.0, number, relu), affine=_subtracted),
+        hands_on=True),
+    _op(Arithmetic("mul", np.multiply, _by_product, right=_times, left=_times, planar=Binary.MULTIPLY, clamps=True,
+                   affine=lambda numbers, behind: (numbers, 0.0)), hands_on=True, post=scale_stage),
+    _op(Arithmetic("real_div", np.divide, _by_quotient, pair=divide, affine=_divided_by,
+                   right=lambda lo, t, x, number, relu: number != 0 and divided(lo, t, x, 1 / number, relu),
+                   left=lambda lo, t, y, number, relu: reciprocal(lo, t, y, number)), FLOATS, hands_on=True,
+        table_of="inverse"),
+    _op(Arithmetic("maximum", np.maximum, _by_extreme, right=_at_least, left=_at_least, planar=Binary.MAXIMUM)),
+    _op(Arithmetic("minimum", np.minimum, _by_extreme, right=_at_most, left=_at_most, planar=Binary.MINIMUM)),
+    _op(Arithmetic("pow", np.power, _by_power, pair=raised,
+                   right=lambda lo, t, x, number, relu: constant_exponent(Stages(lo, t.shape), t, x, number),
+                   left=lambda lo, t, y, number, relu: constant_base(Stages(lo, t.shape), t, y, number)), FLOATS,
+        table_of="log"),
 )

@@ -150,12 +150,13 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.bind(node.output, lowering.constant(without_data(node)[0]), node.output.shape)
 
 
+SHAPE_ONLY = ("shape", "fill_like")
+
+
 def _op(name: str, reference: Any) -> Op:
     return Op(name, PARAMETERS[name], partial(_infer, name=name), reference,
               rules=(*MOVED, constant_indices, exact_integers), lower=_lower, evidence=Evidence.FOLDED,
-              gradient=stopped)
+              gradient=stopped, shape_only=name in SHAPE_ONLY)
 
 
 OPS = tuple(_op(name, reference) for name, reference in REFERENCES.items())
-SHAPE_ONLY = ("shape", "fill_like")
-"""Operations that read nothing but the shape of what they are given."""

@@ -12,6 +12,7 @@ from openane.ops.operands import Arguments
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
+from openane.ops.weights import normalised_alone
 
 PARAMETERS = (
     Parameter("x"), Parameter("gamma", const=True, default=None), Parameter("beta", const=True, default=None),
@@ -51,4 +52,5 @@ def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
                             beta=beta, epsilon=0.0),)
 
 
-OPS = (Op("instance_norm", PARAMETERS, _infer, _reference, rules=ENGINE, decompose=_decompose),)
+OPS = (Op("instance_norm", PARAMETERS, _infer, _reference, rules=ENGINE, decompose=_decompose, normalises=True,
+          table_of="rsqrt", weights=("gamma", "beta"), computed=normalised_alone),)

@@ -58,4 +58,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("l2_pool", MAX_PARAMETERS, _infer, _reference, rules=ENGINE, decompose=_decompose,
-          gradient=_gradient),)
+          gradient=_gradient, table_of="sqrt"),)

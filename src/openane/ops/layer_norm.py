@@ -15,8 +15,11 @@ from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only, product, reshaped, unbroadcast
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.weights import without
+from openane.ops.written_norms import layer_norm_of
 
 PARAMETERS = (
     Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"),
@@ -99,5 +102,20 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {**found, "x": product(backward, rest, root)}
 
 
+def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """The normalisation alone, then gain and offset over its dimensions."""
+    result, x = without(node, rewriter, ("gamma", "beta")), node["x"]
+    axes = Arguments("layer_norm", PARAMETERS, node.operands).axes("axes", x.type.rank)
+    shape = [extent if axes is None or d in axes else 1 for d, extent in enumerate(x.shape)]
+    for name, function in (("gamma", "mul"), ("beta", "add")):
+        if (vector := node.get(name)) is not None:
+            spread = rewriter.single("reshape", x=vector, shape=shape)
+            result = rewriter.single(function, x=result, y=spread)
+    return (result,)
+
+
 OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient),)
+          gradient=_gradient, normalises=True, stores=True, table_of="rsqrt", weights=("gamma", "beta"),
+          computed=_computed, takes_up=("gamma", "beta"), recognise=layer_norm_of, relayout=(
+              "lay out an operand anew", "norms over the last axis instead of the channels, as far as layers between "
+              "them gain nothing by the other layout")),)

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Evidence, Op, Parameter, Product, Upstream
+from openane.ops.weights import as_it_is, channels_first, without
 
 PARAMETERS = (Parameter("x"), Parameter("weight", const=True), Parameter("bias", const=True, default=None))
 
@@ -53,5 +55,18 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return found
 
 
+def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """A matrix product, where the weight is no constant, and a sum with the bias."""
+    bias = node.get("bias")
+    if node["weight"].constant:
+        result = without(node, rewriter, ("bias",))
+    else:
+        result = rewriter.single("matmul", x=node["x"], y=node["weight"], transpose_y=True)
+    return (result if bias is None else rewriter.single("add", x=result, y=bias),)
+
+
 OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient),)
+          gradient=_gradient, product=Product(-1, as_it_is, channels_first), sums_products=True,
+          weights=("weight", "bias"), computed=_computed, relayout=(
+              "lay out an operand anew", "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of "
+              "linear layers, as far as norms between them gain nothing by the other layout")),)

@@ -98,4 +98,4 @@ def _expand(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
 
 
 OPS = (Op("local_response_norm", PARAMETERS, _infer, _reference, rules=(*ENGINE, odd_window, positive_base),
-          lower=_lower, expand=_expand),)
+          lower=_lower, expand=_expand, normalises=True, table_of="rsqrt"),)

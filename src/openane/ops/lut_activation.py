@@ -19,7 +19,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.lut import ORIGINS, evaluate
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter
+from openane.ops.spec import Op, Parameter, Stage
 from openane.ops.tables import rounded
 
 EXPONENTS = (-15, 24)
@@ -59,7 +59,7 @@ def _reference(*, x: np.ndarray, knots: np.ndarray, clips: np.ndarray, values: n
     return (evaluate(table, half(float(scale)), half(float(bias)), x).astype(x.dtype),)
 
 
-def _stage(node: Node, lowering: Lowering) -> tuple[Post, Table | None]:
+def _stage(node: Node, lowering: Lowering) -> Stage:
     arguments = Arguments(node.op, PARAMETERS, node.operands)
     table = _table(node["knots"].array(), node["clips"].array(), node["values"].array(), arguments.integer("exponent"),
                    arguments.text("kind", [kind.name for kind in ORIGINS]))

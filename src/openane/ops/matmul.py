@@ -17,7 +17,8 @@ from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_batches, lower_columns, lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Evidence, Op, Parameter, Product, Upstream
+from openane.ops.weights import channels_first, constant
 
 PARAMETERS = (
     Parameter("x"), Parameter("y"),
@@ -99,5 +100,30 @@ def _by_second(backward: Backward, x: Value, shape: tuple[int, ...], given: Valu
     return unbroadcast(backward, slope, shape)
 
 
+def constant_rows(node: Node) -> bool:
+    """Whether rows of x are multiplied by a constant matrix: what linear does."""
+    y = node["y"]
+    return y.constant and y.type.rank == 2 and node["x"].type.rank > 1 and not _stated(node, "transpose_x")
+
+
+def _stated(node: Node, name: str) -> bool:
+    flag = node.get(name)
+    return flag is not None and bool(flag.array().any())
+
+
+def _linear(node: Node, name: str) -> Node | None:
+    """The product as a linear node."""
+    if not constant_rows(node):
+        return None
+    weight = node["y"].array() if _stated(node, "transpose_y") else node["y"].array().T
+    return Node("linear", {"x": node["x"], "weight": constant(f"{name}_weight", weight, node["y"])}, node.outputs,
+                node.name, node.source)
+
+
+def _channels_last(node: Node) -> bool:
+    return not _stated(node, "transpose_y")
+
+
 OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient),)
+          gradient=_gradient, product=Product(-1, _linear, channels_first, _channels_last), sums_products=True,
+          weights=("x", "y")),)

@@ -8,18 +8,19 @@ from functools import partial
 import numpy as np
 
 from openane.chips import Limits
-from openane.engine import Binary, Post
-from openane.engine.table import Table
+from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import functions as special
-from openane.ops.activation import POSTS, fitted
-from openane.ops.compositions import Stages
 from openane.ops.gradients import Backward, number, only, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
+from openane.ops.rectifiers import leaky_stage
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.smooth import softplus_table
+from openane.ops.spec import Op, Parameter, Stage, Upstream
+from openane.ops.stages import Stages
+from openane.ops.weights import by_channel
 
 CHANNELS = 1
 X, ALPHA, BETA = Parameter("x"), Parameter("alpha", const=True), Parameter("beta", const=True)
@@ -55,10 +56,10 @@ def _vector(node: Node, name: str) -> np.ndarray:
         return node[name].array().astype(np.float16).astype(np.float64)
 
 
-def _prelu_stage(node: Node, lowering: Lowering) -> tuple[Post, Table | None] | None:
+def _prelu_stage(node: Node, lowering: Lowering) -> Stage | None:
     """A post stage where every channel has the same slope."""
     slopes = _vector(node, "alpha")
-    return POSTS["leaky_relu"]({"alpha": slopes[0]}) if (slopes == slopes[0]).all() else None
+    return leaky_stage(slopes[0]) if (slopes == slopes[0]).all() else None
 
 
 def _lower_prelu(node: Node, lowering: Lowering) -> None:
@@ -84,7 +85,7 @@ def _lower_softplus(node: Node, lowering: Lowering) -> None:
     inner, outer = _vector(node, "beta"), _vector(node, "alpha")
     scaled = lowering.scratch(target.shape)
     lowering.gain_offset(scaled, source, CHANNELS, np.zeros_like(inner), inner)
-    curve = Stages(lowering, target.shape).table(scaled, fitted("softplus"))
+    curve = Stages(lowering, target.shape).table(scaled, softplus_table())
     lowering.gain_offset(target, curve, CHANNELS, np.zeros_like(outer), outer)
 
 
@@ -103,6 +104,14 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return found
 
 
+def _computed_prelu(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """relu(x) less slope * relu(-x)."""
+    x = node["x"]
+    below = rewriter.single("relu", x=rewriter.single("mul", x=x, y=-1.0))
+    above, steep = rewriter.single("relu", x=x), by_channel(rewriter, "mul", below, node["alpha"])
+    return (rewriter.single("sub", x=above, y=steep),)
+
+
 def _expand_softplus(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     shape = [-1, *(1,) * (node["x"].type.rank - 2)]
     outer, inner = (rewriter.single("reshape", x=node[name], shape=shape) for name in ("alpha", "beta"))
@@ -114,7 +123,7 @@ RULES = (engine_slopes, *ENGINE)
 
 OPS = (
     Op("prelu", (X, ALPHA), partial(_infer, name="prelu", parameters=(X, ALPHA)), _prelu, rules=RULES,
-       lower=_lower_prelu, post=_prelu_stage, gradient=_gradient),
+       lower=_lower_prelu, post=_prelu_stage, gradient=_gradient, weights=("alpha",), computed=_computed_prelu),
     Op("softplus_parametric", (X, ALPHA, BETA),
        partial(_infer, name="softplus_parametric", parameters=(X, ALPHA, BETA)), _softplus, rules=RULES,
        lower=_lower_softplus, expand=_expand_softplus),

@@ -12,9 +12,9 @@ import numpy as np
 
 from openane.engine import Binary
 from openane.ops import tables
-from openane.ops.compositions import Stages
 from openane.ops.halves import fits
 from openane.ops.lowering import Lowering, Tensor, plane_axis
+from openane.ops.stages import Stages
 
 LARGEST_WHOLE = 64
 """Whole exponents up to here are made of products: 12 at most."""

@@ -19,11 +19,11 @@ import numpy as np
 from openane.chips import Limits
 from openane.graph import Node, TensorType, Value
 from openane.ops import functions
-from openane.ops.activation import POSTS, Stage
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
-from openane.ops.spec import Parameter
+from openane.ops.spec import Parameter, Stage
 from openane.ops.tensor import as_planes
+from openane.ops.unary import record
 
 STEPS = 256
 """Steps one operation is unrolled into: each takes three to a dozen engine operations."""
@@ -102,7 +102,8 @@ def stage(name: str) -> Stage | None:
         return None
     settings: dict[str, Any] = {"alpha": 0.2, "beta": 0.5}
     known = {"hard_sigmoid": "sigmoid_hard", "scaled_tanh": "tanh"}
-    found = POSTS[known.get(name, name)](settings)
+    make = record(known.get(name, name)).stage
+    found = None if make is None else make(settings)
     assert found is not None, "every activation of a cell is a post stage"
     return found
 

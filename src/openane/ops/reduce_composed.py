@@ -147,6 +147,10 @@ def short_sums(node: Node, limits: Limits) -> bool:
     return prod(node["x"].shape[axis] for axis in _axes(arguments, node["x"])) <= LONGEST
 
 
+TABLES = {"reduce_log_sum": "log", "reduce_log_sum_exp": "log", "reduce_l2_norm": "sqrt"}
+"""The function of one tensor each ends in."""
+
+
 def _op(name: str, function: Function) -> Op:
     more: Mapping[str, tuple[Rule, ...]] = {"reduce_prod": (has_a_route,), "reduce_log_sum_exp": (short_sums,)}
     squares = name in ("reduce_sum_square", "reduce_l2_norm")
@@ -154,7 +158,8 @@ def _op(name: str, function: Function) -> Op:
               rules=(*ENGINE, *more.get(name, ())), lower=_lower_squares if squares else None,
               decompose=None if squares or name == "reduce_prod" else _decompose,
               gradient=_gradient if squares or name == "reduce_log_sum_exp" else None,
-              expand=_expand_product if name == "reduce_prod" else None)
+              expand=_expand_product if name == "reduce_prod" else None, normalises=name.endswith("_norm"),
+              table_of=TABLES.get(name, ""))
 
 
 OPS = tuple(_op(name, function) for name, function in FUNCTIONS.items())

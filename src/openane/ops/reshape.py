@@ -12,9 +12,10 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
+from openane.ops.merging import as_other
 from openane.ops.operands import ELEMENTS, Arguments, normalised_axes, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.spec import Moves, Op, Parameter, Upstream
 
 RESHAPE = (Parameter("x"), Parameter("shape", const=True, kind="int32"))
 SQUEEZE = (Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"))
@@ -108,9 +109,18 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": reshaped(backward, only(upstream), node["x"].shape)}
 
 
+RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten2d", "reshape_like")
+
+
+def reshape_of_reshape(node: Node, before: Node) -> Node | None:
+    """One reshape in place of two."""
+    return as_other(node, "reshape", before["x"], shape=node.output.shape) if before.op in RESHAPES else None
+
+
 def _op(name: str, parameters: tuple[Parameter, ...], shape: Any, reference: Any) -> Op:
     return Op(name, parameters, partial(_infer, name=name, parameters=parameters, shape=shape), reference,
-              rules=MOVED, lower=_lower, view=True, gradient=_gradient)
+              rules=MOVED, lower=_lower, view=True, gradient=_gradient, moves=Moves.SHAPE,
+              merge=reshape_of_reshape if name in RESHAPES else None)
 
 
 OPS = (

@@ -11,8 +11,9 @@ from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
+from openane.ops.reshape import reshape_of_reshape
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.spec import Moves, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -65,4 +66,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": reshaped(backward, only(upstream), node["x"].shape)}
 
 
-OPS = (Op("reshape_like", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=True, gradient=_gradient),)
+OPS = (Op("reshape_like", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=True, gradient=_gradient,
+          moves=Moves.SHAPE, merge=reshape_of_reshape),)

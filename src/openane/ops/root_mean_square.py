@@ -1,7 +1,7 @@
 """Divisions by a root of a sum of squares: l2_norm, and rms_norm, which MIL spells as a pattern.
 
 l2_norm: x / sqrt(sum of squares + epsilon) over the last three dimensions. rms_norm is no MIL operation: it is what
-passes.recognise_norms makes of x * rsqrt(mean(x^2) + epsilon) * gamma, so that squares, mean, epsilon and root are one
+passes.recognise makes of x * rsqrt(mean(x^2) + epsilon) * gamma, so that squares, mean, epsilon and root are one
 reduction, in which squares do not overflow. Results are within 0.2 % (roundings of the root, the product and gamma);
 epsilon is an fp16 number: below 3e-8 it vanishes.
 """
@@ -21,6 +21,7 @@ from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.written_norms import rms_norm_of
 
 L2_NORM = (Parameter("x"), Parameter("epsilon", const=True, default=1e-6))
 RMS_NORM = (
@@ -124,6 +125,8 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (
-    Op("l2_norm", L2_NORM, _infer_l2, _l2_reference, rules=ENGINE, lower=_lower_l2, gradient=_gradient),
-    Op("rms_norm", RMS_NORM, _infer_rms, _rms_reference, rules=ENGINE, lower=_lower_rms, gradient=_gradient),
+    Op("l2_norm", L2_NORM, _infer_l2, _l2_reference, rules=ENGINE, lower=_lower_l2, gradient=_gradient,
+       normalises=True),
+    Op("rms_norm", RMS_NORM, _infer_rms, _rms_reference, rules=ENGINE, lower=_lower_rms, gradient=_gradient,
+       normalises=True, table_of="rsqrt", takes_up=("gamma",), recognise=rms_norm_of),
 )

@@ -14,13 +14,13 @@ import numpy as np
 from openane.engine.table import KNOTS, Table
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.broadcast import broadcast_shape
-from openane.ops.compositions import Stages
 from openane.ops.gradients import Backward, number, only, product, unbroadcast
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import MOVED
 from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.stages import Stages
 
 PARAMETERS = (Parameter("cond", kind="bool"), Parameter("a"), Parameter("b"))
 
@@ -109,4 +109,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return found
 
 
-OPS = (Op("select", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)
+OPS = (Op("select", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, hands_on=True),)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value, mil_type
+from openane.ops.concat import PARAMETERS as CONCAT
 from openane.ops.gradients import Backward, only, placed, reshaped
 from openane.ops.lowering import Lowering
+from openane.ops.merging import as_other
 from openane.ops.movement import constant_indices, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.spec import Moves, Op, Parameter, Upstream
 
 BOUNDS = (
     Parameter("begin", const=True, kind="index"),
@@ -166,9 +168,32 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": placed(backward, given, node["x"].shape, rising)}
 
 
+def _slice_of_part(node: Node, before: Node) -> Node | None:
+    """A slice of the one operand of a concat that it takes from."""
+    if before.op != "concat":
+        return None
+    arguments = Arguments(before.op, CONCAT, before.operands)
+    values = arguments.tensors("values")
+    axis = arguments.axis("axis", values[0].type.rank)
+    kept, dropped = KEPT[node.op](node.operands)
+    if arguments.flag("interleave") or any(r.step < 0 for r in kept):
+        return None
+    start = 0
+    for value in values:
+        stop = start + value.shape[axis]
+        if start <= kept[axis].start and kept[axis][-1] < stop:
+            own = (*kept[:axis], range(kept[axis].start - start, kept[axis].stop - start, kept[axis].step),
+                   *kept[axis + 1:])
+            bounds = {"begin": [r.start for r in own], "end": [r[-1] + 1 for r in own], "stride": [r.step for r in own]}
+            return as_other(node, "slice_by_index", value, **bounds, squeeze_mask=list(dropped))
+        start = stop
+    return None
+
+
 def _op(name: str, parameters: tuple[Parameter, ...]) -> Op:
     return Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
-              rules=(*MOVED, constant_indices), lower=_lower, view=keeps_all, gradient=_gradient)
+              rules=(*MOVED, constant_indices), lower=_lower, view=keeps_all, gradient=_gradient, moves=Moves.PART,
+              merge=_slice_of_part)
 
 
 OPS = (_op("slice_by_index", BY_INDEX), _op("slice_by_size", BY_SIZE), _op("crop", CROP))

@@ -11,7 +11,7 @@ from openane.ops.gradients import Backward, gathered_back, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.spec import Moves, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -63,4 +63,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": gathered_back(backward, flat, axis, at, x.shape[axis])}
 
 
-OPS = (Op("sliding_windows", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient),)
+OPS = (Op("sliding_windows", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
+          moves=Moves.PART),)

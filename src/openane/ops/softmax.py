@@ -8,15 +8,19 @@ import numpy as np
 
 from openane.engine import Activation, Binary, Post, Reduce, Root
 from openane.graph import Node, Operand, TensorType
+from openane.ops import arguments as arguments_of
 from openane.ops import tables
 from openane.ops.gradients import Backward, only, product
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor, plane_axis
 from openane.ops.operands import Arguments
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Evidence, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("axis", const=True, default=-1, kind="int32"))
+SMALL = 1e-4
+"""An epsilon below it does not change the logarithm of what fp16 keeps of a softmax."""
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -118,5 +122,18 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": product(backward, y, backward.single("sub", x=given, y=mean))}
 
 
+def logarithm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
+    """x - max - log(sum(exp(x - max))) in place of the logarithm of a softmax: small probabilities keep theirs."""
+    softmax = producers.get(id(node["x"])) if node.op == "log" else None
+    if softmax is None or softmax.op != "softmax" or arguments_of(node).number("epsilon") > SMALL:
+        return None
+    x, rewriter = softmax["x"], Rewriter(node, names)
+    axes = [arguments_of(softmax).axis("axis", x.type.rank)]
+    below = rewriter.single("sub", x=x, y=rewriter.single("reduce_max", x=x, axes=axes, keep_dims=True))
+    total = rewriter.single("reduce_sum", x=rewriter.single("exp", x=below), axes=axes, keep_dims=True)
+    return rewriter.instead([rewriter.single("sub", x=below, y=rewriter.single("log", x=total))])
+
+
 OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient),)
+          gradient=_gradient, scores=True, table_of="exp", recognise=logarithm_of,
+          inherent="maximum, difference, power, sum and quotient are a task each, over whatever axis"),)

@@ -12,7 +12,7 @@ from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments
 from openane.ops.rules import MOVED
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Evidence, Moves, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("reps", const=True, kind="int32"))
 
@@ -56,4 +56,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient),)
+          gradient=_gradient, moves=Moves.ORDER),)

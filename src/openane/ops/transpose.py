@@ -9,9 +9,10 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType
 from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
+from openane.ops.merging import as_other
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Evidence, Moves, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("perm", const=True, kind="int32"))
 
@@ -48,5 +49,18 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": backward.single("transpose", x=only(upstream), perm=[perm.index(axis) for axis in range(len(perm))])}
 
 
+def in_order(node: Node) -> bool:
+    """Whether the dimensions stay where they are."""
+    perm = node.get("perm")
+    return perm is not None and perm.constant and [int(i) for i in perm.array()] == list(range(node["x"].type.rank))
+
+
+def _transpose_of_transpose(node: Node, before: Node) -> Node | None:
+    if before.op != node.op:
+        return None
+    first, second = permutation(before.operands), permutation(node.operands)
+    return as_other(node, node.op, before["x"], perm=[first[axis] for axis in second])
+
+
 OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient),)
+          gradient=_gradient, moves=Moves.DIMENSIONS, merge=_transpose_of_transpose),)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from openane.graph import Graph, Node, Value
-from openane.ops.batch_norm import constants
-from openane.passes.rewrite import constant, only_user, rebuilt
-
-CONVOLUTIONS = ("conv", "conv_transpose")
+from openane.ops import get_op
+from openane.ops.affine import gain_and_offset
+from openane.ops.spec import Product
+from openane.ops.weights import constant
+from openane.passes.rewrite import only_user, rebuilt
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -75,71 +76,36 @@ def _remembering(folded: Node, before: Node, users: tuple[Node, ...]) -> Node:
 
 
 def _has_weights(node: Node) -> bool:
-    if node.op in (*CONVOLUTIONS, "linear"):
-        weight, bias = node.get("weight"), node.get("bias")
-        return weight is not None and weight.constant and (bias is None or bias.constant)
-    if node.op != "matmul":
-        return False
-    y, flag = node["y"], node.get("transpose_x")
-    return y.constant and y.type.rank == 2 and node["x"].type.rank > 1 and (flag is None or not flag.array().any())
+    product = get_op(node.op).product
+    return product is not None and product.form(node, node.output.name) is not None
 
 
 def _affine(node: Node, before: Node) -> Affine | None:
     """What `node` does to each output channel of `before`, or None when it does something else."""
-    result = before.output
-    if len(node.outputs) != 1 or node.output.type != result.type:
-        return None
-    axis = 1 if before.op in CONVOLUTIONS else result.type.rank - 1
-    channels = result.shape[axis]
-    if node.op == "batch_norm":
-        return constants(node) if axis == 1 else None
-    if node.op not in ("add", "sub", "mul", "real_div"):
-        return None
-    x, y = node["x"], node["y"]
-    vector = y if x is result else x
-    numbers = _per_channel(vector, result.type.rank, axis, channels)
-    if numbers is None:
-        return None
-    zeros, ones = np.zeros(channels), np.ones(channels)
-    if node.op == "mul":
-        return numbers, zeros
-    if node.op == "real_div":
-        return (1 / numbers, zeros) if x is result and numbers.all() else None
-    if node.op == "add":
-        return ones, numbers
-    return (ones, -numbers) if x is result else (-ones, numbers)
-
-
-def _per_channel(value: Value, rank: int, axis: int, channels: int) -> np.ndarray | None:
-    if not value.constant or value.type.rank > rank:
-        return None
-    shape = (1,) * (rank - value.type.rank) + value.shape
-    if any(extent != 1 for i, extent in enumerate(shape) if i != axis) or shape[axis] not in (1, channels):
-        return None
-    return np.broadcast_to(value.array().reshape(-1).astype(np.float64), (channels,))
+    product, result = get_op(before.op).product, before.output
+    return None if product is None else gain_and_offset(node, result, product.axis % max(result.type.rank, 1))
 
 
 def _with(node: Node, user: Node, affine: Affine) -> Node | None:
     """The convolution or product with `affine` folded in, making what `user` made; None where fp16 does not hold what
     would become its weights and bias."""
     gain, offset = affine
-    name = user.output.name
-    if node.op == "matmul":
-        flag = node.get("transpose_y")
-        weight = node["y"].array() if flag is not None and flag.array().any() else node["y"].array().T
-        node = Node("linear", {"x": node["x"], "weight": constant(f"{name}_weight", weight, node["y"])},
-                    node.outputs, node.name, node.source)
-    weight, bias = node["weight"].array(), node.get("bias")
+    name, product = user.output.name, get_op(node.op).product
+    made = None if product is None else product.form(node, name)
+    if product is None or made is None:
+        return None
+    weight, bias = made["weight"], made.get("bias")
+    seen = _Channels(weight.array(), gain, product)
     shift = (0 if bias is None else bias.array().astype(np.float64)) * gain + offset
-    largest, scaled = _largest_scaled(node, weight, gain)
+    largest, scaled = seen.largest()
     if not (_largest(shift) < OVERFLOW and scaled < OVERFLOW and _resolved(largest, scaled)):
         return None
-    operands = dict(node.operands)
+    operands = dict(made.operands)
     if (gain != 1).any():
-        operands["weight"] = constant(f"{name}_weight", _scaled(node, weight, gain), node["weight"])
+        operands["weight"] = constant(f"{name}_weight", seen.scaled(), weight)
     if shift.any() or bias is not None:
-        operands["bias"] = constant(f"{name}_bias", shift, node["weight"])
-    return replace(node, operands=operands, outputs=user.outputs)
+        operands["bias"] = constant(f"{name}_bias", shift, weight)
+    return replace(made, operands=operands, outputs=user.outputs)
 
 
 def _resolved(largest: float, scaled: float) -> bool:
@@ -154,37 +120,40 @@ def _largest(numbers: np.ndarray) -> float:
     return float(np.maximum(numbers.max(), -numbers.min())) if numbers.size else 0.0
 
 
-def _largest_scaled(node: Node, weight: np.ndarray, gain: np.ndarray) -> tuple[float, float]:
-    """The largest magnitude of the weight before and after its output channels take their gains, NaN as in `_largest`.
+@dataclass(frozen=True, slots=True)
+class _Channels:
+    """A weight and the gains its output channels take."""
 
-    Rounding keeps the order of numbers, so that the largest product is the one of each channel's largest weight.
-    """
-    if not weight.size:
-        return 0.0, 0.0
-    seen, gains = _by_channel(node, weight, gain)
-    axes = tuple(axis for axis in range(seen.ndim) if gains.shape[axis] == 1)
-    if weight.dtype == np.float16:  # the bits of magnitudes are in the order of the numbers, NaN last
-        peaks = np.abs(seen).view(np.uint16).max(axis=axes, keepdims=True).view(np.float16)
-    else:
-        peaks = np.abs(seen).max(axis=axes, keepdims=True)
-    peaks = peaks.astype(np.float64)
-    return float(peaks.max()), float((peaks * np.abs(gains)).max())
+    weight: np.ndarray
+    gain: np.ndarray
+    product: Product
 
+    def _seen(self, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A view of a weight of that form, and the gains as they are broadcast to it."""
+        view, shape = self.product.by_channel(weight, len(self.gain))
+        return view, self.gain.reshape(shape)
 
-def _scaled(node: Node, weight: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    """The weight with every output channel times its gain, computed in float64 and rounded once."""
-    seen, gains = _by_channel(node, weight, gain)
-    result = np.empty_like(weight)
-    with np.errstate(over="ignore"):
-        np.multiply(seen, gains, out=_by_channel(node, result, gain)[0], dtype=np.float64, casting="unsafe")
-    return result
+    def largest(self) -> tuple[float, float]:
+        """The largest magnitude of the weight before and after its output channels take their gains, NaN as in
+        `_largest`.
 
+        Rounding keeps the order of numbers, so that the largest product is the one of each channel's largest weight.
+        """
+        if not self.weight.size:
+            return 0.0, 0.0
+        seen, gains = self._seen(self.weight)
+        axes = tuple(axis for axis in range(seen.ndim) if gains.shape[axis] == 1)
+        if self.weight.dtype == np.float16:  # the bits of magnitudes are in the order of the numbers, NaN last
+            peaks = np.abs(seen).view(np.uint16).max(axis=axes, keepdims=True).view(np.float16)
+        else:
+            peaks = np.abs(seen).max(axis=axes, keepdims=True)
+        peaks = peaks.astype(np.float64)
+        return float(peaks.max()), float((peaks * np.abs(gains)).max())
 
-def _by_channel(node: Node, weight: np.ndarray, gain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A view of the weight, and the gains as they are broadcast to it: output channels come first, or, in a
-    conv_transpose, second and counted within groups."""
-    spatial = (1,) * (weight.ndim - 2)
-    if node.op != "conv_transpose":
-        return weight, gain.reshape(-1, 1, *spatial)
-    each = weight.shape[1]
-    return weight.reshape(len(gain) // each, -1, *weight.shape[1:]), gain.reshape(-1, 1, each, *spatial)
+    def scaled(self) -> np.ndarray:
+        """The weight with every output channel times its gain, computed in float64 and rounded once."""
+        seen, gains = self._seen(self.weight)
+        result = np.empty_like(self.weight)
+        with np.errstate(over="ignore"):
+            np.multiply(seen, gains, out=self._seen(result)[0], dtype=np.float64, casting="unsafe")
+        return result

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from openane.graph import Graph, Node, Value
-from openane.ops.fill import SHAPE_ONLY, without_data
+from openane.ops import get_op
+from openane.ops.fill import without_data
 from openane.passes.rewrite import rebuilt, substituted
 
 
@@ -13,7 +14,7 @@ def fold_shapes(graph: Graph) -> Graph:
     known: dict[int, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if node.op in SHAPE_ONLY and id(node.output) not in outputs:
+        if get_op(node.op).shape_only and id(node.output) not in outputs:
             known[id(node.output)] = Value(node.output.name, node.output.type, without_data(node)[0])
         else:
             nodes.append(substituted(node, known))

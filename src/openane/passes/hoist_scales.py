@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
+from openane.ops.affine import factor
+from openane.ops.spec import Moves
 from openane.passes.rewrite import only_user, rebuilt, taken_names
-
-PRODUCTS = ("conv", "linear", "matmul")
 
 
 def hoist_scales(graph: Graph) -> Graph:
@@ -25,7 +25,7 @@ def hoist_scales(graph: Graph) -> Graph:
                 and _moves(before) and id(before) not in replaced:
             chain.append(before)
             value = before["x"]
-        if chain and before is not None and before.op in PRODUCTS and only_user(users, outputs, value) is not None:
+        if chain and before is not None and _takes_scales(before) and only_user(users, outputs, value) is not None:
             replaced.update({id(other): () for other in chain})
             replaced[id(node)] = tuple(_hoisted(node, value, chain[::-1], names))
     return rebuilt(graph, [part for node in graph.nodes for part in replaced.get(id(node), (node,))])
@@ -33,14 +33,23 @@ def hoist_scales(graph: Graph) -> Graph:
 
 def _scales(node: Node) -> bool:
     """A product of x with one constant number."""
-    if node.op != "mul" or node["x"].constant or not node["y"].constant:
+    number = factor(node)
+    if number is None or not number.constant or node["x"].constant:
         return False
-    return node["y"].type.elements == 1 and node.output.type == node["x"].type
+    return number.type.elements == 1 and node.output.type == node["x"].type
+
+
+def _takes_scales(node: Node) -> bool:
+    """Whether the node's weights or operands take up a scale that stands right behind it. A conv_transpose could, but
+    no model at hand has one before a reshape and a scale."""
+    product = get_op(node.op).product
+    return product is not None and product.kept
 
 
 def _moves(node: Node) -> bool:
     """Whether the node's result has the elements of x in some order, in the same type."""
-    view = node.op == "transpose" or get_op(node.op).views(node)
+    op = get_op(node.op)
+    view = op.moves is Moves.DIMENSIONS or op.views(node)
     return view and not node["x"].constant and node["x"].dtype == node.output.dtype
 
 

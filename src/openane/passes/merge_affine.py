@@ -3,12 +3,12 @@ can be fused."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from openane.graph import Graph, Node, TensorType, Value
-from openane.ops.rewriter import Rewriter
+from openane.ops.affine import factor, summand
+from openane.ops.batch_norm import gain_then_offset
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 
@@ -21,20 +21,21 @@ def merge_affine(graph: Graph) -> Graph:
     for node in graph.nodes:
         if id(node) in gone:
             continue
-        gain = _vector(node, "mul")
+        gain = _vector(node, factor)
         user = only_user(users, outputs, node.output) if gain is not None else None
-        offset = None if user is None else _vector(user, "add")
+        offset = None if user is None else _vector(user, summand)
         if gain is None or offset is None or user is None:
             nodes.append(node)
             continue
         gone.add(id(user))
-        nodes += _merged(replace(node, outputs=user.outputs), gain, offset, names)
+        x = node["y"] if node["x"].constant else node["x"]
+        nodes += gain_then_offset(replace(node, outputs=user.outputs), x, gain, offset, names)
     return rebuilt(graph, nodes)
 
 
-def _vector(node: Node, op: str) -> Value | None:
+def _vector(node: Node, operand: Callable[[Node], Value | None]) -> Value | None:
     """The constant per channel that `node` multiplies or adds; None when it does something else."""
-    if node.op != op or node.output.type.rank not in (3, 4, 5):
+    if operand(node) is None or node.output.type.rank not in (3, 4, 5):
         return None
     for constant, other in ((node["x"], node["y"]), (node["y"], node["x"])):
         if constant.constant and not other.constant and other.type == node.output.type:
@@ -48,11 +49,3 @@ def _per_channel(constant: Value, x: Value) -> Value | None:
         return None
     vector = constant.array().reshape(-1)  # shares its memory, by which new weights find it
     return Value(constant.name, TensorType(constant.dtype, vector.shape), vector)
-
-
-def _merged(node: Node, gain: Value, offset: Value, names: set[str]) -> tuple[Node, ...]:
-    x = node["y"] if node["x"].constant else node["x"]
-    rewriter = Rewriter(node, names, node.source)
-    return rewriter.instead([rewriter.single(
-        "batch_norm", node.name, x=x, mean=np.zeros(gain.shape), variance=np.ones(gain.shape), gamma=gain, beta=offset,
-        epsilon=0.0)])

@@ -13,7 +13,7 @@ from openane.passes.fold_shapes import fold_shapes
 from openane.passes.hoist_scales import hoist_scales
 from openane.passes.merge_affine import merge_affine
 from openane.passes.merge_movement import merge_movement
-from openane.passes.recognise_norms import recognise_norms
+from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
 from openane.passes.sink_reshapes import sink_reshapes
 
@@ -26,7 +26,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,      # what decompositions make of constant operands
     merge_movement,      # neighbours become fewer, and slices of a whole operand identities
     remove_identities,   # before patterns of neighbours are matched
-    recognise_norms,     # while the pattern is as it was written
+    recognise,           # while the pattern is as it was written
     sink_reshapes,       # puts activations next to the products they can be fused with
     hoist_scales,        # brings scales next to the weights that take them up
     fold_affine,         # needs weights and vectors as constants, and neighbours without reshapes between

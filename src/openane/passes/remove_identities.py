@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
+from openane.ops.spec import Moves
+from openane.ops.transpose import in_order
 from openane.passes.rewrite import rebuilt, substituted
 
 
@@ -40,7 +42,5 @@ def _made_in_place(graph: Graph) -> Graph:
 
 
 def _changes_nothing(node: Node) -> bool:
-    if node.op == "transpose":
-        perm = node.get("perm")
-        return perm is not None and perm.constant and [int(i) for i in perm.array()] == list(range(node["x"].type.rank))
-    return get_op(node.op).views(node) and node["x"].type == node.output.type
+    op = get_op(node.op)
+    return in_order(node) if op.moves is Moves.DIMENSIONS else op.views(node) and node["x"].type == node.output.type

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import numpy as np
+from openane.graph import Graph, Node, Value, substituted
 
-from openane.graph import Graph, Node, TensorType, Value, mil_type, substituted
-
-__all__ = ["constant", "only_user", "rebuilt", "substituted", "taken_names"]
+__all__ = ["only_user", "rebuilt", "substituted", "taken_names"]
 
 
 def rebuilt(graph: Graph, nodes: Iterable[Node], outputs: Iterable[Value] | None = None) -> Graph:
@@ -18,13 +16,6 @@ def rebuilt(graph: Graph, nodes: Iterable[Node], outputs: Iterable[Value] | None
     if tuple(map(id, (*made, *results))) == tuple(map(id, (*graph.nodes, *graph.outputs))):
         return graph
     return replace(graph, nodes=made, outputs=results)
-
-
-def constant(name: str, array: np.ndarray, like: Value) -> Value:
-    """A constant of the element type of `like`."""
-    with np.errstate(over="ignore"):
-        data = np.asarray(array).astype(like.array().dtype, copy=False)
-    return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
 
 
 def only_user(graph_users: Mapping[int, list[Node]], outputs: set[int], value: Value) -> Node | None:

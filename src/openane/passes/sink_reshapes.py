@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
-from openane.ops.elementwise_unary import FUNCTIONS
 from openane.passes.rewrite import only_user, rebuilt
 
 FLOATS = ("fp16", "fp32")
-SCALAR = ("add", "sub", "mul", "real_div", "maximum", "minimum", "pow")
 
 
 def sink_reshapes(graph: Graph) -> Graph:
@@ -42,7 +40,8 @@ def _elementwise(node: Node) -> bool:
     x = node.get("x")
     if x is None or x.constant or len(node.outputs) != 1 or node.output.type != x.type:
         return False
-    if node.op in FUNCTIONS:
+    op = get_op(node.op)
+    if op.unary is not None:
         return True
     y = node.get("y")
-    return node.op in SCALAR and y is not None and y.constant and y.type.elements == 1 and y.type.rank == 0
+    return op.arithmetic is not None and y is not None and y.constant and y.type.elements == 1 and y.type.rank == 0

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
-from openane.graph import Graph, Node, Value, numpy_type
+from openane.graph import Graph, Node, Value, copy_of, numpy_type
 from openane.ops import all_ops, get_op
 from openane.ops.gradients import Backward
 from openane.ops.rewriter import Rewriter
@@ -69,7 +69,7 @@ def _result(value: Value, found: Mapping[int, Value], loss: str) -> Node:
         raise GraphError(f"the loss {loss!r} does not depend on {value.name!r} by way of real numbers: leave it out of "
                          "wrt, or look for a comparison, rounding or integer in between")
     name = output_name(value.name)
-    return Node("identity", {"x": found[id(value)]}, (Value(name, value.type),), name, f"gradient of {value.name!r}")
+    return copy_of(found[id(value)], Value(name, value.type), f"gradient of {value.name!r}")
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

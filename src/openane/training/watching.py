@@ -13,18 +13,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
+from openane.ops import get_op
+from openane.ops.spec import Moves
 from openane.passes.rewrite import taken_names
 from openane.training.ports import Addition
 
 WATCH = "watched_extremes"
 """The output: fp16 [2 * watched, 1], least and greatest elements."""
 LEVELS = ("all", "weights", "none")
-LAYOUT = frozenset({"identity", "reshape", "transpose", "expand_dims", "squeeze", "tile"})
-PASSING = LAYOUT | {"mul", "real_div", "add", "sub", "cast", "select", "concat", "stack", "split", "pad",
-                    "slice_by_index", "slice_by_size", "pixel_shuffle", "pixel_unshuffle", "space_to_depth",
-                    "depth_to_space", "batch_to_space", "space_to_batch", "reverse", "gather", "gather_along_axis",
-                    "upsample_nearest_neighbor"}
-"""Operations that compute each element from one or two: no sum in which many infinities could cancel."""
+WHOLE = (Moves.SHAPE, Moves.DIMENSIONS, Moves.ORDER)
+"""What leaves the greatest and the least element what they were."""
 
 
 def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
@@ -46,9 +44,10 @@ def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
         if not read:
             continue
         reached.update(id(value) for value in node.outputs)
-        if node.op in LAYOUT and len(node.outputs) == 1:
+        op = get_op(node.op)
+        if op.moves in WHOLE and len(node.outputs) == 1:
             roots[id(node.output)] = roots.get(id(read[0]), read[0])
-        elif node.op not in PASSING and any(id(value) in ends for value in node.outputs):
+        elif op.moves is None and not op.hands_on and any(id(value) in ends for value in node.outputs):
             found |= {id(root): root for root in (roots.get(id(value), value) for value in read)}
     return tuple(value for value in found.values() if not value.constant and value.type.rank)
 
@@ -88,7 +87,7 @@ def _ending(nodes: Iterable[Node], outputs: Iterable[Value]) -> set[int]:
             readers.setdefault(id(value), []).append(node)
     for node in reversed(nodes):
         for value in node.outputs:
-            if id(value) in readers and all(user.op in LAYOUT and id(user.output) in found
+            if id(value) in readers and all(get_op(user.op).moves in WHOLE and id(user.output) in found
                                             for user in readers[id(value)]):
                 found.add(id(value))
     return found

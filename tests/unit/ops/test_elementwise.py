@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-from openane.ops.elementwise_unary import FUNCTIONS
+from support.unary import FUNCTIONS
 
 GRID = np.concatenate([np.linspace(-12, 12, 481), [-300, 300, 1e-6, -1e-6]]).astype(np.float32)
 POSITIVE = np.concatenate([np.geomspace(1e-4, 6e4, 200)]).astype(np.float32)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gradients import SETTINGS, hold, summed, wide
+from support.unary import FUNCTIONS
 
-from openane.ops.elementwise_unary import FUNCTIONS
 from openane.training.gradient import gradient
 
 SOME = settings(max_examples=15, deadline=None, derandomize=True)

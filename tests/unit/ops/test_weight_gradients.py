@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gradient_cases import CASES
 from support.gradients import hold
+from support.unary import FUNCTIONS
 
 from openane.ops import all_ops
-from openane.ops.elementwise_unary import FUNCTIONS
 from openane.ops.gradients import stopped
 
 SOME = settings(max_examples=10, deadline=None, derandomize=True)

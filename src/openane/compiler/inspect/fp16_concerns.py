@@ -13,8 +13,8 @@ import numpy as np
 
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node, Value, numpy_type
-from openane.ops.accuracy import BOUNDS
-from openane.ops.arithmetic import scales
+from openane.ops import all_ops, get_op
+from openane.ops.affine import scales
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST, halves_finite
 
@@ -24,7 +24,6 @@ VANISHES = QUANTUM / 2
 """Products of smaller magnitude are rounded to zero before they are added: the accumulator counts in steps of 2^-16
 (worked out from error norms of seven chips)."""
 NEAR = 0.5
-SUMMING = ("conv", "conv_transpose", "linear", "matmul", "einsum", "scaled_dot_product_attention")
 QUICK = 2e8
 """Multiply-adds a model may take to be evaluated on samples nobody asked for."""
 
@@ -77,7 +76,7 @@ def _constants(graph: Graph) -> Iterator[Concern]:
 
 
 def _constant(node: Node, name: str, data: np.ndarray) -> Iterator[Concern]:
-    infinite = 0 if node.op not in SUMMING or halves_finite(data) else int(np.count_nonzero(np.isinf(data)))
+    infinite = 0 if not _sums(node) or halves_finite(data) else int(np.count_nonzero(np.isinf(data)))
     if infinite:
         yield Concern(node.label, f"{infinite} of {data.size} values of {name} are infinite", float("inf"), LARGEST,
                       "they left fp16 when the model was made: scale them down and the result up")
@@ -99,17 +98,18 @@ def _computed(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]
     """What one node computed, and what it read, on the samples; infinities that came in are not its own."""
     for value in node.outputs:
         largest = _largest(arrays.get(id(value)))
-        if node.op in SUMMING and largest >= NEAR * SUM_LIMIT:
+        if _sums(node) and largest >= NEAR * SUM_LIMIT:
             verb = "become infinite" if largest >= SUM_LIMIT else "come near the end of the accumulator"
             yield Concern(node.label, f"sums {verb}", largest, SUM_LIMIT, "scale the weights or the input down")
         elif largest > LARGEST >= max((_largest(arrays.get(id(operand))) for operand in node.values()), default=0.0):
             yield Concern(node.label, "results become infinite in fp16", largest, LARGEST, "scale the input down")
-        product = _product(node, arrays) if node.op in SUMMING else 0.0
+        product = _product(node, arrays) if _sums(node) else 0.0
         if 0 < product < VANISHES:
             yield Concern(node.label, "most products round to zero before they are added", product, VANISHES,
                           "scale the weights or the input up and the result down")
-    bound, x = BOUNDS.get(node.op), node.get("x")
-    if bound is not None and isinstance(x, Value) and id(x) in arrays and arrays[id(x)].dtype.kind == "f":
+    unary, x = get_op(node.op).unary, node.get("x")
+    if unary is not None and isinstance(x, Value) and id(x) in arrays and arrays[id(x)].dtype.kind == "f":
+        bound = unary.bound
         low, high = float(np.min(arrays[id(x)])), float(np.max(arrays[id(x)]))
         if high > bound.high:
             yield Concern(node.label, "the input leaves the domain of the function's table", high, bound.high,
@@ -117,6 +117,12 @@ def _computed(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]
         if low < bound.low:
             yield Concern(node.label, "the input leaves the domain of the function's table", low, bound.low,
                           "scale or clip it before")
+
+
+def _sums(node: Node) -> bool:
+    """Whether it sums products in the accumulator."""
+    op = all_ops().get(node.op)  # not known: reads and writes of states
+    return op is not None and op.sums_products
 
 
 def _product(node: Node, arrays: Mapping[int, np.ndarray]) -> float:
@@ -148,7 +154,7 @@ def _work(graph: Graph) -> float:
         results = sum(value.type.elements for value in node.outputs)
         weights = node.get("weight") or node.get("y")
         inner = 1
-        if isinstance(weights, Value) and node.op in SUMMING and weights.shape:
+        if isinstance(weights, Value) and _sums(node) and weights.shape:
             inner = max(1, weights.type.elements // max(weights.shape[0], 1))
         total += float(results) * inner
     return total

@@ -35,10 +35,15 @@ def followers(compiler: Compiler, node: Node, tables: bool = True) -> tuple[Valu
     return value, Post(scale=scale) if scale != 1.0 else None, None
 
 
+def _is_relu(node: Node) -> bool:
+    unary = get_op(node.op).unary
+    return unary is not None and unary.relu
+
+
 def relu_behind(compiler: Compiler, node: Node) -> tuple[Value, bool]:
     """The value a planar operation makes when a ReLU alone reads its result: then (the ReLU's result, True)."""
     user = compiler.uses.only_user(node.output)
-    if user is None or user.op != "relu":
+    if user is None or not _is_relu(user):
         return node.output, False
     compiler.fused[id(user)] = node
     return user.output, True
@@ -46,8 +51,9 @@ def relu_behind(compiler: Compiler, node: Node) -> tuple[Value, bool]:
 
 def clamps_operand(compiler: Compiler, node: Node) -> bool:
     """Whether a ReLU is done by the planar operation that alone reads its result, as it reads it."""
-    user = compiler.uses.only_user(node.output) if node.op == "relu" else None
-    if user is None or user.op not in ("add", "sub", "mul", "maximum", "minimum") \
+    user = compiler.uses.only_user(node.output) if _is_relu(node) else None
+    arithmetic = None if user is None else get_op(user.op).arithmetic
+    if user is None or arithmetic is None or arithmetic.planar is None \
             or any(value.constant for value in user.values()):
         return False
     compiler.clamps[id(node.output)] = node["x"]

@@ -16,13 +16,8 @@ from openane.compiler.weights.layout_records import Form, Picked, Piece, View
 from openane.compiler.weights.pack import Packed
 from openane.engine import Packing
 from openane.graph import Node
-from openane.ops.batch_norm import constants as gain_and_offset
+from openane.ops import get_op
 
-WEIGHTED = ("conv", "linear", "matmul")
-"""Operations whose lowering does not depend on the values of their weights."""
-STORED = ("add", "sub", "mul", "maximum", "minimum", "concat", "layer_norm")
-"""Operations that read a constant tensor as it is stored, whatever its values."""
-NORM = "batch_norm"
 PICKED = 1 << 20
 """Weights of a kernel that is laid out anew are followed one by one up to this many."""
 
@@ -52,12 +47,12 @@ class Trace:
 
     def packed(self, node: Node | None, packed: Packed, offset: int, table: bool) -> None:
         """Weights of a node were stored as coefficients."""
-        if node is None or node.op not in (*WEIGHTED, NORM) or packed.weights is None \
+        if node is None or not (keeps_weights(node) or get_op(node.op).channel_affine) or packed.weights is None \
                 or packed.packing is Packing.PALETTE:
             self.unknown(node)
             return
         weights, bias = self._seen(node, packed.weights, 0), self._seen(node, packed.bias, 1)
-        kernel = node.op == "conv" and packed.weights.size <= PICKED
+        kernel = (held := node.get("weight")) is not None and held.type.rank > 2 and packed.weights.size <= PICKED
         if (weights is None and not kernel) or (bias is None and packed.bias is not None):
             self.unknown(node)
             return
@@ -70,7 +65,7 @@ class Trace:
 
     def stored(self, node: Node | None, array: np.ndarray, offset: int) -> None:
         """A tensor of a node was stored as rows."""
-        found = None if node is None or node.op not in STORED or array.size < 2 else _view(node, array)
+        found = None if node is None or not get_op(node.op).stores or array.size < 2 else _view(node, array)
         if node is None or found is None:
             self.unknown(node)
             return
@@ -92,16 +87,23 @@ class Trace:
         """The operand and the elements of it that an array is; `place` 0 of weights, 1 of biases."""
         if array is None:
             return None
-        if node.op != NORM:
+        affine = get_op(node.op).channel_affine
+        if affine is None:
             return _view(node, array)
         if id(node) not in self._norms:
-            self._norms[id(node)] = gain_and_offset(node)
+            self._norms[id(node)] = affine(node)
         base = array
         while isinstance(base.base, np.ndarray):
             base = base.base
         same = base.dtype == np.float64 and np.array_equal(base.reshape(-1), self._norms[id(node)][place])
         view = _elements(base, array) if same else None
         return None if view is None else (("gain", "offset")[place], view)
+
+
+def keeps_weights(node: Node) -> bool:
+    """Whether the lowering of a node does not depend on the values of its weights."""
+    product = get_op(node.op).product
+    return product is not None and product.kept
 
 
 def _merged(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from openane.compiler.partition.host_steps import piece
 from openane.compiler.schedule.pipeline import Stored, store
 from openane.engine import Operation
 from openane.errors import UnsupportedError
-from openane.graph import Graph, Node, Value
+from openane.graph import Graph, Value, copy_of
 from openane.program import Buffer, Layout, Program, Role, Task
 
 
@@ -126,7 +126,7 @@ def computed_outputs(graph: Graph) -> Graph:
     outputs, copies = [], []
     for value in graph.outputs:
         if value.constant and id(value) not in made:
-            copies.append(Node("identity", {"x": value}, (Value(value.name, value.type),), value.name))
+            copies.append(copy_of(value, Value(value.name, value.type)))
             value = copies[-1].output
         outputs.append(value)
     return Graph(graph.inputs, (*graph.nodes, *copies), tuple(outputs), graph.name, graph.metadata)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openane.compiler.lower.builder import Compiler
-from openane.compiler.lower.provenance import NORM, WEIGHTED, Traced, address
+from openane.compiler.lower.provenance import Traced, address, keeps_weights
 from openane.compiler.weights.layout_records import Constant, Fold, Piece, Route, Routes, Step
 from openane.errors import AneError
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
+from openane.ops.affine import folding
 from openane.passes.fold_affine import Folded, takes_up
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ def _routes(segment: Segment, number: int, constants: _Constants) -> Iterator[Ro
         if not pieces or id(node) in trace.lost:
             continue
         placed = [replace(each, piece=replace(each.piece, program=number)) for each in pieces]
-        if node.op == NORM:
+        if get_op(node.op).channel_affine is not None:
             made: Iterable[Route | None] = [_norm_route(node, placed, constants)]
-        elif node.op in WEIGHTED:
+        elif keeps_weights(node):
             readers = users.get(id(node.output), [])
             if len(readers) == 1 and takes_up(node, readers[0]):
                 continue  # the numbers forbade a fold that others might allow
@@ -154,7 +155,7 @@ def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Ro
     folded = next((value for value in node.values() if isinstance(value, Folded)), None)
     before, behind = (node, ()) if folded is None or folded.before is None else (folded.before, folded.users)
     names = {each.operand for each in pieces}
-    if before.op not in WEIGHTED or len(names) != 1 or any(each.bias not in ("", "bias") for each in pieces):
+    if not keeps_weights(before) or len(names) != 1 or any(each.bias not in ("", "bias") for each in pieces):
         return None
     value = before.get(*names) or before.get("y")  # a folded matmul is a linear
     bias, unique = before.get("bias"), _unique(pieces)
@@ -176,8 +177,8 @@ def _extents(node: Node, value: Value, folded: bool) -> tuple[int, int, int]:
     """The weight as [outer, channels, inner]; channels are those of the result where something is folded, else the
     first dimension, for want of a need."""
     shape = value.shape
-    flag = node.get("transpose_y")
-    if folded and node.op == "matmul" and not (flag is not None and flag.array().any()):
+    product = get_op(node.op).product
+    if folded and product is not None and product.channels_last(node):
         return prod(shape[:-1]), shape[-1], 1
     return 1, shape[0], prod(shape[1:])
 
@@ -185,8 +186,8 @@ def _extents(node: Node, value: Value, folded: bool) -> tuple[int, int, int]:
 def _steps(before: Node, users: Sequence[Node], constants: _Constants) -> tuple[Fold, ...]:
     """What was folded, one after the other."""
     results = (before.output, *(user.output for user in users))
-    return tuple(_norm_step(user, constants) if user.op == NORM else _vector_step(user, result, constants)
-                 for user, result in zip(users, results, strict=False))
+    return tuple(_norm_step(user, constants) if get_op(user.op).channel_affine is not None else
+                 _vector_step(user, result, constants) for user, result in zip(users, results, strict=False))
 
 
 def _norm_step(node: Node, constants: _Constants) -> Fold:
@@ -196,7 +197,7 @@ def _norm_step(node: Node, constants: _Constants) -> Fold:
 def _vector_step(node: Node, result: Value, constants: _Constants) -> Fold:
     first = node["x"] is result
     operand = _operand(node["y"] if first else node["x"], constants)
-    return Fold(Step.SUBTRACT_FROM if node.op == "sub" and not first else Step(node.op), (operand,))
+    return Fold(Step(folding(node, result)), (operand,))
 
 
 def _operand(value: Value | None, constants: _Constants) -> str | tuple[float, ...] | None:

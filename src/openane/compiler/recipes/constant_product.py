@@ -22,6 +22,7 @@ from openane.engine import Access, Convolution, PassThrough, Post, Space
 from openane.engine.access import WIDTH
 from openane.engine.table import Table
 from openane.graph import Value
+from openane.ops import get_op
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
 
@@ -211,11 +212,8 @@ def feeds_product(compiler: Compiler, value: Value) -> bool:
     user = compiler.uses.only_user(value)
     if user is None or user.get("x") is not value:
         return False
-    if user.op == "linear":
-        return True
-    y, turned = user.get("y"), user.get("transpose_x")
-    return user.op == "matmul" and y is not None and y.constant and y.type.rank == 2 and value.type.rank > 1 \
-        and (turned is None or not turned.array().any())
+    product = get_op(user.op).product
+    return product is not None and product.axis == -1 and product.form(user, user.output.name) is not None
 
 
 def _split(matrix: Tensor, height: int) -> Tensor:

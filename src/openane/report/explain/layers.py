@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from openane.engine import Access, NeuralOperation, Operation, PassThrough, Post, Space, sources
+from openane.ops import all_ops
+from openane.ops.spec import Op
 from openane.program import Role
 from openane.report.explain.model import Change, Place
 from openane.report.profile import Profile, Row
@@ -39,6 +41,11 @@ class Layer:
     subject: str
     kind: str
     tasks: tuple[Task, ...]
+
+    @property
+    def op(self) -> Op | None:
+        """The operation's record, where its type is one that is described."""
+        return all_ops().get(self.kind)
 
     def changed(self, change: Change, tasks: Sequence[Task] | None = None) -> dict[Place, Change]:
         """The same change for some of its tasks, or all."""

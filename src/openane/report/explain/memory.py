@@ -13,10 +13,9 @@ from openane.report.explain.retiming import gone, in_full_bursts, in_l2, used, w
 from openane.timing import Part
 from openane.timing.operation import moved
 
-LAYOUTS = {
-    "linear": "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of linear layers, as far as norms "
-              "between them gain nothing by the other layout"}
-"""What spares an operation new layouts of its operand."""
+RELAYOUT = ("lay out an operand anew",
+            "write the operand in the layout it is read in; where that is the compiler's choice, nothing")
+"""What is said of copies of an operation that says nothing about them itself (Op.relayout)."""
 WASTED = 2.0
 """Times the bytes needed from which rows count as short."""
 
@@ -30,23 +29,14 @@ def moving(layer: Layer, context: Context) -> Finding | None:
 
 
 def laid_out_anew(layer: Layer, context: Context) -> Finding | None:
-    """Tasks of a computing operation that bring its operands into the order it needs."""
-    copies = [task for task in layer.tasks if task.moves]
-    if not copies or len(copies) == len(layer.tasks) or layer.kind in ("conv", "layer_norm", ""):
+    """Tasks of a computing operation that bring its operands into the order it needs; of norms see planar."""
+    copies, op = [task for task in layer.tasks if task.moves], layer.op
+    known = None if op is None else op.relayout
+    if not copies or len(copies) == len(layer.tasks) or not layer.kind or (known and op is not None and op.normalises):
         return None
-    return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks lay out an operand anew",
-                   LAYOUTS.get(layer.kind, "write the operand in the layout it is read in; where that is the "
-                               "compiler's choice, nothing"), layer.changed(gone, copies))
-
-
-def patches(layer: Layer, context: Context) -> Finding | None:
-    """A convolution whose source is cut into patches before it is multiplied."""
-    copies = [task for task in layer.tasks if task.moves]
-    if layer.kind != "conv" or not copies or len(copies) == len(layer.tasks):
-        return None
-    return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks cut the image into patches, or "
-                   "join results", "hand the image over in patches, (1, C*k*k, H/k, W/k) for a stride of k, or shuffle "
-                   "pixels into channels, so that the convolution is 1x1", layer.changed(gone, copies))
+    what, remedy = known or RELAYOUT
+    return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks {what}", remedy,
+                   layer.changed(gone, copies))
 
 
 def short_rows(layer: Layer, context: Context) -> Finding | None:

@@ -139,11 +139,11 @@ def norms_over_channels(layer: Layer, context: Context) -> Finding | None:
     by the task that makes them."""
     copies = [task for task in layer.tasks if task.moves]
     sums = [task for task in layer.tasks if isinstance(task.operation, Reduction)]
-    if layer.kind != "layer_norm" or not copies or len(sums) < STEPS:
+    if layer.op is None or not layer.op.normalises or not copies or len(sums) < STEPS or layer.op.relayout is None:
         return None
-    return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks lay out an operand anew",
-                   "norms over the last axis instead of the channels, as far as layers between them gain nothing by "
-                   "the other layout", layer.changed(gone, [*copies, sums[-1]]))
+    what, remedy = layer.op.relayout
+    return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks {what}", remedy,
+                   layer.changed(gone, [*copies, sums[-1]]))
 
 
 def gains_as_convolution(layer: Layer, context: Context) -> Finding | None:

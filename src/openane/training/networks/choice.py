@@ -9,12 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from openane.graph import Graph, Node, Value
-from openane.training.gradient_weights import SPELLED
+from openane.ops import all_ops
+from openane.ops.affine import factor, term
+from openane.ops.spec import Moves, Op
 
-PRODUCTS = ("conv", "conv_transpose", "linear", "matmul", "gather")
-ROLES = {**{op: allowed for op, (_, allowed) in SPELLED.items()}, "matmul": ("x", "y"), "gather": ("x",)}
-"""Operation to the operands that are weights where they are constants."""
-LAYOUT = ("identity", "reshape", "transpose", "expand_dims", "squeeze", "cast", "slice_by_index")
 ONES = (-1, 0, 1)
 
 
@@ -22,7 +20,7 @@ def candidates(graph: Graph) -> dict[str, np.ndarray]:
     """Every constant of real numbers that is an array of more than one, or an operand that can be a weight."""
     found = dict[str, np.ndarray]()
     for node in graph.nodes:
-        named = {id(value) for name in ROLES.get(node.op, ()) if (value := node.get(name)) is not None}
+        named = {id(value) for name in _weights(node) if (value := node.get(name)) is not None}
         for value in node.values():
             data = value.data
             if isinstance(data, np.ndarray) and data.dtype.kind == "f" and (
@@ -36,18 +34,33 @@ def chosen(graph: Graph) -> tuple[str, ...]:
     known, made, found = candidates(graph), graph.producers(), dict[str, None]()
     learnt: set[int] = set()
     for node in graph.nodes:
-        for name in ROLES.get(node.op, ()):
+        for name in _weights(node):
             value = node.get(name)
             if value is not None and value.name in known and not _selects(node, value):
                 found[value.name] = None
-        if node.op in ("mul", "add", "sub") and (pair := _pair(node, known)) is not None:
+        if (pair := _pair(node, known)) is not None:
             constant, other = pair
-            if _gain(node, constant, id(other) in learnt) or _offset(node, constant, made.get(id(_root(other, made))),
-                                                                     found):
+            if _gain(node, other, learnt) or _offset(node, other, made.get(id(_root(other, made))), found):
                 found[constant.name] = None
-        if any(value.name in found or id(value) in learnt for value in node.values()) or node.op.endswith("_norm"):
+        if any(value.name in found or id(value) in learnt for value in node.values()) or _normalises(node):
             learnt.update(id(value) for value in node.outputs)
     return tuple(found)
+
+
+def _op(node: Node) -> Op | None:
+    """What is known of its operation; None of reads and writes of states."""
+    return all_ops().get(node.op)
+
+
+def _weights(node: Node) -> tuple[str, ...]:
+    """The operands that are weights where they are constants."""
+    op = _op(node)
+    return () if op is None else op.weights
+
+
+def _normalises(node: Node) -> bool:
+    op = _op(node)
+    return op is not None and op.normalises
 
 
 def _pair(node: Node, known: dict[str, np.ndarray]) -> tuple[Value, Value] | None:
@@ -62,29 +75,35 @@ def _pair(node: Node, known: dict[str, np.ndarray]) -> tuple[Value, Value] | Non
 def _selects(node: Node, value: Value) -> bool:
     """Whether a constant matrix picks elements or turns them about: nothing that was learnt. One of zeros alone does
     not, it is how some weights begin."""
-    array = value.array()
-    return node.op == "matmul" and bool(array.any() and np.isin(array, ONES).all())
+    array, op = value.array(), _op(node)
+    either = op is not None and op.product is not None and "weight" not in op.weights  # a product of any two matrices
+    return either and bool(array.any() and np.isin(array, ONES).all())
 
 
-def _vector(value: Value) -> bool:
-    return sum(extent > 1 for extent in value.shape) == 1
+def _gain(node: Node, other: Value, learnt: set[int]) -> bool:
+    """Whether a constant is a gain: one number per channel or column, times something weights or a normalisation
+    made."""
+    gain = factor(node, other)
+    return gain is not None and id(other) in learnt and sum(extent > 1 for extent in gain.shape) == 1
 
 
-def _gain(node: Node, constant: Value, learnt: bool) -> bool:
-    """Whether a factor is a gain: one number per channel or column, of something weights or a normalisation made."""
-    return node.op == "mul" and learnt and _vector(constant)
-
-
-def _offset(node: Node, constant: Value, before: Node | None, found: dict[str, None]) -> bool:
-    """Whether a summand is a bias: what it is added to is a product with a weight, or has a gain."""
-    if node.op == "mul" or before is None:
+def _offset(node: Node, other: Value, before: Node | None, found: dict[str, None]) -> bool:
+    """Whether a constant is a bias: what it is added to is a product with a weight, or has a gain."""
+    if term(node, other) is None or before is None:
         return False
-    weighted = any(value.name in found for value in before.values() if value.constant)
-    return before.op.endswith("_norm") or (weighted and (before.op in PRODUCTS or before.op == "mul"))
+    op, weighted = _op(before), any(value.name in found for value in before.values() if value.constant)
+    product = op is not None and (op.product is not None or (op.moves is not None and op.weights != ()))
+    return _normalises(before) or (weighted and (product or factor(before) is not None))
 
 
 def _root(value: Value, made: dict[int, Node]) -> Value:
     """What a value is, laid out anew or not."""
-    while (node := made.get(id(value))) is not None and node.op in LAYOUT:
+    while (node := made.get(id(value))) is not None and _laid_out(node):
         value = node["x"]
     return value
+
+
+def _laid_out(node: Node) -> bool:
+    """Whether it has nothing but elements of its operand x, at places that are known."""
+    op = _op(node)
+    return op is not None and (op.moves not in (None, Moves.MIX) or op.views(node))

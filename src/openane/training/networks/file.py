@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from openane.errors import FormatError
-from openane.graph import Graph, Node, Value
-from openane.graph.graph import substituted
+from openane.graph import Graph, Value, copy_of, substituted
 from openane.importers import load_graph
+from openane.ops import get_op
 from openane.training.networks.choice import candidates, chosen
 from openane.training.networks.network import INPUT, SCORES, Network
 
-FOLDED = "softmax"
 LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -61,7 +60,7 @@ def _named(graph: Graph, inputs: tuple[int, ...], classes: int) -> Graph:
     """The graph with its input and its scores called as training calls them."""
     scores, nodes = graph.outputs[0], graph.nodes
     made = graph.producers().get(id(scores))
-    if made is not None and made.op == FOLDED:
+    if made is not None and get_op(made.op).scores:
         scores, nodes = made["x"], tuple(node for node in nodes if node is not made)
     if graph.inputs[0].shape != inputs or scores.shape != (inputs[0], classes):
         raise FormatError("model.file does not fit the data", expected=f"{list(inputs)} to {[inputs[0], classes]}",
@@ -69,7 +68,7 @@ def _named(graph: Graph, inputs: tuple[int, ...], classes: int) -> Graph:
     x = Value(INPUT, graph.inputs[0].type)
     last = Value(SCORES, scores.type)
     nodes = tuple(substituted(node, {id(graph.inputs[0]): x}) for node in nodes)
-    return Graph((x,), (*nodes, Node("identity", {"x": scores}, (last,), SCORES)), (last,), graph.name)
+    return Graph((x,), (*nodes, copy_of(scores, last)), (last,), graph.name)
 
 
 def _weights(graph: Graph, names: tuple[str, ...], file: str) -> dict[str, np.ndarray]:

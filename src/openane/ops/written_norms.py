@@ -1,29 +1,25 @@
-"""Normalisations that are spelled out become one node, whose statistics the engine closes in one reduction.
+"""Normalisations that are written out in other operations, found by their last one.
 
 Layer normalisation: (x - mean(x)) over the root of the mean of its square plus epsilon; over the dimensions a reshape
 has set apart it is group normalisation. The same without the mean is RMS normalisation, and with a sum in place of the
 mean RMS normalisation and a scale. The root may be rsqrt, a power of -0.5, or a division by sqrt or by an L2 norm kept
-above a small number; the square mul, square or pow; constants behind it become gamma and beta. x * g + (beta - mean(x)
-* g) with g = gamma / root, as Keras writes it, is read as well. The logarithm of a softmax becomes x - max -
-log(sum(exp(x - max))): small probabilities keep their logarithm.
+above a small number; the square mul, square or pow. x * g + (beta - mean(x) * g) with g = gamma / root, as Keras writes
+it, is read as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
-from openane.graph import Graph, Node, Value
+from openane.graph import Node, Value
 from openane.ops import arguments
+from openane.ops.arithmetic import scalar
 from openane.ops.rewriter import Rewriter
-from openane.passes.rewrite import only_user, rebuilt, taken_names
 
-NORMS = {"layer_norm": ("gamma", "beta"), "rms_norm": ("gamma",)}
 SMALL = 1e-4
-"""An epsilon below it does not change the logarithm of what fp16 keeps of a softmax."""
+"""What is added or kept below it only guards against a division by zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +33,22 @@ class Norm:
     total: bool = False
 
 
-def recognise_norms(graph: Graph) -> Graph:
-    """The graph with spelled-out normalisations and log-softmaxes as one node or few."""
-    producers = graph.producers()
-    names = taken_names(graph)
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        made = _as_norm(node, names, producers) or _as_moments(node, names, producers)
-        nodes += made or _as_log_softmax(node, names, producers) or (node,)
-    return _with_vectors(rebuilt(graph, nodes))
+def layer_norm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
+    """Layer normalisation whose last step the node is."""
+    norm = _norm(node, producers)
+    if norm is not None and norm.op == "layer_norm":
+        return _made(norm, node, names)
+    return _as_moments(node, names, producers)
 
 
-def _as_norm(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
+def rms_norm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
+    """RMS normalisation whose last step the node is."""
     norm = _norm(node, producers) or _unit(node, producers)
-    if norm is None or norm.x.type != node.output.type:
+    return _made(norm, node, names) if norm is not None and norm.op == "rms_norm" else None
+
+
+def _made(norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...] | None:
+    if norm.x.type != node.output.type:
         return None
     rewriter, count = Rewriter(node, names), prod(norm.x.shape[axis] for axis in norm.axes)
     epsilon = norm.epsilon / count if norm.total else norm.epsilon
@@ -80,7 +78,7 @@ def _unit(node: Node, producers: Mapping[int, Node]) -> Norm | None:
     bounded = producers.get(id(node["y"])) if node.op == "real_div" else None
     if bounded is None or bounded.op != "maximum":
         return None
-    small = _scalar(bounded["y"])
+    small = scalar(bounded["y"])
     found = _folded(bounded["x"], producers, "reduce_l2_norm")
     if found is None or found[0] is not node["x"] or small is None or not 0 <= small <= SMALL:
         return None
@@ -111,12 +109,18 @@ def _centred(x: Value, gain: Value, back: Value, producers: Mapping[int, Node]) 
         return None
     mean = product["y"] if product["x"] is gain else product["x"]
     average, (inner, epsilon) = _folded(mean, producers, "reduce_mean"), _with_epsilon(root[0], producers)
-    squares = _folded_squares(inner, producers)
-    difference = None if squares is None else producers.get(id(squares[0]))
-    if average is None or squares is None or difference is None or difference.op != "sub" or squares[2]:
+    if average is None or average[0] is not x or average[1] != _variance_axes(inner, x, mean, producers):
         return None
-    same = average[0] is x and average[1] == squares[1] and difference["x"] is x and difference["y"] is mean
-    return Norm("layer_norm", x, average[1], epsilon + root[1]) if same else None
+    return Norm("layer_norm", x, average[1], epsilon + root[1])
+
+
+def _variance_axes(value: Value, x: Value, mean: Value, producers: Mapping[int, Node]) -> tuple[int, ...] | None:
+    """The axes over which the value is the mean of (x - mean)^2; None when it is something else."""
+    squares = _folded_squares(value, producers)
+    difference = None if squares is None or squares[2] else producers.get(id(squares[0]))
+    if squares is None or difference is None or difference.op != "sub":
+        return None
+    return squares[1] if difference["x"] is x and difference["y"] is mean else None
 
 
 def _factors(gain: Value, producers: Mapping[int, Node]) -> tuple[Value, Value | None]:
@@ -145,7 +149,7 @@ def _root(node: Node | None, exponent: float) -> tuple[Value, float] | None:
     """(v, epsilon) when the node is (v + epsilon) ^ exponent, a half or minus a half."""
     if node is None:
         return None
-    if node.op == "pow" and _scalar(node["y"]) == exponent:
+    if node.op == "pow" and scalar(node["y"]) == exponent:
         return node["x"], 0.0
     if node.op == "sqrt" and exponent == 0.5:
         return node["x"], 0.0
@@ -158,7 +162,7 @@ def _reciprocal_root(value: Value, producers: Mapping[int, Node]) -> tuple[Value
     node = producers.get(id(value))
     if node is None:
         return None
-    if node.op == "real_div" and _scalar(node["x"]) == 1.0:
+    if node.op == "real_div" and scalar(node["x"]) == 1.0:
         return _root(producers.get(id(node["y"])), 0.5)
     if node.op == "inverse" and arguments(node).number("epsilon") <= SMALL:
         return _root(producers.get(id(node["x"])), 0.5)
@@ -170,7 +174,7 @@ def _with_epsilon(value: Value, producers: Mapping[int, Node]) -> tuple[Value, f
     node = producers.get(id(value))
     if node is not None and node.op == "add":
         for inner, other in ((node["x"], node["y"]), (node["y"], node["x"])):
-            number = _scalar(other)
+            number = scalar(other)
             if number is not None and inner.type == value.type:
                 return inner, number
     return value, 0.0
@@ -202,64 +206,6 @@ def _squared(value: Value, producers: Mapping[int, Node]) -> Value | None:
     node = producers.get(id(value))
     if node is None:
         return None
-    if node.op == "square" or (node.op == "pow" and _scalar(node["y"]) == 2.0):
+    if node.op == "square" or (node.op == "pow" and scalar(node["y"]) == 2.0):
         return node["x"]
     return node["x"] if node.op == "mul" and node["x"] is node["y"] else None
-
-
-def _scalar(value: Value) -> float | None:
-    if not value.constant or value.type.elements != 1 or value.dtype == "string":
-        return None
-    return float(value.array().reshape(()))
-
-
-def _as_log_softmax(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
-    softmax = producers.get(id(node["x"])) if node.op == "log" else None
-    if softmax is None or softmax.op != "softmax" or arguments(node).number("epsilon") > SMALL:
-        return None
-    x, rewriter = softmax["x"], Rewriter(node, names)
-    axes = [arguments(softmax).axis("axis", x.type.rank)]
-    below = rewriter.single("sub", x=x, y=rewriter.single("reduce_max", x=x, axes=axes, keep_dims=True))
-    total = rewriter.single("reduce_sum", x=rewriter.single("exp", x=below), axes=axes, keep_dims=True)
-    return rewriter.instead([rewriter.single("sub", x=below, y=rewriter.single("log", x=total))])
-
-
-def _with_vectors(graph: Graph) -> Graph:
-    """Products with and sums of constants over the normalised dimensions go into the norm before them."""
-    users, outputs = graph.users(), {id(value) for value in graph.outputs}
-    gone: set[int] = set()
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if id(node) in gone:
-            continue
-        for name in NORMS.get(node.op, ()):
-            user = only_user(users, outputs, node.output)
-            vector = None if user is None else _vector(user, node, name)
-            if user is None or vector is None or node.get(name) is not None or \
-                    (name == "gamma" and node.get("beta") is not None):
-                continue
-            gone.add(id(user))
-            node = replace(node, operands={**node.operands, name: vector}, outputs=user.outputs)
-        nodes.append(node)
-    return rebuilt(graph, nodes)
-
-
-def _vector(user: Node, norm: Node, name: str) -> Value | None:
-    """The constant `user` multiplies (gamma) or adds (beta), spread over the normalised dimensions."""
-    if user.op != {"gamma": "mul", "beta": "add"}[name] or user.output.type != norm.output.type:
-        return None
-    constant = user["y"] if user["x"] is norm.output else user["x"]
-    axes = arguments(norm).axes("axes", norm.output.type.rank)
-    if axes is None:
-        axes = tuple(range(norm.output.type.rank))
-    if not constant.constant or any(e != 1 and d not in axes for d, e in _dimensions(constant, norm.output)):
-        return None
-    shape = tuple(norm.output.shape[axis] if axis in axes else 1 for axis in range(norm.output.type.rank))
-    full = np.broadcast_to(constant.array(), shape).reshape([norm.output.shape[axis] for axis in axes])
-    return Value(constant.name, replace(constant.type, shape=full.shape), np.ascontiguousarray(full))
-
-
-def _dimensions(constant: Value, result: Value) -> list[tuple[int, int]]:
-    """(dimension of the result, extent) of a constant broadcast to it."""
-    first = result.type.rank - constant.type.rank
-    return [(first + i, extent) for i, extent in enumerate(constant.shape)]

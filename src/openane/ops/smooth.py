@@ -1,0 +1,157 @@
+"""Smooth functions between straight lines: sigmoid, tanh and erf, gelu, silu, elu, softplus, softsign.
+
+Each is a table that is fitted once, the lines it approaches at either end stated.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+
+import numpy as np
+
+from openane.engine.table import Table
+from openane.graph import Value
+from openane.ops import functions as special
+from openane.ops import tables
+from openane.ops.accuracy import Bound
+from openane.ops.lowering import Tensor
+from openane.ops.saturation import centred_table, odd_table
+from openane.ops.slopes import Terms
+from openane.ops.spec import Evidence, Parameter, Settings, Unary
+from openane.ops.stages import Stages, by_table
+from openane.ops.unary import ALPHA, BETA, unary_op
+
+GELU_MODES = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
+SATURATED = 6.0
+"""Beyond it the derivative of every gelu is 0 or 1 in fp16, and polynomials of it stay far below 65504."""
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    """x * sigmoid(x)."""
+    result: np.ndarray = x * special.sigmoid(x)
+    return result
+
+
+def _elu(x: np.ndarray, alpha: float) -> np.ndarray:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _scaled_tanh(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    result: np.ndarray = alpha * np.tanh(beta * x)
+    return result
+
+
+@cache
+def tanh_table() -> Table:
+    """As in Apple's programs."""
+    return odd_table(np.tanh, 1.0)
+
+
+@cache
+def sigmoid_table() -> Table:
+    """As in Apple's programs."""
+    return centred_table(special.sigmoid, 0.0, 1.0)
+
+
+@cache
+def softplus_table() -> Table:
+    """From 0 to x."""
+    return tables.fit(special.softplus, (0.0, 0.0), (1.0, 0.0)).table
+
+
+@cache
+def _silu_table() -> Table:
+    return tables.fit(silu, (0.0, 0.0), (1.0, 0.0)).table
+
+
+@cache
+def _erf_table() -> Table:
+    return tables.fit(special.erf, (0.0, 0.0), (0.0, 1.0), odd=True).table
+
+
+@cache
+def _gelu_table(mode: str) -> Table:
+    return tables.fit(partial(special.gelu, mode=mode), (0.0, 0.0), (1.0, 0.0)).table
+
+
+@cache
+def _elu_table(alpha: float) -> Table:
+    return tables.fit(partial(_elu, alpha=alpha), (0.0, -alpha), (1.0, 0.0)).table
+
+
+@cache
+def _scaled_tanh_table(alpha: float, beta: float) -> Table:
+    end = alpha if beta >= 0 else -alpha
+    return tables.fit(partial(_scaled_tanh, alpha=alpha, beta=beta), (0.0, 0.0), (0.0, end if beta else 0.0),
+                      odd=True).table
+
+
+def saturated(stages: Stages, x: Tensor) -> Tensor:
+    """1 / (|x| + 1)."""
+    return stages.table(stages.planar(x, absolute=True, bias=1.0), tables.inverse())
+
+
+def _softsign(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    """x * 1 / (|x| + 1)."""
+    stages.times(x, saturated(stages, x), target=target)
+
+
+def _gelu_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
+    """Phi + x * Phi', Phi the cumulative of the mode."""
+    x = t.of("clip", x, alpha=-SATURATED, beta=SATURATED)
+    if s["mode"] == "EXACT":
+        cumulative = t.line(t.of("erf", t.line(x, math.sqrt(0.5), 0.0)), 0.5, 0.5)
+        bell = t.of("exp", t.line(t.of("square", x), -0.5, 0.0))
+        return t.plus(cumulative, t.line(t.times(x, bell), 1 / math.sqrt(2 * math.pi), 0.0))
+    if s["mode"] == "SIGMOID_APPROXIMATION":
+        half = t.of("sigmoid", t.line(x, 1.702, 0.0))
+        rest = t.times(half, t.line(half, -1.0, 1.0))
+        return t.plus(half, t.line(t.times(x, rest), 1.702, 0.0))
+    scale, cubic, square = math.sqrt(2 / math.pi), 0.044715, t.of("square", x)
+    bend = t.of("tanh", t.times(x, t.line(square, scale * cubic, scale)))
+    steep = t.times(t.line(t.of("square", bend), -0.5, 0.5), t.times(x, t.line(square, 3 * scale * cubic, scale)))
+    return t.plus(t.line(bend, 0.5, 0.5), steep)
+
+
+def _silu_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
+    """s + y * (1 - s)."""
+    half = t.of("sigmoid", x)
+    return t.plus(half, t.times(y, t.line(half, -1.0, 1.0)))
+
+
+def _elu_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
+    """1 above 0, y + alpha below."""
+    below = t.line(t.of("clip", y, alpha=-math.inf, beta=0.0), 1.0, s["alpha"])
+    if s["alpha"] == 1:
+        return below
+    return t.plus(below, t.line(t.where("greater", x, 0.0), 1 - s["alpha"], 0.0))
+
+
+def _scaled_tanh_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
+    bend = t.of("tanh", t.line(x, s["beta"], 0.0))
+    return t.line(t.of("square", bend), -s["alpha"] * s["beta"], s["alpha"] * s["beta"])
+
+
+OPS = tuple(map(unary_op, (
+    Unary("elu", _elu, Bound(6e-3), parameters=(ALPHA,), stage=lambda s: by_table(_elu_table(float(s["alpha"]))),
+          slope=_elu_slope, enlarges=lambda s: abs(float(s["alpha"]))),
+    Unary("erf", special.erf, Bound(2e-3), stage=lambda s: by_table(_erf_table()),
+          slope=lambda t, x, y, s: t.line(t.of("exp", t.line(t.of("square", x), -1.0, 0.0)),
+                                          2 / math.sqrt(math.pi), 0.0)),
+    Unary("gelu", special.gelu, Bound(6e-3), stage=lambda s: by_table(_gelu_table(s["mode"])), slope=_gelu_slope,
+          parameters=(Parameter("mode", const=True, default="EXACT", kind="string", choices=GELU_MODES),),
+          evidence=Evidence.APPLE),  # with other knots
+    Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,
+          stage=lambda s: by_table(_scaled_tanh_table(float(s["alpha"]), float(s["beta"])))),
+    Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()), evidence=Evidence.APPLE,
+          slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
+    Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
+          evidence=Evidence.APPLE),  # with other knots
+    Unary("softplus", special.softplus, Bound(7e-3), stage=lambda s: by_table(softplus_table()),
+          slope=lambda t, x, y, s: t.of("sigmoid", x)),
+    Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,
+          slope=lambda t, x, y, s: t.of("square", t.line(t.of("abs", y), -1.0, 1.0))),
+    Unary("tanh", np.tanh, Bound(2e-3), stage=lambda s: by_table(tanh_table()), evidence=Evidence.APPLE,
+          slope=lambda t, x, y, s: t.line(t.of("square", y), -1.0, 1.0)),
+)))

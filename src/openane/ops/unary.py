@@ -1,0 +1,109 @@
+"""Functions of one tensor, element by element: what makes an operation of a record (spec.Unary).
+
+A post stage computes activation(scale * (x + bias)) with ReLU or a 33-knot table; whatever has one can also be fused
+behind a convolution or product. The rest is composed of table and planar operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from openane.chips import Limits
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops import get_op
+from openane.ops.gradients import Backward, only, product, stopped
+from openane.ops.halves import LARGEST, half
+from openane.ops.lowering import Lowering
+from openane.ops.operands import FLOATS, Arguments
+from openane.ops.rules import ENGINE, MOVED
+from openane.ops.slopes import Terms
+from openane.ops.spec import Op, Parameter, Settings, Stage, Unary, Upstream
+from openane.ops.stages import Stages
+
+
+def setting(name: str, default: float | None = None) -> Parameter:
+    """A constant number of a function."""
+    return Parameter(name, const=True) if default is None else Parameter(name, const=True, default=default)
+
+
+ALPHA, BETA = setting("alpha"), setting("beta")
+
+
+def unary_op(unary: Unary) -> Op:
+    """The operation that is a function of one tensor."""
+    parameters = (Parameter("x"), *unary.parameters)
+    return Op(unary.name, parameters, partial(_infer, unary=unary), partial(_reference, function=unary.function),
+              rules=(engine_integers, *MOVED) if unary.integers else (engine_constants, *ENGINE),
+              lower=partial(_lower, unary=unary), post=partial(_post, unary=unary), evidence=unary.evidence,
+              gradient=stopped if unary.slope is None else partial(_gradient, unary=unary), unary=unary)
+
+
+def record(name: str) -> Unary:
+    """The record of the function MIL calls `name`."""
+    found = get_op(name).unary
+    assert found is not None, f"{name} is a function of one tensor"
+    return found
+
+
+def engine_integers(node: Node, limits: Limits) -> bool:
+    """Integers are held as fp16, exact from -2048 to 2048; abs and sign stay within that, exp2 and square need not."""
+    return node["x"].dtype != "int32" or record(node.op).keeps_integers
+
+
+def engine_constants(node: Node, limits: Limits) -> bool:
+    """The constants of the function must be finite in fp16: from -65504 to 65504."""
+    unbounded = record(node.op).unbounded
+    numbers = [float(value.array()) for name, value in node.operands.items()
+               if isinstance(value, Value) and value.constant and value.dtype != "string" and name != "x"
+               and name not in unbounded]
+    return all(abs(half(number)) <= LARGEST for number in numbers)
+
+
+def _infer(operands: Mapping[str, Operand], *, unary: Unary) -> tuple[TensorType, ...]:
+    x = _arguments(unary, operands).tensor("x", (*FLOATS, "int32") if unary.integers else FLOATS)
+    stated = settings(unary, operands)
+    if unary.check is not None:
+        unary.check(stated)
+    return (x.type,)
+
+
+def _arguments(unary: Unary, operands: Mapping[str, Operand]) -> Arguments:
+    return Arguments(unary.name, (Parameter("x"), *unary.parameters), operands)
+
+
+def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
+    """The constant operands beside x, as numbers and strings. GraphError where one does not fit."""
+    arguments = _arguments(unary, operands)
+    return {parameter.name: arguments.text(parameter.name, parameter.choices) if parameter.kind == "string" else
+            arguments.number(parameter.name) for parameter in unary.parameters}
+
+
+def _reference(*, function: Callable[..., np.ndarray], x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
+    return (np.asarray(function(x.astype(np.float64), **settings)).astype(x.dtype),)
+
+
+def _post(node: Node, lowering: Lowering, *, unary: Unary) -> Stage | None:
+    """The function as a post stage, or None."""
+    return None if unary.stage is None else unary.stage(settings(unary, node.operands))
+
+
+def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
+    """One pass-through where the function is a post stage, else its composition."""
+    source, target = lowering.read(node["x"]), lowering.result(node.output)
+    stage = _post(node, lowering, unary=unary)
+    if stage is not None:
+        lowering.copy(source, target, *stage)
+        return
+    assert unary.compose is not None, f"{unary.name} is a post stage or composed"
+    unary.compose(Stages(lowering, target.shape), target, source, settings(unary, node.operands))
+
+
+def _gradient(node: Node, upstream: Upstream, backward: Backward, *, unary: Unary) -> Mapping[str, Operand]:
+    """Upstream times the derivative."""
+    assert unary.slope is not None
+    slope = unary.slope(Terms(backward), node["x"], node.output, settings(unary, node.operands))
+    return {"x": product(backward, only(upstream), slope)}

@@ -1,0 +1,51 @@
+"""Operations that multiply by weights, as those see them who fold into weights, or want none to be constants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from openane.graph import Node, TensorType, Value, mil_type
+from openane.ops.rewriter import Rewriter
+
+
+def constant(name: str, array: np.ndarray, like: Value) -> Value:
+    """A constant of the element type of `like`; numbers beyond it become infinite."""
+    with np.errstate(over="ignore"):
+        data = np.asarray(array).astype(like.array().dtype, copy=False)
+    return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
+
+
+def as_it_is(node: Node, name: str) -> Node | None:
+    """A node that has its weight and bias, where they are constants."""
+    weight, bias = node.get("weight"), node.get("bias")
+    fixed = weight is not None and weight.constant and (bias is None or bias.constant)
+    return node if fixed else None
+
+
+def channels_first(weight: np.ndarray, channels: int) -> tuple[np.ndarray, tuple[int, ...]]:
+    """A weight [channels, ...], and the shape of a vector of channels beside it."""
+    return weight, (-1, *(1,) * (weight.ndim - 1))
+
+
+def without(node: Node, rewriter: Rewriter, names: Collection[str]) -> Value:
+    """The node without some operands."""
+    kept: dict[str, Any] = {name: operand for name, operand in node.operands.items() if name not in names}
+    return rewriter.single(node.op, **kept)
+
+
+def by_channel(rewriter: Rewriter, function: str, x: Value, vector: Value | None) -> Value:
+    """x [N, C, ...] combined with one number per channel, if there is any."""
+    if vector is None:
+        return x
+    shape = [x.shape[1], *(1,) * (x.type.rank - 2)]
+    return rewriter.single(function, x=x, y=rewriter.single("reshape", x=vector, shape=shape))
+
+
+def normalised_alone(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """A normalisation of channels without its gain and offset, then these."""
+    result = without(node, rewriter, ("gamma", "beta"))
+    scaled = by_channel(rewriter, "mul", result, node.get("gamma"))
+    return (by_channel(rewriter, "add", scaled, node.get("beta")),)
