@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": _FILES,
     "timing": _FILES,
     "devices": {"simulator", "timing", "graph", "ops", *_ENGINE},
-    "report": {"timing", "graph", "wording", *_ENGINE},
+    "report": {"timing", "graph", "ops", "wording", *_ENGINE},
     "bench": {"compiler", "devices", "timing", *_GRAPH, *_ENGINE},
     "doctor": {"cache", "devices"},
     "models": {"importers", "compiler", "devices", *_GRAPH, *_ENGINE},

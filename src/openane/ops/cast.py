@@ -90,4 +90,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("cast", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=_view, gradient=_gradient,
-          hands_on=True),)
+          casts=True, hands_on=True),)

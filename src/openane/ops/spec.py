@@ -210,6 +210,7 @@ class Op:
     scores: bool = False         # makes probabilities of scores, in the order of these
     shape_only: bool = False     # reads nothing but the shape of what it is given
     stores: bool = False         # the program holds constants among its operands as they are, whatever they are
+    casts: bool = False          # gives the same numbers, as far as it holds them, in another element type
     hands_on: bool = False       # an infinity in an operand is one in the result, or is multiplied by 0
     table_of: str = ""           # the function of one tensor whose table it contains
     relayout: tuple[str, str] | None = None

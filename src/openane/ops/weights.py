@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,17 @@ def as_it_is(node: Node, name: str) -> Node | None:
 def channels_first(weight: np.ndarray, channels: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """A weight [channels, ...], and the shape of a vector of channels beside it."""
     return weight, (-1, *(1,) * (weight.ndim - 1))
+
+
+def bias_behind(node: Node) -> tuple[Node, ...]:
+    """A node whose channels are the second dimension without its constant bias, and the sum with that."""
+    bias, result = node["bias"], node.output
+    plain = replace(result, name=f"{result.name}_without_bias")
+    shape = (1, bias.type.elements, *(1,) * (len(result.shape) - 2))
+    vector = Value(f"{result.name}_bias", TensorType(bias.dtype, shape), bias.array().reshape(shape))
+    operands = {key: operand for key, operand in node.operands.items() if key != "bias"}
+    return (replace(node, operands=operands, outputs=(plain,), name=plain.name),
+            Node("add", {"x": plain, "y": vector}, node.outputs, node.name, node.source))
 
 
 def without(node: Node, rewriter: Rewriter, names: Collection[str]) -> Value:

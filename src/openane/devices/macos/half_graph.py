@@ -18,6 +18,8 @@ import numpy as np
 from openane.devices.macos.spelled import spelled
 from openane.errors import UnsupportedError
 from openane.graph import Data, Graph, Node, Operand, TensorType, Value, numpy_type, substituted
+from openane.ops import all_ops
+from openane.ops.spec import Moves
 
 NARROWED = {"fp32": "fp16", "fp64": "fp16", "int64": "int32", "uint32": "int32", "uint64": "int32"}
 """Element types inside the graph to those the engine's compiler knows."""
@@ -70,13 +72,14 @@ def halved(graph: Graph, states: frozenset[str] = frozenset()) -> Halved:
     roots = _roots(graph)
     _name_outputs(made, graph, roots)
     known: set[int] = set()
+    names = {value.name for node in graph.nodes for value in (*node.outputs, *node.values())}
     for node in graph.nodes:
         if node.outputs and id(node.outputs[0]) in roots:
             continue
         new = _node(made, substituted(node, roots))
         if all(value.constant or id(value) in known for value in new.values()):
             known.update(map(id, new.outputs))
-        made.nodes += spelled(new, known)
+        made.nodes += spelled(new, names, known)
     outputs = tuple(_output(made, number, value, roots) for number, value in enumerate(graph.outputs))
     made.ports = (inputs, outputs)
     return made
@@ -102,7 +105,8 @@ def _input(made: Halved, number: int, value: Value, users: list[Node]) -> PortNa
 def _rows(node: Node) -> int:
     """How many rows a node selects among; 0 when it selects none."""
     table, axis = node.get("x"), node.get("axis")
-    if not node.op.startswith("gather") or table is None:
+    op = all_ops().get(node.op)
+    if op is None or op.moves is not Moves.MIX or node.get("indices") is None or table is None:
         return 0
     known = axis is not None and isinstance(axis.data, np.ndarray) and axis.data.dtype.kind == "i" and axis.data.size
     if axis is None or known != 1 or not table.shape:
@@ -114,7 +118,9 @@ def _roots(graph: Graph) -> dict[int, Value]:
     """What each copy is a copy of: identities, and casts between types that are one here."""
     roots: dict[int, Value] = {}
     for node in graph.nodes:
-        if node.op in ("identity", "cast") and _narrow(node["x"].type) == _narrow(node.output.type):
+        op = all_ops().get(node.op)
+        copies = op is not None and (op.casts or op.moves is Moves.SHAPE)
+        if copies and _narrow(node["x"].type) == _narrow(node.output.type):
             roots[id(node.output)] = roots.get(id(node["x"]), node["x"])
     return roots
 

@@ -43,8 +43,8 @@ class Layer:
     tasks: tuple[Task, ...]
 
     @property
-    def op(self) -> Op | None:
-        """The operation's record, where its type is one that is described."""
+    def record(self) -> Op | None:
+        """What is known of the operation, where its type is one that is described."""
         return all_ops().get(self.kind)
 
     def changed(self, change: Change, tasks: Sequence[Task] | None = None) -> dict[Place, Change]:

@@ -30,7 +30,7 @@ def moving(layer: Layer, context: Context) -> Finding | None:
 
 def laid_out_anew(layer: Layer, context: Context) -> Finding | None:
     """Tasks of a computing operation that bring its operands into the order it needs; of norms see planar."""
-    copies, op = [task for task in layer.tasks if task.moves], layer.op
+    copies, op = [task for task in layer.tasks if task.moves], layer.record
     known = None if op is None else op.relayout
     if not copies or len(copies) == len(layer.tasks) or not layer.kind or (known and op is not None and op.normalises):
         return None

@@ -139,9 +139,9 @@ def norms_over_channels(layer: Layer, context: Context) -> Finding | None:
     by the task that makes them."""
     copies = [task for task in layer.tasks if task.moves]
     sums = [task for task in layer.tasks if isinstance(task.operation, Reduction)]
-    if layer.op is None or not layer.op.normalises or not copies or len(sums) < STEPS or layer.op.relayout is None:
+    if layer.record is None or not layer.record.normalises or not copies or len(sums) < STEPS or layer.record.relayout is None:
         return None
-    what, remedy = layer.op.relayout
+    what, remedy = layer.record.relayout
     return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks {what}", remedy,
                    layer.changed(gone, [*copies, sums[-1]]))
 

@@ -106,4 +106,4 @@ def _root(value: Value, made: dict[int, Node]) -> Value:
 def _laid_out(node: Node) -> bool:
     """Whether it has nothing but elements of its operand x, at places that are known."""
     op = _op(node)
-    return op is not None and (op.moves not in (None, Moves.MIX) or op.views(node))
+    return op is not None and (op.moves not in (None, Moves.MIX) or op.casts)
