@@ -16,6 +16,7 @@ from openane.importers.entry import Entry
 from openane.importers.espresso.files import Blobs, Shape, read_json, read_shapes
 from openane.importers.espresso.layer import Layer
 from openane.importers.espresso.layers import HANDLERS
+from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
 
 NETWORK, SHAPES = ".espresso.net", ".espresso.shape"
@@ -153,8 +154,10 @@ class _Walk:
                 raise GraphError(f"{layer.label}: bottom {name!r:.80} has not been made at this point")
         self.left.subtract(tops)
         names = [f"{name}.{self.left[name]}" if self.left[name] else name for name in tops]
-        result = handler(Layer(layer, [self.known[name] for name in _blobs(layer, "bottom")], names,
-                               [self.stated.get(name) for name in tops], self.builder, self.blobs))
+        inputs = [self.known[name] for name in _blobs(layer, "bottom")]
+        stated = [self.stated.get(name) for name in tops]
+        with typed_errors(layer.label, "malformed layer"):
+            result = handler(Layer(layer.label, names[0], self.builder, layer, inputs, names, stated, self.blobs))
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(tops):
             raise GraphError(f"{layer.label}: gives {len(results)} results, top names {len(tops)}")
