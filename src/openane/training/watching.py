@@ -21,8 +21,8 @@ from openane.training.ports import Addition
 WATCH = "watched_extremes"
 """The output: fp16 [2 * watched, 1], least and greatest elements."""
 LEVELS = ("all", "weights", "none")
-WHOLE = (Moves.SHAPE, Moves.DIMENSIONS, Moves.ORDER)
-"""What leaves the greatest and the least element what they were."""
+WHOLE = (Moves.SHAPE, Moves.DIMENSIONS, Moves.REPEATS)
+"""Whole tensors laid out anew: their greatest and least elements are those of what they are made of."""
 
 
 def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
