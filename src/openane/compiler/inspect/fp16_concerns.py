@@ -107,15 +107,19 @@ def _computed(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]
         if 0 < product < VANISHES:
             yield Concern(node.label, "most products round to zero before they are added", product, VANISHES,
                           "scale the weights or the input up and the result down")
+    yield from _beyond_domain(node, arrays)
+
+
+def _beyond_domain(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
+    """What a function of a table reads beyond the table's domain."""
     unary, x = get_op(node.op).unary, node.get("x")
-    if unary is not None and isinstance(x, Value) and id(x) in arrays and arrays[id(x)].dtype.kind == "f":
-        bound = unary.bound
-        low, high = float(np.min(arrays[id(x)])), float(np.max(arrays[id(x)]))
-        if high > bound.high:
-            yield Concern(node.label, "the input leaves the domain of the function's table", high, bound.high,
-                          "scale or clip it before")
-        if low < bound.low:
-            yield Concern(node.label, "the input leaves the domain of the function's table", low, bound.low,
+    if unary is None or x is None or id(x) not in arrays or arrays[id(x)].dtype.kind != "f":
+        return
+    low, high = float(np.min(arrays[id(x)])), float(np.max(arrays[id(x)]))
+    for beyond, found, limit in ((high > unary.bound.high, high, unary.bound.high),
+                                 (low < unary.bound.low, low, unary.bound.low)):
+        if beyond:
+            yield Concern(node.label, "the input leaves the domain of the function's table", found, limit,
                           "scale or clip it before")
 
 

@@ -13,6 +13,7 @@ from openane.graph import Graph, Value
 from openane.importers.coreml.features import CHANNELS, default_shape, image_color
 from openane.importers.coreml.layers import LAYERS, Layer
 from openane.importers.coreml.schema import ARRAY_TYPES, LAYER_KINDS
+from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.build import GraphBuilder
 
@@ -49,10 +50,7 @@ class _Walk:
     def ports(self) -> None:
         """Defines inputs, with what prepares them: preprocessing of images, leading dimensions of arrays."""
         names = [feature.name for feature in self.description.input]
-        unknown = [name for name in self.shapes if name not in names]
-        if unknown:
-            raise GraphError(f"a shape is given for {unknown[0]!r}, which is no input; inputs are "
-                             f"{', '.join(names) or 'none'}")
+        only_inputs(self.shapes, names)
         prepared = {each.featureName: each for each in self.network.preprocessing}
         only = prepared.get("") if len(names) == 1 else None
         for feature in self.description.input:

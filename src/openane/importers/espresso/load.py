@@ -16,6 +16,7 @@ from openane.importers.entry import Entry
 from openane.importers.espresso.files import Blobs, Shape, read_json, read_shapes
 from openane.importers.espresso.layer import Layer
 from openane.importers.espresso.layers import HANDLERS
+from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
 
@@ -94,10 +95,7 @@ class _Walk:
             tops = _blobs(layer, "top")
             self.left.update(tops)
             made.update(tops)
-        unknown = set(self.shapes) - set(self.known)
-        if unknown:
-            raise GraphError(f"a shape is given for {min(unknown)!r}, which is no input; inputs are "
-                             f"{', '.join(self.known) or 'none'}")
+        only_inputs(self.shapes, self.known)
         for layer in self.layers:
             self._layer(layer)
         outputs = self._outputs()

@@ -39,6 +39,7 @@ from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
 from openane.importers.onnx.step import Handler, Operand, RunTimeOperandError, Step
 from openane.importers.onnx.storage import Storage, is_stored
+from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.build import GraphBuilder
 
@@ -123,10 +124,7 @@ class _Walk:
     def ports(self) -> None:
         """Defines inputs and initialisers."""
         inputs = self._inputs()
-        unknown = [name for name in (*self.shapes, *self.values) if name not in {port.name for port in inputs}]
-        if unknown:
-            raise GraphError(f"a shape or value is given for {unknown[0]!r}, which is no input; inputs are "
-                             f"{', '.join(port.name for port in inputs) or 'none'}")
+        only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
         for port in inputs:
             if port.name in self.values:
                 self.known[port.name] = plain(self.values[port.name], f"input {port.name!r}")

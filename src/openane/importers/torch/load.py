@@ -13,6 +13,7 @@ from zipfile import BadZipFile, ZipFile
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
+from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
 from openane.importers.torch import elementwise, layout, matrices, reductions, windows
 from openane.importers.torch.step import Constants, Handler, Step
@@ -56,7 +57,7 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
         walk = _Walk(torch, program)
         for node in program.graph_module.graph.nodes:
             walk.node(node)
-        return _agreeing(walk.finish(), shapes or {})
+        return agreeing(walk.finish(), shapes or {}, "the program")
 
 
 def _package() -> Any:
@@ -89,15 +90,6 @@ def _decompositions(torch: Any) -> Any:
         for overload in packet.overloads() if packet is not None else ():
             table.pop(getattr(packet, overload), None)
     return table
-
-
-def _agreeing(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
-    known = {value.name: value.shape for value in graph.inputs}
-    for name, shape in shapes.items():
-        if known.get(name) != tuple(shape):
-            raise GraphError(f"shape {list(shape)} for input {name!r}: the program states "
-                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
-    return graph
 
 
 @dataclass(slots=True)
