@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -15,9 +15,9 @@ from openane.importers.espresso import FOLDER_NETWORK, load_espresso
 from openane.importers.mil import load_mil
 from openane.importers.netplist import load_netplist, write_netplist
 from openane.importers.onnx import load_onnx
+from openane.importers.shapes import Shapes, agreeing
 from openane.importers.torch import is_exported, load_torch
 
-Shapes = Mapping[str, Sequence[int]]
 Reader = Callable[[Path, Shapes, str | None], Graph]
 ExportedProgram = Any
 """A torch.export.ExportedProgram; PyTorch states no types without being installed."""
