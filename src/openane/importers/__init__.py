@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -15,9 +15,9 @@ from openane.importers.espresso import FOLDER_NETWORK, load_espresso
 from openane.importers.mil import load_mil
 from openane.importers.netplist import load_netplist, write_netplist
 from openane.importers.onnx import load_onnx
+from openane.importers.shapes import Shapes, agreeing
 from openane.importers.torch import is_exported, load_torch
 
-Shapes = Mapping[str, Sequence[int]]
 Reader = Callable[[Path, Shapes, str | None], Graph]
 ExportedProgram = Any
 """A torch.export.ExportedProgram; PyTorch states no types without being installed."""
@@ -68,13 +68,7 @@ def _mil(file: Path, shapes: Shapes, function: str | None) -> Graph:
 
 
 def _netplist(file: Path, shapes: Shapes, function: str | None) -> Graph:
-    graph = load_netplist(file)
-    known = {value.name: value.shape for value in graph.inputs}
-    for name, shape in shapes.items():
-        if known.get(name) != tuple(shape):
-            raise GraphError(f"shape {list(shape)} for input {name!r}: the net.plist states "
-                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
-    return _only_main(graph, function, "net.plist files")
+    return _only_main(agreeing(load_netplist(file), shapes, "the net.plist"), function, "net.plist files")
 
 
 def _espresso(file: Path, shapes: Shapes, function: str | None) -> Graph:
@@ -111,17 +105,20 @@ def _kind(file: Path) -> str:
     if head.startswith(b"PK"):
         return _archive(file)
     named = {".onnx": "onnx", ".mil": "mil", ".mlmodel": "coreml", ".plist": "netplist"}.get(file.suffix)
-    if named is not None:
-        return named
-    # Both kinds of protobuf file open with field 1, a small number, then another of their message's fields. Behind it a
-    # Core ML model has a message, whose first byte is a field key, where an ONNX model has text.
-    if len(head) > 8 and head[0] == 0x08 and head[1] < 0x40:
-        inside = head[next((at + 1 for at in range(3, 8) if head[at] < 0x80), 4):]
-        if head[2] == 0x12 and inside[:1] in _DESCRIPTION:
-            return "coreml"
-        if head[2] in (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42):
-            return "onnx"
-    return f"suffix {file.suffix!r}" if file.suffix else "no known beginning"
+    other = f"suffix {file.suffix!r}" if file.suffix else "no known beginning"
+    return named or _protobuf(head) or other
+
+
+def _protobuf(head: bytes) -> str | None:
+    """Which protobuf file it is that begins so. Both kinds open with field 1, a small number, then another of their
+    message's fields. Behind it a Core ML model has a message, whose first byte is a field key, where an ONNX model has
+    text."""
+    if len(head) <= 8 or head[0] != 0x08 or head[1] >= 0x40:
+        return None
+    inside = head[next((at + 1 for at in range(3, 8) if head[at] < 0x80), 4):]
+    if head[2] == 0x12 and inside[:1] in _DESCRIPTION:
+        return "coreml"
+    return "onnx" if head[2] in (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42) else None
 
 
 def _json(file: Path, head: bytes) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 
 from openane.errors import FormatError, GraphError, UnsupportedError
+from openane.importers.step import to_half
 
 LARGEST = 2**31 - 1
 """Largest integer a model file may state."""
@@ -146,13 +147,10 @@ def shown(value: object) -> str:
 
 
 def halves(array: np.ndarray, label: str) -> np.ndarray:
-    """Weights in fp16, the engine's element type. GraphError when a value is not finite there."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        result = array.astype(np.float16)
+    """Weights in fp16, the engine's element type. GraphError when one is not finite there."""
+    result = to_half(array, f"{label}: one of the weights")
     if not np.isfinite(result).all():
-        worst = np.abs(array[~np.isfinite(result)].astype(np.float64)).max()
-        raise GraphError(f"{label}: weights must be finite in fp16, which reaches 65504; found {worst:.6g}; "
-                         "rescale the model")
+        raise GraphError(f"{label}: weights must be finite")
     return result
 
 

@@ -6,7 +6,7 @@ letter repeats within an operand is taken, letters of one operand alone that the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -43,6 +43,14 @@ def _equation(arguments: Arguments) -> Equation:
     terms = tuple(sides.split(","))
     if not arrow or len(terms) != 2 or not all(term.isalpha() and term.isascii() for term in (*terms, result or "a")):
         raise refusal("einsum", "equation", "must be two terms of letters, '->' and the letters of the result", text)
+    extents = _extents(terms, values, text)
+    if len(set(result)) != len(result) or not set(result) <= extents.keys():
+        raise refusal("einsum", "equation", "must have in its result letters of the operands, each once", text)
+    return Equation((terms[0], terms[1]), result, extents)
+
+
+def _extents(terms: Sequence[str], values: Sequence[Value], text: str) -> dict[str, int]:
+    """The extent of each letter; one of 1 is broadcast. GraphError when the operands do not agree."""
     extents: dict[str, int] = {}
     for term, value in zip(terms, values, strict=True):
         if len(set(term)) != len(term) or len(term) != value.type.rank:
@@ -54,9 +62,7 @@ def _equation(arguments: Arguments) -> Equation:
                 raise refusal("einsum", "values", f"must agree in dimension {letter!r} of {text!r}",
                               f"{known} and {extent}")
             extents[letter] = max(known, extent)
-    if len(set(result)) != len(result) or not set(result) <= extents.keys():
-        raise refusal("einsum", "equation", "must have in its result letters of the operands, each once", text)
-    return Equation((terms[0], terms[1]), result, extents)
+    return extents
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:

@@ -134,6 +134,7 @@ class Moves(StrEnum):
 
     SHAPE = "shape"            # every element in its order: only the shape is another
     DIMENSIONS = "dimensions"  # every element, the dimensions exchanged
+    REPEATS = "repeats"        # every element, whole dimensions repeated
     ORDER = "order"            # every element, once or several times, in any order
     PART = "part"              # elements at places that are known when the model is compiled
     MIX = "mix"                # of several operands, of a padding, or at places an operand gives

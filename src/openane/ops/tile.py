@@ -56,4 +56,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient, moves=Moves.ORDER),)
+          gradient=_gradient, moves=Moves.REPEATS),)

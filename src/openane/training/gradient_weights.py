@@ -68,11 +68,8 @@ def spelled(node: Node, names: set[str]) -> Iterable[Node]:
     """The node, some operands of which may not be constant, as nodes that take it so; `names` are taken, and new ones
     added. UnsupportedError when there is no such form."""
     op = all_ops().get(node.op)
-    if op is None:
-        return [node]  # reads and writes of states
-    loose = [p.name for p in op.parameters
-             if (p.const or (op.computed is not None and p.name in op.weights)) and not _fixed(node, p.name)]
-    if not loose:
+    loose = () if op is None else _loose(op, node)  # not known: reads and writes of states
+    if op is None or not loose:
         return [node]
     form, allowed = (op.computed, op.weights) if op.computed is not None else (op.expand, _weights(op, node))
     beyond = [name for name in loose if name not in allowed]
@@ -86,6 +83,12 @@ def spelled(node: Node, names: set[str]) -> Iterable[Node]:
         return [node]
     return [inner for part in rewriter.instead(made) for inner in
             (spelled(part, names) if part.op != node.op else [part])]
+
+
+def _loose(op: Op, node: Node) -> tuple[str, ...]:
+    """Operands that are not constants where the engine wants that, or may want it."""
+    return tuple(p.name for p in op.parameters
+                 if (p.const or (op.computed is not None and p.name in op.weights)) and not _fixed(node, p.name))
 
 
 def _weights(op: Op, node: Node) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
-from openane.ops import get_op
+from openane.ops import all_ops
 from openane.ops.spec import Moves
 from openane.passes.rewrite import taken_names
 from openane.training.ports import Addition
@@ -21,8 +21,8 @@ from openane.training.ports import Addition
 WATCH = "watched_extremes"
 """The output: fp16 [2 * watched, 1], least and greatest elements."""
 LEVELS = ("all", "weights", "none")
-WHOLE = (Moves.SHAPE, Moves.DIMENSIONS, Moves.ORDER)
-"""What leaves the greatest and the least element what they were."""
+WHOLE = (Moves.SHAPE, Moves.DIMENSIONS, Moves.REPEATS)
+"""Whole tensors laid out anew: their greatest and least elements are those of what they are made of."""
 
 
 def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
@@ -44,12 +44,23 @@ def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
         if not read:
             continue
         reached.update(id(value) for value in node.outputs)
-        op = get_op(node.op)
-        if op.moves in WHOLE and len(node.outputs) == 1:
+        if _lays_out(node):
             roots[id(node.output)] = roots.get(id(read[0]), read[0])
-        elif op.moves is None and not op.hands_on and any(id(value) in ends for value in node.outputs):
+        elif _sums(node) and any(id(value) in ends for value in node.outputs):
             found |= {id(root): root for root in (roots.get(id(value), value) for value in read)}
     return tuple(value for value in found.values() if not value.constant and value.type.rank)
+
+
+def _lays_out(node: Node) -> bool:
+    """Whether its one result is its operand x, laid out anew."""
+    op = all_ops().get(node.op)  # not known: reads and writes of states
+    return op is not None and op.moves in WHOLE and len(node.outputs) == 1
+
+
+def _sums(node: Node) -> bool:
+    """Whether infinities can cancel in it: it does not compute each element from one or two."""
+    op = all_ops().get(node.op)
+    return op is None or (op.moves is None and not op.hands_on)
 
 
 def with_watch(graph: Graph, source: str, level: str) -> Graph:
@@ -87,7 +98,7 @@ def _ending(nodes: Iterable[Node], outputs: Iterable[Value]) -> set[int]:
             readers.setdefault(id(value), []).append(node)
     for node in reversed(nodes):
         for value in node.outputs:
-            if id(value) in readers and all(get_op(user.op).moves in WHOLE and id(user.output) in found
+            if id(value) in readers and all(_lays_out(user) and id(user.output) in found
                                             for user in readers[id(value)]):
                 found.add(id(value))
     return found

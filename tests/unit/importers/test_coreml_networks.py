@@ -172,7 +172,7 @@ def test_weights_in_few_bits(bits, tmp_path):
     (layer("convolution", "x", "y", outputChannels=2**40, kernelChannels=2**40, weights=weights(X)),
      FormatError, "do not fill"),
     (layer("convolution", "x", "y", outputChannels=6, kernelChannels=4, kernelSize=[0, 3]), GraphError, "kernelSize"),
-    (layer("bias", "x", "y", shape=[1], bias=weights(np.array([1e6]))), GraphError, "do not fit fp16"),
+    (layer("bias", "x", "y", shape=[1], bias=weights(np.array([1e6]))), GraphError, "does not fit fp16"),
     (layer("upsample", "x", "y", scalingFactor=[2**30, 2**30]), GraphError, "at most 32768"),
     (layer("reshapeStatic", "x", "y", targetShape=[-1, -1]), GraphError, "cannot take"),
     (layer("unary", "x", "y", type=12), UnsupportedError, "unary type"),

@@ -83,16 +83,7 @@ def _constant(node: Node, name: str, data: np.ndarray) -> Iterator[Concern]:
 def _computed(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
     """What one node computed, and what it read, on the samples."""
     yield from _results(node, arrays)
-    unary, read = get_op(node.op).unary, arrays.get(id(node.get("x")))
-    if unary is None or read is None or read.dtype.kind != "f":
-        return
-    bound = unary.bound
-    low, high = float(np.min(read)), float(np.max(read))
-    what, remedy = "the input leaves the domain of the function's table", "scale or clip it before"
-    if high > bound.high:
-        yield Concern(node.label, what, high, bound.high, remedy)
-    if low < bound.low:
-        yield Concern(node.label, what, low, bound.low, remedy)
+    yield from _beyond_domain(node, arrays)
 
 
 def _results(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
@@ -108,6 +99,19 @@ def _results(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
         if 0 < product < VANISHES:
             yield Concern(node.label, "most products round to zero before they are added", product, VANISHES,
                           "scale the weights or the input up and the result down")
+
+
+def _beyond_domain(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
+    """What a function of a table reads beyond the table's domain."""
+    unary, x = get_op(node.op).unary, node.get("x")
+    if unary is None or x is None or id(x) not in arrays or arrays[id(x)].dtype.kind != "f":
+        return
+    low, high = float(np.min(arrays[id(x)])), float(np.max(arrays[id(x)]))
+    for beyond, found, limit in ((high > unary.bound.high, high, unary.bound.high),
+                                 (low < unary.bound.low, low, unary.bound.low)):
+        if beyond:
+            yield Concern(node.label, "the input leaves the domain of the function's table", found, limit,
+                          "scale or clip it before")
 
 
 def _sums(node: Node) -> bool:

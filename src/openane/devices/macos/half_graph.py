@@ -115,7 +115,7 @@ def _rows(node: Node) -> int:
 
 
 def _roots(graph: Graph) -> dict[int, Value]:
-    """What each copy is a copy of: identities, and casts between types that are one here."""
+    """What each copy is a copy of: reshapes that keep the shape, and casts between types that are one here."""
     roots: dict[int, Value] = {}
     for node in graph.nodes:
         op = all_ops().get(node.op)

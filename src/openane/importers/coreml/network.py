@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 import numpy as np
 
-from openane.errors import AneError, GraphError, UnsupportedError
+from openane.errors import GraphError, UnsupportedError
 from openane.formats.protobuf import Message
 from openane.graph import Graph, Value
 from openane.importers.coreml.features import CHANNELS, default_shape, image_color
 from openane.importers.coreml.layers import LAYERS, Layer
 from openane.importers.coreml.schema import ARRAY_TYPES, LAYER_KINDS
+from openane.importers.shapes import only_inputs
+from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.build import GraphBuilder
 
 
@@ -49,10 +50,7 @@ class _Walk:
     def ports(self) -> None:
         """Defines inputs, with what prepares them: preprocessing of images, leading dimensions of arrays."""
         names = [feature.name for feature in self.description.input]
-        unknown = [name for name in self.shapes if name not in names]
-        if unknown:
-            raise GraphError(f"a shape is given for {unknown[0]!r}, which is no input; inputs are "
-                             f"{', '.join(names) or 'none'}")
+        only_inputs(self.shapes, names)
         prepared = {each.featureName: each for each in self.network.preprocessing}
         only = prepared.get("") if len(names) == 1 else None
         for feature in self.description.input:
@@ -122,26 +120,20 @@ class _Walk:
 
     def layer(self, layer: Message, position: int) -> None:
         """Imports one layer."""
-        kind = layer.which(*LAYER_KINDS)
+        kind = layer.which(*LAYER_KINDS) or ""
         label = f"Core ML {kind or 'layer'} {layer.name!r}" if layer.name else f"Core ML {kind} (layer {position})"
-        handler = LAYERS.get(kind or "")
-        if kind is None or handler is None:
-            near = get_close_matches(kind or "", LAYERS, n=3, cutoff=0.6)
-            raise UnsupportedError(label, "this kind of layer is not supported", found=kind or "one that is not known",
-                                   remedy=f"nearest supported: {', '.join(near)}" if near else
-                                   "convert the model again as an ML program (convert_to='mlprogram')")
-        missing = [name for name in layer.input if name not in self.known]
-        if missing:
-            raise GraphError(f"{label}: input {missing[0]!r} has not been made at this point")
+        if kind not in LAYERS:
+            raise unknown_operator(label, kind or "one that is not known", LAYERS,
+                                   "convert the model again as an ML program (convert_to='mlprogram')",
+                                   "this kind of layer")
+        missing = next((name for name in layer.input if name not in self.known), None)
+        if missing is not None:
+            raise GraphError(f"{label}: input {missing!r} has not been made at this point")
         name = self._name(next(iter(layer.output), "") or layer.name or kind, position)
-        step = Layer(kind, label, name, getattr(layer, kind), [self.known[each] for each in layer.input],
-                     list(layer.output), self.exact, self.builder)
-        try:
-            result = handler(step)
-        except AneError:
-            raise
-        except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as error:
-            raise GraphError(f"{label}: malformed layer: {error}") from error
+        step = Layer(label, name, self.builder, kind, getattr(layer, kind), [self.known[each] for each in layer.input],
+                     list(layer.output), self.exact)
+        with typed_errors(label, "malformed layer"):
+            result = LAYERS[kind](step)
         results = result if isinstance(result, tuple) else (result,)
         if len(results) < len(layer.output):
             raise GraphError(f"{label}: has {len(results)} results, {len(layer.output)} are named")

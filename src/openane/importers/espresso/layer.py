@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,22 +13,22 @@ from openane.errors import FormatError, GraphError
 from openane.graph import Value
 from openane.importers.entry import Entry
 from openane.importers.espresso.files import Blobs, Shape
-from openane.ops.build import GraphBuilder
+from openane.importers.step import Step
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
 COMMON = frozenset(["type", "name", "top", "bottom", "weights", "attributes", "debug_info", "version", "nd_mode"])
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+@dataclass(slots=True)
+class Layer(Step):
     """`names` are the names its results take, `shapes` what the shape file states for them (None where nothing)."""
 
     entry: Entry
     inputs: Sequence[Value]
     names: Sequence[str]
     shapes: Sequence[Shape | None]
-    builder: GraphBuilder
     blobs: Blobs
+    joint: ClassVar[str] = "."
 
     def known(self, *keys: str) -> None:
         """UnsupportedError for an attribute that is neither common, a hint, nor one of `keys`, and is switched on;
@@ -52,11 +52,6 @@ class Layer:
         if len(self.inputs) != count:
             raise GraphError(f"{self.entry.label}: bottom must name {count} blobs; found {len(self.inputs)}")
         return self.inputs
-
-    def add(self, op: str, part: str = "", **operands: Any) -> Value:
-        """A node; the one without a `part` takes the name of the result."""
-        name = f"{self.names[0]}.{part}" if part else self.names[0]
-        return self.builder.single(op, name, self.entry.label, **operands)
 
     def require(self, **values: int) -> None:
         """UnsupportedError for an attribute that has another value than the one stated here, or 0 where it is absent

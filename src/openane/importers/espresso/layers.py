@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
+from openane.importers.composites import chained
 from openane.importers.espresso import movement
 from openane.importers.espresso.layer import WINDOW, Handler, Layer
 
@@ -145,8 +145,7 @@ def _elementwise(layer: Layer) -> Value:
     layer.require(alpha=1)
     if op in CHAINED and len(layer.inputs) > 2:
         *first, last = layer.inputs
-        x = reduce(lambda left, right: layer.add(op, "part", x=left, y=right), first)
-        return layer.finish(op, _FUSED_RELU, x=x, y=last)
+        return layer.finish(op, _FUSED_RELU, x=chained(layer, op, first, last="most"), y=last)
     x, y = layer.operands(2)
     return layer.finish(op, _FUSED_RELU, x=x, y=y)
 

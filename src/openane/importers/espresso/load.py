@@ -16,6 +16,8 @@ from openane.importers.entry import Entry
 from openane.importers.espresso.files import Blobs, Shape, read_json, read_shapes
 from openane.importers.espresso.layer import Layer
 from openane.importers.espresso.layers import HANDLERS
+from openane.importers.shapes import only_inputs
+from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
 
 NETWORK, SHAPES = ".espresso.net", ".espresso.shape"
@@ -93,10 +95,7 @@ class _Walk:
             tops = _blobs(layer, "top")
             self.left.update(tops)
             made.update(tops)
-        unknown = set(self.shapes) - set(self.known)
-        if unknown:
-            raise GraphError(f"a shape is given for {min(unknown)!r}, which is no input; inputs are "
-                             f"{', '.join(self.known) or 'none'}")
+        only_inputs(self.shapes, self.known)
         for layer in self.layers:
             self._layer(layer)
         outputs = self._outputs()
@@ -153,8 +152,10 @@ class _Walk:
                 raise GraphError(f"{layer.label}: bottom {name!r:.80} has not been made at this point")
         self.left.subtract(tops)
         names = [f"{name}.{self.left[name]}" if self.left[name] else name for name in tops]
-        result = handler(Layer(layer, [self.known[name] for name in _blobs(layer, "bottom")], names,
-                               [self.stated.get(name) for name in tops], self.builder, self.blobs))
+        inputs = [self.known[name] for name in _blobs(layer, "bottom")]
+        stated = [self.stated.get(name) for name in tops]
+        with typed_errors(layer.label, "malformed layer"):
+            result = handler(Layer(layer.label, names[0], self.builder, layer, inputs, names, stated, self.blobs))
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(tops):
             raise GraphError(f"{layer.label}: gives {len(results)} results, top names {len(tops)}")

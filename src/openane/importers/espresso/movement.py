@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 from openane.errors import FormatError, GraphError
 from openane.graph import Value
@@ -35,10 +36,9 @@ def _split_nd(layer: Layer) -> Result:
     layer.known("nd_axis")  # a begin_N that is not 0 is refused with every unknown attribute
     axis = entry.integer("nd_axis", None, -8)
     stated = [shape[axis] for shape in layer.shapes if shape is not None and -len(shape) <= axis < len(shape)]
-    parts: dict[str, object] = {"split_sizes": stated} if len(stated) == len(layer.names) else \
+    parts: dict[str, Any] = {"split_sizes": stated} if len(stated) == len(layer.names) else \
         {"num_splits": len(layer.names)}
-    result = layer.builder.add("split", layer.names[0], entry.label, x=layer.x, axis=axis, **parts)
-    return result if isinstance(result, tuple) else (result,)
+    return layer.add_all("split", x=layer.x, axis=axis, **parts)
 
 
 def _transpose(layer: Layer) -> Value:

@@ -17,6 +17,7 @@ from openane.importers.netplist.neurons import GROUP
 from openane.importers.netplist.unit import COMMON, DIMENSIONS, Unit
 from openane.importers.netplist.units import HANDLERS
 from openane.importers.netplist.weights import TYPES, Weights
+from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
@@ -137,11 +138,12 @@ class _Walk:
         dtype = entry.choice("OutputType", PORT_TYPES, "Float16")
         bias = self._bias_unit(name, units)
         result = self._name(bias or name)
-        unit = Unit(entry, result if dtype == "fp16" else f"{result}.fp16", self._operands(entry), self.rank,
-                    self.builder, weights, units[bias].section("Params") if bias else None)
+        unit = Unit(entry.label, result if dtype == "fp16" else f"{result}.fp16", self.builder, entry,
+                    self._operands(entry), self.rank, weights, units[bias].section("Params") if bias else None)
         if bias is not None:
             self.folded[bias] = name
-        value = self.known[self.folded[name]] if name in self.folded else handler(unit)
+        with typed_errors(entry.label, "malformed unit"):
+            value = self.known[self.folded[name]] if name in self.folded else handler(unit)
         _check_channels(entry, value)
         if dtype != "fp16":
             value = self.builder.single("cast", result, entry.label, x=value, dtype=dtype)

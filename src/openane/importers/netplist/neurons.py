@@ -7,12 +7,12 @@ as bias 2.5, scale 0.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import log
 
 import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
+from openane.importers.composites import clipped, log_base_two
 from openane.importers.entry import Entry
 from openane.importers.netplist.unit import Handler, Unit, channel_vector, check_count
 
@@ -26,11 +26,9 @@ PLAIN_NEURONS = {
 
 def _clamp(unit: Unit) -> Value:
     low, high = unit.params.half("ReluMin", 0), unit.params.half("ReluMax")
-    if (low, high) == (0.0, 6.0):
-        return unit.add("relu6", x=unit.x)
     if low > high:
         raise GraphError(f"{unit.entry.label}: ReluMin must not exceed ReluMax; found {low:g} and {high:g}")
-    return unit.add("clip", x=unit.x, alpha=low, beta=high)
+    return clipped(unit, unit.x, low, high)
 
 
 def _leaky(unit: Unit) -> Value:
@@ -39,15 +37,11 @@ def _leaky(unit: Unit) -> Value:
     return unit.add("leaky_relu", x=unit.x, alpha=unit.params.half("ReluSlope"))
 
 
-def _log2(unit: Unit) -> Value:
-    return unit.add("mul", x=unit.add("log", "log", x=unit.x), y=np.float16(1 / log(2)))
-
-
 NEURONS: Mapping[str, tuple[tuple[str, ...], Callable[[Unit], Value]]] = {
     "GELU": ((), lambda unit: unit.add("gelu", x=unit.x, mode="EXACT")),
     "Rsqrt": ((), lambda unit: unit.add("rsqrt", x=unit.x, epsilon=0.0)),
     "Inv": ((), lambda unit: unit.add("inverse", x=unit.x, epsilon=0.0)),
-    "Log2": ((), _log2),
+    "Log2": ((), lambda unit: log_base_two(unit, unit.x)),
     "ELU": (("EluAlpha",), lambda unit: unit.add("elu", x=unit.x, alpha=unit.params.half("EluAlpha"))),
     "LeakyReLU": (("ReluSlope", "ReluOffset"), _leaky),
     "ClampedReLU": (("ReluMin", "ReluMax"), _clamp),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from openane.errors import FormatError, GraphError
 from openane.graph import Value
 from openane.importers.entry import Entry
 from openane.importers.netplist.weights import Weights
-from openane.ops.build import GraphBuilder
+from openane.importers.step import Step
 
 DIMENSIONS = ("Batch", "Channel", "Depth", "Height", "Width")
 """The format's axes, outermost first: x [N, C, D, H, W], or [N, C, H, W] where nothing has depth."""
@@ -21,18 +21,17 @@ COMMON = ("Name", "Type", "Bottom", "UnescapedName", "UnescapedBottom", "InputTy
           "Params")
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """`inputs` are fp16 values of rank `rank`; `name` is the name of the unit's result in the graph, `bias` the GOC
-    unit folded into this convolution (see load), or None."""
+@dataclass(slots=True)
+class Unit(Step):
+    """`inputs` are fp16 values of rank `rank`; `bias` is the GOC unit folded into this convolution (see load), or
+    None."""
 
     entry: Entry
-    name: str
     inputs: Sequence[Value]
     rank: int
-    builder: GraphBuilder
     weights: Weights
     bias: Entry | None = None
+    joint: ClassVar[str] = "."
 
     @property
     def params(self) -> Entry:
@@ -50,11 +49,6 @@ class Unit:
             raise GraphError(f"{self.entry.label}: Bottom must name {count} operand{'s' * (count > 1)}; "
                              f"found {len(self.inputs)}")
         return self.inputs
-
-    def add(self, op: str, part: str = "", **operands: Any) -> Value:
-        """A node; `part` tells the ones apart that one unit becomes, the last of which takes the unit's name."""
-        name = f"{self.name}.{part}" if part else self.name
-        return self.builder.single(op, name, self.entry.label, **operands)
 
     def axes(self) -> Mapping[str, int]:
         """Axis numbers by the format's names."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Value
+from openane.importers.composites import GELU_MODES, hard_swish, mish, scaled_elu, swish
 from openane.importers.onnx.elementwise import unary
 from openane.importers.onnx.step import Handler, Operand, Step
 
@@ -25,45 +26,21 @@ def _scaled(op: str, **attributes: tuple[str, float]) -> Handler:
 
 
 def _gelu(step: Step) -> Operand:
-    modes = {"none": "EXACT", "tanh": "TANH_APPROXIMATION"}
     approximate = step.text("approximate", "none")
-    if approximate not in modes:
-        raise step.refuse("approximate", approximate, f"one of {', '.join(modes)}")
-    return step.add("gelu", x=step.value(0), mode=modes[approximate])
-
-
-def _hard_swish(step: Step) -> Operand:
-    x = step.value(0)
-    gate = step.add("sigmoid_hard", part="gate", x=x, alpha=1 / 6, beta=0.5)
-    return step.add("mul", x=x, y=gate)
-
-
-def _swish(step: Step) -> Operand:
-    x, alpha = step.value(0), step.real_attribute("alpha", 1.0)
-    if alpha == 1:
-        return step.add("silu", x=x)
-    gate = step.add("sigmoid", part="gate", x=step.add("mul", part="scaled", x=x, y=alpha))
-    return step.add("mul", x=x, y=gate)
-
-
-def _mish(step: Step) -> Operand:
-    x = step.value(0)
-    gate = step.add("tanh", part="gate", x=step.add("softplus", part="plus", x=x))
-    return step.add("mul", x=x, y=gate)
+    if approximate not in GELU_MODES:
+        raise step.refuse("approximate", approximate, f"one of {', '.join(GELU_MODES)}")
+    return step.add("gelu", x=step.value(0), mode=GELU_MODES[approximate])
 
 
 def _celu(step: Step) -> Operand:
     """alpha * elu(x / alpha)."""
-    x, alpha = step.value(0), step.real_attribute("alpha", 1.0)
-    if alpha == 1:
-        return step.add("elu", x=x, alpha=1.0)
-    inner = step.add("elu", part="inner", x=step.add("mul", part="scaled", x=x, y=1 / alpha), alpha=1.0)
-    return step.add("mul", x=inner, y=alpha)
+    alpha = step.real_attribute("alpha", 1.0)
+    return scaled_elu(step, step.value(0), 1.0, alpha, 1 / alpha)
 
 
 def _selu(step: Step) -> Operand:
     alpha, gamma = step.real_attribute("alpha", SELU[0]), step.real_attribute("gamma", SELU[1])
-    return step.add("mul", x=step.add("elu", part="inner", x=step.value(0), alpha=alpha), y=gamma)
+    return scaled_elu(step, step.value(0), alpha, gamma)
 
 
 def _thresholded_relu(step: Step) -> Operand:
@@ -123,8 +100,10 @@ OPERATORS: Mapping[str, Handler] = {
     "Asinh": _inverse_hyperbolic_sine, "Atan": unary("atan"), "Atanh": unary("atanh"), "Celu": _celu,
     "Cos": unary("cos"), "Cosh": unary("cosh"), "Elu": _scaled("elu", alpha=("alpha", 1.0)), "Erf": unary("erf"),
     "Gelu": _gelu, "HardSigmoid": _scaled("sigmoid_hard", alpha=("alpha", 0.2), beta=("beta", 0.5)),
-    "HardSwish": _hard_swish, "LeakyRelu": _scaled("leaky_relu", alpha=("alpha", 0.01)), "Mish": _mish,
+    "HardSwish": lambda step: hard_swish(step, step.value(0)),
+    "LeakyRelu": _scaled("leaky_relu", alpha=("alpha", 0.01)), "Mish": lambda step: mish(step, step.value(0)),
     "PRelu": _parametric_relu, "Relu": unary("relu"), "Selu": _selu, "Shrink": _shrink, "Sigmoid": unary("sigmoid"),
     "Sin": unary("sin"), "Sinh": unary("sinh"), "Softplus": unary("softplus"), "Softsign": unary("softsign"),
-    "Swish": _swish, "Tan": unary("tan"), "Tanh": unary("tanh"), "ThresholdedRelu": _thresholded_relu,
+    "Swish": lambda step: swish(step, step.value(0), step.real_attribute("alpha", 1.0)), "Tan": unary("tan"),
+    "Tanh": unary("tanh"), "ThresholdedRelu": _thresholded_relu,
 }

@@ -9,6 +9,7 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
+from openane.importers.step import beyond_half, in_half
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
 
@@ -48,16 +49,10 @@ class Constants:
     def half(self, array: np.ndarray, name: str) -> np.ndarray:
         """`array` in fp16. GraphError naming the constant when a finite value becomes infinite; when saturating, such
         values become the largest finite one and a RuntimeWarning says so."""
-        with np.errstate(over="ignore"):
-            result = array.astype(np.float16)
-        if array.dtype == np.float16 or np.isfinite(result).all():
-            return result
-        lost = np.isinf(result) & np.isfinite(array)
+        result, lost = in_half(array)
         if not lost.any():
             return result
-        worst = float(np.abs(array[lost]).max())
-        message = (f"constant {name!r} does not fit fp16: its largest magnitude is {worst:.6g}, the limit is "
-                   f"{LARGEST:g} ({int(lost.sum())} of {array.size} values)")
+        message = f"constant {name!r} {beyond_half(array, lost)} ({int(lost.sum())} of {array.size} values)"
         if not self._saturate:
             raise GraphError(f"{message}; rescale the model, or clamp them in Python: load_onnx(..., saturate=True)")
         warnings.warn(f"{message}; clamped", RuntimeWarning, stacklevel=2)

@@ -13,7 +13,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.model import Proto
-from openane.importers.onnx.step import Handler, Operand, Result, Step, axis_of
+from openane.importers.onnx.step import Handler, Operand, Result, Step
 
 MOST_TURNS = 256
 """Largest number of turns a loop is unrolled to."""
@@ -74,7 +74,7 @@ def _gathered(step: Step, made: Sequence[Sequence[Operand]], expected: int, axes
 
 
 def _stacked(step: Step, parts: Sequence[Operand], axis: int) -> Operand:
-    axis = axis_of(step, axis, len(parts[0].shape) + 1)
+    axis = step.front(axis, len(parts[0].shape) + 1)
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     if len(arrays) == len(parts):
         return np.stack(arrays, axis)
@@ -95,7 +95,7 @@ def _scan(step: Step) -> Result:
     if not 0 < scanned <= len(step.inputs):
         raise GraphError(f"{step.label}: num_scan_inputs must be 1 to {len(step.inputs)}, found {scanned}")
     sources = [step.operand(index) for index in range(kept, len(step.inputs))]
-    axes = [axis_of(step, axis, len(source.shape)) for axis, source in
+    axes = [step.front(axis, len(source.shape)) for axis, source in
             zip(step.integers("scan_input_axes", (0,) * scanned, scanned), sources, strict=True)]
     turned = step.integers("scan_input_directions", (0,) * scanned, scanned)
     turns = sources[0].shape[axes[0]]

@@ -9,6 +9,7 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
+from openane.importers.composites import chained, clipped, mean_of, power
 from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, Operand, Result, Step
@@ -62,18 +63,12 @@ def _modulo(step: Step) -> Operand:
 
 def _variadic(op: str) -> Handler:
     def handler(step: Step) -> Operand:
-        result = step.number(0)
-        for index in range(1, len(step.inputs)):
-            last = index == len(step.inputs) - 1
-            result = step.compute(op, part="" if last else str(index), x=result, y=step.number(index))
-        return result
+        return chained(step, op, [step.number(index) for index in range(len(step.inputs))], step.compute)
     return handler
 
 
 def _mean(step: Step) -> Operand:
-    total = _variadic("add")(step)
-    assert isinstance(total, Value)
-    return step.add("mul", x=total, y=1 / len(step.inputs))
+    return mean_of(step, [step.number(index) for index in range(len(step.inputs))], step.compute)
 
 
 def _power(step: Step) -> Operand:
@@ -82,13 +77,9 @@ def _power(step: Step) -> Operand:
         return _integer_power(step, x)
     if isinstance(exponent, Value):
         return step.add("pow", x=x, y=step.real(1))
-    if exponent.size == 1 and exponent.ndim <= x.type.rank:
-        simple = {1.0: None, 2.0: "square", 0.5: "sqrt"}
-        number = float(exponent.reshape(()))
-        if number in simple:
-            op = simple[number]
-            return x if op is None else step.add(op, x=x)
-    return step.add("pow", x=x, y=step.half(exponent, 1))
+    one = exponent.size == 1 and exponent.ndim <= x.type.rank
+    simple = power(step, x, float(exponent.reshape(()))) if one else None
+    return step.add("pow", x=x, y=step.half(exponent, 1)) if simple is None else simple
 
 
 def _integer_power(step: Step, x: Value) -> Operand:
@@ -119,15 +110,7 @@ def _clip(step: Step) -> Operand:
     low, high = _bound(step, 1, "min", -np.inf), _bound(step, 2, "max", np.inf)
     if low > high:
         return step.add("minimum", x=step.add("maximum", part="low", x=x, y=low), y=high)
-    if low == -np.inf and high == np.inf:
-        return x
-    if (low, high) in ((0.0, 6.0), (0.0, np.inf)):
-        return step.add("relu6" if high == 6 else "relu", x=x)
-    if high == np.inf:
-        return step.add("maximum", x=x, y=low)
-    if low == -np.inf:
-        return step.add("minimum", x=x, y=high)
-    return step.add("clip", x=x, alpha=low, beta=high)
+    return clipped(step, x, low, high)
 
 
 def _clip_by_values(step: Step, x: Value) -> Operand:

@@ -15,7 +15,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Value, numpy_type
 from openane.importers.onnx.dtypes import numpy_dtype
-from openane.importers.onnx.step import Step, axes_of, axis_of
+from openane.importers.onnx.step import Step, axes_of
 
 MAXIMUM_ELEMENTS = 1 << 24
 """Largest array folding may create from smaller ones."""
@@ -77,7 +77,7 @@ def _concat(step: Step) -> np.ndarray:
 
 def _gather(step: Step) -> np.ndarray:
     data, indices = step.array(0, "data"), step.array(1, "indices")
-    axis = axis_of(step, step.integer("axis", 0), data.ndim)
+    axis = step.front(step.integer("axis", 0), data.ndim)
     bounded(step, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1:]))
     return np.asarray(np.take(data, indices, axis))
 
@@ -93,7 +93,7 @@ def slices(step: Step, shape: Sequence[int]) -> tuple[slice, ...]:
         steps = step.integers_in(4, "steps") if step.has(4) else (1,) * len(starts)
     kept = [slice(None)] * len(shape)
     for start, end, axis, stride in zip(starts, ends, axes, steps, strict=True):
-        place = axis_of(step, axis, len(shape))
+        place = step.front(axis, len(shape))
         stop = None if stride < 0 and end < -shape[place] else end
         if stride < 0:
             start = max(start, -shape[place])  # what begins before the first element begins at it

@@ -9,7 +9,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded, slices
-from openane.importers.onnx.step import Handler, Operand, Step, axis_of
+from openane.importers.onnx.step import Handler, Operand, Step
 
 SCATTER_MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -42,7 +42,7 @@ def _slice(step: Step) -> Operand:
 
 def _gather(step: Step) -> Operand:
     x = step.number(0)
-    axis = axis_of(step, step.integer("axis", 0), x.type.rank)
+    axis = step.front(step.integer("axis", 0), x.type.rank)
     indices = _indices(step, 1, x.shape[axis])
     bounded(step, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]))
     return step.add("gather", x=x, indices=indices, axis=axis)
@@ -51,7 +51,7 @@ def _gather(step: Step) -> Operand:
 def _gather_elements(step: Step) -> Operand:
     """Each dimension but the axis may be shorter in the indices: x is cut to it."""
     x = step.number(0)
-    axis = axis_of(step, step.integer("axis", 0), x.type.rank)
+    axis = step.front(step.integer("axis", 0), x.type.rank)
     indices = _indices(step, 1, x.shape[axis])
     end = [old if place == axis else new for place, (old, new) in enumerate(zip(x.shape, indices.shape, strict=True))]
     if tuple(end) != x.shape:
@@ -83,7 +83,7 @@ def _scatter_mode(step: Step) -> str:
 def _scatter_elements(step: Step) -> Operand:
     """As the gather of elements; a smaller part of the data is changed and put back in place."""
     data, updates, mode = step.number(0), step.number(2), _scatter_mode(step)
-    axis = axis_of(step, step.integer("axis", 0), data.type.rank)
+    axis = step.front(step.integer("axis", 0), data.type.rank)
     indices = _indices(step, 1, data.shape[axis])
     end = [old if place == axis else new
            for place, (old, new) in enumerate(zip(data.shape, indices.shape, strict=True))]
@@ -108,7 +108,7 @@ def _one_hot(step: Step) -> Operand:
     bounded(step, (depth,))
     indices, values = step.cast(step.number(0), "int32"), step.number(2)
     rank = indices.type.rank + 1
-    axis = axis_of(step, step.integer("axis", -1), rank)
+    axis = step.front(step.integer("axis", -1), rank)
     below = step.add("less", part="below", x=indices, y=0)
     raised = step.compute("add", part="raised", x=indices, y=depth)
     front = step.add("select", part="front", cond=below, a=raised, b=indices)
@@ -131,7 +131,7 @@ def _reverse_sequence(step: Step) -> Operand:
 def _compress(step: Step) -> Operand:
     x, chosen = step.number(0), step.array(1, "condition").astype(bool).reshape(-1)
     if "axis" in step.attributes:
-        axis = axis_of(step, step.integer("axis", 0), x.type.rank)
+        axis = step.front(step.integer("axis", 0), x.type.rank)
     else:
         x, axis = step.add("reshape", part="flat", x=x, shape=(x.type.elements,)), 0
     places = np.flatnonzero(chosen).astype(np.int32)
@@ -144,7 +144,7 @@ def _compress(step: Step) -> Operand:
 def _tensor_scatter(step: Step) -> Operand:
     """A cache with updates written from constant positions on, one for each batch."""
     cache, update = step.number(0), step.number(1)
-    axis = axis_of(step, step.integer("axis", -2), cache.type.rank)
+    axis = step.front(step.integer("axis", -2), cache.type.rank)
     mode = step.text("mode", "linear")
     if mode not in ("linear", "circular"):
         raise step.refuse("mode", mode, "one of linear, circular")

@@ -10,7 +10,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded, reshaped
-from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of, axis_of
+from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of
 
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "wrap"}
 
@@ -22,7 +22,7 @@ def _reshape(step: Step) -> Operand:
 
 def _flatten(step: Step) -> Operand:
     x = step.value(0)
-    axis = axis_of(step, step.integer("axis", 1), x.type.rank, end=True)
+    axis = step.front(step.integer("axis", 1), x.type.rank, end=True)
     return step.add("reshape", x=x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
@@ -32,7 +32,7 @@ def _squeeze(step: Step) -> Operand:
 
 def _unsqueeze(step: Step) -> Operand:
     x, axes = step.value(0), axes_of(step, 1, 13) or ()
-    return step.add("expand_dims", x=x, axes=[axis_of(step, axis, x.type.rank + len(axes)) for axis in axes])
+    return step.add("expand_dims", x=x, axes=[step.front(axis, x.type.rank + len(axes)) for axis in axes])
 
 
 def _transpose(step: Step) -> Operand:
@@ -51,7 +51,7 @@ def _concat(step: Step) -> Operand:
 
 def _split(step: Step) -> Result:
     x = step.value(0)
-    axis = axis_of(step, step.integer("axis", 0), x.type.rank)
+    axis = step.front(step.integer("axis", 0), x.type.rank)
     extent, count = x.shape[axis], len(step.outputs)
     if step.version >= 13 and step.has(1):
         sizes = step.integers_in(1, "split")
@@ -152,7 +152,7 @@ def _pad_pairs(step: Step, rank: int) -> list[tuple[int, int]]:
     pads = step.integers_in(1, "pads") if step.version >= 11 else step.integers("pads")
     pairs = [(0, 0)] * rank
     for axis, before, after in zip(axes, pads[:len(axes)], pads[len(axes):], strict=True):
-        pairs[axis_of(step, axis, rank)] = before, after
+        pairs[step.front(axis, rank)] = before, after
     return pairs
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from openane.errors import AneError, FormatError, GraphError, UnsupportedError
+from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.importers.files import memory
 from openane.importers.onnx import (
@@ -40,6 +39,8 @@ from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
 from openane.importers.onnx.step import Handler, Operand, RunTimeOperandError, Step
 from openane.importers.onnx.storage import Storage, is_stored
+from openane.importers.shapes import only_inputs
+from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.build import GraphBuilder
 
 _MODULES = (activations, control, einsum, elementwise, indexing, layout, matrices, norms, quantized, recurrent,
@@ -123,10 +124,7 @@ class _Walk:
     def ports(self) -> None:
         """Defines inputs and initialisers."""
         inputs = self._inputs()
-        unknown = [name for name in (*self.shapes, *self.values) if name not in {port.name for port in inputs}]
-        if unknown:
-            raise GraphError(f"a shape or value is given for {unknown[0]!r}, which is no input; inputs are "
-                             f"{', '.join(port.name for port in inputs) or 'none'}")
+        only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
         for port in inputs:
             if port.name in self.values:
                 self.known[port.name] = plain(self.values[port.name], f"input {port.name!r}")
@@ -179,20 +177,17 @@ class _Walk:
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
-        step = Step(node.op_type, label, next(filter(None, node.output), node.op_type), self.version, node,
-                    attribute_values(node, label, self.storage),
+        step = Step(label, next(filter(None, node.output), node.op_type), self.builder,
+                    node.op_type, self.version, node, attribute_values(node, label, self.storage),
                     [self._use(name, label) for name in node.input], list(node.input),
-                    [name if name in self.read else "" for name in node.output], self.builder, self.constants,
+                    [name if name in self.read else "" for name in node.output], self.constants,
                     partial(self.body, origins))
         try:
-            result = _result(step)
+            with typed_errors(label, "malformed node"):
+                result = _result(step)
         except RunTimeOperandError as error:
             error.inputs = error.inputs or self.origins.get(error.operand, frozenset())
             raise
-        except AneError:
-            raise
-        except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError, KeyError) as error:
-            raise GraphError(f"{label}: malformed node: {error}") from error
         results = result if isinstance(result, tuple) else (result,)
         for name, operand in zip(node.output, results, strict=False):
             if name:
@@ -274,10 +269,8 @@ def _result(step: Step) -> Operand | tuple[Operand, ...]:
                                found=", ".join(name for name, operand in zip(step.input_names, step.inputs, strict=True)
                                                if isinstance(operand, Value)),
                                remedy="export with fixed shapes, so that it is computed at import")
-    near = get_close_matches(step.op, OPERATORS, n=3, cutoff=0.7)
-    known = f"nearest supported: {', '.join(near)}" if near else \
-        "export it in other operators (openane.importers.onnx.OPERATORS has those known), or compute it on the host"
-    raise UnsupportedError(step.label, "this operator is not supported", found=step.op, remedy=known)
+    raise unknown_operator(step.label, step.op, OPERATORS, "export it in other operators "
+                           "(openane.importers.onnx.OPERATORS has those known), or compute it on the host")
 
 
 def _lasts(graph: Proto) -> dict[int, list[str]]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
+from openane.importers.composites import scaled
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Result, Step, axis_of
+from openane.importers.onnx.step import Handler, Operand, Result, Step
 
 SMALLEST_EPSILON = 2.0 ** -24
 """Smallest positive fp16: an epsilon below it would become 0 and protect from nothing."""
@@ -23,13 +24,6 @@ def _epsilon(step: Step, default: float = 1e-5) -> float:
 def along_channels(step: Step, value: Value, rank: int) -> Value:
     """A vector over the channels of a tensor [N, C, ...] of `rank` dimensions."""
     return step.add("reshape", part="channels", x=value, shape=(value.type.elements, *(1,) * max(rank - 2, 0)))
-
-
-def scaled(step: Step, x: Value, gain: Value | None, offset: Value | None) -> Value:
-    """x * gain + offset, shapes broadcast."""
-    if gain is not None:
-        x = step.add("mul", part="scaled", x=x, y=gain)
-    return x if offset is None else step.add("add", x=x, y=offset)
 
 
 def _batch_normalization(step: Step) -> Result:
@@ -93,7 +87,7 @@ def _affine(step: Step, index: int, shape: Sequence[int]) -> tuple[np.ndarray | 
 
 def _layer_normalization(step: Step) -> Result:
     x = step.real(0)
-    axis = axis_of(step, step.integer("axis", -1), x.type.rank)
+    axis = step.front(step.integer("axis", -1), x.type.rank)
     axes = tuple(range(axis, x.type.rank))
     gamma, gain = _affine(step, 1, x.shape[axis:])
     beta, offset = _affine(step, 2, x.shape[axis:]) if gain is None else (None, step.real(2) if step.has(2) else None)
@@ -110,7 +104,7 @@ def _layer_normalization(step: Step) -> Result:
 
 def _rms_normalization(step: Step) -> Operand:
     x = step.real(0)
-    axis = axis_of(step, step.integer("axis", -1), x.type.rank)
+    axis = step.front(step.integer("axis", -1), x.type.rank)
     gamma, gain = _affine(step, 1, x.shape[axis:])
     normal = step.add("rms_norm", x=x, axes=range(axis, x.type.rank), gamma=gamma, epsilon=_epsilon(step))
     return scaled(step, normal, gain, None)
@@ -150,7 +144,7 @@ def _lp_normalization(step: Step) -> Operand:
     x, power = step.real(0), step.integer("p", 2)
     if power not in (1, 2):
         raise step.refuse("p", power, "one of 1, 2")
-    axis = axis_of(step, step.integer("axis", -1), x.type.rank)
+    axis = step.front(step.integer("axis", -1), x.type.rank)
     norm = step.add(f"reduce_l{power}_norm", part="norm", x=x, axes=[axis], keep_dims=True)
     return step.add("real_div", x=x, y=step.add("maximum", part="positive", x=norm, y=SMALLEST_EPSILON))
 

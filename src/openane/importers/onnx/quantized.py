@@ -12,7 +12,7 @@ from openane.graph import Value
 from openane.importers.onnx import windows
 from openane.importers.onnx.dtypes import ENGINE_NAMES, NAMES
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Step, axis_of
+from openane.importers.onnx.step import Handler, Operand, Step
 
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
 LARGEST_SUM = 2.0 ** 14
@@ -25,7 +25,7 @@ def _spread(step: Step, operand: Operand, index: int, shape: tuple[int, ...]) ->
     rank = len(shape)
     if operand.shape in ((), (1,)):
         return _reshaped(step, operand, (1,) * rank)
-    axis = axis_of(step, step.integer("axis", 1), rank)
+    axis = step.front(step.integer("axis", 1), rank)
     block = step.integer("block_size", 0)
     if not block:
         return _reshaped(step, operand, tuple(-1 if place == axis else 1 for place in range(rank)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
-from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of, axis_of
+from openane.importers.composites import log_softmax
+from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of
 
 MOST_STEPS = 256
 """Largest extent of an axis whose elements are taken one after the other."""
@@ -20,7 +21,7 @@ def _over(step: Step, rank: int, since: int) -> tuple[int, ...] | None:
     axes = axes_of(step, 1, since)
     if not axes and step.integer("noop_with_empty_axes", 0):
         return None
-    return tuple(axis_of(step, axis, rank) for axis in axes) if axes else tuple(range(rank))
+    return tuple(step.front(axis, rank) for axis in axes) if axes else tuple(range(rank))
 
 
 def _reduce(op: str, since: int = 18) -> Handler:
@@ -73,7 +74,7 @@ def _rows(step: Step, rows: Value, start: int, end: int) -> Value:
 def _extreme_position(op: str) -> Handler:
     def handler(step: Step) -> Operand:
         x = step.cast(step.number(0), "fp16")
-        axis, keep = axis_of(step, step.integer("axis", 0), x.type.rank), bool(step.integer("keepdims", 1))
+        axis, keep = step.front(step.integer("axis", 0), x.type.rank), bool(step.integer("keepdims", 1))
         if not step.integer("select_last_index", 0):
             return step.add(op, x=x, axis=axis, keep_dims=keep)
         turned = step.add("reverse", part="turned", x=x, axes=[axis])
@@ -85,7 +86,7 @@ def _extreme_position(op: str) -> Handler:
 def _hard_max(step: Step) -> Operand:
     """One where the first largest element is. Before opset 13 all dimensions from `axis` on are one."""
     x = step.value(0)
-    axis = axis_of(step, step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
+    axis = step.front(step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
     rows = x
     if step.version < 13:
         rows = step.add("reshape", part="rows", x=x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
@@ -98,38 +99,29 @@ def _hard_max(step: Step) -> Operand:
 
 
 def _softmax(step: Step) -> Operand:
-    return _coerced(step, "softmax")
+    return _coerced(step, lambda x, axis: step.add("softmax", x=x, axis=axis))
 
 
 def _log_softmax(step: Step) -> Operand:
-    return _coerced(step, "log")
+    return _coerced(step, lambda x, axis: log_softmax(step, x, axis))
 
 
-def _coerced(step: Step, op: str) -> Operand:
+def _coerced(step: Step, made: Callable[[Value, int], Value]) -> Operand:
     """Before opset 13 softmax runs over all dimensions from `axis` on as if they were one."""
     x = step.value(0)
-    axis = axis_of(step, step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
+    axis = step.front(step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
     tail = x.shape[axis:]
     if step.version >= 13 or prod(tail) == x.shape[axis]:
-        return _normalised(step, op, x, axis)
+        return made(x, axis)
     if sum(extent > 1 for extent in tail) == 1:
-        return _normalised(step, op, x, axis + max(range(len(tail)), key=lambda place: tail[place]))
+        return made(x, axis + max(range(len(tail)), key=lambda place: tail[place]))
     rows = step.add("reshape", part="rows", x=x, shape=(prod(x.shape[:axis]), prod(tail)))
-    return step.add("reshape", x=_normalised(step, op, rows, 1), shape=x.shape)
-
-
-def _normalised(step: Step, op: str, x: Value, axis: int) -> Value:
-    """Softmax, or its logarithm: x - max - log(sum(exp(x - max)))."""
-    if op == "softmax":
-        return step.add("softmax", x=x, axis=axis)
-    below = step.add("sub", part="below", x=x, y=step.add("reduce_max", part="max", x=x, axes=[axis], keep_dims=True))
-    total = step.add("reduce_sum", part="sum", x=step.add("exp", part="exp", x=below), axes=[axis], keep_dims=True)
-    return step.add("sub", x=below, y=step.add("log", part="log", x=total, epsilon=0.0))
+    return step.add("reshape", x=made(rows, 1), shape=x.shape)
 
 
 def _top_k(step: Step) -> Result:
     x = step.number(0)
-    axis = axis_of(step, step.integer("axis", -1), x.type.rank)
+    axis = step.front(step.integer("axis", -1), x.type.rank)
     count = step.integer("k", 1) if step.version < 10 else int(step.number_in(1, "k"))
     found = step.add_all("topk", x=step.cast(x, "fp16"), k=count, axis=axis,
                          ascending=not step.integer("largest", 1))
@@ -138,7 +130,7 @@ def _top_k(step: Step) -> Result:
 
 def _running(step: Step) -> tuple[Value, int]:
     x = step.number(0)
-    return x, axis_of(step, int(step.number_in(1, "axis")), x.type.rank)
+    return x, step.front(int(step.number_in(1, "axis")), x.type.rank)
 
 
 def _cumulative_sum(step: Step) -> Operand:

@@ -13,7 +13,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import MAXIMUM_ELEMENTS
-from openane.importers.onnx.step import Handler, Operand, Step, axis_of
+from openane.importers.onnx.step import Handler, Operand, Step
 
 Kernel = Callable[[np.ndarray], np.ndarray]
 
@@ -154,7 +154,7 @@ def _resize(step: Step) -> Operand:
     x = step.number(0)
     old = step.version < 11
     axes = step.integers("axes", range(x.type.rank)) if step.version >= 18 else tuple(range(x.type.rank))
-    axes = tuple(axis_of(step, axis, x.type.rank) for axis in axes)
+    axes = tuple(step.front(axis, x.type.rank) for axis in axes)
     mode = step.text("mode", "nearest")
     mode = "linear" if mode == "bilinear" else mode
     if mode not in ("nearest", "linear", "cubic"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.constants import Constants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
-from openane.ops.build import GraphBuilder
+from openane.importers.step import Step as AnyStep
 
 Operand = Value | np.ndarray
 """What an ONNX tensor is during import: a value of the graph, or an array known already, in the model's dtype."""
@@ -32,23 +32,20 @@ class RunTimeOperandError(UnsupportedError):
 
 
 @dataclass(slots=True)
-class Step:
-    """An ONNX node. `inputs` are resolved operands, None where an optional one is left out; `name` is the name its
-    result takes in the graph."""
+class Step(AnyStep):
+    """An ONNX node. `inputs` are resolved operands, None where an optional one is left out."""
 
     op: str
-    label: str
-    name: str
     version: int
     proto: Any
     attributes: Mapping[str, Any]
     inputs: Sequence[Operand | None]
     input_names: Sequence[str]
     outputs: Sequence[str]
-    builder: GraphBuilder
     constants: Constants
     body: Callable[[Any, Mapping[str, Operand]], tuple[Operand, ...]]
     """Imports a nested graph with these inputs, by name: its outputs."""
+    stated: ClassVar[str] = "attribute"
 
     # Inputs
 
@@ -88,10 +85,6 @@ class Step:
     def widened(self, value: Value) -> Value:
         """`value`, integers of 8 and 16 bits as int32."""
         return self.cast(value, "int32") if value.dtype in SMALL_INTEGERS else value
-
-    def cast(self, value: Value, dtype: str) -> Value:
-        """`value` in another element type of the graph."""
-        return value if value.dtype == dtype else self.add("cast", part="cast", x=value, dtype=dtype)
 
     def integers_in(self, index: int, what: str) -> tuple[int, ...]:
         """Input `index`, a constant vector of integers."""
@@ -146,27 +139,15 @@ class Step:
 
     # Results
 
-    def add(self, op: str, *, part: str = "", **operands: Any) -> Value:
-        """A node of the graph in place of this one; `part` names an intermediate result of several nodes."""
-        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
-        if not isinstance(result, Value):
-            raise GraphError(f"{self.label}: {op} has {len(result)} results")
-        return result
-
-    def compute(self, op: str, *, part: str = "", **operands: Any) -> Value:
+    def compute(self, op: str, part: str = "", **operands: Any) -> Value:
         """As `add`, for operations the engine has for real numbers alone: integers are computed as the fp16 numbers
         they are there, exactly up to 2048, and stay integers."""
         whole = any(isinstance(each, Value) and each.dtype == "int32" for each in operands.values())
         if not whole:
-            return self.add(op, part=part, **operands)
+            return self.add(op, part, **operands)
         real = {name: self.cast(each, "fp16") if isinstance(each, Value) and each.dtype == "int32" else each
                 for name, each in operands.items()}
-        return self.cast(self.add(op, part=part or "real", **real), "int32")
-
-    def add_all(self, op: str, *, part: str = "", **operands: Any) -> tuple[Value, ...]:
-        """As `add`, for operations with any number of results."""
-        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
-        return (result,) if isinstance(result, Value) else result
+        return self.cast(self.add(op, part or "real", **real), "int32")
 
     def uses(self, index: int) -> bool:
         """Whether output `index` has a name."""
@@ -178,18 +159,6 @@ class Step:
         if extra:
             raise UnsupportedError(self.label, f"its {what} cannot be computed", found=f"output {extra[0]!r}",
                                    remedy="export the model for inference, or leave the output unused")
-
-    def refuse(self, attribute: str, found: object, nearest: str) -> UnsupportedError:
-        """The error for an attribute value that is not supported; `nearest` says what would work."""
-        return UnsupportedError(self.label, f"attribute {attribute!r} has an unsupported value", found=found,
-                                remedy=nearest)
-
-
-def axis_of(step: Step, axis: int, rank: int, *, end: bool = False) -> int:
-    """An axis counted from the front; `end` allows `rank` itself. GraphError when it is out of range."""
-    if not -rank <= axis < rank + end:
-        raise GraphError(f"{step.label}: axis must be in {-rank}..{rank - 1 + end}, found {axis}")
-    return axis + rank if axis < 0 else axis
 
 
 def axes_of(step: Step, index: int, since: int) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Step, axis_of
+from openane.importers.onnx.step import Handler, Operand, Step
 
 
 def _transformed(basis: np.ndarray, length: int, inverse: bool, half: bool) -> np.ndarray:
@@ -37,7 +37,7 @@ def _fourier(step: Step) -> Operand:
     rank = x.type.rank
     given = -2 if step.version >= 20 else step.integer("axis", 1)
     given = int(step.number_in(2, "axis")) if step.has(2) else given
-    axis, parts = axis_of(step, given, rank), x.shape[-1]
+    axis, parts = step.front(given, rank), x.shape[-1]
     if parts not in (1, 2) or axis == rank - 1:
         raise GraphError(f"{step.label}: the last dimension must be the 1 or 2 parts of numbers, and not transformed; "
                          f"found {list(x.shape)}, axis {axis}")

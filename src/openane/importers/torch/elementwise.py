@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from openane.graph import Value
+from openane.importers.composites import GELU_MODES, hard_sigmoid, hard_swish, power, scaled_elu
 from openane.importers.torch.step import Handler, Result, Step
 
 _UNARY = {
@@ -55,9 +56,11 @@ def _divide(step: Step) -> Result:
 
 def _power(step: Step) -> Result:
     exponent = step.argument("exponent")
-    if exponent in (1, 2, 0.5) and step.kind == "float":
-        x = step.number("self")
-        return x if exponent == 1 else step.add("square" if exponent == 2 else "sqrt", x=x)
+    simple = None
+    if step.kind == "float" and isinstance(exponent, int | float):
+        simple = power(step, step.number("self"), float(exponent))
+    if simple is not None:
+        return simple
     return step.add("pow", x=step.other("self", step.kind), y=step.other("exponent", step.kind))
 
 
@@ -111,17 +114,12 @@ def _clamp(step: Step) -> Result:
 
 
 def _gelu(step: Step) -> Result:
-    mode = {"none": "EXACT", "tanh": "TANH_APPROXIMATION"}[step.argument("approximate", "none")]
-    return step.add("gelu", x=step.number("self"), mode=mode)
+    return step.add("gelu", x=step.number("self"), mode=GELU_MODES[step.argument("approximate", "none")])
 
 
 def _elu(step: Step) -> Result:
-    scale, slope = float(step.argument("scale", 1)), float(step.argument("input_scale", 1))
-    if slope != 1:
-        raise step.refuse("input_scale", slope, "1")
-    result = step.add("elu", part="" if scale == 1 else "unit", x=step.number("self"),
-                      alpha=float(step.argument("alpha", 1)))
-    return result if scale == 1 else step.add("mul", x=result, y=scale)
+    alpha, scale, slope = (float(step.argument(name, 1)) for name in ("alpha", "scale", "input_scale"))
+    return scaled_elu(step, step.number("self"), alpha, scale, slope)
 
 
 def _leaky(step: Step) -> Result:
@@ -134,15 +132,6 @@ def _prelu(step: Step) -> Result:
     if slope.size == 1:
         return step.add("leaky_relu", x=x, alpha=float(slope.reshape(())))
     return step.add("prelu", x=x, alpha=slope.reshape(-1))
-
-
-def _hard_sigmoid(step: Step) -> Result:
-    return step.add("sigmoid_hard", x=step.number("self"), alpha=1 / 6, beta=0.5)
-
-
-def _hard_swish(step: Step) -> Result:
-    x = step.number("self")
-    return step.add("mul", x=x, y=step.add("sigmoid_hard", part="gate", x=x, alpha=1 / 6, beta=0.5))
 
 
 def _hard_tanh(step: Step) -> Result:
@@ -192,7 +181,8 @@ OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("clamp", "clamp_max", "clamp_min"), _clamp),
     **dict.fromkeys(("bitwise_not", "logical_not"), _not),
     "_assert_tensor_metadata": _nothing, "add": _binary("add"), "copy": _copy, "div": _divide, "elu": _elu,
-    "expm1": _expm1, "gelu": _gelu, "hardsigmoid": _hard_sigmoid, "hardswish": _hard_swish, "hardtanh": _hard_tanh,
+    "expm1": _expm1, "gelu": _gelu, "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
+    "hardswish": lambda step: hard_swish(step, step.number("self")), "hardtanh": _hard_tanh,
     "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum"),
     "minimum": _binary("minimum"), "mul": _binary("mul"), "neg": _negate, "pow": _power, "prelu": _prelu,
     "reciprocal": _unary("inverse", epsilon=0.0), "relu6": _unary("relu6"), "remainder": _binary("mod"),

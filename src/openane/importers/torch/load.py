@@ -6,14 +6,15 @@ import operator
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import prod
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from openane.errors import AneError, FormatError, GraphError, UnsupportedError
+from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
+from openane.importers.shapes import agreeing
+from openane.importers.step import typed_errors, unknown_operator
 from openane.importers.torch import elementwise, layout, matrices, reductions, windows
 from openane.importers.torch.step import Constants, Handler, Step
 from openane.ops.build import GraphBuilder
@@ -56,7 +57,7 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
         walk = _Walk(torch, program)
         for node in program.graph_module.graph.nodes:
             walk.node(node)
-        return _agreeing(walk.finish(), shapes or {})
+        return agreeing(walk.finish(), shapes or {}, "the program")
 
 
 def _package() -> Any:
@@ -89,15 +90,6 @@ def _decompositions(torch: Any) -> Any:
         for overload in packet.overloads() if packet is not None else ():
             table.pop(getattr(packet, overload), None)
     return table
-
-
-def _agreeing(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
-    known = {value.name: value.shape for value in graph.inputs}
-    for name, shape in shapes.items():
-        if known.get(name) != tuple(shape):
-            raise GraphError(f"shape {list(shape)} for input {name!r}: the program states "
-                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
-    return graph
 
 
 @dataclass(slots=True)
@@ -157,11 +149,10 @@ class _Walk:
             return self._folded(node, label, shape)
         handler = OPERATORS.get(op)
         if handler is None:
-            near = get_close_matches(op, OPERATORS, n=3, cutoff=0.6)
-            raise UnsupportedError(label, "this operator is not supported", found=op,
-                                   remedy=f"nearest supported: {', '.join(near)}" if near else "write it with others")
-        step = Step(op, label, node.name, arguments, shape, _kind(fake), self.builder, self.constants)
-        return _checked(step, _handled(handler, step))
+            raise unknown_operator(label, op, OPERATORS, "write it with others")
+        step = Step(label, node.name, self.builder, op, arguments, shape, _kind(fake), self.constants)
+        with typed_errors(label, "its arguments are not understood"):
+            return _checked(step, handler(step))
 
     def _arguments(self, node: Any) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults filled in, nodes resolved."""
@@ -219,15 +210,6 @@ class _Walk:
 def _computed(arguments: Any) -> bool:
     """Whether any argument is a value of the graph."""
     return any(isinstance(each, Value) or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
-
-
-def _handled(handler: Handler, step: Step) -> Any:
-    try:
-        return handler(step)
-    except AneError:
-        raise
-    except (ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as error:
-        raise GraphError(f"{step.label}: its arguments are not understood: {error}") from error
 
 
 def _checked(step: Step, result: Any) -> Any:

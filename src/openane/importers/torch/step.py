@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
+from openane.importers.step import Step as AnyStep
+from openane.importers.step import to_half
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
 
@@ -49,18 +51,7 @@ def to_array(tensor: Tensor, label: str, clamped: bool = False) -> np.ndarray:
         return array.astype(np.int32)
     if array.dtype.kind != "f":
         raise UnsupportedError(label, "constants must be numbers", found=array.dtype)
-    return to_half(np.clip(array, -LARGEST, LARGEST) if clamped else array, label)
-
-
-def to_half(array: np.ndarray, label: str) -> np.ndarray:
-    """An array in fp16. GraphError when a finite number does not fit."""
-    with np.errstate(over="ignore"):
-        half = array.astype(np.float16)
-    if (np.isinf(half) & np.isfinite(array)).any():
-        raise GraphError(f"{label}: a constant does not fit fp16: its largest magnitude is "
-                         f"{float(np.abs(array[np.isfinite(array)]).max()):.6g}, the limit is {LARGEST:g}; "
-                         "rescale the model")
-    return half
+    return to_half(np.clip(array, -LARGEST, LARGEST) if clamped else array, f"{label}: a constant")
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:
@@ -71,18 +62,16 @@ def _numpy(tensor: Tensor) -> np.ndarray:
 
 
 @dataclass(slots=True)
-class Step:
+class Step(AnyStep):
     """An operator. `arguments` are resolved: values of the graph, tensors known already, Python data; `shape` and
     `kind` ("float", "int" or "bool") are those of its first result."""
 
     op: str
-    label: str
-    name: str
     arguments: Mapping[str, Any]
     shape: tuple[int, ...]
     kind: str
-    builder: GraphBuilder
     constants: Constants
+    stated: ClassVar[str] = "argument"
 
     def argument(self, name: str, default: Any = None) -> Any:
         """An argument as it is; `default` where it is absent or None."""
@@ -127,8 +116,7 @@ class Step:
 
     def matched(self, value: Value, kind: str) -> Value:
         """`value` in fp16, int32 or bool."""
-        wanted = {"float": "fp16", "int": "int32", "bool": "bool"}[kind]
-        return value if value.dtype == wanted else self.add("cast", part="cast", x=value, dtype=wanted)
+        return self.cast(value, {"float": "fp16", "int": "int32", "bool": "bool"}[kind])
 
     def constant(self, name: str, what: str) -> Tensor:
         """A tensor argument that is known already. UnsupportedError when it is computed at run time."""
@@ -146,23 +134,3 @@ class Step:
     def axis(self, name: str, rank: int, default: int = 0) -> int:
         """An axis counted from the front."""
         return int(self.argument(name, default)) % max(rank, 1)
-
-    def add(self, op: str, *, part: str = "", **operands: Any) -> Value:
-        """A node of the graph in place of this one; `part` names an intermediate result of several nodes."""
-        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
-        if not isinstance(result, Value):
-            raise GraphError(f"{self.label}: {op} has {len(result)} results")
-        return result
-
-    def add_all(self, op: str, *, part: str = "", **operands: Any) -> tuple[Value, ...]:
-        """As `add`, for operations with any number of results."""
-        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
-        return (result,) if isinstance(result, Value) else result
-
-    def reshaped(self, value: Value, shape: Sequence[int], part: str = "") -> Value:
-        """`value` in another shape; itself where it has it."""
-        return value if value.shape == tuple(shape) else self.add("reshape", part=part, x=value, shape=tuple(shape))
-
-    def refuse(self, name: str, found: object, nearest: str) -> UnsupportedError:
-        """The error for an argument that is not supported; `nearest` says what would work."""
-        return UnsupportedError(self.label, f"argument {name!r} has an unsupported value", found=found, remedy=nearest)

@@ -10,7 +10,8 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
-from openane.importers.torch.step import Handler, Result, Step, to_half
+from openane.importers.step import to_half
+from openane.importers.torch.step import Handler, Result, Step
 
 
 def _pairs(counts: tuple[int, ...]) -> list[int]:
@@ -112,8 +113,8 @@ def _batch_norm(step: Step) -> Result:
     factor = (1 if gain is None else gain) / np.sqrt(variance + float(step.argument("eps", 1e-5)))
     shift = (0 if offset is None else offset) - mean * factor
     tail = (1,) * (x.type.rank - 2)
-    scaled = step.add("mul", part="scaled", x=x, y=to_half(factor, step.label).reshape(-1, *tail))
-    result = step.add("add", x=scaled, y=to_half(shift, step.label).reshape(-1, *tail))
+    scaled = step.add("mul", part="scaled", x=x, y=to_half(factor, f"{step.label}: a gain").reshape(-1, *tail))
+    result = step.add("add", x=scaled, y=to_half(shift, f"{step.label}: an offset").reshape(-1, *tail))
     return (result, None, None) if step.op.startswith("_native") else result
 
 

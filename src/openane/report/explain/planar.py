@@ -139,10 +139,10 @@ def norms_over_channels(layer: Layer, context: Context) -> Finding | None:
     by the task that makes them."""
     copies = [task for task in layer.tasks if task.moves]
     sums = [task for task in layer.tasks if isinstance(task.operation, Reduction)]
-    if layer.record is None or not layer.record.normalises or layer.record.relayout is None or not copies \
-            or len(sums) < STEPS:
+    known = layer.record.relayout if layer.record is not None and layer.record.normalises else None
+    if known is None or not copies or len(sums) < STEPS:
         return None
-    what, remedy = layer.record.relayout
+    what, remedy = known
     return Finding(layer.subject, f"{len(copies)} of its {len(layer.tasks)} tasks {what}", remedy,
                    layer.changed(gone, [*copies, sums[-1]]))
 

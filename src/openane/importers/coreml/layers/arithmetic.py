@@ -10,6 +10,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.formats.protobuf import Message
 from openane.graph import Value
+from openane.importers.composites import chained, mean_of, scaled
 from openane.importers.coreml.layers.layer import Handler, Layer
 
 _PLAIN = {"ReLU": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "softsign": "softsign", "softplus": "softplus"}
@@ -66,19 +67,13 @@ def _unary(layer: Layer) -> Value:
     return layer.add(op, x=x)
 
 
-def _many(op: str, *, alpha: bool = False, mean: bool = False) -> Handler:
+def _many(op: str, *, alpha: bool = False) -> Handler:
     """`op` over all inputs; with a single one, over it and the parameter alpha."""
     def handler(layer: Layer) -> Value:
         values = layer.reals()
         if len(values) == 1 and alpha:
             return layer.add(op, x=values[0], y=layer.number(layer.params.alpha, "alpha"))
-        result = values[0]
-        for number, other in enumerate(values[1:], start=1):
-            last = number == len(values) - 1 and not mean
-            result = layer.add(op, part="" if last else f"sum{number}", x=result, y=other)
-        if mean:
-            return layer.add("mul", x=result, y=np.float16(1 / len(values)))
-        return layer.add("identity", x=result) if len(values) == 1 else result
+        return layer.add("identity", x=values[0]) if len(values) == 1 else chained(layer, op, values)
     return handler
 
 
@@ -101,8 +96,7 @@ def _compare(op: str) -> Handler:
 
 def _logical(op: str) -> Handler:
     def handler(layer: Layer) -> Value:
-        values = [value if value.dtype == "bool" else layer.add("cast", part=f"input{number}", x=value, dtype="bool")
-                  for number, value in enumerate(layer.inputs)]
+        values = [layer.cast(value, "bool", f"input{number}") for number, value in enumerate(layer.inputs)]
         if len(values) != (1 if op == "logical_not" else 2):
             raise GraphError(f"{layer.label}: {len(values)} inputs do not fit")
         operands: dict[str, Any] = dict(zip("xy", values, strict=False))
@@ -143,10 +137,8 @@ def _vector(layer: Layer, weights: Message, shape: Sequence[int], what: str, ran
 def _scale(layer: Layer) -> Value:
     params, x = layer.params, layer.only()
     scale = _vector(layer, params.scale, params.shapeScale, "scale", x.type.rank)
-    result = layer.add("mul", part="scaled" if params.hasBias else "", x=x, y=scale)
-    if not params.hasBias:
-        return result
-    return layer.add("add", x=result, y=_vector(layer, params.bias, params.shapeBias, "bias", x.type.rank))
+    bias = _vector(layer, params.bias, params.shapeBias, "bias", x.type.rank) if params.hasBias else None
+    return scaled(layer, x, scale, bias)
 
 
 def _bias(layer: Layer) -> Value:
@@ -157,16 +149,14 @@ def _bias(layer: Layer) -> Value:
 def _where(layer: Layer) -> Value:
     if len(layer.inputs) != 3:
         raise GraphError(f"{layer.label}: needs 3 inputs, found {len(layer.inputs)}")
-    cond = layer.inputs[0]
-    if cond.dtype != "bool":
-        cond = layer.add("cast", part="cond", x=cond, dtype="bool")
-    return layer.add("select", cond=cond, a=layer.real(1), b=layer.real(2))
+    return layer.add("select", cond=layer.cast(layer.inputs[0], "bool", "cond"), a=layer.real(1), b=layer.real(2))
 
 
 LAYERS: Mapping[str, Handler] = {
     "activation": _activation, "unary": _unary, "gelu": _gelu, "clip": _clip, "clampedReLU": _clamped_relu,
     "scale": _scale, "bias": _bias, "whereBroadcastable": _where, "copy": _function("identity"),
-    "add": _many("add", alpha=True), "multiply": _many("mul", alpha=True), "average": _many("add", mean=True),
+    "add": _many("add", alpha=True), "multiply": _many("mul", alpha=True),
+    "average": lambda layer: mean_of(layer, layer.reals()),
     "max": _many("maximum"), "min": _many("minimum"),
     "addBroadcastable": _many("add"), "multiplyBroadcastable": _many("mul"), "maxBroadcastable": _many("maximum"),
     "minBroadcastable": _many("minimum"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,32 +15,27 @@ from openane.errors import GraphError, UnsupportedError
 from openane.formats.protobuf import Message
 from openane.graph import Value
 from openane.importers.coreml.weights import weight_array
-from openane.ops.build import GraphBuilder
-from openane.ops.halves import LARGEST
+from openane.importers.step import Step, to_half
 
 Result = Value | tuple[Value, ...]
 Handler = Callable[["Layer"], Result]
 
 
 @dataclass(slots=True)
-class Layer:
+class Layer(Step):
     """A layer of kind `kind` with parameters `params`; `exact` networks keep the ranks their arrays have."""
 
     kind: str
-    label: str
-    name: str
     params: Message
     inputs: Sequence[Value]
     outputs: Sequence[str]
     exact: bool
-    builder: GraphBuilder
 
     def real(self, index: int = 0) -> Value:
         """Input `index` in fp16; integers and booleans are cast."""
         if not 0 <= index < len(self.inputs):
             raise GraphError(f"{self.label}: input {index} is missing")
-        value = self.inputs[index]
-        return value if value.dtype == "fp16" else self.add("cast", part=f"input{index}", x=value, dtype="fp16")
+        return self.cast(self.inputs[index], "fp16", f"input{index}")
 
     def reals(self, least: int = 1) -> list[Value]:
         """All inputs in fp16. GraphError when there are fewer than `least`."""
@@ -74,23 +68,11 @@ class Layer:
 
     def half(self, array: np.ndarray, what: str) -> np.ndarray:
         """An array in fp16. GraphError when a number is beyond it."""
-        with np.errstate(all="ignore"):
-            result = array.astype(np.float16)
-        lost = np.isinf(result) & np.isfinite(array)
-        if lost.any():
-            raise GraphError(f"{self.label}: {what} do not fit fp16: the largest magnitude is "
-                             f"{float(np.abs(array[lost]).max()):.6g}, beyond {LARGEST:g}; rescale the model")
-        return result
+        return to_half(array, f"{self.label}: one of its {what}")
 
     def number(self, value: float, what: str) -> np.float16:
         """A parameter in fp16."""
-        return np.float16(self.half(np.array(value, np.float64), what)[()])
-
-    def axis(self, axis: int, rank: int, *, end: bool = False) -> int:
-        """An axis counted from the front; `end` allows `rank` itself. GraphError when it is out of range."""
-        if not -rank - end <= axis < rank + end:
-            raise GraphError(f"{self.label}: axis must be in {-rank - end}..{rank - 1 + end}, found {axis}")
-        return axis + rank + end if axis < 0 else axis
+        return np.float16(to_half(np.array(value, np.float64), f"{self.label}: {what}")[()])
 
     def pair(self, name: str, default: int = 1) -> tuple[int, int]:
         """Two integers, for height and width. GraphError when there are not two of 1 or more."""
@@ -98,19 +80,3 @@ class Layer:
         if len(numbers) != 2 or min(numbers) < 1 or max(numbers) >= 2**31:
             raise GraphError(f"{self.label}: {name} must be two numbers of 1 or more, found {list(numbers)[:8]}")
         return numbers[0], numbers[1]
-
-    def add(self, op: str, *, part: str = "", **operands: Any) -> Value:
-        """A node of the graph in place of this one; `part` names an intermediate result."""
-        result = self.several(op, part=part, **operands)
-        if len(result) != 1:
-            raise GraphError(f"{self.label}: {op} has {len(result)} results")
-        return result[0]
-
-    def several(self, op: str, *, part: str = "", **operands: Any) -> tuple[Value, ...]:
-        """As `add`, for nodes with several results."""
-        result = self.builder.add(op, f"{self.name}_{part}" if part else self.name, self.label, **operands)
-        return result if isinstance(result, tuple) else (result,)
-
-    def refuse(self, what: str, found: object, nearest: str) -> UnsupportedError:
-        """The error for a parameter that is not supported; `nearest` says what would work."""
-        return UnsupportedError(self.label, f"{what} is not supported", found=found, remedy=nearest)

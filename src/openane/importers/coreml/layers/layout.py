@@ -77,14 +77,14 @@ def _stack(layer: Layer) -> Value:
 
 
 def _split(layer: Layer) -> Result:
-    return layer.several("split", x=layer.only(), num_splits=layer.params.nOutputs or len(layer.outputs), axis=-3)
+    return layer.add_all("split", x=layer.only(), num_splits=layer.params.nOutputs or len(layer.outputs), axis=-3)
 
 
 def _split_nd(layer: Layer) -> Result:
     params = layer.params
     if params.splitSizes:
-        return layer.several("split", x=layer.only(), split_sizes=list(params.splitSizes), axis=params.axis)
-    return layer.several("split", x=layer.only(), num_splits=params.numSplits or len(layer.outputs), axis=params.axis)
+        return layer.add_all("split", x=layer.only(), split_sizes=list(params.splitSizes), axis=params.axis)
+    return layer.add_all("split", x=layer.only(), num_splits=params.numSplits or len(layer.outputs), axis=params.axis)
 
 
 def _slice(layer: Layer) -> Value:
@@ -142,7 +142,7 @@ def _expand_dims(layer: Layer) -> Value:
 
 def _flatten_to_2d(layer: Layer) -> Value:
     x = layer.only()
-    axis = layer.axis(layer.params.axis, x.type.rank, end=layer.params.axis >= 0)
+    axis = layer.front(layer.params.axis, x.type.rank, end=layer.params.axis >= 0)
     return _reshaped(layer, x, [int(np.prod(x.shape[:axis], dtype=np.int64)),
                                 int(np.prod(x.shape[axis:], dtype=np.int64))])
 
@@ -174,9 +174,7 @@ def _constant_pad(layer: Layer) -> Value:
 def _gather(layer: Layer) -> Value:
     if len(layer.inputs) != 2:
         raise GraphError(f"{layer.label}: needs 2 inputs, found {len(layer.inputs)}")
-    indices = layer.inputs[1]
-    if indices.dtype != "int32":
-        indices = layer.add("cast", part="indices", x=indices, dtype="int32")
+    indices = layer.cast(layer.inputs[1], "int32", "indices")
     return layer.add("gather_along_axis" if layer.kind == "gatherAlongAxis" else "gather", x=layer.real(0),
                      indices=indices, axis=layer.params.axis)
 

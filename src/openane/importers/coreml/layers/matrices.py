@@ -51,8 +51,7 @@ def _table(layer: Layer, rows: int, columns: int) -> np.ndarray:
 def _indices(layer: Layer) -> Value:
     if len(layer.inputs) != 1:
         raise GraphError(f"{layer.label}: needs 1 input, found {len(layer.inputs)}")
-    value = layer.inputs[0]
-    return value if value.dtype == "int32" else layer.add("cast", part="indices", x=value, dtype="int32")
+    return layer.cast(layer.inputs[0], "int32", "indices")
 
 
 def _embedding(layer: Layer) -> Value:

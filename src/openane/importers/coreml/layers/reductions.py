@@ -102,7 +102,7 @@ def _arg(op: str) -> Handler:
 
 def _top_k(layer: Layer) -> Result:
     params = layer.params
-    found = layer.several("topk", x=layer.only(), k=params.K, axis=params.axis, ascending=bool(params.useBottomK))
+    found = layer.add_all("topk", x=layer.only(), k=params.K, axis=params.axis, ascending=bool(params.useBottomK))
     return found[:len(layer.outputs)]
 
 
@@ -120,9 +120,7 @@ def _one_hot(layer: Layer) -> Value:
     params = layer.params
     if len(layer.inputs) != 1:
         raise GraphError(f"{layer.label}: needs 1 input, found {len(layer.inputs)}")
-    indices = layer.inputs[0]
-    if indices.dtype != "int32":
-        indices = layer.add("cast", part="indices", x=indices, dtype="int32")
+    indices = layer.cast(layer.inputs[0], "int32", "indices")
     return layer.add("one_hot", indices=indices, one_hot_vector_size=np.int32(min(params.oneHotVectorSize, 2**31 - 1)),
                      axis=params.axis, on_value=layer.number(params.onValue, "onValue"),
                      off_value=layer.number(params.offValue, "offValue"))

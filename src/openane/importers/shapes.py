@@ -1,0 +1,29 @@
+"""Shapes a caller gives for the inputs of a model, beside those the model states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from openane.errors import GraphError
+from openane.graph import Graph
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def only_inputs(given: Iterable[str], inputs: Iterable[str], what: str = "a shape") -> None:
+    """GraphError when something is given for what is no input of the model."""
+    known = list(inputs)
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        raise GraphError(f"{what} is given for {unknown!r}, which is no input; inputs are "
+                         f"{', '.join(known) or 'none'}")
+
+
+def agreeing(graph: Graph, given: Shapes, what: str) -> Graph:
+    """The graph of a model that states every shape, `what` in messages. GraphError when another one is given."""
+    known = {value.name: value.shape for value in graph.inputs}
+    for name, shape in given.items():
+        if known.get(name) != tuple(shape):
+            raise GraphError(f"shape {list(shape)} for input {name!r}: {what} states "
+                             f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
+    return graph

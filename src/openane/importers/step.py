@@ -1,0 +1,111 @@
+"""What importers share: one operator of a model while nodes take its place, and what is said when that cannot be.
+
+Every format has a step of its own that adds how attributes, operands and weights are read (onnx.step, torch.step,
+coreml.layers.layer, espresso.layer, netplist.unit). What several formats have as one operator and MIL has not is built
+in composites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+import numpy as np
+
+from openane.errors import AneError, GraphError, UnsupportedError
+from openane.graph import Value
+from openane.ops.build import GraphBuilder
+from openane.ops.halves import LARGEST, halves_finite
+
+CLOSE = 0.7
+"""How alike two names are, of at most 1, that are taken for one misspelt."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One operator of a model. `label` names it in messages, and is the source of its nodes; `name` is what its result
+    is called in the graph, and what begins the names of intermediate ones; `joint` stands between the two parts of
+    those."""
+
+    label: str
+    name: str
+    builder: GraphBuilder
+    joint: ClassVar[str] = "_"
+    stated: ClassVar[str] = ""
+    """What the format calls what it states beside operands."""
+
+    def add(self, op: str, part: str = "", **operands: Any) -> Value:
+        """A node of the graph in place of this one; `part` names an intermediate result of several nodes. GraphError
+        when it has several results."""
+        result = self.add_all(op, part, **operands)
+        if len(result) != 1:
+            raise GraphError(f"{self.label}: {op} has {len(result)} results")
+        return result[0]
+
+    def add_all(self, op: str, part: str = "", **operands: Any) -> tuple[Value, ...]:
+        """As `add`, for operations with any number of results."""
+        name = f"{self.name}{self.joint}{part}" if part else self.name
+        result = self.builder.add(op, name, self.label, **operands)
+        return (result,) if isinstance(result, Value) else result
+
+    def cast(self, value: Value, dtype: str, part: str = "cast") -> Value:
+        """`value` in an element type; itself where it has it."""
+        return value if value.dtype == dtype else self.add("cast", part, x=value, dtype=dtype)
+
+    def reshaped(self, value: Value, shape: Sequence[int], part: str = "") -> Value:
+        """`value` in another shape; itself where it has it."""
+        return value if value.shape == tuple(shape) else self.add("reshape", part, x=value, shape=tuple(shape))
+
+    def front(self, axis: int, rank: int, *, end: bool = False) -> int:
+        """An axis counted from the front; `end` allows `rank` itself. GraphError when it is out of range."""
+        if not -rank <= axis < rank + end:
+            raise GraphError(f"{self.label}: axis must be in {-rank}..{rank - 1 + end}, found {axis}")
+        return axis + rank if axis < 0 else axis
+
+    def refuse(self, what: str, found: object, nearest: str) -> UnsupportedError:
+        """The error for something stated that is not supported; `nearest` says what would work."""
+        rule = f"{self.stated} {what!r} has an unsupported value" if self.stated else f"{what} is not supported"
+        return UnsupportedError(self.label, rule, found=found, remedy=nearest)
+
+
+def to_half(array: np.ndarray, what: str) -> np.ndarray:
+    """An array in fp16. GraphError when a finite number becomes infinite there; `what` names one of its numbers."""
+    half, lost = in_half(array)
+    if lost.any():
+        raise GraphError(f"{what} {beyond_half(array, lost)}; rescale the model")
+    return half
+
+
+def in_half(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An array in fp16, and where finite numbers became infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = array.astype(np.float16)
+    return half, np.zeros((), np.bool_) if halves_finite(half) else np.isinf(half) & np.isfinite(array)
+
+
+def beyond_half(array: np.ndarray, lost: np.ndarray) -> str:
+    """What is wrong with numbers that fp16 does not hold."""
+    return (f"does not fit fp16: its largest magnitude is {float(np.abs(array[lost].astype(np.float64)).max()):.6g}, "
+            f"the limit is {LARGEST:g}")
+
+
+def unknown_operator(label: str, found: str, known: Iterable[str], otherwise: str,
+                     what: str = "this operator") -> UnsupportedError:
+    """The error for an operator nobody imports: the nearest names that are `known`, or what to do `otherwise`."""
+    near = get_close_matches(found, list(known), n=3, cutoff=CLOSE)
+    return UnsupportedError(label, f"{what} is not supported", found=found,
+                            remedy=f"nearest supported: {', '.join(near)}" if near else otherwise)
+
+
+@contextmanager
+def typed_errors(label: str, what: str) -> Iterator[None]:
+    """GraphError in place of what Python and numpy raise where a model is not what its operator asks for."""
+    try:
+        yield
+    except AneError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise GraphError(f"{label}: {what}: {error}") from error

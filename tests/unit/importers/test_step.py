@@ -1,0 +1,149 @@
+"""What importers share: names, sources and errors of a step, and operators composed of several operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Graph, TensorType, Value
+from openane.importers import composites
+from openane.importers.coreml.layers.layer import Layer as CoreMLLayer
+from openane.importers.espresso.layer import Layer as EspressoLayer
+from openane.importers.netplist.unit import Unit
+from openane.importers.onnx.step import Step as OnnxStep
+from openane.importers.shapes import agreeing, only_inputs
+from openane.importers.step import Step, in_half, to_half, typed_errors, unknown_operator
+from openane.importers.torch.step import Step as TorchStep
+from openane.ops.build import GraphBuilder
+from openane.ops.evaluate import evaluate
+
+X = np.linspace(-6, 6, 49, dtype=np.float32)
+
+
+def started() -> tuple[Step, Value]:
+    builder = GraphBuilder()
+    return Step("Format Op 'it'", "y", builder), builder.input("x", "fp32", X.shape)
+
+
+def test_nodes_are_named_and_labelled_after_the_operator() -> None:
+    step, x = started()
+    made = composites.hard_swish(step, x)
+    nodes = step.builder.finish([made]).nodes
+    assert [(node.name, node.source) for node in nodes] == [("y_gate", "Format Op 'it'"), ("y", "Format Op 'it'")]
+
+
+def test_every_format_has_the_same_step() -> None:
+    assert all(issubclass(each, Step) for each in (OnnxStep, TorchStep, CoreMLLayer, EspressoLayer, Unit))
+    for each in (OnnxStep, TorchStep, CoreMLLayer, EspressoLayer, Unit):
+        assert not {"add", "add_all", "cast", "reshaped", "front", "refuse"} & vars(each).keys(), each.__module__
+
+
+def test_what_has_it_already_is_left_alone() -> None:
+    step, x = started()
+    assert step.cast(x, "fp32") is x
+    assert step.reshaped(x, X.shape) is x
+    assert step.cast(x, "fp16").dtype == "fp16"
+    assert step.reshaped(x, (7, 7)).shape == (7, 7)
+
+
+def test_several_results_are_taken_as_several() -> None:
+    step, x = started()
+    with pytest.raises(GraphError, match=r"Format Op 'it': split has 7 results"):
+        step.add("split", x=x, num_splits=7, axis=0)
+    assert len(step.add_all("split", "parts", x=x, num_splits=7, axis=0)) == 7
+
+
+def test_axes_count_from_the_front() -> None:
+    step, _ = started()
+    assert [step.front(axis, 3) for axis in (0, 2, -1, -3)] == [0, 2, 2, 0]
+    assert step.front(3, 3, end=True) == 3
+    for axis, end in ((3, False), (-4, False), (4, True)):
+        with pytest.raises(GraphError, match=r"axis must be in -3\.\."):
+            step.front(axis, 3, end=end)
+
+
+def test_errors_say_what_the_format_calls_it() -> None:
+    step, _ = started()
+    assert "mode is not supported" in str(step.refuse("mode", 3, "mode 1"))
+    assert [each.stated for each in (OnnxStep, TorchStep)] == ["attribute", "argument"]
+
+
+def test_what_python_raises_is_typed() -> None:
+    for kind in (ValueError, KeyError, IndexError, ZeroDivisionError, AttributeError):
+        with pytest.raises(GraphError, match=r"it: malformed node: .*no"), typed_errors("it", "malformed node"):
+            raise kind("no")
+    with pytest.raises(UnsupportedError), typed_errors("it", "malformed node"):
+        raise UnsupportedError("it", "is known already")
+
+
+def test_unknown_operators_are_told_the_nearest() -> None:
+    known = ["HardSwish", "Relu"]
+    assert "nearest supported: HardSwish" in str(unknown_operator("it", "HardSwisch", known, "write it otherwise"))
+    assert "write it otherwise" in str(unknown_operator("it", "Zzz", known, "write it otherwise"))
+
+
+def test_numbers_beyond_fp16_are_refused() -> None:
+    array = np.array([1.0, -7e4, np.inf, 65504.0], np.float32)
+    with pytest.raises(GraphError, match="'w' does not fit fp16: its largest magnitude is 70000, the limit is 65504"):
+        to_half(array, "constant 'w'")
+    half, lost = in_half(array)
+    assert lost.tolist() == [False, True, False, False]
+    assert half.dtype == np.float16
+    assert np.isinf(to_half(np.array([np.inf]), "it")).all()
+
+
+def test_shapes_are_for_inputs_and_agree() -> None:
+    with pytest.raises(GraphError, match="'z', which is no input; inputs are x, y"):
+        only_inputs(["x", "z"], ["x", "y"])
+    only_inputs(["x"], ["x", "y"])
+    graph = Graph((Value("x", TensorType("fp16", (2, 3))),), (), ())
+    assert agreeing(graph, {"x": [2, 3]}, "the file") is graph
+    with pytest.raises(GraphError, match=r"shape \[2\] for input 'x': the file states x \[2, 3\]"):
+        agreeing(graph, {"x": [2]}, "the file")
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    result: np.ndarray = 1 / (1 + np.exp(-x))
+    return result
+
+
+def elu(x: np.ndarray, alpha: float) -> np.ndarray:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+@pytest.mark.parametrize(("build", "wanted"), [
+    (composites.hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1)),
+    (composites.hard_swish, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+    (composites.mish, lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+    (lambda s, x: composites.swish(s, x, 1.0), lambda x: x * sigmoid(x)),
+    (lambda s, x: composites.swish(s, x, 1.5), lambda x: x * sigmoid(1.5 * x)),
+    (lambda s, x: composites.scaled_elu(s, x, 0.75), lambda x: elu(x, 0.75)),
+    (lambda s, x: composites.scaled_elu(s, x, 1.0, 2.0, 0.5), lambda x: 2 * elu(x / 2, 1.0)),
+    (lambda s, x: composites.clipped(s, x, 0.0, 6.0), lambda x: np.clip(x, 0, 6)),
+    (lambda s, x: composites.clipped(s, x, 0.0, np.inf), lambda x: np.maximum(x, 0)),
+    (lambda s, x: composites.clipped(s, x, -1.0, np.inf), lambda x: np.maximum(x, -1)),
+    (lambda s, x: composites.clipped(s, x, -np.inf, 2.0), lambda x: np.minimum(x, 2)),
+    (lambda s, x: composites.clipped(s, x, -1.0, 2.0), lambda x: np.clip(x, -1, 2)),
+    (lambda s, x: composites.power(s, x, 2.0), np.square),
+    (lambda s, x: composites.chained(s, "sub", [x, x, x]), lambda x: x - x - x),
+    (lambda s, x: composites.mean_of(s, [x, x, x]), lambda x: x),
+    (lambda s, x: composites.scaled(s, x, 2.0, 3.0), lambda x: 2 * x + 3),
+    (lambda s, x: composites.scaled(s, x, 2.0, None), lambda x: 2 * x),
+    (lambda s, x: composites.log_softmax(s, x, 0), lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum())),
+    (lambda s, x: composites.log_base_two(s, s.add("exp2", "power", x=x)), lambda x: x),
+])
+def test_composites(build: Callable[[Step, Value], Any], wanted: Callable[[np.ndarray], np.ndarray]) -> None:
+    step, x = started()
+    graph = step.builder.finish([build(step, x)])
+    found = next(iter(evaluate(graph, {"x": X}).values()))
+    np.testing.assert_allclose(found, wanted(X.astype(np.float64)), rtol=2e-3, atol=2e-3)
+
+
+def test_powers_that_are_no_simpler_are_left_to_the_format() -> None:
+    step, x = started()
+    assert composites.power(step, x, 1.0) is x
+    assert composites.power(step, x, 3.0) is None
