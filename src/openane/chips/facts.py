@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 UNKNOWN = "not known; recognised by name only"
-DECODED = "decoded where records of Apple's compiler show the fields to do what h13's do"
+EMITTED = "decoded, encoded and simulated"
 
 
 def frames(words: int) -> str:

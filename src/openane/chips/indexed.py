@@ -6,14 +6,17 @@ emitted: no rule for the words of these generations is known beyond what their r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
 
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.emit.policy import Policy
+from openane.chips.emit.program import emit_program
 from openane.chips.facts import Facts
+from openane.chips.frame_writer import FrameWriter
 from openane.chips.limits import Limits
 from openane.chips.passages import PLACES
 from openane.chips.reader import Reader
@@ -41,9 +44,6 @@ def indexed_format(header: Bank, body: Bank, pointers: Mapping[int, str]) -> Str
 class IndexedReader(Reader):
     """Slots come from run heads, addresses have two halves, the table has a stream of its own, and a register that the
     task does not write holds its default."""
-
-    table: ClassVar[tuple[str, str]] = ("KernelDMA.AuxDMAConfig[3].En", "KernelDMA.AuxBfrSize[3].Size")
-    """Fields that say whether the table's stream is read, and its bytes."""
 
     def preset(self, field: Field) -> object:
         """The field's default."""
@@ -79,7 +79,7 @@ class IndexedReader(Reader):
         weights = Section.of(self.required_slot("KBase0"), streams) if streams else None
         if not self._table():
             return weights, None
-        size, place = int(self.get(self.table[1])), self.offset("KernelDMA.TableBase")
+        size, place = int(self.get("KernelDMA.TableBfrSize.Size")), self.offset("KernelDMA.TableBase")
         active = min(self.limits.cores, 2 ** int(self.get("Common.Cfg.ActiveNE")))
         table = Section.of(self.required_slot("TableBase"), [Stream(core, place, size) for core in range(active)])
         return weights, table
@@ -89,21 +89,27 @@ class IndexedReader(Reader):
         return super().runtime_kernel() and not self._table()
 
     def _table(self) -> bool:
-        return bool(self.get(self.table[0]))
+        return bool(self.get("KernelDMA.TableDMAConfig.En"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class IndexedChip:
     """A generation from H14 on (see chips.Chip for what each method promises)."""
 
     name: str
     format: StreamFormat
-    limits: Limits
-    reader: Callable[[TaskFields, Bank, Bank, Limits], Reader]
+    policy: Policy
+    reader: type[IndexedReader]
+    writer: type[FrameWriter]
     facts: Facts
     arithmetic: Arithmetic
     linked: bool = False
     rules: tuple[Rule, ...] = (rules_known,)
+
+    @property
+    def limits(self) -> Limits:
+        """What field widths and memories allow."""
+        return self.policy.limits
 
     @property
     def header(self) -> Bank:
@@ -169,16 +175,18 @@ class IndexedChip:
         return PLACES.get((part, space), part)
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
-        """UnsupportedError: programs are not compiled for this generation."""
-        raise UnsupportedError(f"target {self.name}", "programs are compiled for h13 only; tasks of other generations "
-                               "are read, printed and changed", limit="h13", found=self.name,
-                               remedy="compile for h13")
+        """Descriptors of a chain of operations; of `layout` there is one."""
+        return emit_program(operations, self.policy, self._writer, layout)
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:
         """UnsupportedError: one layout of these generations is known."""
         raise UnsupportedError(f"layout {layout}", f"tasks of {self.name} have one known layout", found=layout,
                                remedy="write layout='macos26' with the slots as they are")
+
+    @cached_property
+    def _writer(self) -> FrameWriter:
+        return self.writer(self.format, self.policy, self.reader.names)
 
     def _only_inferred(self, name: str, value: Value) -> bool:
         field = self.bank.locate(name)[2]

@@ -68,8 +68,6 @@ def split_runs(body: Bank) -> Records:
 class LinkedWriter:
     """Writes tasks under the names that emission has for their fields."""
 
-    links = LINKS
-
     def __init__(self, form: StreamFormat, policy: Policy, alignments: Mapping[str, int]) -> None:
         """`alignments`: by container layout, what the offsets of tasks are multiples of."""
         self.format = form
@@ -79,7 +77,12 @@ class LinkedWriter:
         self._idle = idle_stream_sizes(policy)
         self._full, self._split = full_runs(form.body), split_runs(form.body)
 
-    def task(self, values: Fields, rest: Mapping[str, int], layout: str) -> TaskFields:
+    def links(self, fields: TaskFields) -> tuple[str, ...]:
+        """The same of every task."""
+        return LINKS
+
+    def task(self, values: Fields, rest: Mapping[str, int], layout: str, numbers: Sequence[str] = (), *,
+             first: bool = False, last: bool = False) -> TaskFields:
         """A task with these fields in a container layout. Those of registers it does not write are left out."""
         self._alignment(layout)
         full = layout == "compat" or any(values.get(enable) for enable in self._streams)
@@ -93,7 +96,7 @@ class LinkedWriter:
         """One field for each."""
         return tuple(names)
 
-    def parts(self, numbers: Sequence[int]) -> Sequence[int]:
+    def parts(self, names: Sequence[str], numbers: Sequence[int]) -> Sequence[int]:
         """The numbers themselves."""
         return numbers
 

@@ -28,6 +28,8 @@ _ADDRESS = uint("Address", 14, 0, S, "byte address of the first register of the 
 _SPARSE = flag("Sparse", 31, S)
 SLOT = uint("Slot", 27, 23, S, "base-address slot")
 RELATIVE = flag("Relative", 29, S, "the words are relative to the address in the slot")
+REACH = 16
+"""Words behind the first that a sparse run reaches."""
 FOLLOWING = uint("Following", 30, 15, S, "bit n: the register n + 1 words behind the first is written too")
 
 DENSE_HEAD = Register("Dense", 0, (_ADDRESS, uint("Count", 20, 15, S, "words in the run", minus=1), SLOT, RELATIVE,

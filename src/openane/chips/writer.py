@@ -23,22 +23,23 @@ class Writer(Protocol):
         """The layout of its task descriptors."""
         ...
 
-    @property
-    def links(self) -> tuple[str, ...]:
-        """The fields that say a task's place in its program, called as the generation does."""
+    def links(self, fields: TaskFields) -> tuple[str, ...]:
+        """The fields of a task that say its place in its program, called as the generation does."""
         ...
 
-    def task(self, values: Fields, rest: Mapping[str, int], layout: str) -> TaskFields:
-        """A task with these fields, called as in H13, in a container layout. Fields of registers that it does not write
-        are left out."""
+    def task(self, values: Fields, rest: Mapping[str, int], layout: str, numbers: Sequence[str] = (), *,
+             first: bool = False, last: bool = False) -> TaskFields:
+        """A task with these fields, called as in H13, in a container layout; `numbers` are fields whose values come
+        later, `first` and `last`: it is the program's.
+        Fields of registers that it does not write are left out."""
         ...
 
     def numbers(self, names: Iterable[str]) -> tuple[str, ...]:
         """Where whole numbers called so go: several fields for one that is stated in parts."""
         ...
 
-    def parts(self, numbers: Sequence[int]) -> Sequence[int]:
-        """The values of the fields `numbers` names."""
+    def parts(self, names: Sequence[str], numbers: Sequence[int]) -> Sequence[int]:
+        """The values of the fields that `numbers` gives for numbers called so."""
         ...
 
     def link(self, bodies: Iterable[Body], layout: str) -> tuple[EmittedTask, ...]:
@@ -50,8 +51,9 @@ class CommonTask:
     """What tasks alike have in common: all fields but the whole numbers `names`; encoded when first asked for."""
 
     def __init__(self, writer: Writer, fields: TaskFields, names: Sequence[str]) -> None:
-        self._writer, self._fields = writer, fields
-        self._names = (*writer.numbers(names), *writer.links)
+        self._writer, self._fields, self._given = writer, fields, tuple(names)
+        self.links = writer.links(fields)
+        self._names = (*writer.numbers(names), *self.links)
         self._form = writer.format.form(fields)
         self._draft: Sequence[int] | None = None
         self._places: Places = ()
@@ -67,11 +69,11 @@ class CommonTask:
         return len(self._form.words)
 
     def completed(self, numbers: Sequence[int], links: Sequence[int]) -> tuple[int, ...]:
-        """The words of a task with these numbers, and with these for the writer's `links`."""
+        """The words of a task with these numbers, and with these for its `links`."""
         if self._draft is None:
             self._draft = self._writer.format.draft(self._form, self._fields)
             self._places = self._writer.format.places(self._form, self._names)
-        return self._writer.format.completed(self._draft, self._places, (*self._writer.parts(numbers), *links))
+        return self._writer.format.completed(self._draft, self._places, (*self._writer.parts(self._given, numbers), *links))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from openane.chips.coefficients import padded
 from openane.chips.emit.policy import EstimateRules, Policy
-from openane.engine import Access, NeuralOperation, Operation, Space, sources
+from openane.engine import Access, Elementwise, GainOffset, NeuralOperation, Operation, Space, sources
 
 
 def microseconds(operation: Operation, policy: Policy) -> int:
@@ -41,7 +41,10 @@ def _visits(operation: Operation, rules: EstimateRules) -> float:
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None and operation.coefficients.weights:
         return 0.0
     first = sources(operation)[0]
-    streamed = sum(access.space is Space.MEMORY for access in sources(operation))
+    counted = (first,) if isinstance(operation, GainOffset) and not rules.streamed_vectors else sources(operation)
+    streamed = sum(access.space is Space.MEMORY for access in counted)
+    if isinstance(operation, Elementwise | GainOffset) and not streamed and not rules.resident_elementwise:
+        return 0.0
     planes = first.shape[0] * first.shape[1]
     single = first.shape[3] * first.shape[4] == 1
     if isinstance(operation, NeuralOperation) and not (streamed and single):

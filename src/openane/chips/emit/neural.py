@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from openane.chips.emit.apart import apart_fields, section_slots
 from openane.chips.emit.operands import shape_fields, stored, window_fields
+from openane.chips.emit.patches import second_of_product, turned_lanes
 from openane.chips.emit.policy import Policy
 from openane.engine import (
     Activation,
@@ -43,7 +45,8 @@ def neural_fields(operation: NeuralOperation, policy: Policy) -> Fields:
     if source.shape[0] != result.shape[0]:
         raise ProgramError(f"source and result must have the same number of groups, not {source} and {result}")
     coefficients = operation.coefficients
-    cores = active_cores(operation, policy.limits.cores)
+    lanes = turned_lanes(operation, policy.patches)
+    cores = active_cores(operation, policy.limits.cores) if lanes == 1 else (policy.limits.cores - 1).bit_length()
     post = operation.post
     if (post.activation is Activation.TABLE) != (coefficients is not None and coefficients.table is not None):
         raise ProgramError("a table activation needs a table in the coefficients, and only then")
@@ -57,9 +60,20 @@ def neural_fields(operation: NeuralOperation, policy: Policy) -> Fields:
         "NE.MACCfg.BinaryPoint": policy.idle.binary_point if source.dtype is DType.FLOAT16 else 0,
         "NE.MACCfg.NonlinearMode": str(post.activation), "NE.MACCfg.NoKernel": 1,
         "NE.AccBias.AccBias": post.bias, "NE.PostScale.PostScale": post.scale, "Common.GroupConvCfg.UnicastCin": 1,
+        "Common.ConvCfg.OCGSize": 0,
     }
-    fields |= _coefficient_fields(coefficients) | _mode(operation)
+    fields |= _coefficient_fields(coefficients, policy) | _mode(operation)
+    if lanes > 1:
+        fields |= {"Common.ConvCfg.OCGSize": lanes.bit_length() - 1, "Common.GroupConvCfg.UnicastCin": lanes}
+    if policy.frames is not None:
+        fields["Common.Cfg.FillLowerNE"] = int(lanes > 1 or isinstance(operation, MatrixProduct))
+        if isinstance(operation, MatrixProduct) and coefficients is not None:
+            size = policy.limits.cores * coefficients.lanes * source.shape[1] * source.dtype.size
+            fields["KernelDMA.KernelOCGStride.Stride"] = size
+        if second_of_product(operation):
+            fields |= policy.frames.product[operation.source.shape[4] > policy.patches.small_side]
     return fields
+
 
 
 def active_cores(operation: NeuralOperation, cores: int) -> int:
@@ -105,22 +119,26 @@ def _mode(operation: NeuralOperation) -> Fields:
     return {"NE.MACCfg.OpMode": "pass_through", "Common.GroupConvCfg.UnicastEn": 1}
 
 
-def _coefficient_fields(coefficients: Coefficients | None) -> Fields:
+def _coefficient_fields(coefficients: Coefficients | None, policy: Policy) -> Fields:
     if coefficients is None:
         return {}
     if coefficients.packing is Packing.PALETTE:
         raise ProgramError("palettised coefficients have no described encoding", register="NE.KernelCfg")
-    return {"Header.KernelBases.KBase0": only_section(coefficients).slot, "Header.KernelBases.KBase0En": 1,
-            "NE.MACCfg.NoKernel": int(coefficients.weights is None),
+    apart = policy.limits.coefficients.table_apart
+    slots: Fields = section_slots(coefficients) if apart else {
+        "Header.KernelBases.KBase0": only_section(coefficients).slot, "Header.KernelBases.KBase0En": 1}
+    return {**slots, "NE.MACCfg.NoKernel": int(coefficients.weights is None),
             "NE.MACCfg.BiasRow": int(coefficients.bias is not None),
             "NE.KernelCfg.SparseFmt": int(coefficients.packing is Packing.SPARSE),
-            "NE.KernelCfg.RuntimeKernel": int(coefficients.runtime),
+            "NE.KernelCfg.RuntimeKernel": int(coefficients.runtime or (apart and coefficients.table is not None)),
             "Common.ConvCfg.OCGSize": coefficients.lanes.bit_length() - 1}
 
 
 def kernel_dma_fields(coefficients: Coefficients | None, policy: Policy) -> Fields:
     """Rule: one cache hint on every stream register; unused streams state a length of their own. Where streams lie is
     said by `addresses`."""
+    if policy.limits.coefficients.table_apart:
+        return apart_fields(coefficients, policy)
     idle, streams = policy.idle, stream_fields(policy.limits.cores)
     fields: Fields = {f"KernelDMA.{kind}DMAConfig[{i}].CacheHint": policy.hints.coefficients
                       for kind, count in (("Coeff", len(streams)), ("Aux", idle.auxiliary_streams))

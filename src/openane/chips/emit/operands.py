@@ -125,6 +125,14 @@ def memory_fields(access: Access, view: Stored, prefix: str, limits: Limits, *, 
     return stride_fields(prefix, *strides)
 
 
+def used_strides(fields: Fields, view: Stored) -> Fields:
+    """The strides of extents of more than 1, which are all that framed tasks state."""
+    n, c, d, h, _ = view.extents
+    used = {"Group": n > 1, "Plane": c > 1, "Channel": c > 1, "Depth": d > 1, "Row": h > 1}
+    return {name: value for name, value in fields.items()
+            if all(not name.endswith(f"{axis}Stride.Stride") for axis, more in used.items() if not more)}
+
+
 def stride_fields(prefix: str, group: int, plane: int, depth: int, row: int) -> Fields:
     """The stride registers of one side of tile DMA."""
     return dict(zip(_memory_names(prefix), (group, plane, depth, row), strict=True))

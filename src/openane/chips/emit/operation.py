@@ -7,6 +7,7 @@ follow Apple's compiler where the rule is known and are harmless where it is not
 
 from __future__ import annotations
 
+from openane.chips.emit.apart import section_places
 from openane.chips.emit.neural import kernel_dma_fields, neural_fields, only_section, stream_fields
 from openane.chips.emit.patches import Patch, planar_patch
 from openane.chips.emit.planar import planar_fields
@@ -47,26 +48,20 @@ def encode_operation(operation: Operation, plan: TilePlan, policy: Policy, follo
     return fields
 
 
-def address_names(operation: Operation, plan: TilePlan, cores: int) -> list[str]:
+def placed(operation: Operation, plan: TilePlan, policy: Policy) -> list[tuple[str, int]]:
     """The fields that say where the operands lie in memory and, they or what of them passes through it, in L2, and
-    where the streams do. See `addresses`."""
-    names = [name for access, (operand, *fields) in _placed_operands(operation)
-             for name, place in zip(fields, _places(access, plan.rings.get(operand)), strict=True) if place is not None]
-    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        streams = stream_fields(cores)
-        names += [streams[core][1] for core, _, _ in only_section(operation.coefficients).streams.parts]
-    return names
-
-
-def addresses(operation: Operation, plan: TilePlan) -> list[int]:
-    """The values of `address_names`."""
-    numbers = [place for access, (operand, _, _) in _placed_operands(operation)
-               for place in _places(access, plan.rings.get(operand)) if place is not None]
-    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
-        streams = only_section(operation.coefficients).streams
-        base = streams.offset
-        numbers += [base + offset for _, offset, _ in streams.parts]
-    return numbers
+    where the streams do; and the values of these fields. Framed tasks do not state that something lies at the start of
+    L2."""
+    found = [(name, place) for access, (operand, *fields) in _placed_operands(operation)
+             for name, place in zip(fields, _places(access, plan.rings.get(operand)), strict=True)
+             if place is not None and (place or policy.frames is None or not name.startswith("L2."))]
+    if not isinstance(operation, NeuralOperation) or operation.coefficients is None:
+        return found
+    if policy.limits.coefficients.table_apart:
+        return found + section_places(operation.coefficients)
+    fields, streams = stream_fields(policy.limits.cores), only_section(operation.coefficients).streams
+    base = streams.offset
+    return found + [(fields[core][1], base + offset) for core, offset, _ in streams.parts]
 
 
 def _placed_operands(operation: Operation) -> list[tuple[Access, tuple[str, str, str]]]:

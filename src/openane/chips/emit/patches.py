@@ -14,6 +14,7 @@ from openane.chips.emit.flow import is_transposed
 from openane.chips.emit.operands import stored
 from openane.chips.emit.policy import PatchRules, Policy
 from openane.engine import (
+    ChannelProduct,
     Convolution,
     Elementwise,
     GainOffset,
@@ -60,7 +61,75 @@ def best_shape(width: int, rules: PatchRules) -> int:
     return rules.pixels - log2_up(best)
 
 
+def turned_lanes(operation: NeuralOperation, rules: PatchRules) -> int:
+    """Rule: a copy out of memory that turns rows into channels does so in lanes: the largest power of two that leaves
+    each `turned_channels` channels, up to the most."""
+    turned = (isinstance(operation, PassThrough) and operation.source.space is Space.MEMORY
+              and is_transposed(operation.result))
+    blocks = operation.result.shape[1] // rules.turned_channels
+    return min(rules.turned_lanes, 2 ** (blocks.bit_length() - 1)) if turned and blocks else 1
+
+
 def patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool = False) -> Patch:
+    """The patches of a task: H13's, or what copies, products and small results of later generations have instead."""
+    found = _patch(operation, rules, pipelined)
+    if rules.copies_bounded:
+        return found
+    if isinstance(operation, PassThrough):
+        return _copy_patch(operation, rules, found)
+    if isinstance(operation, ChannelProduct):
+        height, width = operation.result.shape[3:]
+        return Patch(1, 1, max(1, best_shape(width, rules) if height > 1 else 0))
+    return _small_patch(operation, rules, found)
+
+
+def _copy_patch(operation: PassThrough, rules: PatchRules, found: Patch) -> Patch:
+    """Rule: copies and tables walk in any shape up to the best one of their width. One that turns rows into channels in
+    lanes prefers as many rows as there are lanes to a quarter of the cores' 16, at most 8; with one lane, 8."""
+    channels, height, width = operation.result.shape[1], *operation.result.shape[3:]
+    best = best_shape(width, rules)
+    lanes = turned_lanes(operation, rules)
+    if lanes > 1:
+        prefer = min(rules.streamed, rules.small_rows - log2_up(lanes))
+        return Patch(prefer, min(prefer, best), max(prefer, best if height > 1 else 0))
+    if operation.source.space is Space.MEMORY and is_transposed(operation.result):
+        flat = rules.turned_flat if channels == 1 else rules.streamed
+        return Patch(flat, 0, flat) if width >= 2 ** rules.pixels else found
+    if height > 1 and found.prefer == found.fewest == 0:
+        return Patch(0, 0, best)
+    return found
+
+
+def _small_patch(operation: NeuralOperation, rules: PatchRules, found: Patch) -> Patch:
+    """Rule: small results of long streams take H13's patches, of short ones one row where they have one, 8 where the
+    window is one element (inferred from few: streams of 16 and 72 KiB are either side)."""
+    if rules.few_rows and second_of_product(operation):
+        assert isinstance(operation, Convolution)
+        rows = rules.few_rows[operation.source.shape[4] > rules.small_side]
+        return Patch(rows, rows, rows, small=True)
+    if not found.small or _largest_stream(operation) > rules.small_unbiased:
+        return found
+    if operation.result.shape[3] == 1:
+        return Patch(small=True)
+    if isinstance(operation, Convolution) and operation.kernel[1:] == (1, 1):
+        return Patch(rules.streamed, rules.streamed, rules.streamed, small=True)
+    return found
+
+
+def second_of_product(operation: Operation | NeuralOperation) -> bool:
+    """Whether a convolution is the second task of a product: it takes rows from L2 that a copy made channels, and turns
+    its result back into rows."""
+    return (isinstance(operation, Convolution) and operation.source.space is Space.L2
+            and operation.result.space is Space.MEMORY and is_transposed(operation.result))
+
+
+def _largest_stream(operation: NeuralOperation) -> int:
+    """Bytes of the longest stream of a core."""
+    sections = operation.coefficients.sections if operation.coefficients is not None else ()
+    return max([size for section in sections for _, _, size in section.streams.parts], default=0)
+
+
+def _patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool) -> Patch:
     """Rule: a small weighted result (at most 8x8, streams below 128 KiB a core) is taken in 16-row patches in the mode
     for small sources; a result of one row in patches of one row; a source in L2 is taken in its best shape; a streamed
     one in any shape up to 8 rows, with 8 columns or fewer in 16 rows once it is that high. A transposed copy of at most
@@ -69,9 +138,7 @@ def patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool = False
     best = best_shape(width, rules)
     resident = operation.source.space is Space.L2
     weighted = isinstance(operation, Convolution) and not operation.unicast
-    sections = operation.coefficients.sections if operation.coefficients is not None else ()
-    largest = max([size for section in sections for _, _, size in section.streams.parts], default=0)
-    if weighted and max(width, height) <= rules.small_side and largest < rules.small_stream:
+    if weighted and max(width, height) <= rules.small_side and _largest_stream(operation) < rules.small_stream:
         return Patch(rules.small_rows, rules.small_rows, rules.small_rows, small=True)
     if pipelined:
         return Patch(best, best, best)

@@ -7,9 +7,13 @@ recorded programs of Apple's compiler for the generation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from openane.chips.limits import Limits
+from openane.registers import Value
+
+Positions = tuple[int, int, int, int]
+"""A number of a program's only task, of the first of several, of those between, of the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,12 @@ class PatchRules:
     planar_widths: tuple[int, int]   # narrowest and widest patch of the planar engine
     planar_height: int
     planar_pixels: tuple[int, int]   # pixels of a planar patch with one operand, with two
+    copies_bounded: bool             # patches of copies and tables are bounded by the height, and to `streamed`
+    small_unbiased: int              # small results of streams up to so many bytes take the patches their window needs
+    turned_lanes: int                # most lanes in which a copy out of memory turns rows into channels; 1: no lanes
+    turned_channels: int             # channels for each of those lanes
+    turned_flat: int                 # log2 of the rows of such a copy's patch where there is one channel
+    few_rows: tuple[int, ...]        # log2 of a product's patch up to 8 rows, beyond; () where small results' are taken
     staged_multiple: int             # wide rows that are no multiple of so many elements go out from whole rows in L2
     staged_width: int                # elements of a planar patch's row then
 
@@ -44,6 +54,9 @@ class RingRules:
     pads: tuple[tuple[int, int], ...]         # lines a neural-engine ring row is padded by, from so many lines on
     strided_pad: int                          # at most so many with a stride of 2
     padded_patch: int                         # log2 of the rows of a patch from which on there is a pad
+    copy_pads: Mapping[int, int] = field(default_factory=dict)  # lines by that log2, of copies and tables
+    own_second: bool = False                  # a second operand has its own extents, channels and alignment in its ring
+    second_step: int = 0                      # a second ring that would begin at a multiple of this begins a line later
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,7 @@ class Hints:
     read_again: Mapping[str, int]
     read_earlier: Mapping[str, int]
     from_scratch: Mapping[str, int]
-    to_scratch: int
+    to_scratch: Mapping[str, int]
     result: int
     coefficients: int
     stated: int                      # DependencyMode of an operand in L2 that is stated as memory
@@ -64,14 +77,13 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class LogMasks:
-    """What the firmware logs, by the task's position in the program: of every task, the first, the last."""
+    """What the firmware logs, by the task's position in the program; `plain`: debug events of a neural-engine copy that
+    is no operation of the model; `high`: events of the upper byte."""
 
-    every: int
-    first: int
-    last: int
-    debug_every: int
-    debug_first: int
-    debug_last: int
+    events: Positions
+    debug: Positions
+    plain: Positions
+    high: Positions = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,29 @@ class EstimateRules:
     plane_nanoseconds: float
     resident_plane_nanoseconds: float
     largest: int
+    streamed_vectors: bool = True       # vectors of a gain-offset that come from memory count as an operand
+    resident_elementwise: bool = True   # elementwise operations on tensors in L2 take time
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """What tasks state where each lies in a frame of its own (from H14 on).
+
+    `constant`: what every task states that has the register's side; `runtime`: what a stream of coefficients computed at run time states; `cache`: what a task states whose result goes to
+    memory; `second_apart`: the second operand has a configuration word of its own in L2; `data_sets`: the slot that the
+    data sets of memory operands name, None where none do; `second_twice`: the address of a second operand is written
+    twice; `marker`: the register that keeps tasks from ending at multiples of 64 bytes, and what it is given;
+    `product`: fields of a product's second task, of up to 8 rows and of more.
+    """
+
+    constant: Mapping[str, Value]
+    runtime: Mapping[str, Value]
+    cache: Mapping[str, Value]
+    second_apart: bool
+    data_sets: int | None
+    second_twice: bool = False
+    marker: tuple[int, int] | None = None
+    product: tuple[Mapping[str, Value], Mapping[str, Value]] = ({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +142,4 @@ class Policy:
     logs: LogMasks
     idle: IdleValues
     estimate: EstimateRules
+    frames: Frames | None = None

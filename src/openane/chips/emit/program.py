@@ -6,7 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from openane.chips.chip import EmittedTask, TaskFields
 from openane.chips.emit.flow import Flow, flows
-from openane.chips.emit.operation import address_names, addresses, encode_operation
+from openane.chips.emit.live import LIVE_OUTS, live_outs
+from openane.chips.emit.operation import encode_operation, placed
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.repeats import forms, task_key
 from openane.chips.emit.rings import Planner, TilePlan
@@ -46,6 +47,7 @@ class _Emission:
         self._forms = forms(operations)
         self._tiles = _tiles(operations, self._forms, self._flows, policy)
         self._writers = coefficient_writers(operations, self._scratch)
+        self._live = live_outs(operations, policy.limits.l2_size) if policy.frames is not None else []
         self._known: dict[Hashable, CommonTask] = {}
 
     def body(self, index: int) -> Body:
@@ -54,20 +56,23 @@ class _Emission:
         last = index == len(self._operations) - 1
         followed = self._tiles[index + 1].patch if not last and self._flows[index + 1].pipelined else None
         try:
-            hazards = hazard_fields(index, self._operations, flow, self._tiles)
-            key = task_key(self._forms[index], plan, followed, flow), tuple(hazards.items()), index == 0, last
+            hazards = hazard_fields(index, self._operations, flow, self._tiles, self._policy)
+            places = placed(operation, plan, self._policy)
+            names = tuple([name for name, _ in places])
+            key = task_key(self._forms[index], plan, followed, flow), tuple(hazards.items()), index == 0, last, names
             if key not in self._known:
                 fields = encode_operation(operation, plan, self._policy, followed, flow.surface)
                 for more in (hint_fields(operation, flow, self._policy), stated_fields(operation, flow, self._policy),
-                             view_fields(flow), header_fields(operation, flow, index == 0, last, self._policy),
+                             view_fields(flow, self._policy), header_fields(operation, flow, index == 0, last, self._policy),
                              hazards):
                     fields |= more
-                names = (*address_names(operation, plan, self._policy.limits.cores),
-                         *dependency_names(operation, self._scratch))
-                self._known[key] = CommonTask(self._writer, self._writer.task(fields, {}, self._layout), names)
+                numbers = (*names, *dependency_names(operation, self._scratch), *((LIVE_OUTS,) if self._live else ()))
+                task = self._writer.task(fields, {}, self._layout, numbers, first=index == 0, last=last)
+                self._known[key] = CommonTask(self._writer, task, numbers)
         except ProgramError as error:
             raise _named(index, operation, error) from error
-        return Body(self._known[key], (*addresses(operation, plan), *self._writers[index]))
+        live = (self._live[index],) if self._live else ()
+        return Body(self._known[key], (*[number for _, number in places], *self._writers[index], *live))
 
 
 def _tiles(operations: Sequence[Operation], alike: Sequence[int], related: Sequence[Flow],

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from openane.chips.emit.flow import Flow, l2_writes
 from openane.chips.emit.operands import stored
-from openane.chips.emit.patches import Patch, patch, staged, tile_rows
+from openane.chips.emit.patches import Patch, patch, staged, tile_rows, turned_lanes
 from openane.chips.emit.policy import Policy
-from openane.engine import Access, Convolution, NeuralOperation, Operation, Pooling, Space, sources
+from openane.engine import Access, Convolution, GainOffset, NeuralOperation, Operation, PassThrough, Pooling, Space, sources
 from openane.engine.relayout import covers, touches
 from openane.errors import ProgramError
 
@@ -142,7 +142,8 @@ class Planner:
                 wanted = self._wanted[*kind, tile, width] = tuple(
                     _wanted(operation, tile, width, shape, self._policy))
             for floor in (top, 0) if top else (0,):
-                plan = _place(wanted, tile, shape, [(0, floor), *blocked], before, self._policy.limits.l2_size)
+                plan = _place(wanted, tile, shape, [(0, floor), *blocked], before,
+                              self._policy.limits.l2_size, self._policy.rings.second_step)
                 if plan is not None:
                     plan.spans.update(held)
                     same = (*kind, tile, width, plan.taken, tuple(held.items()))
@@ -193,13 +194,18 @@ def _wanted(operation: Operation, tile: int, width: int, shape: Patch | None, po
         ring = _ring(access, operation, width, shape, policy)
         if name == "result" and staged(operation, policy):
             ring = _staged_ring(access, shape, policy)
+        if name == "second" and policy.rings.own_second:
+            ring = _second_ring(access, isinstance(operation, GainOffset), policy)
+            yield _Wanted(name, ring, ring.row * (access.shape[3] if access.strides[3] else 1),
+                          line if isinstance(operation, GainOffset) else alignment)
+            continue
         rows = min(access.shape[3], tile if name == "result" else _source_rows(operation, tile, policy.limits.height))
         handed = name == "first" and access.space is Space.CHAIN
         yield _Wanted(name, None if handed else ring, ring.row * rows, alignment if name == "second" else line)
 
 
 def _place(wanted: Sequence[_Wanted], tile: int, shape: Patch | None, blocked: list[Range],
-           before: TilePlan | None, l2_size: int) -> TilePlan | None:
+           before: TilePlan | None, l2_size: int, step: int) -> TilePlan | None:
     taken = list(blocked)
     rings: dict[str, Ring] = {}
     spans: dict[str, Range] = {}
@@ -209,7 +215,7 @@ def _place(wanted: Sequence[_Wanted], tile: int, shape: Patch | None, blocked: l
             assert before is not None, "a chained source is another operation's result"
             rings[want.name] = before.rings["result"]
             continue
-        base = _first_fit(want.size, taken, want.alignment, l2_size)
+        base = _first_fit(want.size, taken, want.alignment, l2_size, step if want.name == "second" else 0)
         if base is None:
             return None
         rings[want.name] = Ring(base, ring.channel, ring.row, ring.depth, ring.group, ring.staged)
@@ -226,6 +232,16 @@ def _ring(access: Access, operation: Operation, width: int, shape: Patch | None,
     line = c * channel
     pad = _pad(access, operation, channel, shape, lines, policy)
     return Ring(0, channel, d * lines * channel + pad, line, d * line)
+
+
+def _second_ring(access: Access, vectors: bool, policy: Policy) -> Ring:
+    """Rule: a second operand passes through L2 with its own extents, of which broadcast ones are 1; `vectors`: as the
+    rows of a gain-offset."""
+    view = stored(access, "the second operand", may_swap=True, may_broadcast=True)
+    _, c, d, h, w = view.extents
+    channel = policy.limits.l2_row(w * access.dtype.size)
+    line = c * d * channel
+    return Ring(0, channel, line + policy.limits.banks.row_pad(line, h if vectors else None), line, line)
 
 
 def _staged_ring(access: Access, shape: Patch | None, policy: Policy) -> Ring:
@@ -247,8 +263,12 @@ def _pad(access: Access, operation: Operation, channel: int, shape: Patch | None
     banks, rules = policy.limits.banks, policy.rings
     if shape is None:
         return 0 if d > 1 or (n == 1 and h == 1 and w > 1) else banks.row_pad(lines * channel)
-    if shape.most < rules.padded_patch or (h == 1 and not shape.small):
+    turned = (isinstance(operation, PassThrough) and turned_lanes(operation, policy.patches) > 1
+              and (shape.most >= rules.padded_patch or operation.result.shape[4] == 1))
+    if (shape.most < rules.padded_patch and not turned) or (h == 1 and not shape.small and not turned):
         return 0
+    if rules.copy_pads and isinstance(operation, PassThrough) and c * channel // banks.line >= rules.pads[0][0]:
+        return banks.line * rules.copy_pads.get(shape.most, 0)
     pad = next(pad for least, pad in rules.pads if c * channel // banks.line >= least)
     strided = isinstance(operation, Convolution) and operation.stride[2] > 1
     return banks.line * (min(pad, rules.strided_pad) if strided else pad)
@@ -272,12 +292,14 @@ def _source_rows(operation: Operation, tile: int, all_rows: int) -> int:
     return tile
 
 
-def _first_fit(size: int, taken: list[Range], alignment: int, l2_size: int) -> int | None:
+def _first_fit(size: int, taken: list[Range], alignment: int, l2_size: int, step: int = 0) -> int | None:
+    """The lowest free place of so many bytes; `step`: behind others at no multiple of that."""
     base = 0
     for low, high in sorted(taken):
         if base + size <= low:
             return base
-        base = max(base, -(-high // alignment) * alignment)
+        behind = -(-high // alignment) * alignment
+        base = max(base, behind + alignment if step and behind % step == 0 else behind)
     return base if base + size <= l2_size else None
 
 

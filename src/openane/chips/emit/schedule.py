@@ -55,7 +55,7 @@ def header_fields(operation: Operation, flow: Flow, first: bool, last: bool, pol
     """Rules: memory flags equal the DMA enables; SPL where a part of the program begins, TSR and TSE where it ends;
     `first` and `last`: it is the program's. There is a DTID (see `dependency_names`) where an earlier task writes the
     coefficients."""
-    logs = policy.logs
+    place = 0 if first and last else 1 if first else 3 if last else 2
     fields: Fields = {
         "Header.Next.ExeCycles": microseconds(operation, policy),
         "Header.Control.SPL": int(flow.begins), "Header.Control.TSE": int(flow.ends),
@@ -63,11 +63,14 @@ def header_fields(operation: Operation, flow: Flow, first: bool, last: bool, pol
         "Header.Control.SPC": int(flow.source_stated), "Header.Control.DisallowAbort": int(flow.planar_after),
         "Header.Control.SrcLoc": int(any(a.space is Space.MEMORY for a in sources(operation))),
         "Header.Control.DstLoc": int(operation.result.space is Space.MEMORY),
-        "Header.LogEvents.Events": logs.every | (logs.first if first else 0) | (logs.last if last else 0),
-        "Header.DebugLogEvents.Events": (0 if _plain_copy(operation) else logs.debug_every)
-        | (logs.debug_last if last else logs.debug_first if first else 0),
-        "NE.KernelCfg.NextPlanar": int(flow.planar_after), "NE.KernelCfg.PreviousPlanar": int(flow.planar_before),
+        "Header.LogEvents.Events": policy.logs.events[place],
+        "Header.DebugLogEvents.Events": (policy.logs.plain if _plain_copy(operation) else policy.logs.debug)[place],
     }
+    if policy.frames is None:
+        fields |= {"NE.KernelCfg.NextPlanar": int(flow.planar_after),
+                   "NE.KernelCfg.PreviousPlanar": int(flow.planar_before)}
+    else:
+        fields["Header.LogEvents.High"] = policy.logs.high[place]
     if _from_scratch(operation, policy.limits.slots.scratch) is not None:
         fields |= {"Header.Control.TDE": 1, "Header.Dependency.DTID": 0}
     return fields
@@ -84,14 +87,20 @@ def _plain_copy(operation: Operation) -> bool:
             and operation.post.activation is Activation.NONE and operation.post.scale == 1.0)
 
 
-def view_fields(flow: Flow) -> Fields:
-    """Rule: L2 strides of extents of 1 follow the view of the task that wrote the tensor or reads all of it."""
+def view_fields(flow: Flow, policy: Policy) -> Fields:
+    """Rule: L2 strides of extents of 1 follow the view of the task that wrote the tensor or reads all of it. Framed tasks
+    do not state them."""
+    if policy.frames is not None:
+        return {}
     return {f"L2.{register}.Stride": stride for register, stride in flow.strides.items()}
 
 
 def stated_fields(operation: Operation, flow: Flow, policy: Policy) -> Fields:
-    """Rule: an operand in L2 that is stated as memory names the scratch slot, its surface's strides and its format."""
+    """Rule: an operand in L2 that is stated as memory names the scratch slot, its surface's strides and its format. No
+    framed task states one so."""
     fields: Fields = {}
+    if policy.frames is not None:
+        return fields
     scratch = policy.limits.slots.scratch
     if flow.source_stated:
         source = sources(operation)[0]
@@ -124,11 +133,33 @@ def hint_fields(operation: Operation, flow: Flow, policy: Policy) -> Fields:
             stated.read_again if flow.read_again else stated.read_earlier if flow.read_earlier else {})
     fields: Fields = {f"TileDMASrc.DMAConfig.{name}": value for name, value in hints.items()}
     if result.space is Space.MEMORY and result.slot == scratch:
-        fields["TileDMADst.DMAConfig.CacheHintReuse"] = stated.to_scratch
+        fields |= {f"TileDMADst.DMAConfig.{name}": value for name, value in stated.to_scratch.items()}
     return fields
 
 
-def hazard_fields(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan]) -> Fields:
+def hazard_fields(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan],
+                  policy: Policy) -> Fields:
+    """The hazards of a task (see `_hazards`). Rule where the second operand has a configuration word of its own: what it
+    waits for in L2 stands there; where it or nothing passes through L2 beside a streamed first operand, what that one
+    waits for does too."""
+    fields = _hazards(index, operations, flow, plans)
+    if policy.frames is None or not policy.frames.second_apart:
+        return fields
+    first, *others = sources(operations[index])
+    aliases = {name: value for name, value in fields.items() if name.startswith("L2.SourceCfg.Alias")}
+    if not others and first.space is not Space.MEMORY:
+        return fields
+    if others and others[0].space is Space.L2:
+        producer = flow.producers[1]
+        own = _engine(operations[producer.task]) if producer is not None else ""
+        moved = {name: value for name, value in aliases.items() if name == f"L2.SourceCfg.Alias{own}Rslt"}
+        if first.space is not Space.L2:
+            fields = {name: value for name, value in fields.items() if name not in moved}
+        aliases = moved
+    return fields | {name.replace("SourceCfg", "SecondCfg"): value for name, value in aliases.items()}
+
+
+def _hazards(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan]) -> Fields:
     """Rules. The first task waits for all that ran before. A task that follows the one before patch by patch says so
     (Dependent: 1 a neural-engine task, 2 a planar one). One that reads the result of the task before waits for it, and
     for that one's neural source where it reads or streams over it. The first task of a later part waits for all

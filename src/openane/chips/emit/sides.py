@@ -13,6 +13,7 @@ from openane.chips.emit.operands import (
     ring_fields,
     shape_fields,
     stored,
+    used_strides,
 )
 from openane.chips.emit.policy import Hints, Policy
 from openane.chips.emit.rings import Ring
@@ -80,10 +81,11 @@ def first_fields(access: Access, form: Form, ring: Ring | None, policy: Policy) 
     fields |= {"Common.ChCfg.InFmt": access.dtype.value, "L2.SourceCfg.SourceType": kind,
                "Common.Broadcast.FirstSwap": int(view.swapped)}
     fields |= {f"Common.Broadcast.FirstBroadcast{axis}": 1 for axis in view.broadcast}
-    fields |= _in_l2(access, view, "Source", ring, policy)
+    fields |= _in_l2(access, view, "Source", ring, policy, planar)
     if access.space is Space.MEMORY:
-        fields |= memory_fields(access, view, "TileDMASrc.", policy.limits,
+        strides = memory_fields(access, view, "TileDMASrc.", policy.limits,
                                 rows_as_channels=form.rows_as_channels, grouped=form.grouped)
+        fields |= _stated(strides, view, policy)
         fields |= {"Header.Bases.RBase0": access.slot, "Header.Bases.RBase0En": 1}
     return fields
 
@@ -107,14 +109,22 @@ def _kept(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
     return ring_fields(prefix, channel, row, depth, group)
 
 
-def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None, policy: Policy) -> Fields:
+def _stated(strides: Fields, view: Stored, policy: Policy) -> Fields:
+    """The strides a task states: all, in a frame those of extents of more than 1."""
+    return strides if policy.frames is None else used_strides(strides, view)
+
+
+def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None, policy: Policy, planar: bool) -> Fields:
     """Rule: how an operand lies in L2, how its copy does, or the ring it passes through. A streamed result that is not
-    staged states its ring's base alone (see `addresses`)."""
+    staged states its ring's base alone (see `addresses`). The form of memory is stated of what passes through it, and
+    of results in L2: in frames only of the neural engine's."""
     through_memory = access.space is not Space.L2 or prefix == "Result"
     form, interleave = DMA_FORMS[prefix]
     fields: Fields = {form: int(through_memory and access.dtype is DType.FLOAT16), interleave: access.interleave}
     if access.space is Space.L2:
-        return fields | l2_fields(access, view, prefix, policy.limits)
+        if policy.frames is not None and planar:
+            fields[form] = 0
+        return fields | _stated(l2_fields(access, view, prefix, policy.limits), view, policy)
     if access.copy is not None:
         return fields | _kept(access, view, prefix, policy)
     if prefix == "Result" and access.space is Space.MEMORY and not (ring is not None and ring.staged):
@@ -135,15 +145,22 @@ def second_fields(access: Access, ring: Ring | None, policy: Policy) -> Fields:
         raise ProgramError(f"the second operand can be neither interleaved, nor kept, nor chained: {access}")
     fields: Fields = {"Common.ChCfg.SecondFmt": access.dtype.value, "Common.Broadcast.SecondSwap": int(view.swapped)}
     fields |= {f"Common.Broadcast.SecondBroadcast{axis}": 1 for axis in view.broadcast}
+    apart = policy.frames is not None and policy.frames.second_apart
+    if apart:
+        fields |= {"L2.SecondCfg.SourceType": _kind(access), "L2.SecondCfg.DMAInterleave": 1,
+                   "L2.SecondCfg.DMAFmt": int(access.space is Space.MEMORY and access.dtype is DType.FLOAT16)}
     if access.space is Space.L2:
-        return fields | l2_fields(access, view, "Second", policy.limits)
+        return fields | _stated(l2_fields(access, view, "Second", policy.limits), view, policy)
     fields |= {"L2.SourceCfg.SecondDMA": 1, "Header.Bases.RBase1": access.slot, "Header.Bases.RBase1En": 1}
-    return fields | memory_fields(access, view, "TileDMASrc.Second", policy.limits) | _through(ring, "Second")
+    strides = _stated(memory_fields(access, view, "TileDMASrc.Second", policy.limits), view, policy)
+    return fields | strides | _through(ring, "Second")
 
 
 def source_dma_fields(first: Access, second: Access | None, policy: Policy) -> Fields:
     """Rule: one enable for both operands; each side's hints say whether it is in use."""
     used = first.space is Space.MEMORY
+    if policy.frames is not None:
+        return _framed_dma(first, second, policy)
     second_used = second is not None and second.space is Space.MEMORY
     fields: Fields = {"TileDMASrc.DMAConfig.En": int(used or second_used), "TileDMASrc.Fmt2.Mode": 1}
     fields |= _hints("DMAConfig", used, policy.hints) | _hints("SecondDMAConfig", second_used, policy.hints)
@@ -151,6 +168,22 @@ def source_dma_fields(first: Access, second: Access | None, policy: Policy) -> F
     if second is not None and second_used:
         fields |= {"TileDMASrc.SecondFmt.Truncate": policy.idle.truncate if second.dtype is DType.FLOAT16 else 0,
                    "TileDMASrc.SecondFmt.MemFmt": str(second.dtype)}
+    return fields
+
+
+def _framed_dma(first: Access, second: Access | None, policy: Policy) -> Fields:
+    """Rule: each operand from memory has its enable, hints and format; of a second one the enable is stated where it has
+    a configuration word in L2, of a first one that is not from memory where it has none (inferred)."""
+    fields: Fields = {}
+    apart = policy.frames is not None and policy.frames.second_apart
+    if first.space is Space.MEMORY:
+        fields |= {"TileDMASrc.DMAConfig.En": 1, **_hints("DMAConfig", True, policy.hints),
+                   **format_fields(first, "TileDMASrc.Fmt", policy.idle.truncate, idle=False)}
+    if second is not None and second.space is Space.MEMORY:
+        fields |= {"TileDMASrc.SecondDMAConfig.En": int(apart), **_hints("SecondDMAConfig", True, policy.hints),
+                   **format_fields(second, "TileDMASrc.SecondFmt", policy.idle.truncate, idle=False)}
+        if first.space is not Space.MEMORY and not apart:
+            fields["TileDMASrc.DMAConfig.En"] = 1
     return fields
 
 
@@ -169,13 +202,15 @@ def result_fields(access: Access, form: Form, ring: Ring | None, policy: Policy,
     swap = "Common.Broadcast.ResultSwap" if planar else "Common.Cfg.NEResultSwap"
     fields: Fields = {"Common.ChCfg.OutFmt": access.dtype.value, "L2.ResultCfg.ResultType": kind,
                       swap: int(view.swapped)}
-    fields |= _in_l2(access, view, "Result", ring, policy)
+    fields |= _in_l2(access, view, "Result", ring, policy, planar)
     used = access.space is Space.MEMORY
-    fields |= {"TileDMADst.DMAConfig.CacheHint": policy.hints.result, "TileDMADst.DMAConfig.En": int(used)}
-    fields |= format_fields(access, "TileDMADst.Fmt", policy.idle.truncate, idle=not used)
+    if used or policy.frames is None:
+        fields |= {"TileDMADst.DMAConfig.CacheHint": policy.hints.result, "TileDMADst.DMAConfig.En": int(used)}
+        fields |= format_fields(access, "TileDMADst.Fmt", policy.idle.truncate, idle=not used)
     if used:
-        fields |= memory_fields(access, view, "TileDMADst.", policy.limits,
+        strides = memory_fields(access, view, "TileDMADst.", policy.limits,
                                 rows_as_channels=form.rows_as_channels, grouped=form.grouped, surface=surface)
+        fields |= _stated(strides, view, policy)
         fields |= {"Header.Bases.WBase": access.slot, "Header.Bases.WBaseEn": 1, "TileDMADst.Fmt.ZeroPadFirst": 1,
                    "TileDMADst.Fmt.ZeroPadLast": 1}
         if kind == "stream" and not (ring is not None and ring.staged):

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.facts import DECODED, Facts, frames
-from openane.chips.h14 import LIMITS as H14_LIMITS
+from openane.chips.facts import EMITTED, Facts, frames
+from openane.chips.frame_writer import FrameWriter
 from openane.chips.h14 import H14Reader
+from openane.chips.h15.policy import POLICY
 from openane.chips.h15.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, indexed_format
 from openane.chips.reader import STREAMED
+from openane.registers import Fields
 
 
 class H15Reader(H14Reader):
     """Where H15 has the fields that H13 has elsewhere."""
 
-    names: ClassVar = H14Reader.names | {
+    names: ClassVar = {
+        "Common.ConvCfg.OCGSize": "Common.OCG.OCGSize",
         "PE.BiasScale.Bias": "PE.Bias.Bias", "PE.BiasScale.Scale": "PE.Scale.Scale",
         "PE.PreScale.Epsilon": "PE.Epsilon.Epsilon"}
-    table = ("KernelDMA.TableDMAConfig.En", "KernelDMA.TableBfrSize.Size")
 
     def get(self, name: str) -> Any:
         """A field's value: |x| is one of several conditions of the planar engine, none else of which is described."""
@@ -34,9 +35,20 @@ class H15Reader(H14Reader):
         return self.get("L2.SecondCfg.SourceType") in STREAMED
 
 
-LIMITS = replace(H14_LIMITS, assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
+class H15Writer(FrameWriter):
+    """Says of |x| and of a second operand from memory what `H15Reader` reads."""
 
-CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H15Reader,
-                   Facts(isa=8, subtype=6, chip="m3", tasks=frames(8), operations=DECODED, unknown_868=5), Arithmetic())
+    unused: ClassVar = frozenset(("Common.Cfg.Sources", "L2.SourceCfg.SecondDMA"))
 
-__all__ = ["CHIP", "LIMITS", "H15Reader"]
+    def translated(self, given: Fields, neural: bool) -> Fields:
+        """|x| is a condition."""
+        if not given.pop("PE.Cfg.Abs", 0):
+            return given
+        return given | {"PE.Cfg.Condition": "absolute"}
+
+
+CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H15Reader, H15Writer,
+                   Facts(isa=8, subtype=6, chip="m3", tasks=frames(8), operations=EMITTED,
+                         compiled=True, unknown_868=5), Arithmetic())
+
+__all__ = ["CHIP", "H15Reader", "H15Writer"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.facts import DECODED, Facts, frames
-from openane.chips.h15 import LIMITS as H15_LIMITS
-from openane.chips.h15 import H15Reader
+from openane.chips.emit.live import LIVE_OUTS
+from openane.chips.facts import EMITTED, Facts, frames
+from openane.chips.h15 import H15Reader, H15Writer
+from openane.chips.h16.policy import POLICY
 from openane.chips.h16.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, indexed_format
 
@@ -24,10 +24,14 @@ class H16Reader(H15Reader):
         "Common.ConvCfg.OCGSize": "Common.NECfg.OCGSize"}
 
 
-LIMITS = replace(H15_LIMITS, width=65536, height=65536, depth=65536, groups=65536)
+class H16Writer(H15Writer):
+    """What is live in L2 stands in the header's eighth word."""
 
-CHIP = IndexedChip("h16", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H16Reader,
-                   Facts(isa=17, subtype=7, chip="m4", tasks=frames(9),
-                         operations=DECODED, unknown_868=4, limited=True), Arithmetic())
+    names: ClassVar = {LIVE_OUTS: "Header.Flags.LiveOuts"}
 
-__all__ = ["CHIP", "LIMITS", "H16Reader"]
+
+CHIP = IndexedChip("h16", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H16Reader, H16Writer,
+                   Facts(isa=17, subtype=7, chip="m4", tasks=frames(9), operations=EMITTED,
+                         compiled=True, unknown_868=4, limited=True), Arithmetic())
+
+__all__ = ["CHIP", "H16Reader", "H16Writer"]

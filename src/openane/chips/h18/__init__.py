@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.facts import DECODED, Facts, frames
-from openane.chips.h16 import LIMITS, H16Reader
+from openane.chips.facts import EMITTED, Facts, frames
+from openane.chips.h16 import H16Reader, H16Writer
+from openane.chips.h18.policy import POLICY
 from openane.chips.h18.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, indexed_format
+from openane.errors import ProgramError
+from openane.registers import Fields
+
+FORMATS = {"TileDMASrc.Fmt": {}, "TileDMASrc.SecondFmt": {}, "TileDMADst.Fmt": {"ZeroPad": 15}}
+"""Registers of memory formats, and what they state besides."""
 
 
 class H18Reader(H16Reader):
@@ -23,8 +29,25 @@ class H18Reader(H16Reader):
         return super().get(name)
 
 
-CHIP = IndexedChip("h18", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), LIMITS, H18Reader,
-                   Facts(isa=20, subtype=10, chip="m6", tasks=frames(9),
-                         unknown_868=4, limited=True, operations=DECODED), Arithmetic(winograd=True))
+class H18Writer(H16Writer):
+    """States memory formats as `H18Reader` reads them."""
 
-__all__ = ["CHIP", "H18Reader"]
+    def translated(self, given: Fields, neural: bool) -> Fields:
+        """The one memory format that is described. ProgramError for others."""
+        given = super().translated(given, neural)
+        for register, besides in FORMATS.items():
+            stated = {name: given.pop(name) for name in list(given) if name.rpartition(".")[0] == register}
+            if not stated:
+                continue
+            if stated[f"{register}.MemFmt"] != "fp16" or stated[f"{register}.Interleave"] != 1:
+                raise ProgramError("of H18's memory formats fp16 with channels one after another is described",
+                                   register=register, field="Format")
+            given |= {f"{register}.Format": "fp16", **{f"{register}.{name}": value for name, value in besides.items()}}
+        return given
+
+
+CHIP = IndexedChip("h18", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H18Reader, H18Writer,
+                   Facts(isa=20, subtype=10, chip="m6", tasks=frames(9), operations=EMITTED,
+                         compiled=True, unknown_868=4, limited=True), Arithmetic(winograd=True))
+
+__all__ = ["CHIP", "H18Reader", "H18Writer"]
