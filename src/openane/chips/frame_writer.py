@@ -112,7 +112,7 @@ class FrameWriter:
         """Numbers and sizes, then words; the text begins with the head of a frame that is no task."""
         alignment = self._policy.limits.task_alignment
         tasks: list[EmittedTask] = []
-        offset = alignment
+        offset = self._policy.limits.first_task
         for index, body in enumerate(bodies):
             marker = self._marker(body.common, offset)
             size = body.common.size + len(marker)

@@ -1,7 +1,7 @@
 """Generations from H14 on: tasks lie one after another, each stating its size; run heads name the slots.
 
-Their tasks are read, printed, changed and written; engine operations are decoded where the fields are known. None is
-emitted: no rule for the words of these generations is known beyond what their records show.
+Engine operations are decoded and emitted by H13's names for fields; the reader and the writer of a generation know where
+it has them, and its policy what it states otherwise.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskField
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.program import emit_program
 from openane.chips.facts import Facts
+from openane.chips.frame_rules import frame_rules
 from openane.chips.frame_writer import FrameWriter
+from openane.chips.h13.registers import STREAM_BANK as H13_BANK
 from openane.chips.limits import Limits
-from openane.chips.passages import PLACES
+from openane.chips.passages import PLACES, passages, ring_fields
 from openane.chips.reader import Reader
 from openane.chips.runs import RELATIVE, SLOT, IndexedHeads
 from openane.chips.stream import StreamFormat
-from openane.chips.undescribed import rules_known
 from openane.engine import Operation, Section, Space, Stream
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank, Evidence, Field, Fields, Value
@@ -104,7 +105,6 @@ class IndexedChip:
     facts: Facts
     arithmetic: Arithmetic
     linked: bool = False
-    rules: tuple[Rule, ...] = (rules_known,)
 
     @property
     def limits(self) -> Limits:
@@ -145,7 +145,8 @@ class IndexedChip:
 
     def operation(self, words: Sequence[int]) -> Operation:
         """The engine operation of a task. ProgramError also names bits without a description, and fields in use of
-        which public maps say where they are and nothing shows what they do."""
+        which public maps say where they are and nothing shows what they do. Fields that H13 has under the same name are
+        taken to do what they do there (inferred where no record shows them)."""
         fields = self.format.decode(words)
         for register, bits in fields.rest.items():
             if register.partition(".")[0] not in WITHOUT_RESULT:
@@ -154,15 +155,16 @@ class IndexedChip:
             if name.partition(".")[0] not in WITHOUT_RESULT and self._only_inferred(name, value):
                 raise ProgramError(f"{value!r}: what this field of {self.name} does is known by inference only",
                                    field=name)
-        return decode.decode_operation(self.reader(fields, self.header, self.bank, self.limits))
+        return decode.decode_operation(self._read(fields))
 
     def slots(self, words: Sequence[int]) -> NamedSlots:
         """The base-address slots a task names."""
         return decode.decode_slots(self._reader(words))
 
     def passages(self, fields: TaskFields) -> tuple[Passage, ...]:
-        """ProgramError: how many rows a tile of these generations holds is not known."""
-        raise ProgramError(f"the L2 rings of tasks of {self.name} are not described")
+        """The L2 rings of a task's streamed and chained operands: as H13's (inferred), by the same fields."""
+        reader = self._read(fields)
+        return passages(TaskFields(ring_fields(reader), {}, ()), self.limits.l2_alignment)
 
     def enabled_slots(self, fields: TaskFields) -> Mapping[str, int]:
         """Every base-address slot a task's run heads name, by the field that names it."""
@@ -190,7 +192,22 @@ class IndexedChip:
 
     def _only_inferred(self, name: str, value: Value) -> bool:
         field = self.bank.locate(name)[2]
-        return field.evidence is Evidence.INFERRED and value != field.default_value()
+        return field.evidence is Evidence.INFERRED and value != field.default_value() and name not in self._carried
+
+    @cached_property
+    def _carried(self) -> frozenset[str]:
+        """The fields that H13, or H14 before a later generation, has too."""
+        known = {f"{name}.{field.name}" for _, (name, register) in H13_BANK.by_address.items()
+                 for field in register.fields}
+        return frozenset({self.reader.names.get(name, name) for name in known} | {"KernelDMA.KernelOCGStride.Stride"})
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """What must hold of a task's registers."""
+        return frame_rules(self._read, self.writer.unused)
 
     def _reader(self, words: Sequence[int]) -> Reader:
-        return self.reader(self.format.decode(words), self.header, self.bank, self.limits)
+        return self._read(self.format.decode(words))
+
+    def _read(self, fields: TaskFields) -> Reader:
+        return self.reader(fields, self.header, self.bank, self.limits)

@@ -70,6 +70,7 @@ class Limits:
     tasks: int                 # tasks of a program: what their numbers can count
     addresses: int             # bytes that addresses reach
     task_alignment: int        # offsets of tasks in the text
+    first_task: int            # offset of the first of them
     burst: int                 # a row of a memory access is moved in whole bursts
     page: int                  # scratch memory is given out in multiples of this
     statistic: int             # a broadcast tensor of at most so many bytes is placed in L2 as statistics are

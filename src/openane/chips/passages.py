@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from openane.chips.chip import Passage, TaskFields
+from openane.chips.reader import Reader
 from openane.engine import Space
 from openane.registers import Value
 
@@ -34,6 +35,26 @@ def passages(fields: TaskFields, smallest: int) -> tuple[Passage, ...]:
     return tuple(_rings(fields.values, smallest))
 
 
+RING_FIELDS = ("Common.TileCfg.TileHeight", "Common.ConvCfg.Sy", "Common.ConvCfg.Kh", "Common.InDim.H", "Common.OutDim.H",
+               "Common.Cin.C", "Common.Cout.C", "L2.SourceCfg.SourceType", "L2.ResultCfg.ResultType",
+               *(f"L2.{operand}{field}" for operand in ("Source", "Second", "Result")
+                 for field in ("Base.Addr", "RowStride.Stride")))
+SECOND_ROWS = "second rows"
+
+
+def ring_fields(reader: Reader) -> dict[str, Value]:
+    """The fields that rings follow from, by H13's names; a second operand of its own extents has rows of its own."""
+    values: dict[str, Value] = {name: reader.get(name) for name in RING_FIELDS}
+    values["L2.SourceCfg.SecondDMA"] = int(reader.second_from_memory())
+    if not reader.get("Common.TaskInfo.NEEn"):
+        kind = values["Common.Cfg.TaskType"] = reader.get("Common.Cfg.TaskType")
+        if kind == "gain_offset":
+            values[SECOND_ROWS] = 2
+        elif reader.get("Common.Broadcast.SecondBroadcastH"):
+            values[SECOND_ROWS] = 1
+    return values
+
+
 def _rings(values: Mapping[str, Value], smallest: int) -> Iterator[Passage]:
     tile = _number(values, "Common.TileCfg.TileHeight")
     stride, kernel = _number(values, "Common.ConvCfg.Sy"), _number(values, "Common.ConvCfg.Kh")
@@ -41,7 +62,8 @@ def _rings(values: Mapping[str, Value], smallest: int) -> Iterator[Passage]:
     if values.get("L2.SourceCfg.SourceType") in ("stream", "chain"):
         yield _ring(values, "first", "Source", source_rows, "Common.Cin.C", smallest)
     if values.get("L2.SourceCfg.SecondDMA"):
-        yield _ring(values, "second", "Second", source_rows, "Common.Cin.C", smallest)
+        rows = _number(values, SECOND_ROWS) or source_rows
+        yield _ring(values, "second", "Second", rows, "Common.Cin.C", smallest)
     if values.get("L2.ResultCfg.ResultType") in ("stream", "chain"):
         result_rows = min(_number(values, "Common.OutDim.H"), tile)
         if values.get("Common.Cfg.TaskType") in ("reduce", "binary_reduce"):

@@ -14,7 +14,7 @@ from openane.chips.h14.registers import STREAM_BANK
 from openane.chips.runs import DENSE_HEAD
 
 _COEFFICIENTS = H13_LIMITS.coefficients
-LIMITS = replace(H13_LIMITS, kernel_width=32, kernel_height=32, addresses=1 << 42,
+LIMITS = replace(H13_LIMITS, kernel_width=32, kernel_height=32, addresses=1 << 42, first_task=16,
                  coefficients=replace(_COEFFICIENTS, table_apart=True, sparse=replace(_COEFFICIENTS.sparse, values=16)),
                  assumed=("padding", "stride", "kernel_width", "kernel_height", "kernel_memory", "l2_size"))
 

@@ -15,6 +15,8 @@ from openane.registers import Fields
 
 FORMATS = {"TileDMASrc.Fmt": {}, "TileDMASrc.SecondFmt": {}, "TileDMADst.Fmt": {"ZeroPad": 15}}
 """Registers of memory formats, and what they state besides."""
+AS_H17 = {"Interleave": 1, "MemFmt": "fp16", "FmtMode": 1, "Truncate": 3}
+"""What H17 states of the one format that is described."""
 
 
 class H18Reader(H16Reader):
@@ -23,9 +25,9 @@ class H18Reader(H16Reader):
     def get(self, name: str) -> Any:
         """A field's value: the one memory format that is described stores channels one after another."""
         register, _, field = name.rpartition(".")
-        if field == "Interleave":
+        if register in FORMATS and field in AS_H17:
             self.refuse_unless(f"{register}.Format", "fp16")
-            return 1
+            return AS_H17[field]
         return super().get(name)
 
 

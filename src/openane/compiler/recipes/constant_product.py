@@ -15,7 +15,7 @@ import numpy as np
 from openane.compiler.buffers.storage import Block, Kind
 from openane.compiler.loops.assign import Dims, Role, access, legal
 from openane.compiler.recipes.context import Context
-from openane.compiler.recipes.neural_ops import chunks, coefficients, spans, with_table
+from openane.compiler.recipes.neural_ops import chunks, coefficients, head_of, spans, with_table
 from openane.compiler.recipes.split_product import reduction_parts, summed
 from openane.compiler.weights.pack import pack_dense
 from openane.engine import Access, Convolution, PassThrough, Post, Space
@@ -171,8 +171,8 @@ def _convolve(context: Context, target: Tensor, pixels: Pixels, weights: np.ndar
     for start, stop in chunks(context, columns, reduction + (bias is not None), lanes, rows <= rules.streamed,
                               0 if table is None else form.table.size):
         packed = pack_dense(form, matrix[:, start:stop], None if bias is None else bias[None, start:stop], lanes,
-                            None if table is None else form.table.pack(table))
-        streams = coefficients(context, packed, weights=True, bias=bias is not None, table=table is not None)
+                            head_of(context, table))
+        streams = coefficients(context, packed, bias=bias is not None, table=table)
         for first, count in spans(width, context.limits.width):
             write = target.part(2, start, stop - start).part(1, first, count)
             context.emit(Convolution(source=pixels.read(first, count), result=access(write, PIXELS),

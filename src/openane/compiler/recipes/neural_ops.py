@@ -36,12 +36,22 @@ REPEATED = 1 << 19
 """Bytes of weights up to which they are stored once per image, so that one operation takes all images."""
 
 
-def coefficients(context: Context, packed: Packed, *, weights: bool, bias: bool, table: bool) -> Coefficients:
-    """Stores the streams in the constant section."""
-    base = context.store(packed, weights=weights, table=table)
+def head_of(context: Context, table: Table | None) -> bytes | None:
+    """What every stream of weights begins with: the table, where one has no stream of its own."""
+    form = context.limits.coefficients
+    return None if table is None or form.table_apart else form.table.pack(table)
+
+
+def coefficients(context: Context, packed: Packed, *, bias: bool, table: Table | None) -> Coefficients:
+    """Stores the streams of weights in the constant section, and the table where it has a stream of its own."""
+    apart = context.limits.coefficients.table_apart
+    base = context.store(packed, weights=True, table=table is not None and not apart)
     section = Section.of(context.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
-    return Coefficients.together(section.moved(section.slot, base), weights=weights, bias=bias, table=table,
-                                 lanes=packed.lanes, packing=packed.packing)
+    section = section.moved(section.slot, base)
+    alone = table_coefficients(context, table, len(packed.streams)).table if table is not None and apart else None
+    return Coefficients(weights=section, bias=section if bias else None,
+                        table=section if table is not None and not apart else alone,
+                        lanes=packed.lanes, packing=packed.packing)
 
 
 def channel_step(context: Context) -> int:
@@ -52,8 +62,10 @@ def channel_step(context: Context) -> int:
 def table_coefficients(context: Context, table: Table, channels: int) -> Coefficients:
     """A table alone, read by every core that has a channel."""
     form = context.limits.coefficients
-    packed = pack_table(form.table.pack(table), min(form.cores, channels))
-    return coefficients(context, packed, weights=False, bias=False, table=True)
+    packed = pack_table(form.table.pack(table), min(form.cores, channels), form.table_apart)
+    base = context.store(packed, weights=False, table=True)
+    section = Section.of(context.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
+    return Coefficients(table=section.moved(section.slot, base))
 
 
 def with_table(post: Post | None, table: Table | None) -> Post:
@@ -129,12 +141,8 @@ def _plain(source: Tensor, limits: Limits) -> bool:
         source.shape[3] == 1 or source.strides[3] == ELEMENT)
 
 
-def _table_bytes(context: Context, problem: Windowed) -> bytes | None:
-    return None if problem.table is None else context.limits.coefficients.table.pack(problem.table)
-
-
 def _streams(context: Context, problem: Windowed, packed: Packed) -> Coefficients:
-    return coefficients(context, packed, weights=True, bias=problem.bias is not None, table=problem.table is not None)
+    return coefficients(context, packed, bias=problem.bias is not None, table=problem.table)
 
 
 def _dense(context: Context, problem: Windowed) -> None:
@@ -150,10 +158,10 @@ def _dense(context: Context, problem: Windowed) -> None:
         bias = None if problem.bias is None else problem.bias[start:stop]
         if sparse:
             packed = pack_sparse(form, weights[None, start:stop], None if bias is None else bias[None], lanes,
-                                 _table_bytes(context, problem))
+                                 head_of(context, problem.table))
         else:
             packed = pack_dense(form, flat[:, start:stop], None if bias is None else bias[None], lanes,
-                                _table_bytes(context, problem))
+                                head_of(context, problem.table))
         streams = _streams(context, problem, packed)
         part = target.part(1, start, stop - start)
         for first, count in spans(source.shape[0], context.limits.groups):
@@ -179,7 +187,7 @@ def _depthwise(context: Context, problem: Windowed) -> None:
     for start, count in _pieces(weights.shape[0], most * form.cores):
         part = slice(start, start + count)
         bias = None if problem.bias is None else problem.bias[None, part]
-        packed = pack_dense(form, weights[part].reshape(1, count, rows), bias, 1, _table_bytes(context, problem))
+        packed = pack_dense(form, weights[part].reshape(1, count, rows), bias, 1, head_of(context, problem.table))
         streams = _streams(context, problem, packed)
         for image in range(problem.source.shape[0]):
             read, write = (tensor.part(0, image, 1).part(1, start, count)
@@ -204,9 +212,9 @@ def _grouped(context: Context, problem: Windowed) -> None:
         bias = None if biases is None else biases[start:start + count]
         if sparse:
             part = problem.weights.reshape(groups, channels, *problem.weights.shape[1:])[start:start + count]
-            packed = pack_sparse(form, part, bias, lanes, _table_bytes(context, problem))
+            packed = pack_sparse(form, part, bias, lanes, head_of(context, problem.table))
         else:
-            packed = pack_dense(form, flat[start:start + count], bias, lanes, _table_bytes(context, problem))
+            packed = pack_dense(form, flat[start:start + count], bias, lanes, head_of(context, problem.table))
         streams = _streams(context, problem, packed)
         for image in range(source.shape[0]):
             read = _by_group(source.part(0, image, 1), groups).part(0, start, count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from openane.chips import Breach, Link
+from openane.chips.coefficients import padded
 from openane.errors import ProgramError
 from openane.program.verify.context import Context
 from openane.program.verify.violation import Found, Violation, violation
@@ -13,11 +14,12 @@ LARGEST_STEP = 0x1000
 
 
 def text(context: Context) -> Found:
-    """Tasks must lie in the text without overlapping, the first at its start, each at a multiple of the engine's
-    fetch granule, and the text must not be mostly gaps."""
+    """Tasks must lie in the text without overlapping, the first where the generation's texts begin, each at a multiple
+    of the engine's fetch granule, and the text must not be mostly gaps."""
     tasks, step = context.program.tasks, context.chip.limits.task_alignment
-    if tasks and tasks[0].offset != 0:
-        yield 0, Breach("offset", hex(tasks[0].offset), 0)
+    start = context.chip.limits.first_task
+    if tasks and tasks[0].offset != start:
+        yield 0, Breach("offset", hex(tasks[0].offset), hex(start))
     for index, task in enumerate(tasks):
         if task.offset < 0 or task.offset % step:
             yield index, Breach("offset", hex(task.offset), f"a multiple of {step}")
@@ -30,8 +32,12 @@ def text(context: Context) -> Found:
 
 
 def links(context: Context) -> Found:
-    """Each task must link to the next one, with its offset and its true size, and the last one to none."""
+    """Each task must link to the next one, with its offset and its true size, and the last one to none; where tasks lie
+    one after another each must state its size and begin where the one before ends, up to the next granule."""
     tasks = context.program.tasks
+    if not context.chip.linked:
+        yield from _framed(context)
+        return
     following = [(task.offset, len(task.words)) for task in tasks[1:]]
     for index, (task, expected) in enumerate(zip(tasks, [*following, (0, 0)], strict=True)):
         try:
@@ -42,6 +48,22 @@ def links(context: Context) -> Found:
         if found != expected:
             yield index, Breach("next task", f"{found[1]} words at {found[0]:#x}",
                                 f"{expected[1]} words at {expected[0]:#x}" if expected[1] else "none")
+
+
+def _framed(context: Context) -> Found:
+    """Sizes and places of tasks that lie one after another."""
+    place = context.chip.limits.first_task
+    for index, task in enumerate(context.program.tasks):
+        try:
+            size = context.chip.task_size(task.words)
+        except ProgramError as error:
+            yield index, Breach("words", len(task.words), str(error))
+            continue
+        if size != len(task.words):
+            yield index, Breach("Header.Task.TaskSize", size, len(task.words))
+        if task.offset != place:
+            yield index, Breach("offset", hex(task.offset), hex(place))
+        place = padded(task.offset + task.size, context.chip.limits.task_alignment)
 
 
 def described(context: Context) -> Found:
