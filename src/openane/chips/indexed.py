@@ -1,7 +1,7 @@
 """Generations from H14 on: tasks lie one after another, each stating its size; run heads name the slots.
 
-Engine operations are decoded and emitted by H13's names for fields; the reader and the writer of a generation know where
-it has them, and its policy what it states otherwise.
+Engine operations are decoded and emitted by H13's names for fields; the reader and the writer of a generation know
+where it has them, and its policy what it states otherwise.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from openane.engine import Operation, Section, Space, Stream
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank, Evidence, Field, Fields, Value
 
+ADDED = frozenset(("KernelDMA.KernelOCGStride.Stride", "TileDMASrc.SecondFmt.Interleave"))
+"""Fields that H13 lacks and records of H14 show in use."""
 LONGEST = 2047  # Header.Task.TaskSize has eleven bits
 WITHOUT_RESULT = ("Header", "Slots", "Runs", "CacheDMA")  # blocks that decide no result, or only through slots
 
@@ -199,7 +201,7 @@ class IndexedChip:
         """The fields that H13, or H14 before a later generation, has too."""
         known = {f"{name}.{field.name}" for _, (name, register) in H13_BANK.by_address.items()
                  for field in register.fields}
-        return frozenset({self.reader.names.get(name, name) for name in known} | {"KernelDMA.KernelOCGStride.Stride"})
+        return frozenset({self.reader.names.get(name, name) for name in known} | ADDED)
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:

@@ -73,6 +73,7 @@ class Limits:
     first_task: int            # offset of the first of them
     burst: int                 # a row of a memory access is moved in whole bursts
     page: int                  # scratch memory is given out in multiples of this
+    streams_repeats: bool      # a second operand can be broadcast on its way from memory
     statistic: int             # a broadcast tensor of at most so many bytes is placed in L2 as statistics are
     tile_width: int            # elements of the narrowest tile a streamed operand passes through L2 in
     banks: Banks

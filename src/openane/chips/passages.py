@@ -35,8 +35,8 @@ def passages(fields: TaskFields, smallest: int) -> tuple[Passage, ...]:
     return tuple(_rings(fields.values, smallest))
 
 
-RING_FIELDS = ("Common.TileCfg.TileHeight", "Common.ConvCfg.Sy", "Common.ConvCfg.Kh", "Common.InDim.H", "Common.OutDim.H",
-               "Common.Cin.C", "Common.Cout.C", "L2.SourceCfg.SourceType", "L2.ResultCfg.ResultType",
+RING_FIELDS = ("Common.TileCfg.TileHeight", "Common.ConvCfg.Sy", "Common.ConvCfg.Kh", "Common.InDim.H",
+               "Common.OutDim.H", "Common.Cin.C", "Common.Cout.C", "L2.SourceCfg.SourceType", "L2.ResultCfg.ResultType",
                *(f"L2.{operand}{field}" for operand in ("Source", "Second", "Result")
                  for field in ("Base.Addr", "RowStride.Stride")))
 SECOND_ROWS = "second rows"

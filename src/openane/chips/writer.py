@@ -73,7 +73,8 @@ class CommonTask:
         if self._draft is None:
             self._draft = self._writer.format.draft(self._form, self._fields)
             self._places = self._writer.format.places(self._form, self._names)
-        return self._writer.format.completed(self._draft, self._places, (*self._writer.parts(self._given, numbers), *links))
+        values = (*self._writer.parts(self._given, numbers), *links)
+        return self._writer.format.completed(self._draft, self._places, values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ BITS = 32
 
 
 def live_outs(operations: Sequence[Operation], l2_size: int) -> list[int]:
-    """For each operation, the blocks of L2 (`l2_size` bytes in `BITS` of them) that a later one reads from what it or an
-    earlier one wrote, a bit for each."""
+    """For each operation, the blocks of L2 (`l2_size` bytes in `BITS` of them) that a later one reads from what it or
+    an earlier one wrote, a bit for each."""
     block = l2_size // BITS
     changes: list[dict[int, int]] = [{} for _ in range(len(operations) + 1)]
     written: list[tuple[int, int, int]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from openane.chips.coefficients import padded
 from openane.chips.emit.apart import apart_fields, section_slots
 from openane.chips.emit.operands import shape_fields, stored, window_fields
 from openane.chips.emit.patches import second_of_product, turned_lanes
@@ -69,7 +70,7 @@ def neural_fields(operation: NeuralOperation, policy: Policy) -> Fields:
         fields["Common.Cfg.FillLowerNE"] = int(lanes > 1 or isinstance(operation, MatrixProduct))
         if isinstance(operation, MatrixProduct) and coefficients is not None:
             size = policy.limits.cores * coefficients.lanes * source.shape[1] * source.dtype.size
-            fields["KernelDMA.KernelOCGStride.Stride"] = size
+            fields["KernelDMA.KernelOCGStride.Stride"] = padded(size, policy.limits.coefficients.alignment)
         if second_of_product(operation):
             fields |= policy.frames.product[operation.source.shape[4] > policy.patches.small_side]
     return fields

@@ -114,11 +114,11 @@ class EstimateRules:
 class Frames:
     """What tasks state where each lies in a frame of its own (from H14 on).
 
-    `constant`: what every task states that has the register's side; `runtime`: what a stream of coefficients computed at run time states; `cache`: what a task states whose result goes to
-    memory; `second_apart`: the second operand has a configuration word of its own in L2; `data_sets`: the slot that the
-    data sets of memory operands name, None where none do; `second_twice`: the address of a second operand is written
-    twice; `marker`: the register that keeps tasks from ending at multiples of 64 bytes, and what it is given;
-    `product`: fields of a product's second task, of up to 8 rows and of more.
+    `constant`: what every task states that has the register's side; `runtime`: what a stream of coefficients computed
+    at run time states; `cache`: what a task states whose result goes to memory; `second_apart`: the second operand has
+    a configuration word of its own in L2; `data_sets`: the slot that the data sets of memory operands name, None where
+    none do; `second_twice`: the address of a second operand is written twice; `marker`: the words that keep tasks from
+    ending at multiples of 64 bytes; `product`: fields of a product's second task, of up to 8 rows and of more.
     """
 
     constant: Mapping[str, Value]

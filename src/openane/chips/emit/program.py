@@ -63,8 +63,8 @@ class _Emission:
             if key not in self._known:
                 fields = encode_operation(operation, plan, self._policy, followed, flow.surface)
                 for more in (hint_fields(operation, flow, self._policy), stated_fields(operation, flow, self._policy),
-                             view_fields(flow, self._policy), header_fields(operation, flow, index == 0, last, self._policy),
-                             hazards):
+                             view_fields(flow, self._policy),
+                             header_fields(operation, flow, index == 0, last, self._policy), hazards):
                     fields |= more
                 numbers = (*names, *dependency_names(operation, self._scratch), *((LIVE_OUTS,) if self._live else ()))
                 task = self._writer.task(fields, {}, self._layout, numbers, first=index == 0, last=last)

@@ -14,7 +14,17 @@ from openane.chips.emit.flow import Flow, l2_writes
 from openane.chips.emit.operands import stored
 from openane.chips.emit.patches import Patch, patch, staged, tile_rows, turned_lanes
 from openane.chips.emit.policy import Policy
-from openane.engine import Access, Convolution, GainOffset, NeuralOperation, Operation, PassThrough, Pooling, Space, sources
+from openane.engine import (
+    Access,
+    Convolution,
+    GainOffset,
+    NeuralOperation,
+    Operation,
+    PassThrough,
+    Pooling,
+    Space,
+    sources,
+)
 from openane.engine.relayout import covers, touches
 from openane.errors import ProgramError
 

@@ -88,8 +88,8 @@ def _plain_copy(operation: Operation) -> bool:
 
 
 def view_fields(flow: Flow, policy: Policy) -> Fields:
-    """Rule: L2 strides of extents of 1 follow the view of the task that wrote the tensor or reads all of it. Framed tasks
-    do not state them."""
+    """Rule: L2 strides of extents of 1 follow the view of the task that wrote the tensor or reads all of it. Framed
+    tasks do not state them."""
     if policy.frames is not None:
         return {}
     return {f"L2.{register}.Stride": stride for register, stride in flow.strides.items()}

@@ -11,7 +11,7 @@ from openane.chips.emit.policy import Frames
 from openane.chips.h14.policy import LIMITS as H14_LIMITS
 from openane.chips.h14.policy import POLICY as H14_POLICY
 
-LIMITS = replace(H14_LIMITS, assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
+LIMITS = replace(H14_LIMITS, streams_repeats=True, assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
 
 POLICY = replace(
     H14_POLICY, limits=LIMITS,

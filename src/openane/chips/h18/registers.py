@@ -1,8 +1,8 @@
 """H18 (A19): registers, as differences on H17.
 
 Both tile DMA blocks gain two words before their addresses (which now take the data set that H17 had in the
-configuration word), and memory formats are other numbers, of which that of fp16 is seen. The shared streams of the
-kernel DMA lie elsewhere; of them only the table's place is seen.
+configuration word), and memory formats have their numbers in another order, which is seen for fp16 alone. The shared
+streams of the kernel DMA lie elsewhere; of them only the table's place is seen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from openane.chips.h17 import registers as h17
 from openane.chips.stream import RUNS, slots_block
 from openane.chips.tables import S, U, enum, flag, uint, word
-from openane.registers import Bank, Block, Field, Register
+from openane.registers import Bank, Block, Register
 
 POINTERS = {0x4D18: "RBase0", 0x4D30: "RBase1", 0x5110: "WBase", 0x5510: "KBase0", 0x5638: "TableBase",
             0x4D10: "FirstDataSet", 0x4D14: "SecondDataSet", 0x5108: "ResultDataSet"}
@@ -41,15 +41,18 @@ def _shifted(block: Block, start: int, end: int, *added: Register) -> Block:
     return replace(block, registers=tuple(sorted((*kept, *added), key=lambda r: r.offset)))
 
 
-MEMORY_FORMAT = Field("Format", 0, 16, "enum", values={"none": 0, "fp16": 0x3211}, evidence=S,
-                      doc="fp16, one channel after another; what the digits stand for is not known")
+MEMORY_FORMAT = (
+    uint("FmtMode", 3, 0, U), uint("Interleave", 7, 4, U, "channels stored together"),
+    enum("MemFmt", 11, 8, "uint8 int8 fp16", U), uint("Truncate", 15, 12, U))
+"""The numbers that H13 has for fp16, one channel after another (1, 1, 2, 3), are 0x3211 in every record. Which of the
+two ones is which is a guess: other formats rest on it."""
 TILE_DMA_SRC = _shifted(
     h17.TILE_DMA_SRC, 0x10, 0x68, Register("DataSet", 0x10), Register("SecondDataSet", 0x14),
-    word("Fmt", 0x70, MEMORY_FORMAT), word("SecondFmt", 0x74, MEMORY_FORMAT),
+    word("Fmt", 0x70, *MEMORY_FORMAT), word("SecondFmt", 0x74, *MEMORY_FORMAT),
     Register("Reserved6", 0x78, count=51))
 TILE_DMA_DST = _shifted(
     h17.TILE_DMA_DST, 0x08, 0x38, Register("DataSet", 0x08), Register("Reserved7", 0x0C),
-    word("Fmt", 0x40, MEMORY_FORMAT, uint("ZeroPad", 31, 28, S, "15 in every record")),
+    word("Fmt", 0x40, *MEMORY_FORMAT, uint("ZeroPad", 31, 28, S, "15 in every record")),
     Register("Reserved8", 0x44, count=9), word("UserTag", 0x68, uint("Tag", 31, 0, U)))
 L2 = h17.L2.patched(Register("Reserved5", 0xA4), Register("TraceCfg", 0xA8))
 PE = h17.PE

@@ -59,7 +59,8 @@ def _merged(steps: Steps, uses: dict[int, Usage], blocks: Mapping[int, Block], l
     return [step for step in merger.steps if step is not None]
 
 
-def _plain_copy(operation: Operation) -> bool:
+def plain_copy(operation: Operation) -> bool:
+    """Whether an operation moves elements and does nothing else."""
     return isinstance(operation, PassThrough) and operation.post == Post() and operation.coefficients is None \
         and not operation.input_relu and operation.source.copy is None and operation.result.copy is None \
         and operation.result.interleave == operation.source.interleave == 1 \
@@ -91,7 +92,7 @@ def _shared_inputs(steps: Steps, uses: Mapping[int, Usage], blocks: Blocks, shar
 
 def _read_in_several_ways(steps: Steps, use: Usage) -> bool:
     """Whether several operations read the same bytes of a buffer, one of them only to turn them, and none writes."""
-    turned = any(_plain_copy(steps[u.operation][1]) and u.access.strides[1] != 0 and u.access.shape[4] > 1
+    turned = any(plain_copy(steps[u.operation][1]) and u.access.strides[1] != 0 and u.access.shape[4] > 1
                  for u in use.uses)
     several = len({u.operation for u in use.uses}) > 1 and not _apart({u.access for u in use.uses})
     return turned and several and not use.streamed and _only_read(use)
@@ -116,7 +117,7 @@ class _Merger:
         """Drops the copy at `position` if it is one and its maker can do without it; where it moved before its maker
         instead, the place it moved to."""
         step = self.steps[position]
-        if step is None or self._packed(position, step[1]) or not _plain_copy(step[1]):
+        if step is None or self._packed(position, step[1]) or not plain_copy(step[1]):
             return None
         copy = step[1]
         assert isinstance(copy, PassThrough)

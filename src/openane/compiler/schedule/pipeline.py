@@ -9,6 +9,7 @@ from openane.chips import Chip, EmittedTask, Limits
 from openane.compiler.buffers.storage import Block, Blocks
 from openane.compiler.schedule.chaining import chain, in_place, keep
 from openane.compiler.schedule.copy_elimination import forwarded
+from openane.compiler.schedule.direct_operands import direct
 from openane.compiler.schedule.l2_residency import settle
 from openane.compiler.schedule.placement import Placement, bound, place
 from openane.engine import Operation
@@ -39,6 +40,7 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
     """
     all_blocks = Blocks(blocks)
     steps = forwarded(list(enumerate(operations)), all_blocks, chip.limits.l2_size // SHARES[0], chip.limits)
+    steps = direct(steps, chip.limits)
     origins = tuple(number for number, _ in steps)
     own = [labels[number] for number in origins]
     refusal: UnsupportedError | None = None

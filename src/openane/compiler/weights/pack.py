@@ -45,7 +45,8 @@ def pack_table(table: bytes, cores: int, apart: bool = False) -> Packed:
     """A table alone: every active core reads the same bytes. Room for one each is kept, as Apple does for generations
     in which a core reads it as a stream of its own, and not where it is read once for all (`apart`)."""
     size = len(table)
-    return Packed(table.ljust(size if apart else cores * size, b"\0"), tuple((core, 0, size) for core in range(cores)), 1)
+    room = size if apart else cores * size
+    return Packed(table.ljust(room, b"\0"), tuple((core, 0, size) for core in range(cores)), 1)
 
 
 def write_dense(place: Placement, section: np.ndarray, base: int, weights: np.ndarray, bias: np.ndarray | None) -> None:
