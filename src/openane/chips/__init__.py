@@ -8,6 +8,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from openane.chips.chip import Breach, Chip, EmittedTask, Link, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.emit.tiling import Tiling
 from openane.chips.limits import Limits
 from openane.errors import UnsupportedError
 
@@ -54,5 +55,5 @@ def generation_of(subtype: int) -> str | None:
 
 
 __all__ = ["DEFAULT_TARGET", "Breach", "Chip", "EmittedTask", "Limits", "Link", "NamedSlots", "Passage", "Rule",
-           "TaskFields", "described_generations", "driver_generation", "generation_of", "generations",
+           "TaskFields", "Tiling", "described_generations", "driver_generation", "generation_of", "generations",
            "get_chip", "recognised_generations"]

@@ -229,8 +229,8 @@ class FrameWriter:
     def _layout(self) -> tuple[tuple[str, str, int], ...]:
         """The runs of addresses in their order: pointer, whose slot it needs, words."""
         table = [("TableBase", "TableBase", 2), ("TableOffset", "TableBase", 1)]
-        layout = [("KBase0", "KBase0", 2), *(each for each in table if each[0] in self._pointers), ("RBase0", "RBase0", 2),
-                  ("RBase1", "RBase1", 2), ("WBase", "WBase", 2)]
+        layout = [("KBase0", "KBase0", 2), *(each for each in table if each[0] in self._pointers)]
+        layout += [("RBase0", "RBase0", 2), ("RBase1", "RBase1", 2), ("WBase", "WBase", 2)]
         if self._frames.data_sets is not None:
             layout += [(name, of, 1) for name, of in DATA_SETS.items()]
         return tuple(layout)

@@ -15,6 +15,7 @@ from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.program import emit_program
+from openane.chips.emit.tiling import Tiling, tiled
 from openane.chips.facts import Facts
 from openane.chips.frame_rules import frame_rules
 from openane.chips.frame_writer import FrameWriter
@@ -178,9 +179,14 @@ class IndexedChip:
         """The field that says where an operand lies: called as in H13."""
         return PLACES.get((part, space), part)
 
-    def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
+    def tiling(self, operations: Sequence[Operation]) -> Tiling:
+        """How a chain of operations walks what it streams."""
+        return tiled(operations, self.policy)
+
+    def emit(self, operations: Sequence[Operation], layout: str = "macos26",
+             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations; of `layout` there is one."""
-        return emit_program(operations, self.policy, self._writer, layout)
+        return emit_program(operations, self.policy, self._writer, layout, tiling)
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:

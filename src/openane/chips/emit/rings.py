@@ -26,7 +26,6 @@ from openane.engine import (
     sources,
 )
 from openane.engine.relayout import covers, touches
-from openane.errors import ProgramError
 
 Range = tuple[int, int]
 
@@ -128,13 +127,13 @@ class Planner:
         self._wanted: dict[tuple[int, bool, int, int], tuple[_Wanted, ...]] = {}
         self._plans: dict[Hashable, TilePlan] = {}  # equal ones are one, which is less for the garbage collector
 
-    def plan(self, index: int, before: TilePlan | None, flow: Flow) -> TilePlan:
+    def plan(self, index: int, before: TilePlan | None, flow: Flow) -> TilePlan | None:
         """Rings of operation `index`. `before` is the plan of the operation that hands it its source, if one does: both
         run at the same time, so they share the ring between them and nothing else.
 
         Rule: a task that follows the one before patch by patch does not stream over what that one uses; rings lie above
         the operands the task has in L2, where that is not possible at the lowest free place.
-        ProgramError when not even one row of each streamed operand fits beside what is resident.
+        None when not even one row of each streamed operand fits beside what is resident.
         """
         operation = self._operations[index]
         follows = flow.pipelined and not isinstance(self._operations[index - 1], NeuralOperation)
@@ -158,8 +157,7 @@ class Planner:
                     plan.spans.update(held)
                     same = (*kind, tile, width, plan.taken, tuple(held.items()))
                     return plan if before is not None else self._plans.setdefault(same, plan)
-        raise ProgramError(f"one row of each streamed operand must fit the {self._policy.limits.l2_size} bytes of L2 "
-                           "beside what is resident there; split the channels or the width", task=index)
+        return None
 
     def _blocked(self, index: int, before: TilePlan | None, flow: Flow) -> list[Range]:
         """L2 bytes that are not free for the rings of an operation."""
@@ -205,9 +203,7 @@ def _wanted(operation: Operation, tile: int, width: int, shape: Patch | None, po
         if name == "result" and staged(operation, policy):
             ring = _staged_ring(access, shape, policy)
         if name == "second" and policy.rings.own_second:
-            ring = _second_ring(access, isinstance(operation, GainOffset), policy)
-            yield _Wanted(name, ring, ring.row * (access.shape[3] if access.strides[3] else 1),
-                          line if isinstance(operation, GainOffset) else alignment)
+            yield _second(access, isinstance(operation, GainOffset), tile, width, policy)
             continue
         rows = min(access.shape[3], tile if name == "result" else _source_rows(operation, tile, policy.limits.height))
         handed = name == "first" and access.space is Space.CHAIN
@@ -244,14 +240,16 @@ def _ring(access: Access, operation: Operation, width: int, shape: Patch | None,
     return Ring(0, channel, d * lines * channel + pad, line, d * line)
 
 
-def _second_ring(access: Access, vectors: bool, policy: Policy) -> Ring:
-    """Rule: a second operand passes through L2 with its own extents, of which broadcast ones are 1; `vectors`: as the
-    rows of a gain-offset."""
+def _second(access: Access, vectors: bool, tile: int, width: int, policy: Policy) -> _Wanted:
+    """Rule: a second operand passes through L2 with its own extents, of which broadcast ones are 1; the `vectors` of a
+    gain-offset do whole, as two rows."""
     view = stored(access, "the second operand", may_swap=True, may_broadcast=True)
     _, c, d, h, w = view.extents
-    channel = policy.limits.l2_row(w * access.dtype.size)
+    channel = policy.limits.l2_row((w if vectors else min(w, width)) * access.dtype.size)
     line = c * d * channel
-    return Ring(0, channel, line + policy.limits.banks.row_pad(line, h if vectors else None), line, line)
+    ring = Ring(0, channel, line + policy.limits.banks.row_pad(line, h if vectors else None), line, line)
+    return _Wanted("second", ring, ring.row * (h if vectors else min(h, tile)),
+                   policy.limits.l2_alignment if vectors else policy.rings.second_alignment)
 
 
 def _staged_ring(access: Access, shape: Patch | None, policy: Policy) -> Ring:

@@ -139,9 +139,9 @@ def hint_fields(operation: Operation, flow: Flow, policy: Policy) -> Fields:
 
 def hazard_fields(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan],
                   policy: Policy) -> Fields:
-    """The hazards of a task (see `_hazards`). Rule where the second operand has a configuration word of its own: what it
-    waits for in L2 stands there; where it or nothing passes through L2 beside a streamed first operand, what that one
-    waits for does too."""
+    """The hazards of a task (see `_hazards`). Rule where the second operand has a configuration word of its own: what
+    it waits for in L2 stands there; where it or nothing passes through L2 beside a streamed first operand, what that
+    one waits for does too."""
     fields = _hazards(index, operations, flow, plans)
     if policy.frames is None or not policy.frames.second_apart:
         return fields

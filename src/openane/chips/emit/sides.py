@@ -172,8 +172,8 @@ def source_dma_fields(first: Access, second: Access | None, policy: Policy) -> F
 
 
 def _framed_dma(first: Access, second: Access | None, policy: Policy) -> Fields:
-    """Rule: each operand from memory has its enable, hints and format; of a second one the enable is stated where it has
-    a configuration word in L2, of a first one that is not from memory where it has none (inferred)."""
+    """Rule: each operand from memory has its enable, hints and format; of a second one the enable is stated where it
+    has a configuration word in L2, of a first one that is not from memory where it has none (inferred)."""
     fields: Fields = {}
     apart = policy.frames is not None and policy.frames.second_apart
     if first.space is Space.MEMORY:

@@ -88,7 +88,7 @@ class Builder(Allocation, Fusion, Values):
                                    remedy="replace it by operations `ane ops` lists as running on the engine")
         self.node = node
         target: Lowering = self
-        function(node, target)
+        function(self.trace.tagged(node), target)
         self.node = None
 
     def finished(self) -> Lowered:

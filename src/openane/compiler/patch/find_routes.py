@@ -16,7 +16,8 @@ import numpy as np
 
 from openane.chips import Chip
 from openane.compiler.lower.builder import lower
-from openane.compiler.lower.provenance import Traced, address, keeps_weights
+from openane.compiler.lower.operand_arrays import address
+from openane.compiler.lower.provenance import Traced, keeps_weights
 from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.weights.layout_records import Constant, Fold, Piece, Route, Routes, Step
 from openane.errors import AneError

@@ -12,24 +12,22 @@ from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
 from openane.compiler.buffers.uses import named_slots, operands
 from openane.compiler.schedule.l2_order import allocate_l2
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Section, Space, sources, with_operands
-from openane.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak."""
+    """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak. `overflow` is the
+    number of the operation from which on L2 does not hold what it is to keep, None where it does."""
 
     places: Mapping[int, tuple[int, int]]
     scratch: int
     l2: int
+    overflow: int | None = None
 
 
-def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int], limits: Limits,
-          labels: Sequence[str]) -> Placement:
-    """Places every virtual buffer `operations` name; `ports` get the slots for them in order.
-
-    UnsupportedError names the operation at which L2 overflows.
-    """
+def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int],
+          limits: Limits) -> Placement:
+    """Places every virtual buffer `operations` name; `ports` get the slots for them in order."""
     lives = lifetimes(operations)
     places = {slot: (limits.slots.first_port + index, 0) for index, slot in enumerate(ports)}
     scratch = _requests(lives, blocks, Kind.SCRATCH, limits.memory_alignment)
@@ -37,12 +35,9 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: S
     places |= {key: (limits.slots.scratch, offset) for key, offset in offsets.items()}
     resident = _requests(lives, blocks, Kind.L2, limits.l2_alignment)
     l2_offsets, peak = allocate_l2(resident, operations, limits)
-    if peak > limits.l2_size:
-        worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
-        raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=limits.l2_size,
-                               found=peak)
+    worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size) if peak > limits.l2_size else None
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return Placement(places, padded(total, limits.page), peak)
+    return Placement(places, padded(total, limits.page), peak, None if worst is None else worst.first)
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
