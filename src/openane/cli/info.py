@@ -70,6 +70,7 @@ def describe_program(program: Program) -> Document:
     return {
         "name": program.name, "chip": program.chip, "origin": program.origin, "tasks": len(program.tasks),
         "text_bytes": len(program.text()), "constant_bytes": len(program.constants),
+        **({"kernel_bytes": len(program.constants) - program.kernel_starts[0]} if program.kernel_starts else {}),
         "operations": _operations(program),
         "buffers": [_buffer(buffer) for buffer in sorted(program.buffers, key=lambda b: b.slot)],
     }
