@@ -171,6 +171,16 @@ class Program:
         low, high = self.constant_ranges.get(slot, (0, 0))
         return self.constants if high - low == len(self.constants) else memoryview(self.constants)[low:high]
 
+    def kernels_defect(self) -> str:
+        """What the sections that the kernel DMA reads must be and are not; empty where they are right."""
+        starts, size = self.kernel_starts, len(self.constants)
+        if starts and not self.slots.kernels_apart:
+            return f"none: the kernel DMA of {self.chip} reads the constants"
+        if any(type(start) is not int for start in starts) or min(starts, default=0) < 0 \
+                or any(low >= high for low, high in pairwise((*starts, size))):
+            return f"sections one after another, none empty, in {size} bytes of constants"
+        return ""
+
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; ProgramError lists the known ones."""
         for buffer in self.buffers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 
 from openane.chips import Breach, get_chip
 from openane.engine import Access
@@ -22,8 +21,9 @@ def well_formed(program: Program) -> Found:
     most = get_chip(program.chip).limits.tasks
     if not 1 <= len(program.tasks) <= most:
         yield None, Breach("tasks", len(program.tasks), f"1 to {most}")
-    if kernels_defect(program):
-        yield None, Breach("kernel sections", str(program.kernel_starts), kernels_defect(program))
+    defect = program.kernels_defect()
+    if defect:
+        yield None, Breach("kernel sections", str(program.kernel_starts), defect)
     if not read_only(program.constants):
         yield None, Breach("constants", type(program.constants).__name__, "bytes nobody can write")
     for index, task in enumerate(program.tasks):
@@ -99,16 +99,6 @@ def bound_slots(context: Context) -> Found:
 def layout_access(layout: Layout) -> Access:
     """The elements of a surface as an access. ProgramError when an extent is not positive."""
     return Access(shape=layout.shape, strides=layout.strides, dtype=layout.dtype, interleave=layout.interleave)
-
-
-def kernels_defect(program: Program) -> str:
-    """What the sections that the kernel DMA reads must be and are not; empty where they are right."""
-    starts, size = program.kernel_starts, len(program.constants)
-    if starts and not get_chip(program.chip).limits.slots.kernels_apart:
-        return f"none: the kernel DMA of {program.chip} reads the constants"
-    if not _whole(starts) or any(low >= high for low, high in pairwise((*starts, size))) or min(starts, default=0) < 0:
-        return f"sections one after another, none empty, in {size} bytes of constants"
-    return ""
 
 
 def _whole(values: Iterable[object]) -> bool:
