@@ -84,15 +84,17 @@ def layouts(context: Context) -> Found:
 
 def bound_slots(context: Context) -> Found:
     """A base slot that a task enables must be bound to a buffer; the text is never an operand. Only the slot of scratch
-    memory, which compilers name for tensors that stay in L2, may be enabled without being used or bound."""
+    memory, which compilers name for tensors that stay in L2, and that of data sets may be enabled without being used or
+    bound."""
     for view in context.tasks:
         if view.fields is None:
             continue
         enabled = context.chip.enabled_slots(view.fields)
         used = view.used_slots() if view.operation is not None else set(enabled.values())
         bound = [slot for slot in sorted(context.memory) if slot != context.slots.text]
+        unbound = (context.slots.scratch, context.slots.data_set)
         for name, slot in enabled.items():
-            if slot not in bound and (slot in used or slot != context.slots.scratch):
+            if slot not in bound and (slot in used or slot not in unbound):
                 yield view.index, Breach(name, slot, "one of " + ", ".join(map(str, bound)))
 
 
