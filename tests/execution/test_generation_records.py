@@ -7,26 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.records import generation_words
+from support.recorded_programs import recorded_program
 
 from openane.chips import described_generations, get_chip
 from openane.compiler import compile
 from openane.compiler.weights.pack import pack_sparse
 from openane.devices.packer import pack, unpack
-from openane.engine import Packing, Space, geometry_of, sources
+from openane.engine import Packing, geometry_of
 from openane.importers.mil import load_mil
 from openane.ops.evaluate import evaluate
-from openane.program import Buffer, Layout, Program, Role, Task
 from openane.simulator.executable import load
 from openane.simulator.sparse import expand
 
 LATER = described_generations()[1:]
-FIRST_PORT = {"h14": 4}
-"""The slot of the first port, by generation; 6 for all others."""
-SCRATCH = 3
 TABLE = 128
-HEAD = 16
-"""Bytes of the text before the first task, to which tasks are aligned."""
 RECORDS = {"h14": 29, "h15": 24, "h16": 26, "h17": 30, "h18": 21}
 FP16 = 2.0 ** -10
 POSITIVE = ("sqrt", "pow")
@@ -62,46 +56,19 @@ def packed_constants(program, form):
     return b"".join(bytes(program.constants[start:start + TABLE]) for start in starts)
 
 
-def ports(record, graph, first):
-    """Buffers of inputs and outputs, in alphabetical order of their names from slot `first` on."""
-    surfaces = iter(record["tensor_descriptors"])
-    stated = {name: next(surfaces) for group in (graph.inputs, graph.outputs) for name in sorted(v.name for v in group)}
-    inputs = {value.name for value in graph.inputs}
-    for slot, name in enumerate(sorted(stated), start=first):
-        n, c, h, w = stated[name]["shape"]
-        sn, sc, sh, sw = stated[name]["strides"]
-        layout = Layout((n, c, 1, h, w), (sn, sc, sn, sh, sw))
-        yield Buffer(name, slot, Role.INPUT if name in inputs else Role.OUTPUT, stated[name]["total_bytes"] * n, layout)
-
-
 class Recorded:
     """A recorded program with constants of ours, ready to run; `digest` and `wanted` are those of its coefficients."""
 
     def __init__(self, name, record, graph):
-        chip, offset = get_chip(name), 0
-        tasks = []
-        for words in generation_words(record, name):
-            tasks.append(Task(words, offset))
-            offset += -(-4 * len(words) // HEAD) * HEAD
-        operations = [chip.operation(task.words) for task in tasks]
-        first = FIRST_PORT.get(name, 6)
-        buffers = [*ports(record, graph, first)]
-        scratch = max([a.span[1] for op in operations for a in (*sources(op), op.result)
-                       if a.space is Space.MEMORY and a.slot == SCRATCH], default=0)
-        if scratch:
-            buffers.append(Buffer("scratch", SCRATCH, Role.SCRATCH, scratch))
-        ours = packed_constants(compile(graph).program, chip.limits.coefficients)
-        kernels = record.get("kernel_section") or []
-        section = kernels[0] if kernels else record["constant_section"]
+        ours = packed_constants(compile(graph).program, get_chip(name).limits.coefficients)
+        constant, kernels = record["constant_section"], (record.get("kernel_section") or [None])[0]
+        section = kernels or constant
         data = ours.ljust(section["size"], b"\0")
         self.digest, self.wanted = hashlib.sha256(data).hexdigest(), section["sha256"]
-        stores = {}
-        if kernels:
-            buffers.append(Buffer("kernels", first + len(buffers), Role.STATE, len(data)))
-            stores["kernels"], data = np.frombuffer(data, np.uint8).copy(), bytes(record["constant_section"]["size"])
         self._graph = graph
-        self._program = Program(name, tuple(tasks), data, tuple(buffers))
-        self._loaded = load(self._program, stores=stores)
+        self._program = recorded_program(record, name, bytes(constant["size"]) if kernels else data,
+                                         data if kernels else b"")
+        self._loaded = load(self._program)
 
     def run(self, inputs):
         """The outputs by name."""

@@ -19,7 +19,8 @@ class Facts:
     """`isa` is the number Apple's compiler has for the instruction set, `subtype` the CPU subtype in its files; neither
     grows with the generation. `chip` is the one that figures are given for where nobody names another. `tasks` and
     `operations` say what is known of them; `compiled`: programs are compiled for it; `driver`: the Linux driver runs
-    them. `unknown_868` is what the program descriptor of its files holds there, `limited` whether a limit is stated."""
+    them. `unknown_868` is what the program descriptor of its files holds there, `limited` whether a limit is stated,
+    `task_events` how many events of each task are counted beside those its header names."""
 
     isa: int
     subtype: int
@@ -30,3 +31,4 @@ class Facts:
     driver: bool = False
     unknown_868: int = 0
     limited: bool = False
+    task_events: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
@@ -36,18 +37,31 @@ class Banks:
 @dataclass(frozen=True, slots=True)
 class BaseSlots:
     """The base-address slots of a program: what text, constants and scratch memory are bound to, the first of its
-    inputs and outputs, and how many there are."""
+    inputs and outputs, and how many there are. `data_set` is the slot tasks name beside those of their operands without
+    memory behind it, `kernels_apart` whether the kernel DMA reads from sections of its own."""
 
     text: int
     constants: int
     scratch: int
     first_port: int
     count: int
+    data_set: int | None = None
+    kernels_apart: bool = False
 
     @property
     def ports(self) -> int:
         """Inputs and outputs a program can have."""
-        return self.count - self.first_port
+        return self.count - self.first_port - self.kernels_apart
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """The slots that no buffer can have."""
+        return tuple(slot for slot in (self.text, self.constants, self.data_set) if slot is not None)
+
+    def first_kernels(self, ports: Iterable[int]) -> int | None:
+        """The slot of the first section that the kernel DMA reads, in a program whose buffers have the slots `ports`:
+        the one after the last of them. None where it reads from the constants' slot."""
+        return max((self.first_port - 1, *ports)) + 1 if self.kernels_apart else None
 
 
 @dataclass(frozen=True, slots=True)

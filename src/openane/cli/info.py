@@ -70,6 +70,7 @@ def describe_program(program: Program) -> Document:
     return {
         "name": program.name, "chip": program.chip, "origin": program.origin, "tasks": len(program.tasks),
         "text_bytes": len(program.text()), "constant_bytes": len(program.constants),
+        **({"kernel_bytes": len(program.constants) - program.kernel_starts[0]} if program.kernel_starts else {}),
         "operations": _operations(program),
         "buffers": [_buffer(buffer) for buffer in sorted(program.buffers, key=lambda b: b.slot)],
     }
@@ -143,6 +144,8 @@ def _program_text(program: Document) -> Iterator[str]:
     yield from (f"{key:<11} {value}" for key, value in program["origin"].items() if key != "file")
     yield f"tasks       {program['tasks']} ({_counts(program['operations'])}), {byte_text(program['text_bytes'])}"
     yield f"constants   {byte_text(program['constant_bytes'])}"
+    if "kernel_bytes" in program:
+        yield f"kernels     {byte_text(program['kernel_bytes'])} of them, read by the kernel DMA alone"
     if program["buffers"]:
         yield plural(len(program["buffers"]), "buffer")
         rows = [(b["role"], b["name"], b["slot"], b["bytes"], b.get("dtype", "-"), shape_text(b.get("shape", "-")),

@@ -121,6 +121,8 @@ class _Watched(SimulatorExecutable):
 
 def same(first: Program, second: Program) -> bool:
     """Whether two programs are the same words and constants."""
+    if first.kernel_starts != second.kernel_starts:
+        return False
     return first.constants == second.constants and [t.words for t in first.tasks] == [t.words for t in second.tasks]
 
 

@@ -201,7 +201,8 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
                            task=task)
     if bias is not None and (held.bias is None or bias.size != len(channels)):
         raise ProgramError(f"it has {len(channels) if held.bias else 0} biases, not {bias.size}", task=task)
-    starts = {stream.core: stream.offset for stream in section.streams}
+    begin, _ = program.constant_ranges[section.slot]
+    starts = {stream.core: begin + stream.offset for stream in section.streams}
     missing = {channel.core for channel in channels} - set(starts)
     if missing:
         raise ProgramError(f"cores {sorted(missing)} compute channels but have no coefficient stream", task=task)
@@ -224,7 +225,7 @@ def _weighted(program: Program, task: int) -> tuple[Operation, Coefficients, Sec
     operation = chip.operation(program.tasks[task].words)
     held = operation.coefficients if isinstance(operation, Convolution) else None
     section = held.weights if held is not None else None
-    if held is None or section is None or section.slot != chip.limits.slots.constants:
+    if held is None or section is None or section.slot not in program.constant_ranges:
         raise ProgramError(f"this {type(operation).__name__} reads no constant weights", task=task)
     if held.packing is not Packing.DENSE:
         raise ProgramError(f"its weights are packed {held.packing}; only dense ones can be replaced in place",
@@ -310,6 +311,8 @@ def _check_same(before: Program, after: Program) -> None:
         raise _elsewhere("the number of tasks", len(before.tasks), len(after.tasks))
     if len(before.constants) != len(after.constants):
         raise _elsewhere("the bytes of constants", len(before.constants), len(after.constants))
+    if before.kernel_starts != after.kernel_starts:
+        raise _elsewhere("the kernel sections", before.kernel_starts, after.kernel_starts)
     for index, (old, new) in enumerate(zip(before.tasks, after.tasks, strict=True)):
         if old != new:
             found = diff(replace(before, tasks=(old,)), replace(before, tasks=(new,))).tasks

@@ -50,7 +50,8 @@ def require_constants(program: Program, constants: object) -> None:
 
 def require_same(loaded: Program, other: Program) -> None:
     """DeviceError unless two programs differ in their constants at most."""
-    what = next((what for what in ("chip", "tasks", "buffers") if getattr(loaded, what) != getattr(other, what)), None)
+    parts = ("chip", "tasks", "buffers", "kernel_starts")
+    what = next((what for what in parts if getattr(loaded, what) != getattr(other, what)), None)
     if what is not None:
         raise DeviceError(f"program {other.name!r} is not the one that is loaded with other constants: its {what} "
                           "differ; load it anew")

@@ -116,13 +116,22 @@ def padded_constants(constants: Constants) -> Constants:
 
 
 def check_buffers(program: Program) -> None:
-    """ProgramError unless every buffer has a size, a slot beyond text and constants, and a layout that fits it."""
+    """ProgramError unless every buffer has a size, a slot beyond text and constants, and a layout that fits it, and
+    kernel sections are where the generation has them."""
     limits = get_chip(program.chip).limits
     slots = limits.slots
+    defect = program.kernels_defect()
+    if defect:
+        raise ProgramError(f"kernel sections begin at bytes {program.kernel_starts} of the constants; there must be "
+                           f"{defect}")
+    last = max(program.constant_ranges)
+    if last >= slots.count:
+        raise ProgramError(f"the kernel sections have slots up to {last}; there are slots up to {slots.count - 1}")
     for buffer in program.buffers:
-        if buffer.slot in (slots.text, slots.constants) or not 0 <= buffer.slot < slots.count:
+        if buffer.slot in slots.taken or not 0 <= buffer.slot < slots.count:
             raise ProgramError(f"buffer {buffer.name!r} is bound to slot {buffer.slot}; text is slot {slots.text}, "
-                               f"constants are slot {slots.constants}, buffers have the others")
+                               f"constants are slot {slots.constants}, buffers have the others"
+                               + (f" but {slots.data_set}" if slots.data_set is not None else ""))
         if not 0 < buffer.size < limits.addresses:
             raise ProgramError(f"buffer {buffer.name!r} has {buffer.size} bytes; 1 to {limits.addresses - 1} can be "
                                "written")

@@ -2,6 +2,10 @@
 
 Tasks are descriptors in a text. Memory is reached through numbered base-address slots: the generation says which are
 the text and the constants, the others are buffers. Which slot is which buffer is stated by `buffers`, never assumed.
+
+The constants of a program are one row of bytes. Up to H15 all of them lie behind one slot; from H16 on those that the
+kernel DMA reads lie in sections of their own, behind the slots after the last buffer's. `Program.constant_ranges` says
+which bytes lie behind which slot: offsets in tasks count from the first of them.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 
 from openane.chips import get_chip
 from openane.chips.coefficients import padded
@@ -20,6 +25,9 @@ from openane.errors import ProgramError
 
 Constants = bytes | memoryview
 """Bytes that nobody writes: in memory, or mapped from a file."""
+
+ByteRange = tuple[int, int]
+"""First byte and one past the last, as offsets in the constants."""
 
 
 class Role(StrEnum):
@@ -98,6 +106,9 @@ class Task:
 class Program:
     """Tasks in execution order, the constants they read and the buffers behind their slots (kept in slot order).
 
+    `kernel_starts` are the bytes of the constants at which the sections begin that the kernel DMA reads from slots of
+    their own; none where the generation has no such sections, or the program reads nothing from them.
+
     `origin` says where a program was read from (compiler version, container); it does not take part in equality.
     """
 
@@ -107,6 +118,7 @@ class Program:
     buffers: tuple[Buffer, ...] = ()
     name: str = "main"
     origin: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
+    kernel_starts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "buffers", tuple(sorted(self.buffers, key=lambda b: b.slot)))
@@ -141,6 +153,33 @@ class Program:
     def slots(self) -> BaseSlots:
         """What the base-address slots of its generation are for. UnsupportedError when that is not described."""
         return get_chip(self.chip).limits.slots
+
+    @property
+    def constant_ranges(self) -> dict[int, ByteRange]:
+        """The bytes of the constants behind each slot that has some, the constants' own slot first. Sections where the
+        generation has none are left out: the verifier names them. UnsupportedError as `slots`."""
+        slots = self.slots
+        first = slots.first_kernels(b.slot for b in self.buffers)
+        starts = () if first is None else self.kernel_starts
+        ranges = {slots.constants: (0, starts[0] if starts else len(self.constants))}
+        if first is not None:
+            ranges |= dict(enumerate(pairwise((*starts, len(self.constants))), first))
+        return ranges
+
+    def constants_of(self, slot: int) -> Constants:
+        """The bytes of constants behind a slot; none where there are none."""
+        low, high = self.constant_ranges.get(slot, (0, 0))
+        return self.constants if high - low == len(self.constants) else memoryview(self.constants)[low:high]
+
+    def kernels_defect(self) -> str:
+        """What the sections that the kernel DMA reads must be and are not; empty where they are right."""
+        starts, size = self.kernel_starts, len(self.constants)
+        if starts and not self.slots.kernels_apart:
+            return f"none: the kernel DMA of {self.chip} reads the constants"
+        if any(type(start) is not int for start in starts) or min(starts, default=0) < 0 \
+                or any(low >= high for low, high in pairwise((*starts, size))):
+            return f"sections one after another, none empty, in {size} bytes of constants"
+        return ""
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; ProgramError lists the known ones."""

@@ -9,14 +9,11 @@ from dataclasses import dataclass, replace
 
 from openane.chips import get_chip
 from openane.errors import ProgramError
-from openane.program.model import Constants, Program, Task
+from openane.program.model import ByteRange, Constants, Program, Task
 from openane.program.verify import verify
 from openane.registers import Value
 
 BLOCK = 4096
-
-ByteRange = tuple[int, int]
-"""First byte and one past the last, as offsets in the constants."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openane.chips import Chip, get_chip
-from openane.program.listing import slot_names, summary, task_lines
+from openane.program.listing import names_of, summary, task_lines
 from openane.program.listing.lexer import comment
 from openane.program.model import Buffer, Program, Task
 
@@ -17,7 +17,7 @@ def disassemble(program: Program) -> Iterator[str]:
     """Lines of the text form of `program`, without line ends. UnsupportedError when its chip is not described."""
     chip = get_chip(program.chip)
     yield from map(comment, _head(program))
-    names = slot_names(program.slots, program.buffers)
+    names = names_of(program)
     for index, task in enumerate(program.tasks):
         yield ""
         yield from task_lines(chip, index, task, names)
@@ -43,7 +43,9 @@ def _head(program: Program) -> Iterator[str]:
     yield f"  chip       {program.chip}"
     for key, value in program.origin.items():
         yield f"  ; {key:<8} {value}"
-    yield f"  constants  {len(program.constants)} bytes"
+    yield f"  constants  {program.kernel_starts[0] if program.kernel_starts else len(program.constants)} bytes"
+    for slot, (start, end) in list(program.constant_ranges.items())[1:]:
+        yield f"  kernels    {end - start} bytes  slot {slot}"
     width = max((len(b.name) for b in program.buffers), default=0)
     for buffer in program.buffers:
         yield f"  {buffer.role:<9}  {buffer.name:<{width}}  slot {buffer.slot:<2}  {surface(buffer)}"

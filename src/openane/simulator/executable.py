@@ -42,7 +42,6 @@ class LoadedProgram:
         """`chip` decides which rules of the arithmetic hold, see `simulator.rules`; programs with the same `weights`
         hold equal ones once."""
         self._chip = chip
-        self._constants = chip.limits.slots.constants
         self.operations = tuple(operations)
         self.memory = memory
         self._arithmetic = arithmetic
@@ -116,15 +115,17 @@ class LoadedProgram:
         found = {}
         for index, operation in enumerate(self.operations):
             held = operation.coefficients if isinstance(operation, NeuralOperation) else None
-            constant = [section.streams for section in (held.sections if held is not None else ())
-                        if section.slot == self._constants and section.streams]
+            constant = [(self.memory.ranges[section.slot][0], section.streams)
+                        for section in (held.sections if held is not None else ())
+                        if section.slot in self.memory.ranges and section.streams]
             if constant:
-                found[index] = min(each.start for each in constant), max(each.end for each in constant)
+                found[index] = (min(first + each.start for first, each in constant),
+                                max(first + each.end for first, each in constant))
         return found
 
     def _reads_constants(self, operation: Operation) -> bool:
         """Whether a source, other than coefficients, is a view of the constants."""
-        return any(access.space is Space.MEMORY and access.slot == self._constants
+        return any(access.space is Space.MEMORY and access.slot in self.memory.ranges
                    for access in _named_sources(operation).values())
 
     def _prepare_again(self, wanted: Callable[[Operation], bool]) -> None:
@@ -215,7 +216,8 @@ def load(program: Program | Verified, arithmetic: str = "auto", stores: Mapping[
     operations = program.operations if isinstance(program, Verified) else _decoded(program)
     program = program.program if isinstance(program, Verified) else program
     chip = get_chip(program.chip)
-    memory = Memory(program.buffers, chip.limits, program.constants, program.text(), l2_reach(operations))
+    memory = Memory(program.buffers, chip.limits, program.constants, program.text(), l2_reach(operations),
+                    program.constant_ranges)
     for name, store in (stores or {}).items():
         memory.bind(name, store)
     return LoadedProgram(operations, memory, mode, chip, weights)

@@ -15,7 +15,7 @@ from openane.chips import Limits
 from openane.engine import Access, DType, Space
 from openane.engine.access import CHANNELS
 from openane.errors import SimulationError
-from openane.program import Buffer, Constants
+from openane.program import Buffer, ByteRange, Constants
 
 MEMORY_LIMIT = 1 << 32
 """Bytes all buffers of a program may take together on this machine, whatever the engine's addresses reach."""
@@ -68,19 +68,22 @@ class Memory:
     """Buffers by slot, constants, text and L2 of one loaded program."""
 
     def __init__(self, buffers: Sequence[Buffer], limits: Limits, constants: Constants = b"", text: bytes = b"",
-                 l2_reach: int | None = None) -> None:
-        """Of the bytes of L2 the first `l2_reach` are held. SimulationError when the buffers together exceed
+                 l2_reach: int | None = None, ranges: Mapping[int, ByteRange] | None = None) -> None:
+        """Of the bytes of L2 the first `l2_reach` are held; `ranges` are the bytes of the constants behind each slot
+        that has some (None: all behind the constants' own). SimulationError when the buffers together exceed
         `MEMORY_LIMIT`."""
         total = sum(max(buffer.size, 0) for buffer in buffers)
         if total > MEMORY_LIMIT or any(buffer.size < 0 for buffer in buffers):
             raise SimulationError(f"the buffers of the program take {total} bytes; the simulator holds programs of "
                                   f"up to {MEMORY_LIMIT} bytes")
-        self._constants = limits.slots.constants
-        self._read_only = {limits.slots.text: "the program text", self._constants: "the constants"}
+        slots = limits.slots
+        self.ranges = {slots.constants: (0, len(constants))} if ranges is None else dict(ranges)
+        self._read_only = {slot: "the constants" if slot == slots.constants else "a kernel section"
+                           for slot in self.ranges} | {slots.text: "the program text"}
         self.names = {buffer.slot: buffer.name for buffer in buffers} | self._read_only
         self.buffers: dict[str, np.ndarray] = {}
-        self._slots: dict[int, np.ndarray] = {limits.slots.text: np.frombuffer(text, np.uint8),
-                                              self._constants: np.frombuffer(constants, np.uint8)}
+        self._slots: dict[int, np.ndarray] = {slots.text: np.frombuffer(text, np.uint8)}
+        self._hold(np.frombuffer(constants, np.uint8))
         for buffer in buffers:
             self.buffers[buffer.name] = self._slots[buffer.slot] = np.zeros(buffer.size, np.uint8)
         self._l2_size = limits.l2_size
@@ -102,10 +105,14 @@ class Memory:
     def constants(self) -> np.ndarray:
         """Bytes of the constants, to be written: from the first time this is asked for they are a copy of those the
         memory was made with."""
-        held = self._slots[self._constants]
-        if not held.flags.owndata:
-            held = self._slots[self._constants] = held.copy()
-        return held
+        if not self._constants.flags.owndata:
+            self._hold(self._constants.copy())
+        return self._constants
+
+    def _hold(self, constants: np.ndarray) -> None:
+        """Puts the constants behind their slots."""
+        self._constants = constants
+        self._slots |= {slot: constants[low:high] for slot, (low, high) in self.ranges.items()}
 
     @property
     def total_size(self) -> int:

@@ -133,7 +133,7 @@ def _convolution(operation: Convolution | MatrixProduct, source: Operand, result
     geometry = _geometry(operation, source.array.shape, result.array.shape, context.what)
     load = _weight_loader(operation, geometry, context)
     coefficients = operation.coefficients
-    constant = coefficients is None or coefficients.slots == (context.chip.limits.slots.constants,)
+    constant = coefficients is None or context.memory.ranges.keys() >= {*coefficients.slots}
     products = result.array.size * geometry.rows
     transformed = (transformable(operation) and context.chip.arithmetic.winograd
                    and context.arithmetic.choose(products) is Mode.EXACT)
@@ -175,7 +175,7 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     gather = plan(geometry, coefficients, stores, form, what)
     section = coefficients.weights or coefficients.bias or coefficients.table
     assert section is not None, "coefficients have at least one part"
-    shared, constant = context.workspace.weights.shared, section.slot == context.chip.limits.slots.constants
+    shared, constant = context.workspace.weights.shared, section.slot in context.memory.ranges
     repeated = None if constant else gather.repeated(stores(section.slot), order, context.workspace)
 
     def gathered() -> Weights:

@@ -28,6 +28,7 @@ from openane.engine import (
 )
 from openane.errors import SimulationError
 from openane.program import Program, Role
+from openane.program.listing import names_of
 from openane.simulator.executable import LoadedProgram, load
 from openane.simulator.trace import Touch, positions, reads, writes
 
@@ -77,12 +78,14 @@ class _Tracer:
 
     def __init__(self, program: Program, chip: Chip) -> None:
         self._chip, self._program, self._slots = chip, program, chip.limits.slots
-        constants = self._slots.constants
-        self._roles: dict[int, Role | None] = {b.slot: b.role for b in program.buffers} | {constants: None}
+        self._constants = program.constant_ranges
+        self._roles: dict[int, Role | None] = {b.slot: b.role for b in program.buffers} | dict.fromkeys(self._constants)
         total = sum(abs(buffer.size) for buffer in program.buffers) + len(program.constants)
         if total > MEMORY or any(buffer.size < 0 for buffer in program.buffers):
             raise SimulationError(f"strict execution follows programs of up to {MEMORY} bytes, not {total}")
-        self.maps: dict[int | None, _Map] = {constants: _Map("constants", len(program.constants), True)}
+        names = names_of(program)
+        self.maps: dict[int | None, _Map] = {slot: _Map(names[slot], end - start, True)
+                                             for slot, (start, end) in self._constants.items()}
         for buffer in program.buffers:
             self.maps[buffer.slot] = _Map(buffer.name, buffer.size, buffer.role in (Role.INPUT, Role.STATE))
         self.maps[None] = _Map("L2", chip.limits.l2_size, False)
@@ -128,7 +131,7 @@ class _Tracer:
         memory = self._memory(index, touch)
         if memory is None:
             return
-        if touch.slot == self._slots.constants or self._roles.get(touch.slot or 0) is Role.INPUT:
+        if touch.slot in self._constants or self._roles.get(touch.slot or 0) is Role.INPUT:
             self._fault(index, "role", f"{touch.what} is written to {memory.name}")
         inside = touch.positions[(touch.positions >= 0) & (touch.positions < memory.size)]
         if touch.slot is not None:

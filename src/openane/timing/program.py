@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from openane.chips import Limits, get_chip
 from openane.engine import Coefficients, NeuralOperation, Operation
-from openane.program import Constants, Program
+from openane.program import Program
 from openane.timing.operation import Part, Times, times
 from openane.timing.parameters import BELIEVED, Parameters
 from openane.timing.rates import Rates
@@ -77,16 +77,16 @@ def operations_of(program: Program, shared: bool = False) -> tuple[Operation, ..
     """
     chip = get_chip(program.chip)
     operations = [chip.operation(task.words) for task in program.tasks]
-    return tuple(_sharing(operations, program.constants) if shared else operations)
+    return tuple(_sharing(operations, program) if shared else operations)
 
 
-def _sharing(operations: Sequence[Operation], constants: Constants) -> Iterator[Operation]:
+def _sharing(operations: Sequence[Operation], program: Program) -> Iterator[Operation]:
     known: dict[bytes, Coefficients] = {}
     for operation in operations:
         if isinstance(operation, NeuralOperation) and operation.coefficients is not None \
                 and not operation.coefficients.runtime:
             one = operation.coefficients
-            content = b"".join(constants[offset:offset + size] for section in one.sections
+            content = b"".join(program.constants_of(section.slot)[offset:offset + size] for section in one.sections
                                for _, offset, size in section.streams)
             operation = replace(operation, coefficients=known.setdefault(sha256(content).digest(), one))
         yield operation

@@ -45,7 +45,7 @@ def task(name: str, number: int, reads: int, writes: int, words: int) -> tuple[i
 
 @st.composite
 def programs(draw: st.DrawFn, name: str) -> Program:
-    """Tasks one after another over an input, an output, and in some scratch and a state."""
+    """Tasks one after another over an input, an output, and in some scratch, a state and kernel sections."""
     tasks: list[Task] = []
     offset = 16
     for number in range(draw(st.integers(1, 4))):
@@ -56,7 +56,11 @@ def programs(draw: st.DrawFn, name: str) -> Program:
     for slot, role in ((3, Role.SCRATCH), (9, Role.STATE)):
         if draw(st.booleans()):
             buffers.append(Buffer(role.value, slot, role, draw(st.integers(1, 0x9000))))
-    return Program(name, tuple(tasks), draw(st.binary(max_size=200)), tuple(buffers), draw(st.sampled_from("fg")))
+    constants = draw(st.binary(max_size=200))
+    most = min(3, len(constants)) if get_chip(name).limits.slots.kernels_apart else 0
+    starts = draw(st.sets(st.integers(0, max(len(constants) - 1, 0)), max_size=most))
+    return Program(name, tuple(tasks), constants, tuple(buffers), draw(st.sampled_from("fg")),
+                   kernel_starts=tuple(sorted(starts)))
 
 
 @pytest.mark.parametrize("name", LATER)
@@ -134,7 +138,7 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         write_hwx(program, "compat")
     file = read_macho(write_hwx(program), MAGIC)
     kernels = Segment("__KERN_0", 0x31000000, 0x4000, 1, 0)
-    with pytest.raises(FormatError, match="__KERN_0"):
+    with pytest.raises(FormatError, match="__KERN_0 holds what the kernel DMA reads"):
         read_hwx(write_macho(MachO(file.header, (*file.commands[:1], kernels, *file.commands[1:]))))
     for subtype, name in ((1, "h11"), (3, "h12"), (8, "unknown")):
         header = Header(file.header.magic, file.header.cputype, subtype, file.header.filetype, flags=file.header.flags)

@@ -20,7 +20,7 @@ from openane.formats import write_anec, write_hwx
 from openane.formats.listing import assemble, assemble_file, disassemble_bytes, save_listing
 from openane.formats.listing.items import RECORDS
 from openane.formats.reader import Record
-from openane.program import Program, Task
+from openane.program import Program, Role, Task
 from openane.program.listing import TextError
 
 RECORD = re.compile(rf"({'|'.join(RECORDS)}) (0x[0-9a-f]+)")
@@ -97,7 +97,11 @@ def field_places(kind: type[Record]) -> dict[str, tuple[int, int, str]]:
 def later(small: Program) -> Program:
     """A program of H16 with the same buffers: one task that writes one register."""
     words = get_chip("h16").encode(TaskFields({"Header.Task.TaskSize": 11}, {}, ((0x4, 1),)))
-    return replace(small, chip="h16", tasks=(Task(words, 16),))
+    slots = get_chip("h16").limits.slots
+    ports = enumerate((b for b in small.buffers if b.role is not Role.SCRATCH), slots.first_port)
+    buffers = (*(replace(b, slot=slot) for slot, b in ports),
+               *(replace(b, slot=slots.scratch) for b in small.with_role(Role.SCRATCH)))
+    return replace(small, chip="h16", tasks=(Task(words, 16),), buffers=buffers)
 
 
 @pytest.mark.parametrize("container", ["hwx", "anec", "h16"])

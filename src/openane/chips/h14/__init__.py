@@ -32,6 +32,6 @@ class H14Writer(FrameWriter):
 
 CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H14Reader, H14Writer,
                    Facts(isa=11, subtype=5, chip="m2", tasks=frames(8), operations=EMITTED,
-                         compiled=True, unknown_868=3), Arithmetic(crop_gain=True))
+                         compiled=True, unknown_868=3, task_events=1), Arithmetic(crop_gain=True))
 
 __all__ = ["CHIP", "H14Reader", "H14Writer"]

@@ -11,7 +11,8 @@ from openane.chips.emit.policy import Frames
 from openane.chips.h14.policy import LIMITS as H14_LIMITS
 from openane.chips.h14.policy import POLICY as H14_POLICY
 
-LIMITS = replace(H14_LIMITS, streams_repeats=True, assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
+LIMITS = replace(H14_LIMITS, slots=replace(H14_LIMITS.slots, first_port=6, data_set=4), streams_repeats=True,
+                 assumed=(*H14_LIMITS.assumed, "width", "height", "depth", "groups"))
 
 POLICY = replace(
     H14_POLICY, limits=LIMITS,
@@ -25,4 +26,4 @@ POLICY = replace(
                          "CacheDMA.Prefetch.High": 160, "CacheDMA.Prefetch2.Sieve": 0xE0,
                          "CacheDMA.DataSet.IdAndSize": 0, "CacheDMA.EarlyTerm34.Fourth": 127,
                          "CacheDMA.Backoff.Enable": 1, "CacheDMA.Backoff.Min": 7, "CacheDMA.Backoff.High": 0x2001},
-                  second_apart=True, data_sets=4))
+                  second_apart=True, data_sets=LIMITS.slots.data_set))

@@ -10,7 +10,8 @@ from dataclasses import replace
 from openane.chips.h15.policy import LIMITS as H15_LIMITS
 from openane.chips.h15.policy import POLICY as H15_POLICY
 
-LIMITS = replace(H15_LIMITS, width=65536, height=65536, depth=65536, groups=65536)
+LIMITS = replace(H15_LIMITS, slots=replace(H15_LIMITS.slots, kernels_apart=True), width=65536, height=65536,
+                 depth=65536, groups=65536)
 
 POLICY = replace(
     H15_POLICY, limits=LIMITS,

@@ -17,7 +17,7 @@ WORD = "I"
 
 def write_plain(program: Program) -> bytes:
     """The bytes of a program."""
-    head = {"chip": program.chip, "name": program.name,
+    head = {"chip": program.chip, "name": program.name, "kernels": program.kernel_starts,
             "tasks": [(task.offset, len(task.words)) for task in program.tasks],
             "buffers": [(b.name, b.slot, b.role, b.size, b.layout and (
                 b.layout.shape, b.layout.strides, b.layout.dtype, b.layout.interleave)) for b in program.buffers]}
@@ -39,7 +39,8 @@ def read_plain(data: bytes) -> Program:
             start += size
         buffers = tuple(Buffer(name, slot, Role(role), size, layout and _layout(*layout))
                         for name, slot, role, size, layout in head["buffers"])
-        return Program(head["chip"], tuple(tasks), data[end + 1 + count * words.itemsize:], buffers, head["name"])
+        return Program(head["chip"], tuple(tasks), data[end + 1 + count * words.itemsize:], buffers, head["name"],
+                       kernel_starts=tuple(head["kernels"]))
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"this is no kept program: {error}") from None
 

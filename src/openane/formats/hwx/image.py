@@ -2,7 +2,8 @@
 
 Buffers are segments without content whose protection says who may do what: 1 an input, 2 an output, 3 scratch; bit 1
 of the flags marks a segment bound from outside. A state, bound from outside and both read and written, is written as
-protection 3 with that bit; no file of Apple's with one was seen. Segments lie back to back from 0x30000000 on.
+protection 3 with that bit; no file of Apple's with one was seen. Segments lie back to back from 0x30000000 on, those of
+what the kernel DMA reads (`__KERN_0` and on) behind the text.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ READABLE, WRITABLE = 0x1, 0x2
 TEXT_PROTECTION = 5
 TEXT_SECTION = ("__TEXT", "__text")
 CONSTANT_SECTION = ("__TEXT", "__const")
+KERNEL_SEGMENTS, KERNEL_SECTIONS = "__KERN_", "__kern_"  # and their number; from H16 on
 SECTION_ALIGNMENT = 14      # 2^14
 CONSTANT_ALIGNMENT = 6      # 2^6
 TEXT_FLAGS, CONSTANT_FLAGS, INPUT_FLAGS, OUTPUT_FLAGS, SCRATCH_FLAGS = 0x28, 0x26, 0x21, 0x23, 0x01
@@ -83,3 +85,11 @@ def text_segment(text: bytes, constants: Constants, address: int) -> Segment:
         Section(CONSTANT_SECTION[1], CONSTANT_SECTION[0], address + start, len(constants), align=CONSTANT_ALIGNMENT,
                 flags=CONSTANT_FLAGS))
     return Segment("__TEXT", address, round_up(len(data), PAGE), TEXT_PROTECTION, FIXED, sections, data)
+
+
+def kernel_segment(number: int, data: Constants, address: int) -> Segment:
+    """What the kernel DMA reads through a slot of its own."""
+    name = f"{KERNEL_SEGMENTS}{number}"
+    part = Section(f"{KERNEL_SECTIONS}{number}", name, address, len(data), align=CONSTANT_ALIGNMENT,
+                   flags=CONSTANT_FLAGS)
+    return Segment(name, address, round_up(len(data), PAGE), READABLE, FIXED, (part,), bytes(data))

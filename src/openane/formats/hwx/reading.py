@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate, count
 
 from openane.chips import Chip, described_generations, generation_of, get_chip
 from openane.chips.limits import Limits
 from openane.errors import FormatError
 from openane.formats.hwx.descriptors import PROGRAM, TENSOR, read_program, read_tensor
-from openane.formats.hwx.image import CONSTANT_SECTION, MAGIC, TEXT_SECTION, buffer_role
+from openane.formats.hwx.image import CONSTANT_SECTION, KERNEL_SEGMENTS, MAGIC, TEXT_SECTION, buffer_role
 from openane.formats.hwx.symbols import EXTERNAL_SYMBOL, SECTION_SYMBOL, read_tensors
 from openane.formats.hwx.wide import WIDE_PROGRAM, read_wide_program
 from openane.formats.macho import Ident, Library, MachO, Section, Segment, Thread, read_macho, section_data
 from openane.formats.tasks import misfit, read_frames, read_tasks, task_slots, without_stand_in
 from openane.program import Buffer, Layout, Program, Role, Task
-
-KERNEL_SEGMENTS = "__KERN_"  # from H16 on a segment, with a slot of its own, holds coefficients
 
 
 def read_hwx(data: bytes) -> Program:
@@ -35,14 +34,24 @@ def read_hwx(data: bytes) -> Program:
     slots = task_slots(chip, tasks)
     step = 1 if chip.linked else 2
     known = chip.limits.slots
-    buffers = _Buffers(file, thread, 8 * step, chip.limits).read(addresses)
-    bound = {b.slot for b in buffers} | {known.text, known.constants}
+    kernels = _kernels(file, addresses)
+    buffers = _Buffers(file, thread, 8 * step, chip.limits).read(
+        [0 if slot in kernels else address for slot, address in enumerate(addresses)])
+    first = known.first_kernels(b.slot for b in buffers)
+    for slot, expected in zip(kernels, count(known.count if first is None else first), strict=False):
+        if slot != expected or slot >= known.count:
+            raise FormatError(f"a kernel section in slot {slot}", offset=thread.offset + Thread.STATE + 8 * step * slot,
+                              expected="none: the kernel DMA reads the constants" if first is None
+                              else f"those sections in slots from {first} on", found=hex(addresses[slot]))
+    bound = {b.slot for b in buffers} | {known.text, known.constants, *kernels}
     for index, names in enumerate(slots):
         for slot in (names.reads | names.writes | names.coefficients) - bound:
             raise FormatError(f"task {index} uses slot {slot}, which points nowhere",
                               offset=thread.offset + Thread.STATE + 8 * step * slot, expected="an address", found=0)
-    constants = without_stand_in(_constants(file), known.constants, slots)
-    return Program(chip.name, tasks, constants, buffers, name, _origin(file))
+    sections = [without_stand_in(_constants(file), known.constants, slots), *kernels.values()]
+    starts = tuple(accumulate(map(len, sections)))[:-1]
+    constants = sections[0] if len(sections) == 1 else b"".join(sections)
+    return Program(chip.name, tasks, constants, buffers, name, _origin(file), starts)
 
 
 def _generation(file: MachO) -> str:
@@ -83,10 +92,6 @@ def _framed(file: MachO, chip: Chip, thread: Thread) -> _Contents:
     if _in_text(section, thread, descriptor.text):
         raise FormatError("the text does not begin with its section", offset=thread.offset + 0x810,
                           expected=hex(section.address), found=hex(descriptor.text))
-    for other in file.segments:
-        if other.name.startswith(KERNEL_SEGMENTS):
-            raise FormatError(f"coefficients in a segment of their own ({other.name}) cannot be read", offset=0x20,
-                              expected="coefficients in __TEXT,__const", found=other.name)
     return read_frames(chip, section_data(segment, section), descriptor.tasks), descriptor.slots, descriptor.name
 
 
@@ -113,6 +118,25 @@ def _constants(file: MachO) -> bytes:
         return b""
     reader = section_data(segment, section)
     return reader.take(0, len(reader), "the constants")
+
+
+def _kernels(file: MachO, addresses: Sequence[int]) -> dict[int, bytes]:
+    """What the kernel DMA reads from sections of its own, by the slot that points to each, in slot order."""
+    found: dict[int, bytes] = {}
+    for segment in file.segments:
+        if not segment.name.startswith(KERNEL_SEGMENTS):
+            continue
+        if len(segment.sections) != 1 or not segment.sections[0].size:
+            raise FormatError(f"segment {segment.name} holds what the kernel DMA reads", offset=segment.offset,
+                              expected="one section that is not empty", found=f"{len(segment.sections)} sections")
+        section = segment.sections[0]
+        slot = addresses.index(section.address) if section.address in addresses else None
+        if slot is None or slot in found:
+            raise FormatError(f"no slot of its own points to {segment.name}", offset=segment.offset,
+                              expected=f"a slot with 0x{section.address:x}", found="none" if slot is None else slot)
+        reader = section_data(segment, section)
+        found[slot] = reader.take(0, len(reader), "a kernel section")
+    return dict(sorted(found.items()))
 
 
 def _origin(file: MachO) -> dict[str, str]:

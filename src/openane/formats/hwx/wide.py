@@ -19,6 +19,7 @@ from openane.program import Program, Role
 WIDE_PROGRAM = 4
 SLOTS = 128
 CYCLES_TAG, LIMIT_TAG = 9, 7
+CYCLES, EVENTS = "Header.Cycles.ExeCycles", "Header.DebugLogEvents.Events"
 NO_LIMIT = 0x461C4000  # 10000.0
 
 
@@ -47,9 +48,9 @@ class WideDescriptor(Record):
     unknown_844: int = u32(0xFFFF)
     name: int = u32()
     unknown_84c: tuple[int, ...] = u32s(3)
-    scratch: int = u64()                      # bytes of scratch; not 0 in some programs without
-    unknown_860: int = u64(0x10)              # H14 0x11, 0x15; later 0x10, 0x12: for one task, for two
-    unknown_868: int = u64(4)                 # H14 3, H15 5, later 4
+    scratch: int = u64()          # bytes of scratch; in one recorded program without any those of its input
+    events: int = u64()           # how many events all tasks log
+    unknown_868: int = u64(4)     # H14 3, H15 5, later 4
     tags: int = u64()
 
 
@@ -60,7 +61,6 @@ class WideTag(Record):
     tag: int = u32()
     size: int = u32(8)
     value: int = u64()
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,14 @@ def wide_program_thread(program: Program, chip: Chip, slots: Mapping[int, int], 
     table = [0] * (2 * SLOTS)
     for slot, address in slots.items():
         table[2 * slot] = address
-    cycles = sum(int(chip.decode(t.words).values["Header.Cycles.ExeCycles"]) for t in program.tasks)
+    headers = [chip.decode(task.words).values for task in program.tasks]
+    cycles = max(int(values[CYCLES]) for values in headers)
+    events = sum(int(values[EVENTS]).bit_count() + chip.facts.task_events for values in headers)
     tags = [WideTag(LIMIT_TAG, value=NO_LIMIT)] if chip.facts.limited else []
     tail = b"".join(tag.pack() for tag in (*tags, WideTag(CYCLES_TAG, value=cycles)))
     record = WideDescriptor(
         slots=tuple(table), text=text, words=len(program.text()) // 4, tasks=len(program.tasks),
-        scratch=sum(b.size for b in program.with_role(Role.SCRATCH)),
+        scratch=sum(b.size for b in program.with_role(Role.SCRATCH)), events=events,
         unknown_868=chip.facts.unknown_868, tags=len(tags) + 1,
         name=Thread.STATE + WideDescriptor.byte_size() + len(tail))
     return Thread(WIDE_PROGRAM, record.pack() + tail, checked_name(program.name).encode() + b"\0")

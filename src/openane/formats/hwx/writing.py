@@ -18,6 +18,7 @@ from openane.formats.hwx.image import (
     MAGIC,
     FileLayout,
     buffer_segment,
+    kernel_segment,
     text_segment,
 )
 from openane.formats.hwx.symbols import EXTERNAL_SYMBOL, SECTION_SYMBOL, tensor_symbols, type_symbols
@@ -65,12 +66,17 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
     chip = get_chip(program.chip)
     check_tasks(chip, program.tasks)
     check_buffers(program)
-    constants = padded_constants(program.constants) if layout == "compat" else program.constants or STAND_IN
+    slots = chip.limits.slots
+    own = program.constants_of(slots.constants)
+    constants = padded_constants(own) if layout == "compat" else own or STAND_IN
     segments, buffers = _segments(program, text_bytes(program, chip), arrangement, constants)
     addresses = {b.slot: s.vmaddr for s, b in zip(segments, buffers, strict=True) if b}
     text = next(s for s, b in zip(segments, buffers, strict=True) if b is None)
-    slots = chip.limits.slots
     addresses |= {slots.text: text.vmaddr, slots.constants: text.sections[1].address}
+    for slot in [slot for slot in program.constant_ranges if slot != slots.constants]:
+        address = segments[-1].vmaddr + segments[-1].vmsize
+        segments.append(kernel_segment(len(segments) - len(buffers), program.constants_of(slot), address))
+        addresses[slot] = address
     if segments[-1].vmaddr + segments[-1].vmsize > chip.limits.addresses:
         raise ProgramError("the buffers do not fit the engine's addresses")
     ports = [b for b in buffers if b and b.role is not Role.SCRATCH]
@@ -80,7 +86,7 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
                     else wide_program_thread(program, chip, addresses, text.vmaddr))
     commands += [tensor_thread(program, b) for b in sorted(ports, key=lambda b: b.name) if b.layout]
     commands.append(Ident(f"ANEC v1\nopenane v{__version__}\n\t-t {program.chip}\n"))
-    commands.append(Symbols(tuple(_symbols(segments, buffers, arrangement))))
+    commands.append(Symbols(tuple(_symbols(segments[:len(buffers)], buffers, arrangement))))
     header = Header(MAGIC, CPU_TYPE, chip.facts.subtype, FILE_TYPE, flags=FLAGS)
     return write_macho(MachO(header, tuple(commands)))
 

@@ -84,9 +84,9 @@ class Claims:
         else:
             self.add(Item(window.start, len(piece), part, None, note))
 
-    def constants(self, window: Reader) -> None:
-        """Claims the constant section."""
-        self.data_item(window, "constants", Part.CONSTANTS)
+    def constants(self, window: Reader, note: str = "constants") -> None:
+        """Claims a section of constants."""
+        self.data_item(window, note, Part.CONSTANTS)
 
     def task(self, text: Reader, offset: int, words: int) -> bool:
         """Claims a task descriptor at `offset` of the text. False when its bytes are taken."""

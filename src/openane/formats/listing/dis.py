@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from openane.chips import driver_generation, get_chip
+from openane.chips import Chip, driver_generation, get_chip
 from openane.errors import AneError, ProgramError
 from openane.formats.files import detect, load_program, write_atomically
 from openane.formats.hwx import MAGIC
@@ -32,7 +32,7 @@ from openane.formats.listing.claims import Claims
 from openane.formats.listing.hwx import chip_of, claim_hwx, generation
 from openane.formats.listing.items import Item, Part
 from openane.program import Program
-from openane.program.listing import quoted, slot_names
+from openane.program.listing import names_of, quoted, slot_names
 from openane.program.listing.lexer import comment
 from openane.program.text import surface
 from openane.wording import plural
@@ -60,16 +60,15 @@ def disassemble_bytes(data: bytes, name: str = "program", text_name: str | None 
     program at all.
     """
     program, problem = _loaded(data)
-    buffers = program.buffers if program else ()
     if data[:4] == MAGIC.to_bytes(4, "little"):
         container, chip = "hwx", generation(data)
         known = chip_of(chip)
-        claims = Claims(data, known, slot_names(known.limits.slots, buffers) if known is not None else {})
+        claims = Claims(data, known, _names(known, program))
         claim_hwx(claims)
     elif (start := payload_start(data)) is not None:
         container, chip = "anec", driver_generation()
         known = get_chip(chip)
-        claims = Claims(data, known, slot_names(known.limits.slots, buffers))
+        claims = Claims(data, known, _names(known, program))
         claim_anec(claims, start)
     else:
         detect(data)  # says why it is neither
@@ -102,6 +101,13 @@ def _loaded(data: bytes) -> tuple[Program | None, str]:
         return load_program(data), ""
     except AneError as error:
         return None, comment(str(error))
+
+
+def _names(chip: Chip | None, program: Program | None) -> dict[int, str]:
+    """What the slots are called, as far as that is known."""
+    if program is not None:
+        return names_of(program)
+    return slot_names(chip.limits.slots, ()) if chip is not None else {}
 
 
 def _stem(name: str) -> str:

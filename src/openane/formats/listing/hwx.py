@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from openane.chips import Chip, described_generations, generation_of, get_chip
 from openane.errors import AneError, FormatError
 from openane.formats.hwx.descriptors import PROGRAM, TENSOR, ProgramDescriptor, Tag, TensorDescriptor
-from openane.formats.hwx.image import CONSTANT_SECTION, TEXT_SECTION
+from openane.formats.hwx.image import CONSTANT_SECTION, KERNEL_SEGMENTS, TEXT_SECTION
 from openane.formats.hwx.wide import WIDE_PROGRAM, TextHead, WideDescriptor, WideTag
 from openane.formats.listing.claims import Claims
 from openane.formats.macho.commands import (
@@ -79,6 +79,7 @@ class _Walk:
         self._claims, self._file = claims, file
         self._text: tuple[SegmentRecord, Section] | None = None
         self._constants: tuple[SegmentRecord, Section] | None = None
+        self._kernels: list[tuple[SegmentRecord, Section]] = []
         self._others: list[tuple[SegmentRecord, Section]] = []
         self._program: ProgramDescriptor | None = None
         self._framed = False
@@ -119,6 +120,8 @@ class _Walk:
                 self._text = record, section
             elif names == CONSTANT_SECTION and self._constants is None:
                 self._constants = record, section
+            elif record.name.startswith(KERNEL_SEGMENTS):
+                self._kernels.append((record, section))
             else:
                 self._others.append((record, section))
             self._relocations(section)
@@ -187,7 +190,9 @@ class _Walk:
                     elif self._framed:
                         self._claims.record("texthead", content.start, TextHead, "the frame before the tasks")
                         self._chain(content, 0, 0, 0)
-
+        for segment, section in self._kernels:
+            with contextlib.suppress(FormatError):
+                self._claims.constants(self._content(segment, section), "what the kernel DMA reads")
         for segment, section in self._others:
             if segment.filesize:
                 with contextlib.suppress(FormatError):

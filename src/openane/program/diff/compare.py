@@ -11,7 +11,7 @@ from openane.program.diff.align import View, align, view
 from openane.program.diff.attributes import changes
 from openane.program.diff.constants import Pairing, compare
 from openane.program.diff.records import AttributeChange, BufferChange, Diff, FieldChange, TaskChange
-from openane.program.listing import slot_names, summary
+from openane.program.listing import names_of, summary
 from openane.program.listing.tasks import bank_of, block_of
 from openane.program.model import Buffer, Program, Task
 from openane.registers import Value
@@ -40,7 +40,7 @@ class _Comparison:
     def __init__(self, chip: Chip, a: Program, b: Program) -> None:
         self._chip, self._trials = chip, 0
         self._a, self._b = [view(chip, t) for t in a.tasks], [view(chip, t) for t in b.tasks]
-        self._names = slot_names(a.slots, a.buffers), slot_names(b.slots, b.buffers)
+        self._names = names_of(a), names_of(b)
         self._pairs = align(self._a, self._b)
 
     def pairings(self) -> list[Pairing]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from openane.engine import NeuralOperation, Operation, PlanarOperation, Space
 from openane.program.diff.records import ConstantChange
-from openane.program.model import Program
+from openane.program.model import ByteRange, Program
 
 HALFWORD = 2
 LISTED = 8
@@ -18,24 +18,25 @@ Pairing = tuple[int, Operation | None, Operation | None]
 """A task's number in the second program, what it does in the first and in the second."""
 
 
-def uses(operation: Operation | None, size: int, constants: int) -> dict[Use, tuple[int, int]]:
-    """Start and end in the constants (slot `constants`, of `size` bytes) of everything an operation reads there."""
-    found: dict[Use, tuple[int, int]] = {}
+def uses(operation: Operation | None, constants: Mapping[int, ByteRange]) -> dict[Use, ByteRange]:
+    """Start and end in the constants (those behind each slot) of everything an operation reads there."""
+    found: dict[Use, tuple[ByteRange, ByteRange]] = {}
     if isinstance(operation, NeuralOperation):
         held = operation.coefficients
         for section in held.sections if held is not None else ():
             part = "table" if held is not None and section == held.table != held.weights else "coefficients"
-            for stream in section.streams if section.slot == constants else ():
-                found[part, stream.core] = stream.offset, stream.offset + stream.size
+            for stream in section.streams if section.slot in constants else ():
+                found[part, stream.core] = (stream.offset, stream.offset + stream.size), constants[section.slot]
     operands = {"source": operation.source} if isinstance(operation, NeuralOperation) else {}
     if isinstance(operation, PlanarOperation):
         operands = {"first operand": operation.first}
         if operation.second is not None:
             operands["second operand"] = operation.second
     for name, access in operands.items():
-        if access.space is Space.MEMORY and access.slot == constants:
-            found[name, None] = access.span
-    return {use: (max(low, 0), min(high, size)) for use, (low, high) in found.items() if low < size and high > 0}
+        if access.space is Space.MEMORY and access.slot in constants:
+            found[name, None] = access.span, constants[access.slot]
+    return {use: (start + max(low, 0), min(start + high, end)) for use, ((low, high), (start, end)) in found.items()
+            if start + low < end and high > 0}
 
 
 def compare(before: Program, after: Program, pairs: Iterable[Pairing]) -> Iterator[ConstantChange]:
@@ -44,8 +45,7 @@ def compare(before: Program, after: Program, pairs: Iterable[Pairing]) -> Iterat
     same_bytes = before.constants == after.constants
     read: list[tuple[int, int]] = []
     for task, was, becomes in pairs:
-        old_uses, new_uses = (uses(was, len(old), before.slots.constants),
-                              uses(becomes, len(new), after.slots.constants))
+        old_uses, new_uses = uses(was, before.constant_ranges), uses(becomes, after.constant_ranges)
         read += new_uses.values()
         if was is None or becomes is None:
             continue

@@ -19,7 +19,7 @@ from openane.engine import (
     Space,
     sources,
 )
-from openane.program.model import Buffer
+from openane.program.model import Buffer, Program
 
 Names = Mapping[int, str]
 """Base-address slot to what people call it."""
@@ -28,9 +28,18 @@ OPERANDS = ("source", "first", "second", "result", "coefficients", "post")
 WINDOWS = ("kernel", "stride", "padding")
 
 
-def slot_names(slots: BaseSlots, buffers: Iterable[Buffer]) -> dict[int, str]:
-    """What the slots are called: buffers by name, the text and the constants by what they are."""
-    return {slots.text: "text", slots.constants: "constants"} | {b.slot: b.name for b in buffers}
+def slot_names(slots: BaseSlots, buffers: Iterable[Buffer], kernels: int = 0) -> dict[int, str]:
+    """What the slots are called: buffers by name, the text, the constants and the `kernels` sections that the kernel
+    DMA reads, where the generation has some, by what they are."""
+    bound = {b.slot: b.name for b in buffers}
+    first = slots.first_kernels(bound)
+    apart = {} if first is None else {first + i: f"kernels{i or ''}" for i in range(kernels)}
+    return {slots.text: "text", slots.constants: "constants"} | apart | bound
+
+
+def names_of(program: Program) -> dict[int, str]:
+    """What the slots of a program are called."""
+    return slot_names(program.slots, program.buffers, len(program.kernel_starts))
 
 
 def in_words(operation: Operation, names: Names) -> str:

@@ -74,32 +74,33 @@ def activation_tables(context: Context) -> Found:
 def known_coefficients(context: Context) -> Found:
     """Coefficients must have a described form: fp16 as they are, or without zeros in the constants; a table must be
     a constant of a described kind."""
-    constant, name = context.slots.constants, context.chip.register("coefficients", Space.MEMORY)
+    constant, name = context.constants, context.chip.register("coefficients", Space.MEMORY)
     for view, coefficients in _all(context):
         weights, table = coefficients.weights, coefficients.table
         if coefficients.packing is Packing.PALETTE:
             yield view.index, Breach(name, "palettised", "dense or zero-skipping")
         if weights is not None and geometry_of(view.operation) is None:
             yield view.index, Breach(name, "weights", "no weights in an operation that multiplies nothing")
-        if table is not None and table.slot != constant:
+        if table is not None and table.slot not in constant:
             yield view.index, Breach(name, f"a table in slot {table.slot}", "a table in the constants")
         elif table is not None:
             yield from ((view.index, breach) for breach in _bad_tables(context, table))
         if coefficients.packing is not Packing.SPARSE or weights is None:
             continue
-        if weights.slot != constant:
+        if weights.slot not in constant:
             yield view.index, Breach(name, "zero-skipping at run time", "zero-skipping in the constants")
             continue
         geometry = geometry_of(view.operation)
         if geometry is not None and isinstance(view.operation, Convolution):
-            defect = sparse_defect(geometry, view.operation.kernel[1:], coefficients, context.program.constants,
+            held = context.program.constants_of(weights.slot)
+            defect = sparse_defect(geometry, view.operation.kernel[1:], coefficients, held,
                                    context.chip.limits.coefficients)
             if defect:
                 yield view.index, Breach(name, defect, "zero-skipping bodies inside their streams")
 
 
 def _bad_tables(context: Context, table: Section) -> Iterator[Breach]:
-    form, constants = context.chip.limits.coefficients.table, context.program.constants
+    form, constants = context.chip.limits.coefficients.table, context.program.constants_of(table.slot)
     for offset in dict.fromkeys(stream.offset for stream in table.streams):
         try:
             form.unpack(bytes(constants[offset:offset + form.size]))

@@ -8,7 +8,7 @@ change they are looked at again. (Palettes would be a third kind: the verifier t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from openane.engine import Coefficients, Packing
@@ -26,15 +26,16 @@ class ConstantRules:
         """UnsupportedError when the program's chip is not described."""
         context = Context.of(program)
         formed = tuple(view for view in context.tasks if view.coefficients is not None
-                       and _formed(view.coefficients, context.slots.constants))
+                       and _formed(view.coefficients, context.constants))
         self._context = replace(context, tasks=formed, operations=())
 
     def violations(self, constants: Constants, ranges: Sequence[ByteRange]) -> tuple[Violation, ...]:
         """The rules that constants of the same size break, of which the bytes `ranges` are others than those that were
         verified (ascending)."""
+        starts = {slot: start for slot, (start, _) in self._context.constants.items()}
         touched = tuple(view for view in self._context.tasks if view.coefficients is not None and any(
-            meets(ranges, stream.offset, stream.offset + stream.size)
-            for section in view.coefficients.sections for stream in section.streams))
+            meets(ranges, starts[section.slot] + stream.offset, starts[section.slot] + stream.offset + stream.size)
+            for section in view.coefficients.sections if section.slot in starts for stream in section.streams))
         if not touched:
             return ()
         context = replace(self._context, program=replace(self._context.program, constants=constants), tasks=touched)
@@ -42,7 +43,7 @@ class ConstantRules:
         return tuple(violation(task, breach, rule) for task, breach in rule(context))
 
 
-def _formed(held: Coefficients, constants: int) -> bool:
+def _formed(held: Coefficients, constants: Container[int]) -> bool:
     """Whether coefficients are constants that are more than numbers."""
     formed = held.sections if held.packing is not Packing.DENSE else (held.table,)
-    return any(section is not None and section.slot == constants for section in formed)
+    return any(section is not None and section.slot in constants for section in formed)

@@ -21,6 +21,9 @@ def well_formed(program: Program) -> Found:
     most = get_chip(program.chip).limits.tasks
     if not 1 <= len(program.tasks) <= most:
         yield None, Breach("tasks", len(program.tasks), f"1 to {most}")
+    defect = program.kernels_defect()
+    if defect:
+        yield None, Breach("kernel sections", str(program.kernel_starts), defect)
     if not read_only(program.constants):
         yield None, Breach("constants", type(program.constants).__name__, "bytes nobody can write")
     for index, task in enumerate(program.tasks):
@@ -35,13 +38,17 @@ def well_formed(program: Program) -> Found:
 
 
 def slots(context: Context) -> Found:
-    """A buffer must have a slot of its own, not that of text or constants, that a task can name."""
+    """A buffer must have a slot of its own, not that of text or constants, that a task can name; so must a kernel
+    section."""
     known = context.slots
     taken: set[int] = set()
+    for slot in context.constants:
+        if slot >= known.count:
+            yield None, Breach("kernel section slot", slot, f"at most {known.count - 1}")
     for buffer in context.program.buffers:
-        if buffer.slot in (known.text, known.constants) or not 0 <= buffer.slot < known.count:
+        if buffer.slot in known.taken or not 0 <= buffer.slot < known.count:
             yield None, Breach(f"buffer {buffer.name} slot", buffer.slot,
-                               f"0 to {known.count - 1} but {known.text} and {known.constants}")
+                               f"0 to {known.count - 1} but {' and '.join(map(str, known.taken))}")
         if buffer.slot in taken:
             yield None, Breach(f"buffer {buffer.name} slot", buffer.slot, "a slot no other buffer has")
         taken.add(buffer.slot)
@@ -77,15 +84,17 @@ def layouts(context: Context) -> Found:
 
 def bound_slots(context: Context) -> Found:
     """A base slot that a task enables must be bound to a buffer; the text is never an operand. Only the slot of scratch
-    memory, which compilers name for tensors that stay in L2, may be enabled without being used or bound."""
+    memory, which compilers name for tensors that stay in L2, and that of data sets may be enabled without being used or
+    bound."""
     for view in context.tasks:
         if view.fields is None:
             continue
         enabled = context.chip.enabled_slots(view.fields)
         used = view.used_slots() if view.operation is not None else set(enabled.values())
         bound = [slot for slot in sorted(context.memory) if slot != context.slots.text]
+        unbound = (context.slots.scratch, context.slots.data_set)
         for name, slot in enabled.items():
-            if slot not in bound and (slot in used or slot != context.slots.scratch):
+            if slot not in bound and (slot in used or slot not in unbound):
                 yield view.index, Breach(name, slot, "one of " + ", ".join(map(str, bound)))
 
 

@@ -9,7 +9,7 @@ from openane.chips import Chip, Passage, TaskFields, get_chip
 from openane.chips.limits import BaseSlots
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
 from openane.errors import ProgramError, UnsupportedError
-from openane.program.model import Program, Role, Task
+from openane.program.model import ByteRange, Program, Role, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,11 @@ class Context:
         """What the base-address slots of the chip are for."""
         return self.chip.limits.slots
 
+    @property
+    def constants(self) -> Mapping[int, ByteRange]:
+        """The bytes of the constants behind each slot that has some."""
+        return self.program.constant_ranges
+
     @staticmethod
     def of(program: Program) -> Context:
         """UnsupportedError when the chip is not described, or no rules about its registers are known."""
@@ -78,10 +83,10 @@ class Context:
                                    "about its registers, and none are known for this one")
         tasks = tuple(_view(chip, index, task) for index, task in enumerate(program.tasks))
         slots = chip.limits.slots
-        memory = {slots.constants: Memory("the constants", len(program.constants), None),
-                  slots.text: Memory("the program text", 0, None)}
-        memory |= {b.slot: Memory(b.name, b.size, b.role) for b in program.buffers
-                   if b.slot not in (slots.text, slots.constants)}
+        memory = {slot: Memory("the constants" if slot == slots.constants else "a kernel section", end - start, None)
+                  for slot, (start, end) in program.constant_ranges.items()}
+        memory[slots.text] = Memory("the program text", 0, None)
+        memory |= {b.slot: Memory(b.name, b.size, b.role) for b in program.buffers if b.slot not in slots.taken}
         return Context(program, chip, tasks, memory, [view.operation for view in tasks])
 
 

@@ -45,14 +45,14 @@ def ring_extents(context: Context) -> Found:
 def roles(context: Context) -> Found:
     """Inputs, constants and text are never written, and text is never read; coefficients are never taken from an
     output."""
-    text, constants = context.slots.text, context.slots.constants
+    text, constants = context.slots.text, context.constants
     for view in context.tasks:
         for operand in view.operands:
             access = operand.access
             memory = context.memory.get(access.slot)
             if access.space is not Space.MEMORY or memory is None:
                 continue
-            protected = access.slot in (text, constants) or memory.role is Role.INPUT
+            protected = access.slot == text or access.slot in constants or memory.role is Role.INPUT
             if operand.writes and protected:
                 yield view.index, Breach(context.chip.register(operand.part, access.space), f"a write to {memory.name}",
                                          "a write to an output, scratch or state")

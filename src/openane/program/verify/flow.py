@@ -38,7 +38,7 @@ class State:
 
     def __init__(self, context: Context) -> None:
         self._burst = context.chip.limits.burst
-        self.memory = {slot: Written(slot == context.slots.constants or memory.role in FILLED)
+        self.memory = {slot: Written(slot in context.constants or memory.role in FILLED)
                        for slot, memory in context.memory.items()}
         self.scratchpad = Written()
         self._rings: list[tuple[int, int, int]] = []

@@ -33,7 +33,7 @@ class Verified:
 
 def digest(program: Program) -> str:
     """SHA-256, in hex, of a program's tasks and their places, its constants and its buffers."""
-    total = hashlib.sha256(repr((program.chip, program.buffers, len(program.constants),
+    total = hashlib.sha256(repr((program.chip, program.buffers, len(program.constants), program.kernel_starts,
                                  [(task.offset, len(task.words)) for task in program.tasks])).encode())
     for task in program.tasks:
         total.update(task.data)

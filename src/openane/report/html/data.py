@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.chips import get_chip
 from openane.graph import Graph
-from openane.program.listing import in_words, slot_names
+from openane.program.listing import in_words, names_of
 from openane.report.bandwidth import bandwidth
 from openane.report.document import COLUMNS, MICRO, cells, document
 from openane.report.html.cards import cards
@@ -36,7 +36,7 @@ def gathered(profile: Profile, graph: Graph | None = None, origins: Sequence[Ori
     return {
         "openane": __version__, "profile": plain, "columns": [*COLUMNS, "l2_high"],
         "rows": [[*cells(row), row.l2_high] for row in profile.rows],
-        "words": [in_words(operation, slot_names(program.slots, program.buffers)) for program, tasks in
+        "words": [in_words(operation, names_of(program)) for program, tasks in
                   zip(subject.programs, operations, strict=True) for operation in tasks],
         "parts": {str(part): [row.parts[part] * MICRO for row in profile.rows] for part in Part},
         "coefficients": _coefficients(profile), "calls": _calls(profile),
