@@ -24,13 +24,19 @@ NEAR_SHARE = 8
 
 
 class Allocation(Context):
-    """Virtual buffers and the constant section; `node` is the one that is lowered."""
+    """Virtual buffers and the constant sections: what tasks read as operands, and what the kernel DMA reads, which is
+    the same section or from `kernel_slot` on one of its own; `node` is the one that is lowered."""
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(self, chip: Chip, ports: int) -> None:
+        """`ports`: how many inputs and outputs the program has."""
         self.chip = chip
         self.limits = replace(chip.limits, channels=streamed_channels(chip.limits, chip.limits.width, OPERANDS))
         self.blocks = Blocks()
+        slots = chip.limits.slots
+        kernels = slots.first_kernels(range(slots.first_port, slots.first_port + ports))
         self.constants = ConstantPool(chip.limits)
+        self.kernels = self.constants if kernels is None else ConstantPool(chip.limits)
+        self.kernel_slot = slots.constants if kernels is None else kernels
         self.trace = Trace()
         self.node: Node | None = None
 
@@ -69,7 +75,16 @@ class Allocation(Context):
     def store(self, packed: Packed, *, weights: bool, table: bool) -> int:
         """See recipes.context.Context."""
         owner = tuple(value.name for value in self.node.values() if value.constant) if weights and self.node else ()
-        offset = self.constants.add(packed.data, owner if weights else None)
+        offset = self.kernels.add(packed.data, owner if weights else None)
         if weights:
             self.trace.packed(self.node, packed, offset, table)
         return offset
+
+    def all_constants(self) -> tuple[bytes, tuple[int, ...]]:
+        """All constants, and where the kernel DMA's section begins if it has one; nothing can be added any more."""
+        constants = self.constants.taken()
+        kernels = b"" if self.kernels is self.constants else self.kernels.taken()
+        if not kernels:
+            return constants, ()
+        self.trace.shift_coefficients(len(constants))
+        return constants + kernels, (len(constants),)

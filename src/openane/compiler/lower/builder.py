@@ -48,7 +48,7 @@ class Builder(Allocation, Fusion, Values):
 
     def __init__(self, graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> None:
         users = Users(graph)
-        Allocation.__init__(self, chip)
+        Allocation.__init__(self, chip, len(graph.inputs) + len(graph.outputs))
         Fusion.__init__(self, users)
         Values.__init__(self, graph, users, self.blocks, chip.limits.memory_alignment, shared)
         self._graph = graph
@@ -96,7 +96,8 @@ class Builder(Allocation, Fusion, Values):
         self.settle(self._emitted)
         values = [value for node in self._graph.nodes for value in node.outputs]
         tensors = {id(value): tensor for value in values if (tensor := self.stored(value)) is not None}
-        return Lowered(self._graph, tuple(self._emitted), self.blocks.table, self.constants.taken(),
+        constants, kernel_starts = self.all_constants()
+        return Lowered(self._graph, tuple(self._emitted), self.blocks.table, constants, kernel_starts,
                        {name: layout for (_, name), layout in self.ports.layouts.items()},
                        {name: slot for (_, name), slot in self.ports.slots.items()}, self.fused, tensors,
                        {key: tuple(pieces) for key, pieces in self.trace.pieces.items() if key not in self.trace.lost})

@@ -30,16 +30,17 @@ class Emitted:
 class Lowered:
     """A graph as engine operations over virtual buffers, nothing having an address.
 
-    `blocks` are the buffers by virtual slot, `constants` the constant section; `layouts` and `slots` are the surfaces
-    and virtual slots of ports by name. `fused` has the node in whose last stage a node is carried out, `tensors` where
-    each value lies that is made at all, both by id; `traced` which constants became which bytes, by id of the node, for
-    the nodes of which all is known.
+    `blocks` are the buffers by virtual slot, `constants` the constant sections, of which that of the kernel DMA begins
+    at `kernel_starts` if there is one; `layouts` and `slots` are the surfaces and virtual slots of ports by name.
+    `fused` has the node in whose last stage a node is carried out, `tensors` where each value lies that is made at all,
+    both by id; `traced` which constants became which bytes, by id of the node, for the nodes of which all is known.
     """
 
     graph: Graph
     emitted: tuple[Emitted, ...]
     blocks: Mapping[int, Block]
     constants: bytes
+    kernel_starts: tuple[int, ...]
     layouts: Mapping[str, Layout]
     slots: Mapping[str, int]
     fused: Mapping[int, Node]

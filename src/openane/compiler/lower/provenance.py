@@ -87,6 +87,12 @@ class Trace:
         self.pieces.setdefault(id(node), []).append(Traced(operand, "" if bias is None else bias[0], piece,
                                                            None if weights else packed.weights))
 
+    def shift_coefficients(self, start: int) -> None:
+        """Coefficients lie behind the first `start` bytes of the constants."""
+        for pieces in self.pieces.values():
+            pieces[:] = [each if each.piece.form is Form.ROWS else
+                         replace(each, piece=replace(each.piece, offset=start + each.piece.offset)) for each in pieces]
+
     def stored(self, node: Node | None, array: np.ndarray, offset: int) -> None:
         """A tensor of a node was stored as rows."""
         found = None if node is None or not get_op(node.op).stores or array.size < 2 else _operand(node, array)

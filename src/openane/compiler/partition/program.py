@@ -76,7 +76,8 @@ def compile_piece(graph: Graph, shared: frozenset[str], settings: Settings) -> C
     check_size(len(lowered.emitted), size, settings.capacity)
     for known in settings.known:
         if known.operations == lowered.operations and known.blocks == lowered.blocks \
-                and len(known.program.constants) == len(lowered.constants):
+                and len(known.program.constants) == len(lowered.constants) \
+                and known.program.kernel_starts == lowered.kernel_starts:
             return CompiledPiece(replace(known.program, constants=lowered.constants), lowered, known.origins)
     return _stored(lowered, size, settings)
 
@@ -92,7 +93,8 @@ def _stored(lowered: Lowered, size: int, settings: Settings) -> CompiledPiece:
         settings.tell(ProgramStored(settings.chip, lowered, stored))
     tasks = tuple(Task(task.words, task.offset) for task in stored.tasks)
     buffers = _buffers(lowered, stored, settings.chip.limits.slots)
-    program = Program(settings.chip.name, tasks, lowered.constants, buffers, settings.name)
+    program = Program(settings.chip.name, tasks, lowered.constants, buffers, settings.name,
+                      kernel_starts=lowered.kernel_starts)
     return CompiledPiece(program, lowered, stored.origins)
 
 

@@ -35,6 +35,9 @@ class Context(Lowering, Protocol):
         """The tensor in fresh row-major scratch."""
         ...
 
+    kernel_slot: int
+    """The slot of the section that the kernel DMA reads."""
+
     def store(self, packed: Packed, *, weights: bool, table: bool) -> int:
         """Puts coefficient streams into the constant section: their offset. `weights`: they hold constants of the node
         that is lowered; `table`: each begins with a table."""

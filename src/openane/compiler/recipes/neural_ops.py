@@ -46,7 +46,7 @@ def coefficients(context: Context, packed: Packed, *, bias: bool, table: Table |
     """Stores the streams of weights in the constant section, and the table where it has a stream of its own."""
     apart = context.limits.coefficients.table_apart
     base = context.store(packed, weights=True, table=table is not None and not apart)
-    section = Section.of(context.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
+    section = Section.of(context.kernel_slot, [Stream(*stream) for stream in packed.streams])
     section = section.moved(section.slot, base)
     alone = table_coefficients(context, table, len(packed.streams)).table if table is not None and apart else None
     return Coefficients(weights=section, bias=section if bias else None,
@@ -64,7 +64,7 @@ def table_coefficients(context: Context, table: Table, channels: int) -> Coeffic
     form = context.limits.coefficients
     packed = pack_table(form.table.pack(table), min(form.cores, channels), form.table_apart)
     base = context.store(packed, weights=False, table=True)
-    section = Section.of(context.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
+    section = Section.of(context.kernel_slot, [Stream(*stream) for stream in packed.streams])
     return Coefficients(table=section.moved(section.slot, base))
 
 
