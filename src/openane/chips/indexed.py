@@ -89,8 +89,10 @@ class IndexedReader(Reader):
         return weights, table
 
     def runtime_kernel(self) -> bool:
-        """Whether the coefficients are another operation's result."""
-        return super().runtime_kernel() and not self._table()
+        """Whether the coefficients are another operation's result: beside a table, which sets the same bit, where the
+        distance of such coefficients is stated (inferred: no record has both)."""
+        stated = bool(self.get("KernelDMA.KernelOCGStride.Stride"))
+        return super().runtime_kernel() and (stated or not self._table())
 
     def _table(self) -> bool:
         return bool(self.get("KernelDMA.TableDMAConfig.En"))

@@ -55,6 +55,7 @@ class RingRules:
     strided_pad: int                          # at most so many with a stride of 2
     padded_patch: int                         # log2 of the rows of a patch from which on there is a pad
     copy_pads: Mapping[int, int] = field(default_factory=dict)  # lines by that log2, of copies and tables
+    own_pairs: bool = False                   # rings begin behind all of tensors that lie between each other
     own_second: bool = False                  # a second operand has its own extents, channels and alignment in its ring
     second_step: int = 0                      # a second ring that would begin at a multiple of this begins a line later
 

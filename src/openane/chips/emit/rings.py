@@ -65,7 +65,7 @@ class _Resident:
     last: int
 
 
-def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
+def resident_ranges(operations: Sequence[Operation], paired: bool = False) -> list[list[Range]]:
     """For each operation, the L2 byte ranges that hold data it or a later operation needs, or that it writes."""
     live: list[list[Range]] = [[] for _ in operations]
     held: list[_Resident] = []
@@ -87,7 +87,7 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
                 held = [r for r in held if r not in gone]
             held.append(_Resident(written, low, high, index, index))
     for resident in (*finished, *held):
-        footprint = _footprint(resident.access)
+        footprint = _footprint(resident.access, paired)
         for ranges in live[resident.first:resident.last + 1]:
             ranges.append(footprint)
     return live
@@ -98,11 +98,13 @@ def _fills(written: Access, first: int, end: int) -> bool:
     return touches(written, first) or touches(written, end - 1)
 
 
-def _footprint(access: Access) -> Range:
-    """The span with every dimension's whole pitch: rings begin behind the pad of the last row."""
+def _footprint(access: Access, paired: bool) -> Range:
+    """The span with every dimension's whole pitch: rings begin behind the pad of the last row. `paired`: of tensors
+    whose channels lie between each other's, all."""
     low, high = access.span
     (n, c, d, h, w), (sn, sc, sd, sh, sw) = access.shape, access.strides
-    return low, max(high, access.offset + max(n * sn, c * sc, d * sd, h * sh, w * sw))
+    start = access.offset - (access.offset % sc if paired and c > 1 and sc > w * sw and not 0 < sh < c * sc else 0)
+    return low, max(high, start + max(n * sn, c * sc, d * sd, h * sh, w * sw))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Planner:
 
     def __init__(self, operations: Sequence[Operation], forms: Sequence[int], policy: Policy) -> None:
         self._operations, self._forms, self._policy = operations, forms, policy
-        self._live = resident_ranges(operations)
+        self._live = resident_ranges(operations, policy.rings.own_pairs)
         self._tiles: dict[tuple[int, bool], tuple[Patch | None, tuple[tuple[int, int], ...]]] = {}
         self._wanted: dict[tuple[int, bool, int, int], tuple[_Wanted, ...]] = {}
         self._plans: dict[Hashable, TilePlan] = {}  # equal ones are one, which is less for the garbage collector
@@ -143,7 +145,7 @@ class Planner:
             self._tiles[kind] = shape, tuple(_tiles(operation, shape, self._policy))
         shape, sizes = self._tiles[kind]
         blocked = self._blocked(index, before, flow)
-        held = {name: _footprint(access) for name, access in _held(operation).items()}
+        held = {name: _footprint(access, self._policy.rings.own_pairs) for name, access in _held(operation).items()}
         top = max([high for _, high in held.values()], default=0)
         for tile, width in sizes:
             wanted = self._wanted.get((*kind, tile, width))

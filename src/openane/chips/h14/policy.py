@@ -23,7 +23,7 @@ _MARKER = DENSE_HEAD.encode({"Address": STREAM_BANK.by_name["TileDMADst.Marker"]
 POLICY = replace(
     H13_POLICY, limits=LIMITS,
     patches=replace(H13_POLICY.patches, copies_bounded=False, small_unbiased=0x10000, turned_lanes=8),
-    rings=replace(H13_POLICY.rings, copy_pads={2: 5, 3: 3, 4: 2}, second_step=0x400),
+    rings=replace(H13_POLICY.rings, copy_pads={2: 5, 3: 3, 4: 2}, own_pairs=True, second_step=0x400),
     hints=Hints(used_source={"CacheHint": 2, "CacheHintReuse": 14, "CacheHintNoReuse": 12}, idle_source={},
                 read_again={"CacheHint": 14, "CacheHintNoReuse": 14}, read_earlier={"CacheHint": 12}, from_scratch={},
                 to_scratch={"CacheHint": 15}, result=3, coefficients=2, stated=0),
