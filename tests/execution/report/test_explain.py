@@ -299,7 +299,7 @@ def keys(document: Any) -> set[str]:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    digits = str(Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx")
+    digits = str(Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx")
     assert main(["explain", digits, "--json", "--no-cache"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"]

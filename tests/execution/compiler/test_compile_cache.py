@@ -23,7 +23,7 @@ from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.program.verify import verify
 
-MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+MODEL = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 ROUNDS = int(os.environ.get("OPENANE_CACHE_ROUNDS", "4"))
 """Kills in the test of killed compilers; 100 take about two minutes."""
 

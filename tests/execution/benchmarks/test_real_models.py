@@ -15,7 +15,7 @@ import pytest
 import openane as ane
 from openane.ops.build import GraphBuilder
 
-ROOM = Path(__file__).parents[2] / "benchmarks"
+ROOM = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from openane.report import Kind, Profile, Subject, as_csv, document, html, profi
 from openane.report.places import places, verdict
 from openane.timing import Part, Route, State, dispatch
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from openane.ops.build import GraphBuilder
 from openane.report import Profile, Subject, as_csv, document, html, profile, table, trace
 from openane.report.trace import TRACKS
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\u2028'\"{data}{script}"
 
 
