@@ -14,16 +14,16 @@ MOST_PLACES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskPart:
     """Values and rest of one part of a task: its header, the heads of its runs, or its registers."""
 
     values: Fields
     rest: dict[str, int]
 
     @staticmethod
-    def all_of(fields: TaskFields) -> tuple[Part, Part, Part]:
+    def all_of(fields: TaskFields) -> tuple[TaskPart, TaskPart, TaskPart]:
         """Header, heads of runs, registers."""
-        parts = Part({}, {}), Part({}, {}), Part({}, {})
+        parts = TaskPart({}, {}), TaskPart({}, {}), TaskPart({}, {})
         for name, value in fields.values.items():
             parts[part_of(name)].values[name] = value
         for name, bits in fields.rest.items():

@@ -109,7 +109,7 @@ class SimulatorDevice(ProgramDevice):
 
 
 def open_kind(target: str, options: Mapping[str, str]) -> SimulatorDevice:
-    """See `openane.devices.Kind`."""
+    """See `openane.devices.DeviceKind`."""
     if target and target not in described_generations():
         raise DeviceError(f"the simulator knows no chip {target!r}; it knows {', '.join(described_generations())}")
     refuse_unknown("the simulator", options, OPTIONS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openane.chips import get_chip
 from openane.compiler import compile
 from openane.compiler.buffers.storage import padded
-from openane.compiler.loops.assign import Role, excess, legal, row_cut, streamed_channels
+from openane.compiler.loops.assign import OperandRole, excess, legal, row_cut, streamed_channels
 from openane.compiler.loops.split import ranges, walk
 from openane.engine import DType
 from openane.errors import UnsupportedError
@@ -41,7 +41,7 @@ def test_operations_cover_every_element_once(shape, data, dtype):
     assume(np.prod(shape) <= 60000)
     order = data.draw(st.permutations(range(len(shape))))
     source, target = dense(shape, None, dtype, 1), dense(shape, tuple(order), dtype, 2)
-    roles = [Role.NEURAL_SOURCE, Role.RESULT]
+    roles = [OperandRole.NEURAL_SOURCE, OperandRole.RESULT]
     try:
         operations = walk([source, target], roles, SMALL, "copy")
     except UnsupportedError:  # more operations than one may be unrolled into

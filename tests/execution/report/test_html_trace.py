@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import openane as ane
 from openane.cli.profile import subject_of
-from openane.report import Profile, Subject, as_csv, as_trace, profile, trace
+from openane.report import Profile, ProfileSubject, as_csv, as_trace, profile, trace
 from openane.report.bandwidth import bandwidth
 from openane.report.trace import DISPATCH, ENGINE, HOST, TRACKS
 
@@ -32,7 +32,7 @@ Event = dict[str, Any]
 @pytest.fixture(scope="module")
 def found() -> Profile:
     subject = subject_of(ane.compile(ane.load_graph(DIGITS)))
-    return profile(Subject(NAME, subject.target, subject.programs * 2, {**subject.nodes, **NAMES}), "m1")
+    return profile(ProfileSubject(NAME, subject.target, subject.programs * 2, {**subject.nodes, **NAMES}), "m1")
 
 
 def stretched(found: Profile, factor: float) -> Profile:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from openane.devices.macos.objc import ObjC, Selector
-from openane.devices.macos.symbols import FOUNDATION, Symbols
+from openane.devices.macos.symbols import FOUNDATION, RuntimeSymbols
 from openane.errors import DeviceError
 
 STRING = Selector("stringWithUTF8String:", "@", "*")
@@ -53,7 +53,7 @@ class ErrorFacts:
 class Foundation:
     """Values of the Foundation framework."""
 
-    def __init__(self, symbols: Symbols, objc: ObjC) -> None:
+    def __init__(self, symbols: RuntimeSymbols, objc: ObjC) -> None:
         """DeviceUnavailable when the framework is missing."""
         symbols.load(FOUNDATION)
         self.objc = objc

@@ -30,14 +30,14 @@ from openane.importers.onnx import (
     transforms,
     windows,
 )
-from openane.importers.onnx.constants import Constants
+from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, opened, plain, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
-from openane.importers.onnx.step import Handler, Operand, RunTimeOperandError, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
@@ -103,7 +103,7 @@ class _Walk:
     entries: set[int] = field(default_factory=set)
     budget: list[int] = field(default_factory=lambda: [MOST_NODES])
     builder: GraphBuilder = field(init=False)
-    constants: Constants = field(init=False)
+    constants: OnnxConstants = field(init=False)
     outputs: frozenset[str] = field(init=False)
     read: frozenset[str] = field(init=False)
 
@@ -114,7 +114,7 @@ class _Walk:
                     if port.name not in self.values}
         metadata.update({f"dtype:{port.name}": port_dtype(port) for port in self.graph.output})
         self.builder = GraphBuilder("main", metadata)
-        self.constants = Constants(self.builder, self.outputs, self.saturate)
+        self.constants = OnnxConstants(self.builder, self.outputs, self.saturate)
 
     def _inputs(self) -> list[Proto]:
         """Ports that are not merely default values of initialisers."""
@@ -177,11 +177,11 @@ class _Walk:
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
-        step = Step(label, next(filter(None, node.output), node.op_type), self.builder,
-                    node.op_type, self.version, node, attribute_values(node, label, self.storage),
-                    [self._use(name, label) for name in node.input], list(node.input),
-                    [name if name in self.read else "" for name in node.output], self.constants,
-                    partial(self.body, origins))
+        step = OnnxStep(label, next(filter(None, node.output), node.op_type), self.builder,
+                        node.op_type, self.version, node, attribute_values(node, label, self.storage),
+                        [self._use(name, label) for name in node.input], list(node.input),
+                        [name if name in self.read else "" for name in node.output], self.constants,
+                        partial(self.body, origins))
         try:
             with typed_errors(label, "malformed node"):
                 result = _result(step)
@@ -254,7 +254,7 @@ class _Walk:
         return self.builder.single("cast", f"{port.name}_port", x=operand, dtype=wanted)
 
 
-def _result(step: Step) -> Operand | tuple[Operand, ...]:
+def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:
     folded = try_fold(step)
     if folded is not None:
         return folded
