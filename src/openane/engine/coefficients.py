@@ -78,9 +78,11 @@ class Streams(Sequence[CoefficientStream]):
         return iter([CoefficientStream(core, base + offset, size) for core, offset, size in self.parts])
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Streams) and self.parts == other.parts:
+        if not isinstance(other, Streams):
+            return NotImplemented
+        if self.parts == other.parts:
             return self.offset == other.offset or not self.parts
-        return tuple(self) == tuple(other) if isinstance(other, tuple | Streams) else NotImplemented
+        return tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
         return hash((len(self.parts), self[0] if self.parts else None))
