@@ -76,7 +76,7 @@ class CompiledModel:
         return tuple(entry for entry in self.report if entry.where is Where.HOST)
 
     @property
-    def plain(self) -> bool:
+    def one_program(self) -> bool:
         """Whether the model is exactly one engine program and nothing else."""
         return len(self.programs) == len(self.steps) == 1 and not self.host_operations and not self.others
 

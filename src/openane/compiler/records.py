@@ -74,7 +74,7 @@ class HostStep:
         """What it computes."""
         return self.node.outputs
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Results by name, in the element types the model states, for operands by name.
 
         Real numbers are computed in float32. GraphError when an operand is missing.

@@ -60,18 +60,18 @@ class ModelExecutable:
         return self._queue.submit(self.run, copied, function)
 
     def stage(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> Staged:
-        """See `LoadedModel.stage`."""
+        """See `Stage.stage`."""
         return self._function(None).stage(inputs, given)
 
-    def perform(self, staged: Staged) -> FinishedRun:
-        """See `LoadedModel.perform`."""
+    def execute(self, staged: Staged) -> FinishedRun:
+        """See `Stage.execute`."""
         with self._lock:
-            finished = self._function(None).perform(staged)
+            finished = self._function(None).execute(staged)
             self.report = finished.report
             return finished
 
     def collect(self, finished: FinishedRun) -> Arrays:
-        """See `LoadedModel.collect`."""
+        """See `Stage.collect`."""
         return self._function(None).collect(finished)
 
     def memory(self, name: str) -> TensorBuffer | None:

@@ -38,7 +38,7 @@ class Stage(Protocol):
         """Packs inputs beside the device's memory; `given` are in it already."""
         ...
 
-    def perform(self, staged: Any) -> Any:
+    def execute(self, staged: Any) -> Any:
         """Executes what was staged."""
         ...
 
@@ -195,7 +195,7 @@ class Pipeline:
                 repacked = {link.input: self._stages[link.source].collect(finished[link.source])[link.output]
                             for link in self.links if link.target == index and not link.shared}
                 staged = stage.stage({**self._own(index, job.inputs), **repacked}, self._given(index))
-            finished.append(stage.perform(staged))
+            finished.append(stage.execute(staged))
             reports.append(stage.report)
         tasks = [task for report in reports for task in report.tasks]
         self.report = RunReport(tuple(replace(task, index=k) for k, task in enumerate(tasks)),

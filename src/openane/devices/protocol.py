@@ -87,7 +87,7 @@ class HostOperation(Protocol):
         """What it computes."""
         ...
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """Results by name for operands by name."""
         ...
 

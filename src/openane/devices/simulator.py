@@ -46,8 +46,8 @@ class SimulatorExecutable(BufferExecutable):
         """See `BufferExecutable.stores`."""
         return self.loaded.buffers
 
-    def perform(self) -> RunReport:
-        """See `BufferExecutable.perform`."""
+    def execute_buffers(self) -> RunReport:
+        """See `BufferExecutable.execute_buffers`."""
         return self.loaded.run()
 
     def rebind(self, name: str, memory: np.ndarray) -> None:

@@ -122,7 +122,7 @@ class LoadedFunction:
         self.check(inputs)
         known: Arrays = {}
         notes = [self._put(name, np.asarray(values), known) for name, values in inputs.items()]
-        report = self._execute(known, tuple(note for note in notes if note))
+        report = self._execute_steps(known, tuple(note for note in notes if note))
         outputs = {port.name: self._get(port.name, port.dtype, known).reshape(port.shape)
                    for port in self._model.outputs}
         self._advance(known)
@@ -141,12 +141,12 @@ class LoadedFunction:
                 notes.append(pack(values, memory.layout, surfaces[name], name))
         return Staged(surfaces, known, tuple(note for note in notes if note))
 
-    def perform(self, staged: Staged) -> FinishedRun:
+    def execute(self, staged: Staged) -> FinishedRun:
         """Executes a staged run: the only part that touches the device's memory."""
         for name, surface in staged.surfaces.items():
             self.memory[name].store[:surface.size] = surface
         known = dict(staged.known)
-        report = self._execute(known, staged.notes)
+        report = self._execute_steps(known, staged.notes)
         outputs = [port.name for port in self._model.outputs]
         left = {name: self.memory[name] for name in outputs if name not in known}
         found = FinishedRun({name: memory.store[:memory.layout.size].copy() for name, memory in left.items()},
@@ -166,13 +166,13 @@ class LoadedFunction:
                 outputs[port.name] = kept.read(port.name, port.dtype).reshape(port.shape)
         return outputs
 
-    def _execute(self, known: Arrays, notes: tuple[str, ...]) -> RunReport:
+    def _execute_steps(self, known: Arrays, notes: tuple[str, ...]) -> RunReport:
         """Every step once on what the buffers and `known` hold; what the host computes is added to `known`."""
         tasks: list[TaskReport] = []
         seconds = 0.0
         for step in self._model.steps:
             if isinstance(step, HostOperation):
-                found = step.run({port.name: self._get(port.name, port.dtype, known) for port in step.operands})
+                found = step.compute({port.name: self._get(port.name, port.dtype, known) for port in step.operands})
                 for name, values in found.items():
                     self._put(name, values, known)
                 continue

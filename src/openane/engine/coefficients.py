@@ -109,7 +109,7 @@ class CoefficientSection:
         """A section of any streams."""
         return CoefficientSection(slot, Streams.of(streams))
 
-    def moved(self, slot: int, offset: int) -> CoefficientSection:
+    def relocated(self, slot: int, offset: int) -> CoefficientSection:
         """The same `offset` bytes further, relative to `slot`."""
         return CoefficientSection(slot, Streams(self.streams.parts, self.streams.offset + offset))
 
@@ -157,7 +157,7 @@ class Coefficients:
         """Bytes of all streams."""
         return sum([section.streams.total for section in self.sections])
 
-    def moved(self, move: Callable[[CoefficientSection], CoefficientSection]) -> Coefficients:
+    def relocated(self, move: Callable[[CoefficientSection], CoefficientSection]) -> Coefficients:
         """The same with every section where `move` puts it."""
         known = {section: move(section) for section in self.sections}
 

@@ -58,7 +58,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     target, axis = lowering.native_result(node.output, dtype), arguments.axis("axis", values[0].type.rank)
     if arguments.flag("interleave"):
         every = np.arange(parts[0].shape[axis])
-        lowering.moved(target, axis, [(part, every, every * len(parts) + i) for i, part in enumerate(parts)])
+        lowering.copy_indexed(target, axis, [(part, every, every * len(parts) + i) for i, part in enumerate(parts)])
     else:
         lowering.join(target, parts, axis)
 

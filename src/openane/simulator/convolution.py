@@ -101,14 +101,14 @@ class ConvolutionTask:
         most = max(1, min(groups, min(GROUPED, WORKSPACE) // max(elements, 1)))
         return -(-groups // -(-groups // most)) if groups else 1
 
-    def run(self, weights: ConvolutionWeights) -> None:
+    def execute(self, weights: ConvolutionWeights) -> None:
         """Computes every tile."""
         table = self._table(weights)
         for piece in self._pieces:
             if table is None or not self._take(piece, weights, table):
-                self._run_tile(piece, weights)
+                self._compute_tile(piece, weights)
 
-    def _run_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
+    def _compute_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
         sums = self._sums(piece, weights)
         if weights.bias is not None:
             bias = weights.bias[self._sets(piece.tile), slice(*piece.tile.channels), None]

@@ -29,7 +29,7 @@ Seen = Callable[[int, np.ndarray], None]
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     sources: tuple[OperandArray, ...]
-    compute: Callable[[], None]
+    execute: Callable[[], None]
     result: OperandArray
     report: TaskReport
 
@@ -102,9 +102,9 @@ class LoadedProgram:
             for index, (low, high) in self._coefficients.items():
                 if not meets(ranges, low, high):
                     continue
-                compute = self._tasks[index].compute
-                if isinstance(compute, neural_engine.WeightedTask):
-                    compute.reload()
+                execute = self._tasks[index].execute
+                if isinstance(execute, neural_engine.WeightedTask):
+                    execute.reload()
                 else:
                     others.add(id(self.operations[index]))
         if others:
@@ -153,7 +153,7 @@ class LoadedProgram:
                 task.report.reset()
                 for source in task.sources:
                     source.load()
-                task.compute()
+                task.execute()
                 task.result.store()
                 if seen is not None:
                     seen(index, task.result.array)
@@ -173,13 +173,13 @@ class LoadedProgram:
         context = TaskContext(self.memory, self._workspace, self._arithmetic, report, what, self._chip, self._form)
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
-                compute = neural_engine.prepare(operation, sources[0], result, context)
+                execute = neural_engine.prepare(operation, sources[0], result, context)
             elif isinstance(operation, PlanarOperation):
                 second = sources[1] if len(sources) > 1 else None
-                compute = planar_engine.prepare(operation, sources[0], second, result, context)
+                execute = planar_engine.prepare(operation, sources[0], second, result, context)
             else:
                 raise SimulationError(f"{what} is not an engine operation")
-        return _Prepared(sources, compute, result, report)
+        return _Prepared(sources, execute, result, report)
 
     def _source(self, access: Access, what: str, chained: OperandArray | None) -> OperandArray:
         if access.space is not Space.CHAIN:

@@ -42,7 +42,7 @@ def prepare(operation: NeuralOperation, source: OperandArray, result: OperandArr
     if isinstance(operation, PassThrough) or unweighted:
         return _pass_through(operation, source, result, stage, context)
     if isinstance(operation, (ChannelMaximum, ChannelProduct)):
-        return ChannelTask(operation, source, result, stage, context).run
+        return ChannelTask(operation, source, result, stage, context).execute
     raise SimulationError(f"{context.what}: {type(operation).__name__} is not a neural-engine operation "
                           "openane simulates")
 
@@ -75,7 +75,7 @@ def _pass_through(operation: NeuralOperation, source: OperandArray, result: Oper
 
     plain = stage.identity and not operation.input_relu
     return ElementwiseTask([source], result, None if plain else compute, context, to_even=False,
-                           key=(stage, operation.input_relu)).run
+                           key=(stage, operation.input_relu)).execute
 
 
 class WeightedTask:
@@ -89,7 +89,7 @@ class WeightedTask:
 
     def __call__(self) -> None:
         """Computes every tile."""
-        self._task.run(self._load() if self._weights is None else self._weights)
+        self._task.execute(self._load() if self._weights is None else self._weights)
 
     def reload(self) -> None:
         """Takes constants as they are in memory now. SimulationError where they mean nothing; then the weights are
@@ -119,7 +119,7 @@ class ChannelTask:
         parts = split(result.array.shape, max(1, BLOCK // channels))
         self._blocks = [(view[part[0], part[1], :, part[2], part[3], part[4]], result.array[part]) for part in parts]
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Computes every block."""
         for raw, target in self._blocks:
             values = self._context.workspace.floats(raw.shape)

@@ -47,15 +47,15 @@ def prepare(operation: PlanarOperation, first: OperandArray, second: OperandArra
         sources = [first] if second is None else [first, second]
         _require_fit(sources, result.array.shape, what)
         key = _without_operands(operation) if second is None else None
-        return ElementwiseTask(sources, result, _elementwise(operation), context, to_even=True, key=key).run
+        return ElementwiseTask(sources, result, _elementwise(operation), context, to_even=True, key=key).execute
     if isinstance(operation, GainOffset):
         return _gain_offset(operation, first, second, result, context)
     if isinstance(operation, Reduction):
-        return Reducer(operation, first, second, result, context).run
+        return Reducer(operation, first, second, result, context).execute
     if isinstance(operation, Pooling):
         if second is not None:
             raise SimulationError(f"{what}: pooling has one operand; no meaning is known for a second one")
-        return Pooler(operation, first, result, context).run
+        return Pooler(operation, first, result, context).execute
     raise SimulationError(f"{what}: {type(operation).__name__} is not a planar operation openane simulates")
 
 
@@ -149,7 +149,7 @@ def _gain_offset(operation: GainOffset, first: OperandArray, second: OperandArra
         np.multiply(x, gain, out=x)
         return _relu(_affine(x, scale, bias), operation.relu)
 
-    return ElementwiseTask([first, offsets, gains], result, compute, context, to_even=True).run
+    return ElementwiseTask([first, offsets, gains], result, compute, context, to_even=True).execute
 
 
 class Reducer:
@@ -169,7 +169,7 @@ class Reducer:
         views = _planes([np.broadcast_to(operand.array, shape) for operand in operands])
         self._blocks = [(part[:2], [view[part] for view in views]) for part in split(views[0].shape, BLOCK)]
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Accumulates block by block, then finishes all (n, c) at once."""
         summing = self._operation.reduce is Reduce.SUM
         total = np.full(self._result.shape[:2], 0.0 if summing else -np.inf)
@@ -224,7 +224,7 @@ class Pooler:
         needed = (outputs - 1) * operation.stride[axis] + operation.kernel[axis]
         return max(needed, operation.padding[axis] + inputs)
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Pools some planes at a time."""
         for part in self._parts:
             write(self._pool(self._source[part]), self._result[part], self._context, to_even=True)

@@ -80,7 +80,7 @@ class ElementwiseTask:
             if self._size >= MAP_FROM:
                 self._tabulate()
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Computes every block."""
         step = self._copy if self._copies else self._compute
         if self._lookup is not None:

@@ -89,11 +89,13 @@ def work(operation: Operation, rates: Rates, parameters: TimingParameters = BELI
     passes = len(rounds(operation, limits)) if _dense(operation) else 1
     multiplies, cycles, kernel = _array(operation, rates, parameters) \
         if isinstance(operation, NeuralOperation) else (0, 0, 0)
-    read = passes * sum(moved(access, limits.burst) for access in sources(operation) if access.space is Space.L2)
-    written = sum(moved(access, limits.burst) for access in (operation.result, *copies) if access.space is Space.L2)
+    read = passes * sum(bytes_moved(access, limits.burst) for access in sources(operation) if access.space is Space.L2)
+    written = sum(bytes_moved(access, limits.burst) for access in (operation.result, *copies)
+                  if access.space is Space.L2)
     planar = 0 if neural else max(access.elements for access in operands) * (len(operands) - 1)
     return Work(multiplies, cycles, kernel,
-                sum(moved(access, limits.burst) for access in (*operands, *copies) if access.space is Space.MEMORY),
+                sum(bytes_moved(access, limits.burst) for access in (*operands, *copies)
+                    if access.space is Space.MEMORY),
                 read, written, planar)
 
 
@@ -141,7 +143,7 @@ def saved(operation: Operation) -> float:
     return 4 * ceil(width / 2) / (3 * width)
 
 
-def moved(access: Access, burst: int) -> int:
+def bytes_moved(access: Access, burst: int) -> int:
     """Bytes an access moves, in whole bursts of so many bytes; what is broadcast moves once."""
     n, c, d, h, w = access.blocks
     _, sc, sd, sh, sw = access.strides

@@ -11,7 +11,7 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.training.checkpoint import Checkpoint
-from openane.training.journal import plain
+from openane.training.journal import json_value
 from openane.training.optimisers import Optimiser
 from openane.training.scaling import HIGHEST, LOWEST, LossScale
 
@@ -75,7 +75,7 @@ class TrainingState:
         slots = {f"{name}/{slot}": array for name, each in self.slots.items() for slot, array in each.items()}
         said = {**{name: getattr(self, name) for name in COUNTS}, "scale": self.scale.scale,
                 "steady": self.scale.steady, "epoch_loss": self.epoch_loss, "steps": self.steps,
-                "losses": [plain(loss) for loss in self.losses], "settings": meaning}
+                "losses": [json_value(loss) for loss in self.losses], "settings": meaning}
         return Checkpoint(self.step, self.weights, slots, said)
 
     def restore(self, checkpoint: Checkpoint, meaning: Mapping[str, Any]) -> None:

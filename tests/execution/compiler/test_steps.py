@@ -174,7 +174,7 @@ def test_host_operations_need_leave_and_are_listed(tmp_path: Path) -> None:
     assert (again.host_operations, len(again.host_steps)) == (model.host_operations, 2)
     for name, array in ane.run(again, inputs).items():
         np.testing.assert_array_equal(array, found[name])
-    assert not model.plain
+    assert not model.one_program
 
 
 def test_an_operation_kept_for_the_host_is_not_taken_apart() -> None:

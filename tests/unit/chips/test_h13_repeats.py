@@ -51,7 +51,7 @@ def elsewhere(draw, operation):
             changes[field.name] = moved(value)
         elif field.name == "coefficients" and value is not None:
             step = STEP * draw(st.integers(0, 3))
-            changes[field.name] = value.moved(lambda section, step=step: section.moved(section.slot, step))
+            changes[field.name] = value.relocated(lambda section, step=step: section.relocated(section.slot, step))
         elif isinstance(value, Post) and value.bias == 0 and draw(st.booleans()):
             changes[field.name] = replace(value, bias=-value.bias)
         elif isinstance(value, float) and value == 0 and draw(st.booleans()):

@@ -27,14 +27,14 @@ from openane.ops.lowering import Tensor
 Tensors = list[Tensor]
 
 
-def walk(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
-         label: str) -> list[list[Access]] | None:
+def split_operands(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
+                   label: str) -> list[list[Access]] | None:
     """Operands of the operations that together cover the tensors; None when their strides rule it out.
 
     UnsupportedError when more than MAXIMUM_OPERATIONS would be needed.
     """
     found: list[list[Access]] = []
-    for operands in _cover(list(tensors), tuple(roles), limits):
+    for operands in _split(list(tensors), tuple(roles), limits):
         if operands is None:
             return None
         found.append(operands)
@@ -53,7 +53,7 @@ def ranges(extent: int, limit: int, cut: int) -> Iterator[tuple[int, int]]:
         yield start, min(size, extent - start)
 
 
-def _cover(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> Iterator[list[Access] | None]:
+def _split(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> Iterator[list[Access] | None]:
     dims = assign(tensors, roles, limits)
     if dims is None:
         joined = merged(tensors, min(limits.width, limits.height, limits.groups))
@@ -68,7 +68,7 @@ def _cover(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> 
         yield None
         return
     for piece in pieces:
-        yield from _cover(piece, roles, limits)
+        yield from _split(piece, roles, limits)
 
 
 def _smaller(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> Iterator[Tensors] | None:

@@ -57,7 +57,7 @@ class Builder(Allocation, Fusion, Values):
     access = staticmethod(access)
     copy, copied, compact, with_last = copies.copy, copies.copied, copies.compact, copies.with_last
     part, join, reshape = data_movement.part, data_movement.join, data_movement.reshape
-    turned, taken, moved = gather.turned, gather.taken, gather.moved
+    turned, taken, copy_indexed = gather.turned, gather.taken, gather.copy_indexed
     mix = linear_map.mix
     elementwise, gain_offset = planar_ops.elementwise, planar_ops.gain_offset
     reduce, staged = reduction.reduce, reduction.staged

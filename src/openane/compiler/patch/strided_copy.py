@@ -44,7 +44,7 @@ class StridedCopies:
     biases: tuple[StridedCopy, ...] = ()
 
 
-def moves(piece: ConstantPiece, weights: WeightView, limits: Limits) -> StridedCopies:
+def strided_copies(piece: ConstantPiece, weights: WeightView, limits: Limits) -> StridedCopies:
     """The moves that fill a piece from the elements `weights` sees; zero-skipping ones while no weight is zero, and
     none where some are zero now."""
     if piece.form is ConstantForm.SPARSE:

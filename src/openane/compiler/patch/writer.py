@@ -21,7 +21,7 @@ from openane.chips import Limits
 from openane.chips.coefficients import CoefficientFormat
 from openane.compiler.patch.fold_vectors import FoldedVectors, Vectors, fold
 from openane.compiler.patch.fold_weights import scaled
-from openane.compiler.patch.strided_copy import StridedCopies, moves
+from openane.compiler.patch.strided_copy import StridedCopies, strided_copies
 from openane.compiler.weights.layout_records import (
     ConstantForm,
     ConstantPiece,
@@ -165,8 +165,8 @@ class _Way:
 
 
 def _placed(route: Route, limits: Limits) -> tuple[tuple[ConstantPiece, StridedCopies], ...]:
-    return tuple((piece, moves(piece, piece.weights if isinstance(piece.weights, WeightView) else
-                               WeightView.whole(piece.weights.shape), limits)) for piece in route.pieces)
+    return tuple((piece, strided_copies(piece, piece.weights if isinstance(piece.weights, WeightView) else
+                                        WeightView.whole(piece.weights.shape), limits)) for piece in route.pieces)
 
 
 class _Section:

@@ -32,11 +32,11 @@ def taken(context: RecipeContext, tensor: Tensor, axis: int, indices: np.ndarray
             forward = context.part(tensor, axis, found[0].source + (count - 1) * step, count, -step)
             return _reversed(context, forward, axis, place)
     target = place()
-    moved(context, target, axis, [(tensor, indices, None)])
+    copy_indexed(context, target, axis, [(tensor, indices, None)])
     return target
 
 
-def moved(context: RecipeContext, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
+def copy_indexed(context: RecipeContext, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
     """target[places] = source[indices] along one dimension for each move in turn; together they must cover target.
 
     Where the target or a source cannot be cut there (its rows run along the dimension), a turned copy is cut instead.
@@ -109,11 +109,11 @@ def _reversed(context: RecipeContext, tensor: Tensor, axis: int, place: Callable
     blocks = np.arange(held).reshape(-1, size)
     shape = (*tensor.shape[:axis], held, *tensor.shape[axis + 1:])
     inner = context.scratch(shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
-    moved(context, inner, axis, [(tensor, blocks[:, ::-1].reshape(-1), None)])
+    copy_indexed(context, inner, axis, [(tensor, blocks[:, ::-1].reshape(-1), None)])
     target = place()
     rest = count - held
-    moved(context, target, axis, [(inner, blocks[::-1].reshape(-1), np.arange(rest, count)),
-                                  (tensor, np.arange(count - 1, held - 1, -1), np.arange(rest))])
+    copy_indexed(context, target, axis, [(inner, blocks[::-1].reshape(-1), np.arange(rest, count)),
+                                         (tensor, np.arange(count - 1, held - 1, -1), np.arange(rest))])
     return target
 
 

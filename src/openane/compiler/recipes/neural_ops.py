@@ -10,7 +10,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.compiler.loops.assign import OperandRole, access, legal
-from openane.compiler.loops.split import walk
+from openane.compiler.loops.split import split_operands
 from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.convolution_problem import Windowed
 from openane.compiler.weights.pack import (
@@ -42,7 +42,7 @@ def coefficients(context: RecipeContext, packed: PackedCoefficients, *, weights:
     base = context.store(packed, weights=weights, table=table)
     section = CoefficientSection.of(context.limits.slots.constants,
                                     [CoefficientStream(*stream) for stream in packed.streams])
-    return Coefficients.together(section.moved(section.slot, base), weights=weights, bias=bias, table=table,
+    return Coefficients.together(section.relocated(section.slot, base), weights=weights, bias=bias, table=table,
                                  lanes=packed.lanes, packing=packed.packing)
 
 
@@ -68,7 +68,8 @@ def pass_through(context: RecipeContext, source: Tensor, target: Tensor, post: P
                  table: Table | None) -> None:
     """target = post(source) for operands the engine can address."""
     stage = with_table(post, table)
-    operands = walk([source, target], [OperandRole.NEURAL_SOURCE, OperandRole.RESULT], context.limits, context.label)
+    operands = split_operands([source, target], [OperandRole.NEURAL_SOURCE, OperandRole.RESULT], context.limits,
+                              context.label)
     if operands is None:
         raise UnsupportedError(context.label, "a copy must be expressible by strides",
                                found=f"{source} to {target}")

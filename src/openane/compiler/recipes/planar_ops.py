@@ -8,7 +8,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.compiler.loops.assign import OperandRole, access, assign, row_cut
-from openane.compiler.loops.split import walk
+from openane.compiler.loops.split import split_operands
 from openane.compiler.recipes import data_movement
 from openane.compiler.recipes.context import RecipeContext
 from openane.engine import (
@@ -46,7 +46,7 @@ def elementwise(context: RecipeContext, target: Tensor, first: Tensor, second: T
 def _elementwise(context: RecipeContext, target: Tensor, operands: list[Tensor], function: Binary,
                  settings: dict[str, Any]) -> None:
     roles = [OperandRole.PLANAR_SOURCE] * len(operands)
-    operations = walk([*operands, target], [*roles, OperandRole.RESULT], context.limits, context.label) \
+    operations = split_operands([*operands, target], [*roles, OperandRole.RESULT], context.limits, context.label) \
         if _expressible(operands) else None
     if operations is None:
         axis = _split_axis(context, operands)
@@ -60,7 +60,7 @@ def _elementwise(context: RecipeContext, target: Tensor, operands: list[Tensor],
                              [t.part(axis, start, count) for t in operands], function, settings)
             return
         operands = _prepared(context, operands, target)
-        operations = walk([*operands, target], [*roles, OperandRole.RESULT], context.limits, context.label)
+        operations = split_operands([*operands, target], [*roles, OperandRole.RESULT], context.limits, context.label)
     if operations is None:
         raise UnsupportedError(context.label, "operands must be expressible by strides", found=f"{operands}")
     for accesses in operations:

@@ -257,6 +257,6 @@ def _with_slots(operation: Operation, renamed: Mapping[int, int]) -> Operation:
         role: replace(a, slot=renamed[a.slot]) for role, a in operands(operation) if a.slot in renamed}
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if coefficients is not None and any(slot in renamed for slot in coefficients.slots):
-        changes["coefficients"] = coefficients.moved(lambda section: section.moved(renamed[section.slot], 0)
-                                                     if section.slot in renamed else section)
+        changes["coefficients"] = coefficients.relocated(lambda section: section.relocated(renamed[section.slot], 0)
+                                                         if section.slot in renamed else section)
     return with_operands(operation, changes) if changes else operation

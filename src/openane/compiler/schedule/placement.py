@@ -77,13 +77,13 @@ def bound(operations: Sequence[Operation], places: Mapping[int, tuple[int, int]]
         return known[id(access)]
 
     def streamed(section: CoefficientSection) -> CoefficientSection:
-        return section.moved(*places[section.slot]) if section.slot >= FIRST_VIRTUAL_SLOT else section
+        return section.relocated(*places[section.slot]) if section.slot >= FIRST_VIRTUAL_SLOT else section
 
     def placed(operation: Operation) -> Operation:
         changes: dict[str, Access | Coefficients | None] = {role: moved(access) for role, access in operands(operation)}
         coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
         if coefficients is not None and any(slot >= FIRST_VIRTUAL_SLOT for slot in coefficients.slots):
-            changes["coefficients"] = coefficients.moved(streamed)
+            changes["coefficients"] = coefficients.relocated(streamed)
         return with_operands(operation, changes)
 
     return tuple([placed(operation) for operation in operations])
@@ -95,7 +95,7 @@ def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
     if access.slot < FIRST_VIRTUAL_SLOT:
         return access
     slot, offset = places[access.slot]
-    return access.moved(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
+    return access.relocated(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
 
 
 def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, VirtualBuffer], kind: BufferKind,

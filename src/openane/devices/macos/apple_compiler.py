@@ -126,7 +126,7 @@ def compile_folder(symbols: RuntimeSymbols, folder: Path, target: str, debug_mas
     said: list[str] = []
 
     def report(_block: int | None, status: int, details: int | None) -> None:
-        found = known.plain(details or 0)
+        found = known.python_value(details or 0)
         if status:
             said.append(json.dumps(found, default=str) if found else f"reported {status:#x}")
 

@@ -76,7 +76,7 @@ class _Bits:
 class ToBits(_Bits):
     """Whole numbers to the buffer of an input that takes them as 16-bit integers."""
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """See `HostOperation`. DeviceError for numbers beyond 16 bits."""
         values, limits = arrays[self.source.name], np.iinfo(self.element)
         beyond = values[(values < limits.min) | (values > limits.max)]
@@ -90,7 +90,7 @@ class ToBits(_Bits):
 class FromBits(_Bits):
     """The buffer of an output that holds 16-bit integers to whole numbers."""
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """See `HostOperation`. DeviceError for a number at the end of 16 bits: one beyond is cast to it."""
         values = np.ascontiguousarray(arrays[self.source.name]).view(self.element)
         limits = np.iinfo(self.element)
@@ -176,8 +176,9 @@ class GraphExecutable(BufferExecutable):
         """See `BufferExecutable.stores`."""
         return self._stores
 
-    def perform(self) -> RunReport:
-        """See `BufferExecutable.perform`. The report has the graph as its one task, and says what carried it out."""
+    def execute_buffers(self) -> RunReport:
+        """See `BufferExecutable.execute_buffers`. The report has the graph as its one task, and says what carried it
+        out."""
         for buffer in self.program.inputs:
             tensor = self._hosted.inputs[self._ports[buffer.name].mil]
             tensor.reshape(-1).view(np.uint8)[:] = self._stores[buffer.name][:buffer.size]

@@ -163,7 +163,7 @@ class LoadedFile:
             raise DeviceRejected(f"program {self.program.name!r}", [
                 f"the loader says: {failed.text or 'no text was given'} ({failed.domain} {failed.code})\nhint: {HINT}"])
         held.callback(self._unload)
-        attributes = known.plain(objc.send(self._model, api.ATTRIBUTES) or 0) \
+        attributes = known.python_value(objc.send(self._model, api.ATTRIBUTES) or 0) \
             if objc.responds(self._model, api.ATTRIBUTES) else None
         for key, ports, made in (("LiveInputList", self.program.inputs, self._inputs),
                                  ("LiveOutputList", self.program.outputs, self._outputs)):

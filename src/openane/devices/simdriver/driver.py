@@ -123,13 +123,13 @@ class SimDriver:
         if handler is None:
             foreign = request < 0 or request.bit_length() > 32 or request.to_bytes(4, "little")[1] != ord(IOCTL_TYPE)
             raise DriverError(errno.ENOTTY if foreign else errno.EINVAL, f"the driver has no request {request:#x}")
-        structure, perform = handler
+        structure, answer = handler
         if len(argument) != structure.length():
             raise DriverError(errno.EFAULT, f"{interface.NAMES[request]} takes {structure.length()} bytes, not "
                                             f"{len(argument)}")
         if request != interface.SUBMIT:
             self._injections.strike(interface.NAMES[request])
-        perform(file, argument)
+        answer(file, argument)
 
     def mappable(self, file: DriverFile, length: int, offset: int) -> None:
         """What the driver checks when a buffer object is mapped. DriverError EINVAL unless BO_INIT gave the offset and
@@ -256,7 +256,7 @@ class SimDriver:
             try:
                 if isinstance(work, Submission):
                     work = self._engine.prepare(key, work)
-                self._engine.run(work)
+                self._engine.execute(work)
             except SubmissionFault as fault:
                 self._hang(fault.report)
             except MemoryError:

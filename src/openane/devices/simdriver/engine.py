@@ -119,7 +119,7 @@ class SimulatedEngine:
         self._prepared.move_to_end(key)
         return found
 
-    def run(self, prepared: PreparedSubmission) -> None:
+    def execute(self, prepared: PreparedSubmission) -> None:
         """Executes on the memory as it is now. SubmissionFault when what it computes for itself to use has no
         meaning."""
         self.running = prepared.touched
@@ -145,7 +145,7 @@ class SimulatedEngine:
             prepared = self._load(tasks, submission)
         except SubmissionFault:
             if not self._strict:
-                self._run_first(tasks, submission)
+                self._execute_first(tasks, submission)
             raise
         self._remember(key, prepared)
         return prepared
@@ -212,7 +212,7 @@ class SimulatedEngine:
         return [SourceBytes(low - origin, memory, memory.copy()) for low, high in joined
                 for memory in (self._space.bytes[low - origin:high - origin],)]
 
-    def _run_first(self, tasks: Sequence[Fetched], submission: Submission) -> None:
+    def _execute_first(self, tasks: Sequence[Fetched], submission: Submission) -> None:
         """Executes the tasks before one at fault, as far as they hand nothing over to it."""
         operations = [placed(task.operation, submission, self._space.base, prepared=False) for task in tasks]
         while operations and operations[-1].result.space is Space.CHAIN:

@@ -122,9 +122,9 @@ def _weighted(operation: Operation) -> bool:
 def _coefficients(coefficients: Coefficients, submission: Submission, origin: int, prepared: bool) -> Coefficients:
     def there(section: CoefficientSection) -> CoefficientSection:
         slot = CONSTANT_CHANNEL if section.slot == CONSTANT_CHANNEL and prepared else ANYWHERE
-        return section.moved(slot, submission.base(section.slot) - origin)
+        return section.relocated(slot, submission.base(section.slot) - origin)
 
-    return coefficients.moved(there)
+    return coefficients.relocated(there)
 
 
 def unmapped(operation: Operation, submission: Submission, space: AddressSpace, index: int) -> FaultReport | None:

@@ -24,7 +24,7 @@ def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence
     FormatError for weights that do not fit, GraphError for layers that contradict themselves, UnsupportedError naming
     layer and parameter for what is not supported.
     """
-    walk = _Walk(model.description, network, shapes)
+    walk = _Import(model.description, network, shapes)
     walk.ports()
     for position, layer in enumerate(network.layers):
         walk.layer(layer, position)
@@ -32,7 +32,7 @@ def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps names of the network to values."""
 
     description: Message

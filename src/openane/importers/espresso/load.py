@@ -61,7 +61,7 @@ def build_graph(document: Mapping[str, Any], stated: Mapping[str, Shape], blobs:
         name, kind = (entry.values.get(key) for key in ("name", "type"))
         layers.append(DictionaryEntry(f"espresso layer {name!r:.80} ({kind!s:.40})" if name else
                                       f"espresso layer {index} ({kind!s:.40})", entry.values))
-    return _Walk(top, layers, stated, blobs, dict(shapes or {})).graph()
+    return _Import(top, layers, stated, blobs, dict(shapes or {})).graph()
 
 
 def _blobs(layer: DictionaryEntry, key: str) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def _blobs(layer: DictionaryEntry, key: str) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps blob names to values, `left` counts how often each is still to be made."""
 
     top: DictionaryEntry

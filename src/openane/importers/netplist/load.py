@@ -53,7 +53,7 @@ def load_netplist(source: str | Path | bytes | Mapping[str, Any],
         folder = Path(weights)
     document = parse(source) if isinstance(source, bytes) else source
     try:
-        return _Walk(network(document), folder, files).graph()
+        return _Import(network(document), folder, files).graph()
     except AneError:
         raise
     except RecursionError:
@@ -61,7 +61,7 @@ def load_netplist(source: str | Path | bytes | Mapping[str, Any],
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps port, constant and unit names to values, `uses` counts their readers, `names`
     maps output ports to their names in the graph, `offsets` units to the GOC unit that reads them, `folded` GOC units
     to the convolution whose bias they became."""

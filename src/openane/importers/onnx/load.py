@@ -34,7 +34,7 @@ from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
-from openane.importers.onnx.model import Proto, attribute_values, opened, plain, tensor_array
+from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, RunTimeOperandError
@@ -68,7 +68,7 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
     """
     with opened(source) as (model, storage):
         model = inlined(model, OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys(), _DOMAINS)
-        walk = _Walk(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage)
+        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage)
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -86,7 +86,7 @@ def _opset(model: Proto) -> int:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
     when they are first used, and `spent` are those that nothing will use again."""
 
@@ -127,7 +127,7 @@ class _Walk:
         only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
         for port in inputs:
             if port.name in self.values:
-                self.known[port.name] = plain(self.values[port.name], f"input {port.name!r}")
+                self.known[port.name] = numpy_array(self.values[port.name], f"input {port.name!r}")
                 continue
             shape = port_shape(port, self.shapes.get(port.name))
             self.origins[port.name] = frozenset([port.name])

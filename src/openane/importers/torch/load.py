@@ -54,7 +54,7 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
         program = program.run_decompositions(_decompositions(torch))
-        walk = _Walk(torch, program)
+        walk = _Import(torch, program)
         for node in program.graph_module.graph.nodes:
             walk.node(node)
         return agreeing(walk.finish(), shapes or {}, "the program")
@@ -93,7 +93,7 @@ def _decompositions(torch: Any) -> Any:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps nodes to what they are."""
 
     torch: Any

@@ -31,7 +31,7 @@ Name = TypeVar("Name", bound=str)
 Rule = Callable[[ProfiledLayer, AdviceContext], Finding | None]
 
 RULES: Sequence[Rule] = (
-    memory.moving, memory.laid_out_anew, memory.short_rows, memory.beyond_l2, memory.without_room,
+    memory.only_movement, memory.laid_out_anew, memory.short_rows, memory.beyond_l2, memory.without_room,
     neural.incomplete_pass, neural.waits_for_weights, neural.parts_of_products, neural.table_alone,
     planar.gains_of_their_own, planar.norms_over_channels, planar.gains_as_convolution)
 """Each about one operation of the model; `planar.functions_in_steps` is about several."""

@@ -28,7 +28,7 @@ class ProfiledTask:
         return sources(self.operation)
 
     @property
-    def moves(self) -> bool:
+    def copies_only(self) -> bool:
         """Whether it copies elements and does nothing else."""
         operation = self.operation
         return isinstance(operation, PassThrough) and operation.post == Post() and not operation.input_relu

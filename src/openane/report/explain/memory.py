@@ -11,7 +11,7 @@ from openane.report.explain.layers import ProfiledLayer, ProfiledTask
 from openane.report.explain.model import Change, Finding
 from openane.report.explain.retiming import gone, in_full_bursts, in_l2, used, with_accesses
 from openane.timing import EnginePart
-from openane.timing.operation import moved
+from openane.timing.operation import bytes_moved
 
 RELAYOUT = ("lay out an operand anew",
             "write the operand in the layout it is read in; where that is the compiler's choice, nothing")
@@ -20,9 +20,9 @@ WASTED = 2.0
 """Times the bytes needed from which rows count as short."""
 
 
-def moving(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
+def only_movement(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """An operation of the model that only moves elements."""
-    if not all(task.moves for task in layer.tasks):
+    if not all(task.copies_only for task in layer.tasks):
         return None
     return Finding(layer.subject, "moves elements and computes nothing", "keep one layout: fewer transposes, "
                    "concatenations and slices of the last axis, channels before rows", layer.changed(gone))
@@ -30,7 +30,7 @@ def moving(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
 
 def laid_out_anew(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """Tasks of a computing operation that bring its operands into the order it needs; of norms see planar."""
-    copies, op = [task for task in layer.tasks if task.moves], layer.record
+    copies, op = [task for task in layer.tasks if task.copies_only], layer.record
     known = None if op is None else op.relayout
     if not copies or len(copies) == len(layer.tasks) or not layer.kind or (known and op is not None and op.normalises):
         return None
@@ -44,7 +44,7 @@ def short_rows(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     waiting = [task for task in layer.tasks if task.row.bound is EnginePart.TILE]
     accesses = [access for task in waiting for access in _through_memory(task)]
     burst = context.limits.burst
-    needed, taken = sum(map(used, accesses)), sum(moved(access, burst) for access in accesses)
+    needed, taken = sum(map(used, accesses)), sum(bytes_moved(access, burst) for access in accesses)
     if not needed or taken < WASTED * needed:
         return None
     return Finding(layer.subject, f"moves {taken / needed:.1f} times the bytes it needs: rows are short of {burst} "

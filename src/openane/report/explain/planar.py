@@ -87,7 +87,7 @@ def _function(run: Sequence[ProfiledTask], layers: ProfiledLayers) -> Finding | 
     """The run as one table: none of its tasks behind a layer with weights whose results nobody else reads, else one."""
     curved = any(isinstance(task.operation, PassThrough) and task.operation.post.activation is Activation.TABLE
                  for task in run)
-    steps = [task for task in run if not task.moves]
+    steps = [task for task in run if not task.copies_only]
     if not curved or len(steps) < STEPS:
         return None
     inside = {task.place for task in run}
@@ -126,7 +126,7 @@ def _ends_in_weights(task: ProfiledTask, layers: ProfiledLayers, deep: int) -> b
     """Whether all that reads a result, copies and other gains apart, multiplies it by constant weights, unpadded."""
     readers = layers.readers[task.place]
     return bool(readers and deep) and all(
-        _unpadded(reader.operation) or ((reader.moves or _vector(reader, layers))
+        _unpadded(reader.operation) or ((reader.copies_only or _vector(reader, layers))
                                         and _ends_in_weights(reader, layers, deep - 1)) for reader in readers)
 
 
@@ -137,7 +137,7 @@ def _unpadded(operation: Operation) -> bool:
 def norms_over_channels(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """A norm whose operands are turned before they are summed; over the last axis they are not, and squares are summed
     by the task that makes them."""
-    copies = [task for task in layer.tasks if task.moves]
+    copies = [task for task in layer.tasks if task.copies_only]
     sums = [task for task in layer.tasks if isinstance(task.operation, Reduction)]
     known = layer.record.relayout if layer.record is not None and layer.record.normalises else None
     if known is None or not copies or len(sums) < STEPS:
@@ -166,7 +166,7 @@ def _of_channels(task: ProfiledTask, layers: ProfiledLayers) -> bool:
     if not isinstance(operation, GainOffset) or operation.second is None or operation.second.shape[4] > 1:
         return False
     made = layers.producers[task.place].get(1)
-    return made is not None and made.moves and all(layers.constant(made.place, access) for access in made.reads)
+    return made is not None and made.copies_only and all(layers.constant(made.place, access) for access in made.reads)
 
 
 def _depthwise(limits: Limits, operation: Operation) -> Operation:

@@ -98,5 +98,5 @@ def _one_row(access: Access) -> Access:
 
 def with_stream_part(given: Coefficients, part: float) -> Coefficients:
     """Coefficients of which a part is read."""
-    return given.moved(lambda section: CoefficientSection.of(section.slot, [
+    return given.relocated(lambda section: CoefficientSection.of(section.slot, [
         CoefficientStream(core, offset, max(1, int(size * part))) for core, offset, size in section.streams]))
