@@ -1,16 +1,12 @@
-"""The parts of a task's fields: of its header, of the heads of its runs, of its registers; and fields remembered."""
+"""The parts of a task's fields: of its header, of the heads of its runs, of its registers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from openane.chips.chip import TaskFields
 from openane.registers import Fields
-
-MOST_PLACES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +33,6 @@ class TaskPart:
             register, _, field_name = name.rpartition(".")
             table.setdefault(register, {})[field_name] = value
         return table
-
-
-class Remembered(dict[tuple[str, Any], tuple[str, int]]):
-    """What `find` says of a name and a value, remembered up to a bound: the tasks of a program repeat most of their
-    fields. Not for floats, of which equal ones may differ: they come as text."""
-
-    def __init__(self, find: Callable[[str, Any], tuple[str, int]]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, item: tuple[str, Any]) -> tuple[str, int]:
-        found = self._find(*item)
-        if len(self) >= MOST_PLACES:
-            self.clear()
-        self[item] = found
-        return found
 
 
 @lru_cache(maxsize=1 << 14)

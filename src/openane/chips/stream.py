@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from openane.chips.chip import TaskFields
-from openane.chips.parts import Remembered, TaskPart, part_of
+from openane.chips.parts import TaskPart, part_of
 from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, RegisterRun, RunHeads
 from openane.errors import ProgramError
 from openane.registers import Bank, Block, FieldError, Fields, Register, Value
@@ -24,6 +24,7 @@ from openane.registers import Bank, Block, FieldError, Fields, Register, Value
 MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
 MOST_WORDS = 2048
 MOST_FORMS = 1 << 10
+MOST_FIELDS = 1 << 16
 SUPERSEDED = "Runs.Superseded"
 
 Places = tuple[tuple[tuple[int, ...], Callable[[int], int]], ...]
@@ -176,16 +177,17 @@ class StreamFormat:
 
     def _bits_of(self, name: str, value: Value) -> tuple[str, int]:
         if isinstance(value, float):  # 0.0 and -0.0 are equal keys
-            return self._remembered_reals[name, float.hex(value)]
-        return self._remembered[name, value] if isinstance(value, int | str) else self._encoded(name, value)
+            return self._remembered_reals(name, float.hex(value))
+        return self._remembered(name, value) if isinstance(value, int | str) else self._encoded(name, value)
 
     @cached_property
-    def _remembered(self) -> Remembered:
-        return Remembered(self._encoded)
+    def _remembered(self) -> Callable[[str, Value], tuple[str, int]]:
+        """`_encoded`: the tasks of a program repeat most of their fields."""
+        return lru_cache(maxsize=MOST_FIELDS)(self._encoded)
 
     @cached_property
-    def _remembered_reals(self) -> Remembered:
-        return Remembered(lambda name, value: self._encoded(name, float.fromhex(value)))
+    def _remembered_reals(self) -> Callable[[str, str], tuple[str, int]]:
+        return lru_cache(maxsize=MOST_FIELDS)(lambda name, value: self._encoded(name, float.fromhex(value)))
 
     def _encoded(self, name: str, value: Value) -> tuple[str, int]:
         """The register of a field, and the field's bits in place."""
