@@ -23,7 +23,7 @@ class StridedCopy:
     source: int
     source_strides: tuple[int, ...]
 
-    def do(self, section: np.ndarray, halves: np.ndarray, start: int = 0) -> None:
+    def apply(self, section: np.ndarray, halves: np.ndarray, start: int = 0) -> None:
         """Moves them from a contiguous fp16 array, counted from its element `start`, to a section of bytes."""
         np.ndarray(self.shape, "<f2", section, self.target, self.target_strides)[...] = np.ndarray(
             self.shape, "<f2", halves, self.source + HALFWORD * start, self.source_strides)

@@ -189,10 +189,10 @@ class _Section:
             weights = piece.weights.of(weights).reshape(-1)
         if piece.form is ConstantForm.SPARSE and (not steps.weights or _least(weights) == 0):
             return self._write_sparse(piece, weights, biases[start:], section)
-        for move in steps.weights:
-            move.do(section, weights, first)
-        for move in steps.biases:
-            move.do(section, biases, start)
+        for copy in steps.weights:
+            copy.apply(section, weights, first)
+        for copy in steps.biases:
+            copy.apply(section, biases, start)
         return True
 
     def finished(self) -> bytes:

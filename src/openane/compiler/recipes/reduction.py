@@ -42,7 +42,7 @@ class Folding:
     closing: dict[str, Any]
 
     @property
-    def plain_maximum(self) -> bool:
+    def only_maximum(self) -> bool:
         """Whether it is a maximum and nothing else."""
         idle = {"final_scale": 1.0, "epsilon": 0.0, "root": Root.NONE}
         return self.kind is Reduce.MAXIMUM and self.pre_scale == 1.0 and not self.square and \
@@ -73,7 +73,7 @@ def _fold(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence
     """The same for tensors the engine can address."""
     inner = [d for d in axes if source.shape[d] > 1]
     row = source.contiguous
-    if folding.plain_maximum and inner == [plane_axis(source.rank)] and inner[0] != row \
+    if folding.only_maximum and inner == [plane_axis(source.rank)] and inner[0] != row \
             and max_planes(context, target, source, inner[0]):
         return
     if row is not None and row not in inner:

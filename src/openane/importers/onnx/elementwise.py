@@ -22,7 +22,7 @@ LARGEST_POWER = 16
 def unary(op: str, **operands: Any) -> Handler:
     """An operator that is one MIL operation with fixed settings."""
     def handler(step: OnnxStep) -> Operand:
-        return step.compute(op, x=step.number(0), **operands)
+        return step.add_real(op, x=step.number(0), **operands)
     return handler
 
 
@@ -34,7 +34,7 @@ def _no_old_broadcast(step: OnnxStep) -> None:
 def _binary(op: str) -> Handler:
     def handler(step: OnnxStep) -> Operand:
         _no_old_broadcast(step)
-        return step.compute(op, x=step.number(0), y=step.number(1))
+        return step.add_real(op, x=step.number(0), y=step.number(1))
     return handler
 
 
@@ -44,11 +44,11 @@ def _divide(step: OnnxStep) -> Operand:
     x, y = step.number(0), step.number(1)
     if x.dtype == "fp16":
         return step.add("real_div", x=x, y=y)
-    sizes = [step.compute("abs", part=name, x=value) for name, value in (("x", x), ("y", y))]
-    signs = [step.compute("sign", part=f"{name}_sign", x=value) for name, value in (("x", x), ("y", y))]
+    sizes = [step.add_real("abs", part=name, x=value) for name, value in (("x", x), ("y", y))]
+    signs = [step.add_real("sign", part=f"{name}_sign", x=value) for name, value in (("x", x), ("y", y))]
     size = step.add("floor_div", part="size", x=sizes[0], y=sizes[1])
-    sign = step.compute("mul", part="sign", x=signs[0], y=signs[1])
-    return step.compute("mul", x=size, y=sign)
+    sign = step.add_real("mul", part="sign", x=signs[0], y=signs[1])
+    return step.add_real("mul", x=size, y=sign)
 
 
 def _modulo(step: OnnxStep) -> Operand:
@@ -57,18 +57,18 @@ def _modulo(step: OnnxStep) -> Operand:
     fmod = step.integer("fmod", 0)
     if not fmod:
         return step.add("mod", x=x, y=y)
-    rest = step.add("mod", part="rest", x=step.compute("abs", part="x", x=x), y=step.compute("abs", part="y", x=y))
-    return step.compute("mul", x=rest, y=step.compute("sign", part="sign", x=x))
+    rest = step.add("mod", part="rest", x=step.add_real("abs", part="x", x=x), y=step.add_real("abs", part="y", x=y))
+    return step.add_real("mul", x=rest, y=step.add_real("sign", part="sign", x=x))
 
 
 def _variadic(op: str) -> Handler:
     def handler(step: OnnxStep) -> Operand:
-        return chained(step, op, [step.number(index) for index in range(len(step.inputs))], step.compute)
+        return chained(step, op, [step.number(index) for index in range(len(step.inputs))], step.add_real)
     return handler
 
 
 def _mean(step: OnnxStep) -> Operand:
-    return mean_of(step, [step.number(index) for index in range(len(step.inputs))], step.compute)
+    return mean_of(step, [step.number(index) for index in range(len(step.inputs))], step.add_real)
 
 
 def _power(step: OnnxStep) -> Operand:
@@ -99,7 +99,7 @@ def _integer_power(step: OnnxStep, x: Value) -> Operand:
 
 
 def _negate(step: OnnxStep) -> Operand:
-    return step.compute("mul", x=step.number(0), y=-1)
+    return step.add_real("mul", x=step.number(0), y=-1)
 
 
 def _clip(step: OnnxStep) -> Operand:
@@ -117,7 +117,7 @@ def _clip_by_values(step: OnnxStep, x: Value) -> Operand:
     for index, op in ((1, "maximum"), (2, "minimum")):
         if step.has(index) and (isinstance(step.operand(index), Value) or x.dtype == "fp16"
                                 or abs(step.number_in(index, "bound")) <= LARGEST):
-            x = step.compute(op, part="clipped", x=x, y=step.number(index))
+            x = step.add_real(op, part="clipped", x=x, y=step.number(index))
     return x
 
 

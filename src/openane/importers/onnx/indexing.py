@@ -110,7 +110,7 @@ def _one_hot(step: OnnxStep) -> Operand:
     rank = indices.type.rank + 1
     axis = step.front(step.integer("axis", -1), rank)
     below = step.add("less", part="below", x=indices, y=0)
-    raised = step.compute("add", part="raised", x=indices, y=depth)
+    raised = step.add_real("add", part="raised", x=indices, y=depth)
     front = step.add("select", part="front", cond=below, a=raised, b=indices)
     shape = [depth if place == axis else 1 for place in range(rank)]
     hot = step.add("equal", part="hot", x=step.add("expand_dims", part="wide", x=front, axes=[axis]),

@@ -42,7 +42,7 @@ def _of_one(step: OnnxStep, op: str, x: Value) -> Operand:
     alone = {"reduce_l1_norm": ("abs",), "reduce_l2_norm": ("abs",), "reduce_log_sum": ("log",),
              "reduce_sum_square": ("square",)}.get(op, ())
     for function in alone:
-        x = step.add("log", x=x, epsilon=0.0) if function == "log" else step.compute(function, x=x)
+        x = step.add("log", x=x, epsilon=0.0) if function == "log" else step.add_real(function, x=x)
     return x
 
 
@@ -61,7 +61,7 @@ def _product(step: OnnxStep) -> Operand:
     while (count := rows.shape[0]) > 1:
         half = count // 2
         first, second = (_rows(step, rows, start, start + half) for start in (0, half))
-        product = step.compute("mul", part="product", x=first, y=second)
+        product = step.add_real("mul", part="product", x=first, y=second)
         rest = (_rows(step, rows, count - 1, count),) if count % 2 else ()
         rows = step.add("concat", part="joined", values=(product, *rest), axis=0) if rest else product
     return step.add("reshape", x=rows, shape=final)
@@ -79,7 +79,7 @@ def _extreme_position(op: str) -> Handler:
             return step.add(op, x=x, axis=axis, keep_dims=keep)
         turned = step.add("reverse", part="turned", x=x, axes=[axis])
         place = step.add(op, part="place", x=turned, axis=axis, keep_dims=keep)
-        return step.compute("sub", x=step.builder.constant(np.float16(x.shape[axis] - 1)), y=place)
+        return step.add_real("sub", x=step.builder.constant(np.float16(x.shape[axis] - 1)), y=place)
     return handler
 
 
@@ -150,10 +150,10 @@ def _cumulative_product(step: OnnxStep) -> Operand:
     parts = [_at(step, x, axis, place) for place in range(count)]
     if step.integer("reverse", 0):
         parts.reverse()
-    ones = step.compute("add", part="ones", x=step.compute("mul", part="none", x=parts[0], y=0), y=1)
+    ones = step.add_real("add", part="ones", x=step.add_real("mul", part="none", x=parts[0], y=0), y=1)
     found = [ones if step.integer("exclusive", 0) else parts[0]]
     for part in parts[:-1] if step.integer("exclusive", 0) else parts[1:]:
-        found.append(step.compute("mul", part="product", x=found[-1], y=part))
+        found.append(step.add_real("mul", part="product", x=found[-1], y=part))
     if step.integer("reverse", 0):
         found.reverse()
     return found[0] if count == 1 else step.add("concat", values=tuple(found), axis=axis)

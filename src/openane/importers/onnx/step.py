@@ -139,7 +139,7 @@ class OnnxStep(AnyStep):
 
     # Results
 
-    def compute(self, op: str, part: str = "", **operands: Any) -> Value:
+    def add_real(self, op: str, part: str = "", **operands: Any) -> Value:
         """As `add`, for operations the engine has for real numbers alone: integers are computed as the fp16 numbers
         they are there, exactly up to 2048, and stay integers."""
         whole = any(isinstance(each, Value) and each.dtype == "int32" for each in operands.values())
