@@ -1,6 +1,8 @@
-"""MIL operations, one module each; see spec.
+"""The MIL operations. Most modules here describe one operation, or a few that are alike, in a tuple `OPS`.
 
-Modules that export `OPS` describe operations; the others are what these share. Adding an operation is adding a module.
+What is known of an operation is written in a record `Op` (see `spec`): its operands, the shape of its result, its
+rules, a reference in numpy, how it is lowered to engine operations, its gradient. Modules without `OPS` hold what
+several operations share. An operation is added by adding a module: the registry finds it by listing this folder.
 """
 
 from __future__ import annotations

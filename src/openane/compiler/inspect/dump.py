@@ -1,4 +1,8 @@
-"""What happened on the way from graph to tasks, as text: what a compiler's debug mask shows, readable."""
+"""The stages of a compilation as text, for people: what `ane compile --dump DIR` writes.
+
+The stages are the graph after each pass, the lowered engine operations, the same after copies were removed and tensors
+settled in L2, the map of memory, the tiles, and the layout of weights.
+"""
 
 from __future__ import annotations
 

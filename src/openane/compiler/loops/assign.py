@@ -1,9 +1,14 @@
-"""From logical dimensions to the engine's five loops N, C, D, H, W.
+"""Which dimensions of a tensor the engine's five loops N, C, D, H and W go through.
 
-Memory and L2 operands need W at element stride and everything else aligned; a result (and a planar operand in L2) may
-instead have C at element stride and W aligned, which is how the engine transposes; a stride of 0 repeats an operand
-along N from anywhere, along the other dimensions only for planar operands in L2. `assign` finds dimensions that suit
-all operands of one operation; `cover` cuts those that are too large.
+Every operand of an engine operation is read or written by five nested loops. The hardware does not take any strides:
+
+* in memory and in L2, W has the stride of one element, and all other strides are multiples of an alignment;
+* a result, and a planar operand in L2, may have C at the stride of one element instead, and W aligned: the engine then
+  transposes;
+* a stride of 0 repeats an operand. N may repeat anywhere, the other dimensions only for planar operands in L2.
+
+`assign` finds an assignment of dimensions to loops that suits all operands of one operation. Where there is none,
+`split` takes the tensors apart.
 """
 
 from __future__ import annotations
@@ -21,10 +26,10 @@ from openane.engine.access import CHANNELS, DEPTH, HEIGHT, WIDTH
 from openane.ops.lowering import ELEMENT, Tensor
 
 Dims = tuple[int | None, int | None, int | None, int | None, int | None]
-"""Logical dimension walked by each of N, C, D, H, W."""
+"""The logical dimension that each of N, C, D, H and W goes through; None: the loop has one turn."""
 Shape = tuple[int, ...]
 MAXIMUM_OPERATIONS = 4096
-"""Engine operations one model operation may be unrolled into."""
+"""The most engine operations that one operation of a model may be unrolled into."""
 
 
 class OperandRole(Enum):

@@ -1,8 +1,10 @@
-"""From which constants of a graph the bytes of its programs are made: the routes of new weights.
+"""Finds out which bytes of a model's programs are made from which constants of its graph: the routes of new weights.
 
-What was folded is traced to the nodes it was made of (see passes.fold_affine.FoldedConstant), and constants are known
-by the memory they lie in. A kernel whose taps are laid out anew is lowered once more with the numbers of its elements
-in their place. Constants that take any other way have no routes; a model compiles again to get others.
+Three things are put together for that. The pass `fold_affine` remembers which nodes it folded into a constant
+(`FoldedConstant`). Constants that were neither folded nor copied are recognised by the memory they lie in. And a kernel
+whose taps are laid out anew is lowered a second time with the numbers 1, 2, 3, ... as its elements, which then show
+where each element went. A constant that reaches the programs in any other way has no route: to change it, the model is
+compiled again.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from openane.ops.affine import folding
 from openane.passes.fold_affine import FoldedConstant, takes_up
 
 MANY = 1 << 20
-"""Uses of a constant by an operation that is taken apart: nobody knows how many it becomes."""
+"""Counted for a constant of an operation that a pass takes apart: into how many uses is not known beforehand."""
 NORM_OPERANDS = ("mean", "variance", "gamma", "beta", "epsilon")
 
 

@@ -1,12 +1,19 @@
-"""Routes as a file of a bundle or a cache entry: JSON, names and constants once, everything else by number.
+"""The routes of a model as the file `routes.json` of a bundle or of a cache entry.
+
+The file names every constant once; everything else refers to it by its number in that list:
 
     {"version": 1, "functions": {NAME: {"constants": [CONSTANT...], "routes": [ROUTE...]}}}
 
-with CONSTANT = [name, dtype, shape, whether all its routes are known, its value where it is one number, else null],
-ROUTE = [weight, extents, bias, [[step, operand...]...], biased, [PIECE...]]; an operand is the number of a
-constant, a list of numbers or null; PIECE = [program, offset, form, view, bias view, lanes, table, streams] and a view
-[offset, shape, strides] or, where elements were picked, [shape, numbers]. What is read is checked against the programs
-it is for: patching writes nowhere else, and takes no more memory than they have.
+    CONSTANT = [name, dtype, shape, complete, number]
+    ROUTE    = [weight, extents, bias, [[step, operand...]...], biased, [PIECE...]]
+    PIECE    = [program, offset, form, view, bias view, lanes, table, streams]
+    VIEW     = [offset, shape, strides], or [shape, numbers] where elements were picked
+
+`complete` says whether all routes of the constant are known, `number` is its value where it is a single number, else
+null. An operand of a step is the number of a constant, a list of numbers, or null where it is left out.
+
+A file may be damaged, or made to do harm. What is read is therefore checked against the programs it belongs to: new
+weights are written nowhere but into their constants, and patching takes no more memory than those have.
 """
 
 from __future__ import annotations
@@ -41,11 +48,11 @@ from openane.program import Program
 FILE = "routes.json"
 VERSION = 1
 LARGEST = 1 << 26
-"""Bytes of a file of routes, at most."""
+"""The most bytes a file of routes may have."""
 MOST = 1 << 31
-"""Elements a constant has fewer of."""
+"""Every constant has fewer elements."""
 MASKED = 8
-"""Weights a byte of constants stands for, at most: zero-skipping streams have a bit for each."""
+"""The most weights that one byte of constants can stand for: zero-skipping streams have a bit for each weight."""
 
 
 def write_routes(functions: Mapping[str, tuple[Routes, Graph]]) -> bytes:
@@ -55,8 +62,9 @@ def write_routes(functions: Mapping[str, tuple[Routes, Graph]]) -> bytes:
 
 
 def read_routes(data: bytes, function: str, programs: Sequence[Program], limits: Limits) -> Routes:
-    """The routes of a function, whose programs are `programs`, made for a chip of these limits. Of another version
-    there are none, and `refused` says so. FormatError when the file is malformed or leads out of the programs."""
+    """The routes of one function, whose programs are `programs`, made for a chip of these limits. A file of another
+    version gives no routes, and `refused` of the result says so. FormatError when the file is malformed, or when a
+    route leads out of the programs."""
     if len(data) > LARGEST:
         raise FormatError(f"{FILE} is too large", expected=f"at most {LARGEST} bytes", found=len(data))
     try:

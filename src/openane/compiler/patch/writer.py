@@ -1,7 +1,7 @@
-"""New numbers for constants whose routes are known, written where they lie in copies of the constant sections.
+"""Writes new numbers for constants whose routes are known into copies of the constant sections.
 
-What depends on the routes alone is made once and kept: the vectors of all steps as one array, and for every piece the
-strided moves from a weight's fp16 elements to the section.
+What depends on the routes alone is made once and kept: all vectors of all folded steps as one array, and for every
+piece the strided copies that bring the fp16 elements of a weight to their places in the section.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from openane.program import Constants, Program
 
 Arrays = Mapping[str, np.ndarray]
 LARGE = 1 << 22
-"""Elements of weights from which threads are worth their start."""
+"""From so many elements of weights on, starting threads saves time."""
 THREADS = 4
 NORMAL = float(np.finfo(np.float16).smallest_normal)
 INFINITE = int(np.float16(np.inf).view(np.uint16))
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class Each(Protocol):
-    """What map is."""
+    """What `map` is: a function that calls another for every item."""
 
     def __call__(self, function: Callable[[S], T], items: Iterable[S], /) -> Iterator[T]:
         """The function of each item, in order."""

@@ -1,8 +1,10 @@
-"""Proves that a program is safe to run: a pure function over a Program.
+"""The verifier: proves that a program is safe to run. It looks at the program and changes nothing.
 
-`violations` lists every broken rule; `verify` refuses a program that breaks one and otherwise returns a `Verified`,
-which nothing else can make. Each rule is a small function whose docstring is the sentence people read. Rules about
-one task's registers belong to the chip (`Chip.rules`); all others are the same for every generation.
+`violations` lists every rule that a program breaks. `verify` refuses a program that breaks one, and otherwise returns
+it as a `Verified`, which nothing else can make and which alone is loaded on a device. Each rule is a small function,
+and its docstring is the sentence people read when it is broken. The rules listed here are about operands, buffers and
+the order of tasks, and ask the chip for its limits. Rules about the registers of a single task differ between
+generations: the chip has them (`Chip.rules`).
 """
 
 from __future__ import annotations
