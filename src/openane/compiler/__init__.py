@@ -1,4 +1,4 @@
-"""From a model graph to engine programs."""
+"""The compiler: from a model's graph to engine programs. ARCHITECTURE.md follows one convolution through it."""
 
 from openane.compiler.api import Model, compile
 from openane.compiler.functions import compile_functions

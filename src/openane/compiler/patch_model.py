@@ -1,9 +1,10 @@
-"""New weights in a compiled program, without changing what it executes.
+"""New weights in a compiled model, without changing what its programs execute.
 
-`patch` takes weights by their names in the model. Those whose way into the constants is known (see routes) are folded,
-cast and written where they lie; for others the graph is compiled again with them, and the result is taken when it is
-the same program with other constants. `in_place` says which it will be. `patch_task` takes the weights of one task of
-any program, ours or not, and writes them where the task's own fields say they lie.
+`patch` takes weights by their names in the model. Where the way of a weight into the constants is known (its route, see
+`compiler.weights.layout_records`), it is folded, cast and written to its place. For other weights the graph is compiled
+again with them, and the result is taken if it is the same program with other constants. `in_place` says beforehand
+which of the two it will be. `patch_task` takes the weights of one task of any program, ours or not, and writes them
+where the task's own fields say they lie.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The whole way from a graph to a model: verify, passes, legality, lowering, placement, emission."""
+"""The whole way from a graph to a compiled model: it is planned (passes, legality, lowering, placement, emission), and
+the results are put together."""
 
 from __future__ import annotations
 

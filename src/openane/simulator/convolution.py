@@ -34,7 +34,7 @@ ROW_TERMS = 64     # terms of one kernel row from which a product of their own p
 
 
 class ConvolutionTask:
-    """One prepared convolution; `run` takes the weights, which may change between runs."""
+    """One prepared convolution. `execute` takes the weights, which may be others each time."""
 
     def __init__(self, operation: Convolution | MatrixProduct, source: np.ndarray, result: np.ndarray,
                  context: TaskContext) -> None:

@@ -1,4 +1,4 @@
-"""Loads a program and runs it: every task prepared once, run many times."""
+"""Loads a program and runs it. Every task is prepared once, and then executed as often as the program is run."""
 
 from __future__ import annotations
 

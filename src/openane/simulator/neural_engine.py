@@ -34,7 +34,7 @@ from openane.simulator.winograd import WinogradTask, transformable
 
 def prepare(operation: NeuralOperation, source: OperandArray, result: OperandArray,
             context: TaskContext) -> Callable[[], None]:
-    """What runs the operation. SimulationError where shapes, coefficients or limits do not fit."""
+    """The function that executes the operation. SimulationError where shapes, coefficients or limits do not fit."""
     unweighted = isinstance(operation, Convolution) and _is_unweighted(operation, source, result)
     if isinstance(operation, (Convolution, MatrixProduct)) and not unweighted:
         return _convolution(operation, source, result, context)
@@ -79,8 +79,8 @@ def _pass_through(operation: NeuralOperation, source: OperandArray, result: Oper
 
 
 class WeightedTask:
-    """A convolution or matrix product and its weights. Those that are constants are read once, and again by `reload`;
-    those in a buffer at every run."""
+    """A convolution or matrix product and its weights. Weights that are constants are read once, and again by `reload`;
+    those in a buffer are read whenever it is executed."""
 
     def __init__(self, task: ConvolutionTask, load: Callable[[], ConvolutionWeights], constant: bool) -> None:
         """`load` reads the weights as they are in memory at that time."""

@@ -41,7 +41,7 @@ POOL_STEP: dict[Pool, Callable[..., Floats]] = {Pool.AVERAGE: np.add, Pool.MAXIM
 
 def prepare(operation: PlanarOperation, first: OperandArray, second: OperandArray | None, result: OperandArray,
             context: TaskContext) -> Callable[[], None]:
-    """What runs the operation. SimulationError where shapes do not fit each other."""
+    """The function that executes the operation. SimulationError where shapes do not fit each other."""
     what = context.what
     if isinstance(operation, Elementwise):
         sources = [first] if second is None else [first, second]

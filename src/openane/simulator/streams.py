@@ -1,7 +1,7 @@
-"""Element-by-element tasks: cache-sized blocks through decode, a function, and encode.
+"""Tasks that work element by element, in blocks that fit the processor's cache: fp16 to float32, a function, and back.
 
-A function of one fp16 operand has 65536 possible inputs: once it was computed for as many elements, or for a large one
-when the program is loaded, it is tabulated, and running it is one look-up per element.
+A function of one fp16 operand has only 65536 possible inputs. When it has been computed for that many elements (or at
+once, where a task is large) its results are put into a table, and executing the task is one look-up per element.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Weights of convolutions and matrix products as they are computed with, and what is worth knowing of constant ones.
+"""Weights of convolutions and matrix products in the form they are computed with, and what is worth knowing of constant
+ones.
 
-Unrolling (im2col), shuffling and folding are convolutions whose kernels are nearly all zero. Two forms are worth
-knowing: terms that no output channel has a weight for need not be formed, where that changes no sum; and where every
-output channel has one weight, the same number, a result is a function of one source element.
+Unrolling (im2col), shuffling and folding are convolutions whose kernels are nearly all zero. Two things are looked for.
+Terms for which no output channel has a weight need not be formed, where leaving them out changes no sum. And where
+every output channel has a single weight, the same number for all, each result is a function of one source element.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Neural-engine operations to fields: accumulation mode, post stage, coefficients, kernel DMA."""
+"""The register fields of a neural-engine operation: mode of accumulation, post stage, coefficients, kernel DMA."""
 
 from __future__ import annotations
 

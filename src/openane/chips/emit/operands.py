@@ -1,8 +1,8 @@
-"""Operand accesses to register fields: the inverse of what `chips.decode` reads of an operand.
+"""The register fields of an operand: the inverse of what `chips.decode` reads of one.
 
-An access is expressible when its strides are what the registers can say: W contiguous (or C and W swapped), every
-other stride aligned, broadcast (stride 0) only where the planar engine has a bit. Registers of extent-1 dimensions have
-no effect; they continue the dense surface, as Apple's compiler writes them.
+The registers can express an access when W is contiguous (or C is, exchanged with W), every other stride is aligned, and
+nothing is broadcast (stride 0) except where the planar engine has a bit for it. The stride of a dimension of extent 1
+has no effect; it is stated as if the surface were dense, as Apple's compiler does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Chains of operations to task descriptors, and descriptors between container layouts."""
+"""Emits a program: engine operations become task descriptors, and descriptors are brought from one container layout to
+another."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where streamed operands pass through L2.
+"""Where streamed operands pass through L2, and how many rows of them at a time.
 
-What a task streams goes through ring buffers in L2 beside the tensors that live there. Rings have no effect on the
-result; they must not overlap anything resident. A row of a ring is channels * channel stride, with a pad that keeps
-neighbouring rows out of each other's banks; tiles shrink until they fit.
+An operand that is not resident in L2 passes through a ring buffer there, beside the tensors that are. Rings do not
+change the result, but they must not overlap anything resident. A row of a ring takes channels * channel stride, and a
+pad that keeps neighbouring rows out of each other's memory banks. Tiles become lower until their rings fit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Header and hazard fields: what the firmware logs, where parts of a program begin and end, which earlier task an
+"""Header and hazard fields: what the firmware logs, where parts of a program begin and end, and which earlier task an
 operand waits for.
 
-Nothing here decides a result when tasks run one after another. Evidence: the recorded programs of Apple's compiler.
+None of these fields changes a result when tasks are executed one after another. Evidence: the recorded programs of
+Apple's compiler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The three sides of a task: first operand, second operand, result, each with its memory DMA and L2 fields."""
+"""The fields of the three sides of a task: first operand, second operand, result, each with its memory DMA and its
+place in L2."""
 
 from __future__ import annotations
 

@@ -1,10 +1,15 @@
 """Compiled models on disk.
 
-A bundle is a directory `NAME.ane`: `manifest.json` (per function: ports, steps, states, report), `programs/0.hwx`...,
-the source graphs as functions of `model.mil`, the operations of host steps as further functions of it, and all
-constants in `weights/weight.bin`, equal ones once; `routes.json` says where constants lie in the programs, so that
-others can be put there (see route_files). A model that is one engine program can also be a single `.hwx` or
-`.anec` file, which holds neither the report nor the source graph.
+A bundle is a directory `NAME.ane` with these files:
+
+* `manifest.json`: per function its ports, steps, states and report;
+* `programs/0.hwx`, ...: the engine programs;
+* `model.mil`: the source graphs as functions, and the operations of host steps as further functions;
+* `weights/weight.bin`: all constants of these graphs, equal ones once;
+* `routes.json`: where constants lie in the programs, so that others can be put there (see `patch.routes_json`).
+
+A model that is one engine program can also be a single `.hwx` or `.anec` file, which holds neither the report nor the
+source graph.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Programs as the cache keeps them: a line of JSON, the tasks' words, the constants.
+"""Programs as the cache keeps them: a line of JSON, then the words of the tasks, then the constants.
 
-Quick to read because nothing is checked: the cache gives back only bytes that it was given on the same machine.
+Reading is quick because nothing is checked: the cache gives back only bytes that this machine wrote into it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Storage while a model is lowered: virtual buffers that placement gives addresses, and the constant section."""
+"""Storage while a model is lowered: virtual buffers, to which placement gives addresses later, and the constant
+section."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class BufferKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class VirtualBuffer:
-    """A virtual buffer: bytes, what it becomes, the port's name and surface when it is one."""
+    """A buffer before it has an address: its size in bytes and what it becomes. A port also has the port's name and its
+    surface."""
 
     size: int
     kind: BufferKind
@@ -46,15 +48,15 @@ class VirtualBuffers:
         self.table = dict(table or {})
 
     def add(self, block: VirtualBuffer) -> int:
-        """Registers a block and returns its virtual slot."""
+        """Registers a buffer and returns its virtual slot."""
         slot = FIRST_VIRTUAL_SLOT + len(self.table)
         self.table[slot] = block
         return slot
 
 
 class ConstantPool:
-    """The constant section: pieces at multiples of what memory accesses are aligned to, equal ones of one owner stored
-    once."""
+    """The constant section while it is made. Pieces begin at multiples of what memory accesses are aligned to; equal
+    pieces of one owner are stored once."""
 
     def __init__(self, limits: Limits) -> None:
         self._slot, self._alignment = limits.slots.constants, limits.memory_alignment

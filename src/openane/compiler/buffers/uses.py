@@ -1,4 +1,4 @@
-"""Who reads and writes which virtual buffer: what the passes over engine operations ask."""
+"""Who reads and writes which virtual buffer: the questions that the passes over engine operations ask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Use(NamedTuple):
 
 @dataclass(slots=True)
 class BufferUses:
-    """Everything that names one virtual buffer, in order; `streamed`: operations that take coefficients from it."""
+    """Every use of one virtual buffer as an operand, in order, and in `streamed` the operations that take coefficients
+    from it."""
 
     uses: list[Use]
     streamed: list[int]

@@ -1,9 +1,10 @@
-"""Where the tensors between a model's operations are while its programs run, for those who watch the tasks.
+"""Finds every tensor between the operations of a model while its programs run, for people who watch the tasks.
 
-A tensor has no address of its own: placement lets buffers share memory and L2, and hands results over directly. Before
-placement every buffer is a virtual one that nothing else uses. Whoever keeps such buffers, and copies into them what
-each task leaves, finds every tensor there that is made at all; those inside a task (fused operations) and copies that
-were found needless are not. The programs are those `compile` makes: nothing is added to them.
+A tensor has no address of its own: placement lets buffers share memory and L2, and hands some results from task to
+task. Before placement, however, every buffer is a virtual one that nothing else uses. Whoever allocates these virtual
+buffers, and after each task copies what it wrote into them, therefore finds every tensor that is ever stored. Tensors
+inside a task (fused operations) and copies that were found needless are not stored, and not found. The programs are
+exactly those that `compile` makes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from openane.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Of one engine program: where each task's result goes among virtual buffers, the bytes of those, the tensor of
-    each value made (by id), and the tasks of each node (by id)."""
+    """Where the tensors of one engine program are: for each task the place of its result among the virtual buffers, the
+    sizes of those in bytes, the tensor of each value that is stored (by id of the value), and the tasks of each node
+    (by id of the node)."""
 
     program: Program
     results: tuple[Access, ...]

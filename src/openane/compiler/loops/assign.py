@@ -42,7 +42,8 @@ class OperandRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OperandStrides:
-    """Byte strides of an operand, the bytes of an element, what other strides are multiples of, whether it is in L2."""
+    """The strides of an operand in bytes. `element` is the size of an element; other strides must be multiples of
+    `unit`; `near` says that the operand lies in L2."""
 
     strides: Shape
     element: int
@@ -80,7 +81,8 @@ class _Side:
 
 
 def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
-    """The operand that walks `tensor` with dimension dims[i] as N, C, D, H, W; None is an extent of 1."""
+    """The operand that goes through `tensor` with loop N, C, D, H, W number i over dimension dims[i]. A loop of None
+    has one turn."""
     extents, steps = tensor.shape, tensor.strides
     shape = tuple([1 if d is None else extents[d] for d in dims])
     strides = tuple([0 if d is None else steps[d] for d in dims])
@@ -89,13 +91,15 @@ def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
 
 
 def row_cut(limits: Limits) -> int:
-    """Elements between places where a row may be cut: what one-byte elements are aligned to in memory."""
+    """The number of elements between places at which a row may be cut, so that every part is aligned in memory even
+    where elements have one byte."""
     return limits.memory_alignment
 
 
 def legal(operand: Access, role: OperandRole, limits: Limits) -> bool:
-    """Whether the engine can walk the operand in this role: from an aligned place, N, D and H in aligned steps, and
-    either C in aligned steps and W contiguous, or where they may be swapped C contiguous and W in aligned steps."""
+    """Whether the engine can read or write the operand in this role. It must begin at an aligned place, and N, D and H
+    must have aligned strides. Either C has an aligned stride and W is contiguous, or, where the two may be exchanged, C
+    is contiguous and W has an aligned stride."""
     unit = limits.alignment(operand.space is not Space.MEMORY)
     repeats = role is OperandRole.PLANAR_SOURCE and operand.space is Space.L2
     if operand.offset % unit or not _steps(operand, 0, unit, role is not OperandRole.RESULT):
@@ -122,10 +126,9 @@ def _contiguous(operand: Access, loop: int) -> bool:
 
 def assign(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
            channel: int | None = None) -> Dims | None:
-    """Dimensions for N, C, D, H, W that suit every operand and the field widths, or None.
-
-    All tensors have one shape. The choice closest to the natural order wins; `channel` fixes what C walks.
-    """
+    """Dimensions for N, C, D, H, W that suit every operand and the widths of the register fields, or None. All tensors
+    have one shape. Among several the one closest to the natural order wins; `channel` says which dimension C must go
+    through."""
     shape, steps = tensors[0].shape, _strides(tensors)
     return None if steps is None else _assigned(shape, steps, tuple(roles), limits, channel)
 
@@ -145,10 +148,9 @@ def streamed_channels(limits: Limits, width: int, operands: int) -> int:
 
 
 def excess(shape: Shape, dims: Dims, limits: Limits) -> list[tuple[float, int, int]]:
-    """(extent over bound, dimension, bound) of the dimensions that are too large for their loop.
-
-    A line of a tile holds every C of every D, so that `limits.channels`, what fits L2, bounds their product.
-    """
+    """The dimensions that are too large for their loop, each as (extent divided by the bound, dimension, bound). One
+    line of a tile holds every C of every D, so that `limits.channels`, which is what fits L2, bounds the product of the
+    two."""
     planes = 1 if dims[1] is None else min(shape[dims[1]], limits.channels)
     depth = min(limits.depth, limits.channels // planes)
     bounds = (limits.groups, limits.channels, depth, limits.height, limits.width)
@@ -157,7 +159,7 @@ def excess(shape: Shape, dims: Dims, limits: Limits) -> list[tuple[float, int, i
 
 
 def within(shape: Sequence[int], limits: Limits) -> bool:
-    """Whether one operation can walk extents N, C, D, H, W."""
+    """Whether one operation can go through the extents N, C, D, H, W."""
     return not excess(tuple(shape), (0, 1, 2, 3, 4), limits)
 
 

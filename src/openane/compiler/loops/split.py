@@ -1,8 +1,9 @@
-"""The operations that together cover tensors no single operation can walk.
+"""Splits tensors that no single operation can go through into parts that one can.
 
-Dimensions are merged where strides allow it, folded into two (100000 elements as 25 rows of 4000) where a loop is free,
-cut into ranges where none is, and unrolled where strides suit no loop at all. Cuts lie where a row may be cut, so that
-every piece starts aligned.
+Four means are tried in turn. Neighbouring dimensions are merged where strides allow it. A dimension that is too long is
+folded into two (100000 elements as 25 rows of 4000) where a loop is free. Where none is, it is cut into ranges, at
+places where a row may be cut, so that every part begins aligned. Where strides suit no loop at all, a dimension is
+unrolled: an operation for every index.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ Tensors = list[Tensor]
 
 def split_operands(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
                    label: str) -> list[list[Access]] | None:
-    """Operands of the operations that together cover the tensors; None when their strides rule it out.
+    """The operands of each of the operations that together go through the whole of the tensors; None when their strides
+    rule it out.
 
     UnsupportedError when more than MAXIMUM_OPERATIONS would be needed.
     """

@@ -1,4 +1,5 @@
-"""Storage of one program in the making: scratch memory, L2 and constants, before anything has an address."""
+"""The storage of one program while it is lowered: scratch memory, L2 and constants, none of which has an address
+yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowering: every node of a graph as engine operations over virtual buffers."""
+"""Lowering: turns every node of a graph into engine operations over virtual buffers."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Low
 
 
 class Builder(Allocation, Fusion, Values):
-    """Implements ops.lowering.Lowering, and recipes.context.RecipeContext, for one graph and one chip.
-
-    Most methods are recipes: functions whose first argument is the context, which is what a method is.
-    """
+    """What a node's lowering calls, for one graph and one chip: it implements `ops.lowering.Lowering` and
+    `recipes.context.RecipeContext`. Most of its methods are recipes: functions whose first argument is the context, so
+    that they can stand in a class as they are."""
 
     def __init__(self, graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> None:
         users = Users(graph)

@@ -1,7 +1,8 @@
-"""Element types of values: the engine computes fp16; one-byte ports are converted where they are read and written.
+"""Element types of values. The engine computes in fp16; ports with one-byte elements are converted where they are read
+and written.
 
 Evidence: Apple's casts of bool inputs are one planar copy from uint8 to fp16, its `less` writes uint8 from an fp16
-source in the operation that compares, its transposes of bool move uint8 as it is. int8 surfaces and planar results of
+source in the operation that compares, its transposes of bool copy uint8 unchanged. int8 surfaces and planar results of
 one byte are inferred from these.
 """
 
@@ -26,14 +27,15 @@ STORED: dict[str, DType] = {
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """fp16 scratch in which the result of a one-byte port is made: the port's strides times two."""
+    """The scratch memory in which the fp16 result for a one-byte port is made; its strides are twice the port's."""
 
     made: Tensor
     port: Tensor
 
 
 class Shadows:
-    """Stand-ins for one-byte ports. What is only written through one is written to the port itself in the end."""
+    """The fp16 stand-ins of one-byte ports. A stand-in that is written and never read is replaced by the port itself in
+    the end."""
 
     def __init__(self, blocks: VirtualBuffers) -> None:
         self._blocks = blocks
@@ -56,7 +58,8 @@ class Shadows:
         return shadow is not None and shadow.port.slot == port.slot
 
     def settle(self, context: RecipeContext, written: list[Emitted]) -> None:
-        """Writers of a stand-in nobody reads write its port; others are followed by a copy that converts."""
+        """Operations that write a stand-in which nobody reads write its port instead. Other stand-ins are followed by a
+        copy that converts."""
         read = {slot for emitted in written for slot in read_slots(emitted.operation)}
         for slot, shadow in self._known.items():
             if slot in read:

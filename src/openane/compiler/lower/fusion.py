@@ -1,4 +1,5 @@
-"""What joins another operation's task: post stages behind the neural engine, ReLU before and behind planar tasks."""
+"""Nodes that are carried out within another operation's task: post stages behind the neural engine, ReLU before and
+behind planar operations."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from openane.ops.lowering import Tensor
 
 
 class Fusion(RecipeContext):
-    """Which nodes are not lowered by themselves: `fused` has the node that does it for them, by id."""
+    """Knows which nodes are not lowered by themselves: `fused` has, by id of such a node, the node whose task carries
+    it out."""
 
     def __init__(self, users: Users) -> None:
         self._users = users

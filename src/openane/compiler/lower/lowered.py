@@ -1,4 +1,4 @@
-"""What a graph was lowered to."""
+"""The record of what a graph was lowered to. Nothing in it changes afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from openane.program import Layout
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """An engine operation and the node it came from (None: moving a result to its port)."""
+    """An engine operation and the node it came from; None where it only copies a result to its port."""
 
     operation: Operation
     node: Node | None

@@ -1,8 +1,8 @@
 """Where the inputs and outputs of a program lie.
 
-A surface normally has its tensor's own shape. Where a reshape alone reads an input (or alone makes an output) and no
-view expresses it, the surface takes the reshaped form instead: the elements are the same, the host packs them anyway.
-Surfaces that several programs share keep their tensor's shape.
+A surface normally has the shape of its tensor. Where a reshape is all that reads an input (or all that makes an
+output), and no view can express the reshape, the surface takes the other shape: the elements are the same, and the host
+packs them in any case. Surfaces that several programs share keep the shape of their tensor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Key = tuple[str, str]
 
 
 class Ports:
-    """Virtual slots and surfaces of a graph's inputs and outputs. `shared` names those other programs know too."""
+    """The virtual slots and surfaces of a graph's inputs and outputs. `shared` names those that other programs use as
+    well."""
 
     def __init__(self, graph: Graph, users: Users, blocks: VirtualBuffers, alignment: int,
                  shared: frozenset[str] = frozenset()) -> None:

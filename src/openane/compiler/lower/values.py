@@ -1,4 +1,5 @@
-"""Where the values of a graph lie while it is lowered: in ports, in scratch, in constants, or as views of others."""
+"""Where the values of a graph are while it is lowered: in ports, in scratch memory, among the constants, or as views of
+others."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from openane.ops.lowering import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """A value that is `tensor` in row-major order under another shape; no data has moved yet."""
+    """A value that is `tensor`, read in row-major order, under another shape; no element has been copied yet."""
 
     tensor: Tensor
     shape: tuple[int, ...]
 
 
 class Values(RecipeContext):
-    """What is known of each value so far. `shared` names ports that other programs know too."""
+    """What is known of each value so far. `shared` names the ports that other programs use as well."""
 
     def __init__(self, graph: Graph, users: Users, blocks: VirtualBuffers, alignment: int,
                  shared: frozenset[str]) -> None:
@@ -112,7 +113,7 @@ class Values(RecipeContext):
         return self.ports.is_output(slot)
 
     def settle(self, emitted: list[Emitted]) -> None:
-        """Moves results that do not lie in their port yet; `emitted` are all operations so far."""
+        """Copies those results to their ports that do not lie there yet; `emitted` are all operations so far."""
         for value in self._graph.outputs:
             base, place = self.ports.output_base(value)
             if not (self._lies_in(value, place) or self._lies_in(base, place)):

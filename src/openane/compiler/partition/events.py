@@ -1,4 +1,4 @@
-"""What a compilation tells those who watch it, in order of time."""
+"""What happens during a compilation, as records for those who watch it, in the order in which it happens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Operations the host computes between engine programs, for models that are compiled with leave to do so.
+"""Cuts a graph into steps where the host computes some operations between engine programs.
 
-A graph is cut into steps, each a piece for the engine or one operation for the host, so that there are few of them:
-everything the engine can do next is done before the host takes its turn.
+That is done only for models compiled with `allow_host`. A step is a piece of the graph for the engine, or one operation
+for the host. So that there are few steps, everything the engine can do next is done before the host takes its turn.
 """
 
 from __future__ import annotations

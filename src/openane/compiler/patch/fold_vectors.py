@@ -1,8 +1,9 @@
-"""What batch normalisation, gains and offsets make of weights and biases they are folded into, all at once.
+"""Works out, for new weights, what the operations folded into them make of them: one gain and one bias per output
+channel.
 
-The rule, for a weight w and a bias b of one output channel, is passes.fold_affine's: a step with gain g and offset o
-gives w * g and b * g + o, computed in float64 and rounded to fp16, one step after the other. Here every vector of every
-route lies in one array, and a step of all routes is a few operations on it.
+The rule is that of the pass `fold_affine`. For a weight w and a bias b of an output channel, a step with gain g and
+offset o gives w * g and b * g + o, computed in float64 and rounded to fp16, one step after the other. Here the vectors
+of all routes lie in one array, so that one step of all routes is a few operations on that array.
 """
 
 from __future__ import annotations

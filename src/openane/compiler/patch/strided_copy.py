@@ -1,4 +1,8 @@
-"""Strided moves of fp16 numbers into a constant section: what packing does with one weight, without its bookkeeping."""
+"""Packing one weight as a few strided copies of fp16 numbers into the constant section.
+
+`weights.pack` does the same without knowing the route beforehand. Here the strides depend on the layout alone, and are
+worked out once for all later weights.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from openane.engine import Geometry
 
 @dataclass(frozen=True, slots=True)
 class StridedCopy:
-    """Halfwords from one array to another: shape, and the first byte and strides in bytes on both sides."""
+    """A copy of halfwords from one array to another: the shape, and on both sides the first byte and the strides in
+    bytes."""
 
     shape: tuple[int, ...]
     target: int
@@ -24,7 +29,7 @@ class StridedCopy:
     source_strides: tuple[int, ...]
 
     def apply(self, section: np.ndarray, halves: np.ndarray, start: int = 0) -> None:
-        """Moves them from a contiguous fp16 array, counted from its element `start`, to a section of bytes."""
+        """Copies from a contiguous fp16 array, counted from its element `start`, to a section of bytes."""
         np.ndarray(self.shape, "<f2", section, self.target, self.target_strides)[...] = np.ndarray(
             self.shape, "<f2", halves, self.source + HALFWORD * start, self.source_strides)
 
@@ -38,15 +43,15 @@ class StridedCopy:
 
 @dataclass(frozen=True, slots=True)
 class StridedCopies:
-    """The moves of a piece: its weights, and its biases."""
+    """The copies that fill one piece: of its weights, and of its biases."""
 
     weights: tuple[StridedCopy, ...]
     biases: tuple[StridedCopy, ...] = ()
 
 
 def strided_copies(piece: ConstantPiece, weights: WeightView, limits: Limits) -> StridedCopies:
-    """The moves that fill a piece from the elements `weights` sees; zero-skipping ones while no weight is zero, and
-    none where some are zero now."""
+    """The copies that fill a piece from the elements `weights` sees. Those of a zero-skipping piece hold as long as no
+    weight is zero; there are none where some weights are zero now."""
     if piece.form is ConstantForm.SPARSE:
         return _sparse(piece, weights, limits)
     if piece.form is ConstantForm.ROWS:

@@ -1,7 +1,7 @@
-"""Matrix products with constant weights: 1x1 convolutions over rows as pixels.
+"""Matrix products with constant weights, as 1x1 convolutions whose pixels are the rows.
 
-Rows [M, K] become K channels of M pixels, one row of pixels or, where that pays, H rows of 8: Apple's compiler lays
-16 to 64 rows out so before products with many columns. Products that follow each other stay in that form.
+The rows [M, K] become M pixels of K channels: one row of M pixels or, where that pays, H rows of 8. Apple's compiler
+does so with 16 to 64 rows before products with many columns. Products that follow each other stay in that form.
 """
 
 from __future__ import annotations

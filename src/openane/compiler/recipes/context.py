@@ -1,4 +1,4 @@
-"""What recipes are written against: one program in the making, as they see it."""
+"""What a recipe may call: the program in the making, as recipes see it."""
 
 from __future__ import annotations
 

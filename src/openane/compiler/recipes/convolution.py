@@ -1,9 +1,10 @@
-"""Convolutions of any kernel, stride, dilation, padding and size, expressed by those the engine does.
+"""Convolutions of any kernel, stride, dilation, padding and size, composed of those that the engine does.
 
-Proved by Apple-made tasks: stride 1 with dense weights (square kernels, any groups), stride 2 of both axes with
-zero-skipping weights (kernels 1x1 and 3x3, any groups but depthwise), sums over neighbouring channels without
-weights. Everything else is composed of these, or inferred where neural_ops.convolve says so.
-`solve` tries the routes in order; each takes the problem apart and solves the parts.
+What the engine does is proved by tasks that Apple made: stride 1 with dense weights (square kernels, any groups),
+stride 2 of both axes with zero-skipping weights (kernels 1x1 and 3x3, any groups but depthwise), sums over neighbouring
+channels without weights. Everything else is composed of these, or inferred where `neural_ops.convolve` says so.
+
+`solve` tries several ways in turn. Each of them takes the problem apart into smaller ones, and solves those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Reductions over any axes: the engine reduces D, H and W of each (N, C); a row that is kept is turned first."""
+"""Reductions over any axes. The engine reduces D, H and W of each (N, C); where the row (W) is not reduced, the tensor
+is transposed first."""
 
 from __future__ import annotations
 

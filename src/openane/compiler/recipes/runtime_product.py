@@ -1,7 +1,7 @@
-"""Matrix products of two tensors computed by the program: the rows of the left one are the coefficients.
+"""Matrix products of two tensors that the program computes itself: the rows of the left one serve as coefficients.
 
-One row per core can be read as it lies; for L rows per core a copy first writes the rows interleaved by L, which is
-the coefficient packing of L lanes. One copy does all matrices of a batch.
+With one row per core the coefficients can be read as they lie. With L rows per core, a copy first writes the rows
+interleaved by L, which is how coefficients for L lanes are packed. One such copy does all matrices of a batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Products whose reduction is longer than one operation can take: partial products, each rounded to fp16, added up."""
+"""Products whose reduction is longer than one operation can take: several products over parts of it, each rounded to
+fp16, and their sum."""
 
 from __future__ import annotations
 

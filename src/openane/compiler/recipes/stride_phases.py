@@ -1,5 +1,8 @@
-"""Strides and dilations through phases: a strided convolution reads every phase of its source as channels, a dilated
-one works on each phase by itself. One copy gathers the phases, one scatters the results of dilated ones."""
+"""Strides and dilations by phases: phase r of an axis is every s-th element, from element r on.
+
+A strided convolution reads the phases of its source as additional channels. A dilated one works on each phase by
+itself. One copy gathers the phases; another one scatters the results of dilated convolutions.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""Results handed from one operation to the next without passing through memory, and sources read only once.
+"""Results that go from one operation to the next without memory in between, and sources that are read from memory only
+once.
 
-`chain`: a planar and a neural-engine operation that follow each other can run together, the second reading the ring
-the first writes (Apple's log, sigmoid and softmax of 8 MB tensors). `keep`: the first operation that reads or writes a
-tensor in memory can leave a copy in L2 for those that read it later (Apple's layer norm, softmax and reductions).
+`chain`: where a planar and a neural-engine operation follow each other, the two can run together, the second reading
+the ring in L2 that the first writes (as in Apple's log, sigmoid and softmax of 8 MB tensors).
+
+`keep`: the first operation that reads or writes a tensor in memory can leave a copy in L2 for those that read it later
+(as in Apple's layer norm, softmax and reductions).
 """
 
 from __future__ import annotations
@@ -19,10 +22,9 @@ from openane.engine import Access, Elementwise, Operation, PassThrough, Space, w
 
 
 def chain(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer]) -> list[Operation]:
-    """Operations with scratch buffers between neighbours replaced by direct handover where both walk them alike.
-
-    Only pointwise neighbours on different engines: that is what Apple's programs show.
-    """
+    """The operations, with scratch buffers between neighbours left out where both go through them in the same order:
+    the first hands its result to the second. Only pointwise neighbours on different engines are chained: that is what
+    Apple's programs show."""
     named = lives(operations)
     linked = list(operations)
     taken = -1

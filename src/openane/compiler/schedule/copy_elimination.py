@@ -1,9 +1,9 @@
-"""Copies that need not be made: engine operations after lowering, before anything has an address.
+"""Removes copies that need not be made, after lowering and before anything has an address.
 
-Lowering turns a tensor wherever an operation wants it turned. Seen together, many of these copies fall away: the
-neural engine can write its result turned at once (Apple's chains of products go from one to the next without a copy
-between), the same copy is made twice, or a turn moves to the other side of a function of one tensor, where a
-neighbour can take it over.
+Lowering transposes a tensor wherever an operation wants it transposed. Seen together, many of these copies fall away.
+The neural engine can write its result transposed at once (Apple's chains of products have no copies between them). The
+same copy may be made twice. And a transposition can often be moved to the other side of a function of single elements,
+where a neighbour can take it over.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ Steps = list[tuple[int, Operation]]
 
 
 def forwarded(steps: Steps, blocks: VirtualBuffers, share: int, limits: Limits) -> Steps:
-    """The operations with repeated work done once and needless copies gone; new buffers are added to `blocks`.
-
-    Inputs of at most `share` bytes that several operations read in different ways are copied once.
-    """
+    """The operations without repeated work and needless copies. New buffers are added to `blocks`. Inputs of at most
+    `share` bytes that several operations read in different ways are copied once."""
     uses = _usage(steps)
     kept = _once(steps, uses, blocks.table)
     uses = uses if len(kept) == len(steps) else _usage(kept)

@@ -1,11 +1,11 @@
-"""Which intermediates live in L2 instead of memory.
+"""Chooses the intermediate tensors that live in L2 instead of memory.
 
-A tensor that stays in the 2 MiB scratchpad costs no memory traffic. Apple's programs keep every intermediate that fits
-there (softmax, layer norm, products of the records) in a layout of their own: rows of all channels side by side, each
-channel's row padded to 16 bytes, so that neighbouring channels of one image row are neighbours.
+A tensor that stays in L2 costs no memory traffic. Apple's programs keep every intermediate there that fits (softmax,
+layer norm and products among the recorded programs), in a layout of its own: rows of all channels side by side, the row
+of each channel padded to 16 bytes, so that the channels of one image row are neighbours.
 
-Buffers are chosen by the traffic they save for the bytes and the time they take, until the share given to residents is
-used up; the rest of L2 belongs to the rings of streamed operands.
+Buffers are chosen by the traffic they save for each byte and operation they take, until the share of L2 for residents
+is used up. The rest of L2 belongs to the rings of streamed operands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Engine operations over virtual buffers to engine operations over slots and L2 addresses."""
+"""The passes of this folder in order: from engine operations over virtual buffers to engine operations over slots and
+L2 addresses."""
 
 from __future__ import annotations
 

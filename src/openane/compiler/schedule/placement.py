@@ -1,4 +1,5 @@
-"""Where virtual buffers go: one scratch buffer shared by lifetimes, L2 shared by lifetimes, ports to their slots."""
+"""Gives every virtual buffer its place. Scratch buffers share one slot and L2 buffers share L2, each by the time they
+are in use; ports get slots of their own."""
 
 from __future__ import annotations
 

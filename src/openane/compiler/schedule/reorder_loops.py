@@ -1,4 +1,5 @@
-"""The same elementwise operation walked with other loops, so that its result can be written another way."""
+"""The same elementwise operation with its loops in another order, so that its result can be written in another
+layout."""
 
 from __future__ import annotations
 

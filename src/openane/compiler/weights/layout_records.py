@@ -1,8 +1,8 @@
-"""Where the constants of a model lie in its programs, as plain data: what new weights need to be written in place.
+"""The routes of a model's weights as plain data: what it takes to write new weights in place of the old ones.
 
 A route leads from one weight of the model, and the vectors that are folded into it, to the pieces of the constant
-sections made of them. Numbers take four ways on it: they are rounded to the weight's element type, scaled by the gains
-of the `steps` that were folded in (see `vectors`), rounded again after each, and moved to their places.
+sections that are made of them. On their way the numbers are rounded to the weight's element type, multiplied by the
+gains of the `steps` that were folded in, rounded again after each of them, and copied to their places.
 """
 
 from __future__ import annotations
@@ -104,8 +104,9 @@ class ConstantPiece:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One step: names of constants, numbers that no constant of the model gives, or None for what is left out. Of a
-    norm mean, variance, gamma, beta, epsilon; else the vector."""
+    """One folded step and its operands: names of constants, numbers where no constant of the model gives them, or None
+    for what is left out. Those of a norm are mean, variance, gamma, beta and epsilon; other steps have the vector
+    alone."""
 
     step: FoldOperation
     operands: tuple[str | tuple[float, ...] | None, ...]
@@ -113,8 +114,8 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From `weight` [outer, channels, inner] (row-major, whatever its own shape) and `bias` [channels] through `steps`
-    to `pieces`. Without a weight the one step's gains and offsets themselves are what the pieces are made of."""
+    """The way from `weight` [outer, channels, inner] (in row-major order, whatever its own shape) and `bias` [channels]
+    through `steps` to `pieces`. Without a weight, the pieces are made of the gains and offsets of the one step."""
 
     weight: str | None
     extents: tuple[int, int, int]
@@ -162,8 +163,9 @@ class ConstantRecord:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """All routes of a model, the constants they begin at, and those of them that go no other way: these can be given
-    new numbers. `refused` says why there are no routes where a file had some that cannot be used."""
+    """All routes of a model, the constants they begin at, and in `complete` the constants that go no other way: only
+    those can be given new numbers in place. `refused` says why there are no routes, where a file had some that cannot
+    be used."""
 
     routes: tuple[Route, ...] = ()
     constants: Mapping[str, ConstantRecord] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""Coefficient streams: numpy weights in, the bytes each core reads out, where the chip's format places them."""
+"""Packs weights into coefficient streams: numpy arrays become the bytes each core reads, laid out as the chip's format
+says."""
 
 from __future__ import annotations
 

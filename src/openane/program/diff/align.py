@@ -1,4 +1,5 @@
-"""Which task of one program corresponds to which of another: the alignment that matches the most alike tasks."""
+"""Finds out which task of one program corresponds to which of another, so that as many tasks as possible stand beside
+one that is alike."""
 
 from __future__ import annotations
 
