@@ -34,6 +34,7 @@ docs: $(INSTALLED)
 	@set -e; for name in $(GENERATIONS); do \
 		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
+	@cd tests && ../$(BIN)/python -m support.architecture
 
 $(INSTALLED): EXTRAS := dev
 $(FULL)/.installed: EXTRAS := dev,full

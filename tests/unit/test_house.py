@@ -8,46 +8,25 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.house import (
+    MAY_IMPORT,
+    ROOT,
+    SOURCE,
+    imported,
+    imported_files,
+    module_of,
+    modules,
+    name_of,
+    room_of,
+    tree_of,
+)
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "openane"
 LONGEST_FILE = 330
-
-_FILES = {"registers", "engine", "chips", "program"}
-_ENGINE = _FILES | {"formats"}
-_GRAPH = {"graph", "ops", "passes"}
-MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
-    "wording": set(),
-    "version": set(),
-    "registers": set(),
-    "engine": {"registers"},
-    "chips": {"registers", "engine"},
-    "program": {"registers", "engine", "chips"},
-    "formats": _FILES | {"wording"},
-    "graph": {"formats"},  # MIL text names weights in blob files
-    "ops": {"graph", *_FILES},
-    "passes": {"graph", "ops", *_FILES},
-    "cache": {"formats"},
-    "compiler": {"cache"} | _GRAPH | _ENGINE,
-    "importers": {"graph", "ops", "formats"},
-    "simulator": _FILES,
-    "timing": _FILES,
-    "devices": {"simulator", "timing", "graph", "ops", *_ENGINE},
-    "report": {"timing", "graph", "ops", "wording", *_ENGINE},
-    "bench": {"compiler", "devices", "timing", *_GRAPH, *_ENGINE},
-    "doctor": {"cache", "devices"},
-    "models": {"importers", "compiler", "devices", *_GRAPH, *_ENGINE},
-    "training": {"importers", "compiler", "devices", "models", *_GRAPH, *_ENGINE},
-    "serving": {"models", "devices"},
-    "onnx_backend": {"importers", "compiler", "devices", "chips", *_GRAPH},
-}
-"""Room to the rooms it may import besides itself, `errors` and `version`. `cli` and the package see everything."""
 
 BITS_BY_HAND = {
     "registers/": "the register language: the one place that turns fields into bits",
@@ -62,37 +41,6 @@ BITS_BY_HAND = {
 NO_NUMPY = ("registers", "engine", "chips", "program", "formats")
 
 
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(SOURCE).as_posix()
-
-
-def room_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
-
-
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
-
-
-def imported(tree: ast.Module, known: Container[str] = ()) -> Iterator[tuple[int, str]]:
-    """(line, module) of every import, those inside functions and import_module("...") included. `from package import
-    name` is an import of the module `name` where that is one of the `known`, else of the package."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"line {node.lineno}: imports are absolute"
-            for name in (f"{node.module}.{alias.name}" for alias in node.names):
-                yield node.lineno, name if node.module == "openane" or name in known else node.module or ""
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
-            text = next((n.value for n in ast.walk(node.args[0]) if isinstance(n, ast.Constant)), "")
-            yield node.lineno, str(text)
-
-
 def test_imports_point_one_way() -> None:
     wrong = []
     for path in modules():
@@ -105,16 +53,6 @@ def test_imports_point_one_way() -> None:
             if top == "openane" and rest.partition(".")[0] not in allowed:
                 wrong.append(f"{name_of(path)}:{line} imports {module}; {room} may see {', '.join(sorted(allowed))}")
     assert not wrong, "\n".join(wrong)
-
-
-def module_of(path: Path) -> str:
-    return ".".join(("openane", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-
-
-def imported_files(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
-    """Module to the modules it imports anywhere: at the top, in functions, for type checking."""
-    return {module: ({name for _, name in imported(tree, trees)} & trees.keys()) - {module}
-            for module, tree in trees.items()}
 
 
 def circle(graph: Mapping[str, set[str]]) -> list[str]:

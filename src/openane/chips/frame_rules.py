@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 
-from openane.chips.chip import Breach, Link, Rule, TaskFields
+from openane.chips.chip import Breach, Rule, TaskFields, TaskLink
 from openane.chips.h13 import rules as h13
 from openane.chips.reader import STREAMED, Reader
 from openane.chips.runs import RELATIVE, SLOT
@@ -55,7 +55,7 @@ def frame_rules(reader_of: ReaderOf, unused: frozenset[str]) -> tuple[Rule, ...]
 
     def as_h13(rule: Rule) -> Rule:
         @wraps(rule)
-        def named(fields: TaskFields, link: Link) -> Iterator[Breach]:
+        def named(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
             reader = reader_of(fields)
             neural = reader.get("Common.TaskInfo.NEEn")
             stated: dict[str, Value] = {"L2.SourceCfg.SecondDMA": int(reader.second_from_memory())}
@@ -71,9 +71,9 @@ def frame_rules(reader_of: ReaderOf, unused: frozenset[str]) -> tuple[Rule, ...]
 
         return named
 
-    def with_reader(rule: Callable[[Reader, TaskFields, Link], Iterator[Breach]]) -> Rule:
+    def with_reader(rule: Callable[[Reader, TaskFields, TaskLink], Iterator[Breach]]) -> Rule:
         @wraps(rule)
-        def read(fields: TaskFields, link: Link) -> Iterator[Breach]:
+        def read(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
             yield from rule(reader_of(fields), fields, link)
 
         return read
@@ -92,14 +92,14 @@ def _copy_lanes(reader: Reader) -> dict[str, Value]:
         "Common.GroupConvCfg.UnicastCin") == lanes else {}
 
 
-def described_bits(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def described_bits(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """Bits without a described meaning must be zero."""
     for register, bits in fields.rest.items():
         if bits and not register.startswith(HARMLESS):
             yield Breach(register, hex(bits), "0 in bits without a description")
 
 
-def position(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def position(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """Tasks must be numbered from 0 in the header and wherever memory is reached, and the last one must say so."""
     values, last = fields.values, int(link.identifier == link.tasks - 1)
     expected: dict[str, Value] = {"Header.Task.TID": link.identifier, "Header.Control.TSR": 1,
@@ -116,7 +116,7 @@ def position(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield Breach("KernelDMA.Control.Last", values.get("KernelDMA.Control.Last", 0), last)
 
 
-def engine(reader: Reader, fields: TaskFields, link: Link) -> Iterator[Breach]:
+def engine(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A task must select one engine, and its header must say how many cores are at work."""
     neural = bool(reader.get("Common.TaskInfo.NEEn"))
     if neural == bool(fields.values.get("Common.Cfg.TaskType")):
@@ -128,7 +128,7 @@ def engine(reader: Reader, fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield Breach("NE.MACCfg.En", 0, 1)
 
 
-def memory_enables(reader: Reader, fields: TaskFields, link: Link) -> Iterator[Breach]:
+def memory_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """The memory side of a task must be enabled exactly when an operand comes from or goes to memory: by its DMA, by
     the run of its address, which names a slot, and where tasks state data sets by the run of that."""
     sides = {"RBase0": reader.get("L2.SourceCfg.SourceType") in STREAMED, "RBase1": reader.second_from_memory(),
@@ -147,7 +147,7 @@ def memory_enables(reader: Reader, fields: TaskFields, link: Link) -> Iterator[B
             yield Breach(name, reader.get(name), int(used))
 
 
-def coefficient_enables(reader: Reader, fields: TaskFields, link: Link) -> Iterator[Breach]:
+def coefficient_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """The coefficient side of a task must be enabled as a whole: streams, a table, the DMA; zero-skipping coefficients
     are marked in both places that state them, and coefficients computed at run time come from no constants."""
     weights, table = reader.sections()

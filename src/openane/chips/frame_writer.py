@@ -20,7 +20,7 @@ from openane.chips.emit.live import LIVE_OUTS
 from openane.chips.emit.policy import Policy
 from openane.chips.runs import FOLLOWING, REACH, RELATIVE, SLOT
 from openane.chips.stream import StreamFormat
-from openane.chips.writer import Body, CommonTask
+from openane.chips.writer import CommonTask, TaskBody
 from openane.errors import ProgramError
 from openane.registers import Fields, Register
 
@@ -108,7 +108,7 @@ class FrameWriter:
                     2 ** ((address - addresses[0]) // WORD - 1) for address in addresses[1:])
         return TaskFields(header | heads | body, rest, tuple(records))
 
-    def link(self, bodies: Iterable[Body], layout: str) -> tuple[EmittedTask, ...]:
+    def link(self, bodies: Iterable[TaskBody], layout: str) -> tuple[EmittedTask, ...]:
         """Numbers and sizes, then words; the text begins with the head of a frame that is no task."""
         alignment = self._policy.limits.task_alignment
         tasks: list[EmittedTask] = []

@@ -1,6 +1,8 @@
-"""MIL operations, one module each; see spec.
+"""The MIL operations. Most modules here describe one operation, or a few that are alike, in a tuple `OPS`.
 
-Modules that export `OPS` describe operations; the others are what these share. Adding an operation is adding a module.
+What is known of an operation is written in a record `Op` (see `spec`): its operands, the shape of its result, its
+rules, a reference in numpy, how it is lowered to engine operations, its gradient. Modules without `OPS` hold what
+several operations share. An operation is added by adding a module: the registry finds it by listing this folder.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from types import MappingProxyType
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Node
 from openane.ops.operands import Arguments, result_types
-from openane.ops.spec import REQUIRED, Evidence, Op, Parameter, Rule
+from openane.ops.spec import REQUIRED, Op, OperationEvidence, Parameter, Rule
 
 Registry = MappingProxyType[str, Op]
 CLOSE = 0.7
@@ -58,5 +60,5 @@ def arguments(node: Node) -> Arguments:
     return Arguments(node.op, get_op(node.op).parameters, node.operands)
 
 
-__all__ = ["REQUIRED", "Arguments", "Evidence", "Op", "Parameter", "Registry", "Rule", "all_ops", "arguments", "get_op",
-           "register", "result_types"]
+__all__ = ["REQUIRED", "Arguments", "Op", "OperationEvidence", "Parameter", "Registry", "Rule", "all_ops", "arguments",
+           "get_op", "register", "result_types"]

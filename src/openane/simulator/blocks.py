@@ -1,4 +1,4 @@
-"""Cutting strided operands into cache-sized blocks."""
+"""Cuts strided operands into blocks that fit the processor's cache."""
 
 from __future__ import annotations
 

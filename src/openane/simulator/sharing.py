@@ -1,7 +1,7 @@
-"""Weights that several programs hold, in memory once.
+"""Keeps weights in memory once where several programs hold the same.
 
-Functions of one model (a prompt at a time, a token at a time) have the same weights, packed for other numbers of lanes:
-unpacked they are equal.
+The functions of one model (one for a prompt, one for a single token) have the same weights, packed for different
+numbers of lanes. Unpacked they are equal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Weights of convolutions and matrix products as they are computed with, and what is worth knowing of constant ones.
+"""Weights of convolutions and matrix products in the form they are computed with, and what is worth knowing of constant
+ones.
 
-Unrolling (im2col), shuffling and folding are convolutions whose kernels are nearly all zero. Two forms are worth
-knowing: terms that no output channel has a weight for need not be formed, where that changes no sum; and where every
-output channel has one weight, the same number, a result is a function of one source element.
+Unrolling (im2col), shuffling and folding are convolutions whose kernels are nearly all zero. Two things are looked for.
+Terms for which no output channel has a weight need not be formed, where leaving them out changes no sum. And where
+every output channel has a single weight, the same number for all, each result is a function of one source element.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Single:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ConvolutionWeights:
     """float32 weights [groups, channels, terms], biases [groups, channels] and the post stage.
 
     `used` are the terms (ascending) some channel has a weight for, where those are half of all or fewer.
@@ -41,11 +42,11 @@ class Weights:
     single: Single | None = None
 
     @staticmethod
-    def of(values: Floats, bias: Floats | None, stage: PostStage) -> Weights:
+    def of(values: Floats, bias: Floats | None, stage: PostStage) -> ConvolutionWeights:
         """With what is worth knowing about them."""
-        return Weights(values, bias, stage, all_finite(values))
+        return ConvolutionWeights(values, bias, stage, all_finite(values))
 
-    def studied(self) -> Weights:
+    def studied(self) -> ConvolutionWeights:
         """With what takes a look at every weight to know: worth it for constants."""
         values, terms = self.values, self.values.shape[2]
         sample = values.reshape(-1)[::max(1, values.size // SAMPLED)]

@@ -1,8 +1,8 @@
-"""The graph of a training step: scores of a batch, and the gradients of the loss in the weights.
+"""The graph of a training step: the scores of a batch, and the gradients of the loss in the weights.
 
-The loss is the cross entropy of the scores, summed over the rows times each row's `importance`. The host states it:
-the loss scale over the number of rows, and 0 for rows that only fill a batch up. So neither a new scale nor a batch
-that is not full asks for another program.
+The loss is the cross entropy of the scores. The loss of each row is multiplied by the row's `importance` before all are
+summed, and `importance` is an input that the host fills: the loss scale divided by the number of rows, and 0 for rows
+that only fill up a batch. So one program serves every loss scale, and batches that are not full.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ GRADIENT = "gradient_"
 
 @dataclass(frozen=True)
 class Objective:
-    """`forward` gives the scores; `joint` those and `gradient_NAME` of every weight. Weights are inputs of both, and
-    operations have the form they were given: whoever compiles a graph makes it `computable`, once he has decided which
-    weights are constants."""
+    """`forward` gives the scores; `joint` gives the scores and the output `gradient_NAME` of every weight. The weights
+    are inputs of both graphs. The graphs have not been made `computable` yet: whoever compiles one does that after
+    deciding which weights are constants."""
 
     forward: Graph
     joint: Graph
@@ -36,8 +36,8 @@ class Objective:
 
 
 def objective(network: Network, watch: str = "none") -> Objective:
-    """The graphs to train a network with; `joint` has the output training.watching.WATCH, too, where `watch` is a level
-    at which there is anything to watch. UnsupportedError where an operation has no gradient."""
+    """The graphs to train a network with. Where `watch` is a level that watches anything, `joint` also has the output
+    training.watching.WATCH. UnsupportedError where an operation has no gradient."""
     forward, _ = promote(network.graph, list(network.weights), runtime=False)
     whole = with_loss(forward)
     names = tuple(network.weights)

@@ -7,14 +7,14 @@ names are those of H15, where the table's stream has registers of its own.
 from __future__ import annotations
 
 from openane.chips.emit.policy import Policy
-from openane.engine import Coefficients, Packing, Section
+from openane.engine import Coefficients, CoefficientSection, Packing
 from openane.errors import ProgramError
 from openane.registers import Fields
 
 SECTION, TABLE = "KernelDMA.CoeffSection.Addr", "KernelDMA.TableBase.Addr"
 
 
-def streamed_section(coefficients: Coefficients) -> Section | None:
+def streamed_section(coefficients: Coefficients) -> CoefficientSection | None:
     """The section of weights and biases. ProgramError where they lie apart."""
     found = [part for part in (coefficients.weights, coefficients.bias) if part is not None]
     if len(found) == 2 and found[0] != found[1]:

@@ -1,7 +1,8 @@
-"""What the tasks of a program have to do with each other: who reads what from L2, where parts begin and end.
+"""How the tasks of a program are related: which task wrote what another reads from L2, and where parts of the program
+begin and end.
 
-Evidence for every rule: the recorded programs of Apple's compiler. The fields these relations decide (schedule.py)
-order tasks that could overlap; with tasks carried out one after another they have no effect.
+Evidence for every rule: the recorded programs of Apple's compiler. These relations decide fields (see `schedule`) that
+order tasks which could overlap; when tasks are executed one after another they have no effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which of several writers wrote bytes last, without going through all of them."""
+"""Finds the task that was the last to write given bytes, without going through all tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 
 class Latest:
-    """Tasks by the bytes they write, told in order: the latest one of every byte is kept."""
+    """Remembers for every byte the latest task that wrote it. Writes are told in the order of the tasks."""
 
     def __init__(self) -> None:
         self._starts: list[int] = [0]

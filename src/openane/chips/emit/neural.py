@@ -1,4 +1,4 @@
-"""Neural-engine operations to fields: accumulation mode, post stage, coefficients, kernel DMA."""
+"""The register fields of a neural-engine operation: mode of accumulation, post stage, coefficients, kernel DMA."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from openane.engine import (
     ChannelMaximum,
     ChannelProduct,
     Coefficients,
+    CoefficientSection,
     Convolution,
     DType,
     MatrixProduct,
     NeuralOperation,
     Packing,
     PassThrough,
-    Section,
 )
 from openane.errors import ProgramError
 from openane.registers import Fields
@@ -33,7 +33,7 @@ def stream_fields(cores: int) -> tuple[tuple[str, str, str], ...]:
                   f"KernelDMA.CoeffBfrSize[{core}].Size") for core in range(cores))
 
 
-def only_section(coefficients: Coefficients) -> Section:
+def only_section(coefficients: Coefficients) -> CoefficientSection:
     """The section that holds all of an operation's coefficients. ProgramError where they lie in several."""
     if len(coefficients.sections) != 1:
         raise ProgramError(f"a core reads all coefficients of a task from one stream, not from {coefficients}")

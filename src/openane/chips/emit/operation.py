@@ -1,8 +1,12 @@
-"""Engine operation to task fields, the inverse of `chips.decode`. Each group of fields comes from one named rule.
+"""Encodes one engine operation into the register fields of its task: the inverse of `chips.decode`.
 
-Where operands and coefficients lie is apart from all else, so that tasks which differ in nothing else are encoded once.
-Fields that decide the result are exact: decode(encode(operation)) == operation. The others (tiles, rings, cache hints)
-follow Apple's compiler where the rule is known and are harmless where it is not.
+Each group of fields is made by one rule, a function in the files beside this one. The fields that decide what is
+computed are exact: decoding them gives the operation back. The others (tiles, rings in L2, cache hints) only change how
+fast it is computed. They are what Apple's compiler chooses where its rule is known, and harmless values where it is
+not.
+
+Addresses are kept apart from all other fields (`address_names`, `addresses`). Most tasks of a program differ from
+another in nothing but addresses, so that the other fields need to be encoded only once for all of them.
 """
 
 from __future__ import annotations
@@ -25,9 +29,12 @@ RESULT_PLACES = ("result", "TileDMADst.BaseAddr.Addr", "L2.ResultBase.Addr")
 
 def encode_operation(operation: Operation, plan: TilePlan, policy: Policy, followed: Patch | None = None,
                      surface: int = 0) -> Fields:
-    """Body fields (all but addresses and what schedule.py states) of the task for `operation`. `followed` is the patch
-    of a neural-engine task that takes a planar one's result patch by patch, `surface` the bytes of the surface in
-    memory the result is one of several parts of."""
+    """All fields of the task for `operation` but its addresses and those of `schedule.py` (header, hazards, hints).
+
+    `plan` says how the task goes through its result tile by tile. `followed` is the patch of the neural-engine task
+    that takes a planar operation's result patch by patch, where there is one. `surface` is the size in bytes of the
+    surface in memory of which the result is one of several parts; 0 where it is all of it.
+    """
     if isinstance(operation, NeuralOperation):
         fields = kernel_dma_fields(operation.coefficients, policy)
         fields |= neural_fields(operation, policy)

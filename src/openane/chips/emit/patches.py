@@ -1,9 +1,9 @@
-"""The patches in which the engines walk over a result, and the height of tiles.
+"""The patches in which the engines go through a result, and the height of tiles.
 
-A neural-engine core works on patches of a fixed number of pixels: a task states the shapes it allows (ShMin to ShMax)
-and the one it prefers; the planar engine's patch is given by its width and height. None of it has an effect on the
-result. Evidence: the recorded programs of Apple's compiler; where they leave a choice open the docstring says so. The
-numbers in the docstrings are those of H13; a generation gives its own in its `PatchRules`.
+A core of the neural engine works on patches of a fixed number of pixels: a task states which shapes of patches it
+allows (ShMin to ShMax) and which it prefers. The patch of the planar engine is given by its width and height. None of
+this changes the result. Evidence: the recorded programs of Apple's compiler; where they leave a choice open the
+docstring says so. The numbers in the docstrings are those of H13; each generation gives its own in its `PatchRules`.
 """
 
 from __future__ import annotations

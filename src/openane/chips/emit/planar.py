@@ -1,4 +1,4 @@
-"""Planar-engine operations to fields: task type, functions, scales."""
+"""The register fields of a planar-engine operation: task type, functions, scales."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What a generation's tasks state beside what decides their results: tiles, rings, hints, log masks, idle values.
+"""The numbers behind the rules of this folder, per generation: tiles, rings, cache hints, log masks, idle values.
 
-The rules that use these numbers are in the other files of this folder; a generation gives the numbers. Evidence: the
-recorded programs of Apple's compiler for the generation.
+None of them decides what a task computes. Evidence: the recorded programs of Apple's compiler for the generation.
 """
 
 from __future__ import annotations

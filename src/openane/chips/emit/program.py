@@ -1,4 +1,5 @@
-"""Chains of operations to task descriptors, and descriptors between container layouts."""
+"""Emits a program: engine operations become task descriptors, and descriptors are brought from one container layout to
+another."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from openane.chips.emit.schedule import (
     view_fields,
 )
 from openane.chips.emit.tiling import Tiling, named, tiled
-from openane.chips.writer import Body, CommonTask, Writer
+from openane.chips.writer import CommonTask, TaskBody, Writer
 from openane.engine import Operation
 from openane.errors import ProgramError
 
@@ -50,7 +51,7 @@ class _Emission:
         self._live = live_outs(operations, policy.limits.l2_size) if policy.frames is not None else []
         self._known: dict[Hashable, CommonTask] = {}
 
-    def body(self, index: int) -> Body:
+    def body(self, index: int) -> TaskBody:
         """A task without its place in the program."""
         operation, flow, plan = self._operations[index], self._flows[index], self._tiles[index]
         last = index == len(self._operations) - 1
@@ -72,7 +73,7 @@ class _Emission:
         except ProgramError as error:
             raise named(index, operation, error) from error
         live = (self._live[index],) if self._live else ()
-        return Body(self._known[key], (*[number for _, number in places], *self._writers[index], *live))
+        return TaskBody(self._known[key], (*[number for _, number in places], *self._writers[index], *live))
 
 
 def relayout_program(tasks: Sequence[TaskFields], writer: Writer, layout: str, base_registers: Sequence[str],
@@ -88,7 +89,7 @@ def relayout_program(tasks: Sequence[TaskFields], writer: Writer, layout: str, b
                 values[name] = slots.get(old, old)
         for name in links:
             values.pop(name, None)
-        bodies.append(Body(CommonTask(writer, writer.task(values, fields.rest, layout), ()), ()))
+        bodies.append(TaskBody(CommonTask(writer, writer.task(values, fields.rest, layout), ()), ()))
     return writer.link(bodies, layout)
 
 

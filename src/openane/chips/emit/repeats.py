@@ -1,7 +1,7 @@
-"""What decides the fields of a task but addresses, so that tasks alike are encoded once.
+"""Tells which tasks have equal fields but for addresses, so that they are encoded once.
 
-Two tasks of equal keys have equal fields, base addresses and links apart: the parts of a product, the heads of an
-attention, the layers of a transformer repeat a few tasks with other operands.
+Two tasks of equal keys have the same fields, apart from base addresses and links. The parts of a product, the heads of
+an attention and the layers of a transformer repeat a few tasks with other operands.
 """
 
 from __future__ import annotations

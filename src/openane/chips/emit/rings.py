@@ -1,8 +1,8 @@
-"""Where streamed operands pass through L2.
+"""Where streamed operands pass through L2, and how many rows of them at a time.
 
-What a task streams goes through ring buffers in L2 beside the tensors that live there. Rings have no effect on the
-result; they must not overlap anything resident. A row of a ring is channels * channel stride, with a pad that keeps
-neighbouring rows out of each other's banks; tiles shrink until they fit.
+An operand that is not resident in L2 passes through a ring buffer there, beside the tensors that are. Rings do not
+change the result, but they must not overlap anything resident. A row of a ring takes channels * channel stride, and a
+pad that keeps neighbouring rows out of each other's memory banks. Tiles become lower until their rings fit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from openane.engine import (
     Space,
     sources,
 )
-from openane.engine.relayout import covers, touches
+from openane.engine.relayout import contains, touches
 
 Range = tuple[int, int]
 
@@ -77,7 +77,7 @@ def resident_ranges(operations: Sequence[Operation], paired: bool = False) -> li
             for resident in reversed(held):
                 if low < resident.high and resident.low < high:
                     resident.last = index
-                    if covers(resident.access, read):
+                    if contains(resident.access, read):
                         break  # what lies below it was overwritten
         for written, _ in l2_writes(operation):
             low, high = written.span

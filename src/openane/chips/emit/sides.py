@@ -1,11 +1,12 @@
-"""The three sides of a task: first operand, second operand, result, each with its memory DMA and L2 fields."""
+"""The fields of the three sides of a task: first operand, second operand, result, each with its memory DMA and its
+place in L2."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from openane.chips.emit.operands import (
-    Stored,
+    StoredAccess,
     format_fields,
     l2_fields,
     l2_strides,
@@ -43,7 +44,7 @@ def _kind(access: Access) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AccessForm:
     """What the strides of a task's memory operands depend on: the engine, whether rows of a matrix are read as
     channels, whether the groups are those of a convolution."""
 
@@ -52,18 +53,18 @@ class Form:
     grouped: bool = False
 
 
-def form(operation: Operation) -> Form:
+def form(operation: Operation) -> AccessForm:
     """Rule: products, transposes, reductions of rows, copies from L2 and copies into coefficient packing read rows as
     channels."""
     accesses = (*sources(operation), operation.result)
     packed = any(access.interleave > 1 for access in accesses)
     if not isinstance(operation, NeuralOperation):
-        return Form(True, packed or (isinstance(operation, Reduction) and _rows_moved(operation.first)))
+        return AccessForm(True, packed or (isinstance(operation, Reduction) and _rows_moved(operation.first)))
     copied = (isinstance(operation, PassThrough) and operation.coefficients is None
               and operation.source.space is Space.L2 and operation.result.space is Space.MEMORY)
     swapped = stored(operation.result, "the result", may_swap=True, may_broadcast=True).swapped
     grouped = isinstance(operation, Convolution) and not operation.shared
-    return Form(False, packed or copied or swapped or isinstance(operation, MatrixProduct), grouped)
+    return AccessForm(False, packed or copied or swapped or isinstance(operation, MatrixProduct), grouped)
 
 
 def _rows_moved(access: Access) -> bool:
@@ -72,7 +73,7 @@ def _rows_moved(access: Access) -> bool:
     return h == 1 < w or c == 1 == w
 
 
-def first_fields(access: Access, form: Form, ring: Ring | None, policy: Policy) -> Fields:
+def first_fields(access: Access, form: AccessForm, ring: Ring | None, policy: Policy) -> Fields:
     """Rule: the first operand comes from L2, from a chain, or from memory through a ring or a kept copy."""
     planar = form.planar
     view = stored(access, "the first operand", may_swap=planar, may_broadcast=planar)
@@ -90,7 +91,7 @@ def first_fields(access: Access, form: Form, ring: Ring | None, policy: Policy) 
     return fields
 
 
-def _kept(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
+def _kept(access: Access, view: StoredAccess, prefix: str, policy: Policy) -> Fields:
     copy = access.copy
     if copy is None or copy.space is not Space.L2:
         raise ProgramError(f"an operand's copy must lie in L2: {access}")
@@ -102,19 +103,19 @@ def _kept(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
     if other.swapped != view.swapped and not neutral:
         raise ProgramError("an operand and its copy must both be swapped, or neither")
     if view.swapped and not other.swapped:
-        other = Stored(other.extents, other.strides, True, other.broadcast)
+        other = StoredAccess(other.extents, other.strides, True, other.broadcast)
     group, channel, depth, row = l2_strides(other, copy.dtype.size, policy.limits, result=prefix == "Result")
     if copy.shape[0] == 1 and prefix == "Source":
         group = max(depth, depth * copy.shape[2])
     return ring_fields(prefix, channel, row, depth, group)
 
 
-def _stated(strides: Fields, view: Stored, policy: Policy) -> Fields:
+def _stated(strides: Fields, view: StoredAccess, policy: Policy) -> Fields:
     """The strides a task states: all, in a frame those of extents of more than 1."""
     return strides if policy.frames is None else used_strides(strides, view)
 
 
-def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None, policy: Policy, planar: bool) -> Fields:
+def _in_l2(access: Access, view: StoredAccess, prefix: str, ring: Ring | None, policy: Policy, planar: bool) -> Fields:
     """Rule: how an operand lies in L2, how its copy does, or the ring it passes through. A streamed result that is not
     staged states its ring's base alone (see `addresses`). The form of memory is stated of what passes through it, and
     of results in L2: in frames only of the neural engine's."""
@@ -192,7 +193,7 @@ def _hints(register: str, used: bool, hints: Hints) -> Fields:
     return {f"TileDMASrc.{register}.{name}": value for name, value in stated.items()}
 
 
-def result_fields(access: Access, form: Form, ring: Ring | None, policy: Policy, surface: int = 0) -> Fields:
+def result_fields(access: Access, form: AccessForm, ring: Ring | None, policy: Policy, surface: int = 0) -> Fields:
     """Rule: the result stays in L2, is chained, or goes to memory, with or without an L2 copy."""
     planar = form.planar
     view = stored(access, "the result", may_swap=True, may_broadcast=False)

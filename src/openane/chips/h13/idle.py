@@ -1,6 +1,8 @@
-"""H13: values of fields that are not in use: in any task, in neural-engine tasks, in planar tasks; and free fields.
+"""H13: the values of fields that are not in use, in any task, in neural-engine tasks and in planar ones; and the free
+fields.
 
-Every field of the register tables is read by the decoder, held by a rule, idle, or listed as free with the reason.
+Every field of the register tables is either read by the decoder, held by a rule, idle, or listed here as free, with the
+reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,15 @@
 """Compiled models on disk.
 
-A bundle is a directory `NAME.ane`: `manifest.json` (per function: ports, steps, states, report), `programs/0.hwx`...,
-the source graphs as functions of `model.mil`, the operations of host steps as further functions of it, and all
-constants in `weights/weight.bin`, equal ones once; `routes.json` says where constants lie in the programs, so that
-others can be put there (see route_files). A model that is one engine program can also be a single `.hwx` or
-`.anec` file, which holds neither the report nor the source graph.
+A bundle is a directory `NAME.ane` with these files:
+
+* `manifest.json`: per function its ports, steps, states and report;
+* `programs/0.hwx`, ...: the engine programs;
+* `model.mil`: the source graphs as functions, and the operations of host steps as further functions;
+* `weights/weight.bin`: all constants of these graphs, equal ones once;
+* `routes.json`: where constants lie in the programs, so that others can be put there (see `patch.routes_json`).
+
+A model that is one engine program can also be a single `.hwx` or `.anec` file, which holds neither the report nor the
+source graph.
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ Read = Callable[[str], bytes]
 def save_model(model: CompiledModel, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
     """Writes `model` to `path`; see api.Model.save. GraphError when a single file cannot hold it."""
     if path.suffix in PROGRAM_SUFFIXES:
-        if not model.plain:
+        if not model.one_program:
             raise GraphError(f"{path.name}: a {path.suffix} file holds exactly one engine program and no host "
                              f"operations; this model has {_counts(model)}: save a bundle, NAME.ane")
         save_program(model.program, path, layout=layout, header=header)

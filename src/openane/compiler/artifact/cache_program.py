@@ -1,6 +1,6 @@
-"""Programs as the cache keeps them: a line of JSON, the tasks' words, the constants.
+"""Programs as the cache keeps them: a line of JSON, then the words of the tasks, then the constants.
 
-Quick to read because nothing is checked: the cache gives back only bytes that it was given on the same machine.
+Reading is quick because nothing is checked: the cache gives back only bytes that this machine wrote into it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from openane.program import Buffer, Layout, Program, Role, Task
 WORD = "I"
 
 
-def write_plain(program: Program) -> bytes:
+def write_cached(program: Program) -> bytes:
     """The bytes of a program."""
     head = {"chip": program.chip, "name": program.name, "kernels": program.kernel_starts,
             "tasks": [(task.offset, len(task.words)) for task in program.tasks],
@@ -25,8 +25,8 @@ def write_plain(program: Program) -> bytes:
     return b"".join((json.dumps(head).encode(), b"\n", words.tobytes(), program.constants))
 
 
-def read_plain(data: bytes) -> Program:
-    """The program. FormatError when these are no bytes of `write_plain`."""
+def read_cached(data: bytes) -> Program:
+    """The program. FormatError when these are no bytes of `write_cached`."""
     try:
         end = data.index(b"\n")
         head = json.loads(data[:end])

@@ -1,4 +1,5 @@
-"""Tensors that live for a while in one memory, and addresses at which those alive together do not overlap."""
+"""Gives addresses in one memory to tensors that are in use for some operations, so that those in use at the same time
+do not overlap."""
 
 from __future__ import annotations
 
@@ -8,10 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A request for `size` bytes from operation `first` to operation `last`, both included.
-
-    `turn` says when it is served, the lowest first. `above`: it lies above everything that is not.
-    """
+    """A request for `size` bytes that are in use from operation `first` to operation `last`, both included. Requests
+    are served in the order of `turn`, the lowest first. One with `above` lies above all requests that do not have
+    it."""
 
     key: int
     size: int

@@ -1,4 +1,5 @@
-"""Storage while a model is lowered: virtual buffers that placement gives addresses, and the constant section."""
+"""Storage while a model is lowered: virtual buffers, to which placement gives addresses later, and the constant
+section."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ FIRST_VIRTUAL_SLOT = 1000
 """Slot numbers from here on are virtual: placement replaces them."""
 
 
-class Kind(Enum):
+class BufferKind(Enum):
     """What a virtual buffer becomes."""
 
     SCRATCH = "scratch"
@@ -30,31 +31,32 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A virtual buffer: bytes, what it becomes, the port's name and surface when it is one."""
+class VirtualBuffer:
+    """A buffer before it has an address: its size in bytes and what it becomes. A port also has the port's name and its
+    surface."""
 
     size: int
-    kind: Kind
+    kind: BufferKind
     name: str = ""
     surface: Layout | None = None
 
 
-class Blocks:
+class VirtualBuffers:
     """All virtual buffers of one program, by slot."""
 
-    def __init__(self, table: Mapping[int, Block] | None = None) -> None:
+    def __init__(self, table: Mapping[int, VirtualBuffer] | None = None) -> None:
         self.table = dict(table or {})
 
-    def add(self, block: Block) -> int:
-        """Registers a block and returns its virtual slot."""
+    def add(self, block: VirtualBuffer) -> int:
+        """Registers a buffer and returns its virtual slot."""
         slot = FIRST_VIRTUAL_SLOT + len(self.table)
         self.table[slot] = block
         return slot
 
 
 class ConstantPool:
-    """The constant section: pieces at multiples of what memory accesses are aligned to, equal ones of one owner stored
-    once."""
+    """The constant section while it is made. Pieces begin at multiples of what memory accesses are aligned to; equal
+    pieces of one owner are stored once."""
 
     def __init__(self, limits: Limits) -> None:
         self._slot, self._alignment = limits.slots.constants, limits.memory_alignment

@@ -1,7 +1,8 @@
-"""What will go wrong in fp16, said when the model is compiled: by its constants, and by what it computes on samples.
+"""Warns, when a model is compiled, of numbers that fp16 or the engine will not hold: among the model's constants, and
+among what it computes on sample inputs.
 
-The engine holds fp16 everywhere (65504 at most), its multiply-accumulate becomes infinite from 2^15 on (measured on an
-M1), and functions made of tables are meant for a domain.
+The engine holds fp16 everywhere (65504 at most). Its multiply-accumulate becomes infinite from 2^15 on (measured on an
+M1). Functions made of tables are meant for inputs in a certain domain.
 """
 
 from __future__ import annotations

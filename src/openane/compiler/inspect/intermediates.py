@@ -1,9 +1,10 @@
-"""Where the tensors between a model's operations are while its programs run, for those who watch the tasks.
+"""Finds every tensor between the operations of a model while its programs run, for people who watch the tasks.
 
-A tensor has no address of its own: placement lets buffers share memory and L2, and hands results over directly. Before
-placement every buffer is a virtual one that nothing else uses. Whoever keeps such buffers, and copies into them what
-each task leaves, finds every tensor there that is made at all; those inside a task (fused operations) and copies that
-were found needless are not. The programs are those `compile` makes: nothing is added to them.
+A tensor has no address of its own: placement lets buffers share memory and L2, and hands some results from task to
+task. Before placement, however, every buffer is a virtual one that nothing else uses. Whoever allocates these virtual
+buffers, and after each task copies what it wrote into them, therefore finds every tensor that is ever stored. Tensors
+inside a task (fused operations) and copies that were found needless are not stored, and not found. The programs are
+exactly those that `compile` makes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from openane.chips import Limits, get_chip
-from openane.compiler.buffers.storage import Blocks
+from openane.compiler.buffers.storage import VirtualBuffers
 from openane.compiler.partition.planning import plan
 from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.schedule.copy_elimination import forwarded
@@ -26,8 +27,9 @@ from openane.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Of one engine program: where each task's result goes among virtual buffers, the bytes of those, the tensor of
-    each value made (by id), and the tasks of each node (by id)."""
+    """Where the tensors of one engine program are: for each task the place of its result among the virtual buffers, the
+    sizes of those in bytes, the tensor of each value that is stored (by id of the value), and the tasks of each node
+    (by id of the node)."""
 
     program: Program
     results: tuple[Access, ...]
@@ -56,7 +58,7 @@ def intermediates(graph: Graph, target: str, allow_host: bool = False) -> Interm
 
 def _whereabouts(piece: CompiledPiece, limits: Limits) -> Whereabouts:
     lowered = piece.lowered
-    blocks = Blocks(lowered.blocks)
+    blocks = VirtualBuffers(lowered.blocks)
     steps = forwarded(list(enumerate(lowered.operations)), blocks, limits.l2_size // SHARES[0], limits)
     if [number for number, _ in steps] != list(piece.origins):
         raise UnsupportedError(piece.program.name, "its tasks cannot be told apart by the operations they come from")

@@ -1,1 +1,2 @@
-"""Which loops of the engine walk a tensor, and how a tensor no operation can walk is split."""
+"""Which of the engine's loops goes through which dimension of a tensor, and how a tensor is split that no single
+operation can go through."""

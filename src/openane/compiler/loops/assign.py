@@ -1,9 +1,14 @@
-"""From logical dimensions to the engine's five loops N, C, D, H, W.
+"""Which dimensions of a tensor the engine's five loops N, C, D, H and W go through.
 
-Memory and L2 operands need W at element stride and everything else aligned; a result (and a planar operand in L2) may
-instead have C at element stride and W aligned, which is how the engine transposes; a stride of 0 repeats an operand
-along N from anywhere, along the other dimensions only for planar operands in L2. `assign` finds dimensions that suit
-all operands of one operation; `cover` cuts those that are too large.
+Every operand of an engine operation is read or written by five nested loops. The hardware does not take any strides:
+
+* in memory and in L2, W has the stride of one element, and all other strides are multiples of an alignment;
+* a result, and a planar operand in L2, may have C at the stride of one element instead, and W aligned: the engine then
+  transposes;
+* a stride of 0 repeats an operand. N may repeat anywhere, the other dimensions only for planar operands in L2.
+
+`assign` finds an assignment of dimensions to loops that suits all operands of one operation. Where there is none,
+`split` takes the tensors apart.
 """
 
 from __future__ import annotations
@@ -21,13 +26,13 @@ from openane.engine.access import CHANNELS, DEPTH, HEIGHT, WIDTH
 from openane.ops.lowering import ELEMENT, Tensor
 
 Dims = tuple[int | None, int | None, int | None, int | None, int | None]
-"""Logical dimension walked by each of N, C, D, H, W."""
+"""The logical dimension that each of N, C, D, H and W goes through; None: the loop has one turn."""
 Shape = tuple[int, ...]
 MAXIMUM_OPERATIONS = 4096
-"""Engine operations one model operation may be unrolled into."""
+"""The most engine operations that one operation of a model may be unrolled into."""
 
 
-class Role(Enum):
+class OperandRole(Enum):
     """What an operand is to its operation."""
 
     NEURAL_SOURCE = "neural source"
@@ -36,8 +41,9 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """Byte strides of an operand, the bytes of an element, what other strides are multiples of, whether it is in L2."""
+class OperandStrides:
+    """The strides of an operand in bytes. `element` is the size of an element; other strides must be multiples of
+    `unit`; `near` says that the operand lies in L2."""
 
     strides: Shape
     element: int
@@ -56,16 +62,16 @@ class _Side:
     swaps: bool
 
     @staticmethod
-    def of(shape: Shape, steps: Steps, role: Role) -> _Side:
-        repeats = role is Role.PLANAR_SOURCE and steps.near
+    def of(shape: Shape, steps: OperandStrides, role: OperandRole) -> _Side:
+        repeats = role is OperandRole.PLANAR_SOURCE and steps.near
         single = {d for d, extent in enumerate(shape) if extent == 1}
         zero = {d for d, stride in enumerate(steps.strides) if stride == 0} - single
         aligned = {d for d, stride in enumerate(steps.strides) if stride % steps.unit == 0} - zero | single
         element = {d for d, stride in enumerate(steps.strides) if stride == steps.element} | single
         outer = frozenset(aligned | zero if repeats else aligned)
-        return _Side(frozenset(aligned if role is Role.RESULT else aligned | zero), outer,
+        return _Side(frozenset(aligned if role is OperandRole.RESULT else aligned | zero), outer,
                      frozenset(element | zero if repeats else element), frozenset(element),
-                     repeats or role is Role.RESULT)
+                     repeats or role is OperandRole.RESULT)
 
     def takes(self, row: int | None, plane: int | None) -> bool:
         """Whether W can walk `row` and C `plane`: W contiguous, or C where the operand may be swapped."""
@@ -75,7 +81,8 @@ class _Side:
 
 
 def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
-    """The operand that walks `tensor` with dimension dims[i] as N, C, D, H, W; None is an extent of 1."""
+    """The operand that goes through `tensor` with loop N, C, D, H, W number i over dimension dims[i]. A loop of None
+    has one turn."""
     extents, steps = tensor.shape, tensor.strides
     shape = tuple([1 if d is None else extents[d] for d in dims])
     strides = tuple([0 if d is None else steps[d] for d in dims])
@@ -84,23 +91,25 @@ def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
 
 
 def row_cut(limits: Limits) -> int:
-    """Elements between places where a row may be cut: what one-byte elements are aligned to in memory."""
+    """The number of elements between places at which a row may be cut, so that every part is aligned in memory even
+    where elements have one byte."""
     return limits.memory_alignment
 
 
-def legal(operand: Access, role: Role, limits: Limits) -> bool:
-    """Whether the engine can walk the operand in this role: from an aligned place, N, D and H in aligned steps, and
-    either C in aligned steps and W contiguous, or where they may be swapped C contiguous and W in aligned steps."""
+def legal(operand: Access, role: OperandRole, limits: Limits) -> bool:
+    """Whether the engine can read or write the operand in this role. It must begin at an aligned place, and N, D and H
+    must have aligned strides. Either C has an aligned stride and W is contiguous, or, where the two may be exchanged, C
+    is contiguous and W has an aligned stride."""
     unit = limits.alignment(operand.space is not Space.MEMORY)
-    repeats = role is Role.PLANAR_SOURCE and operand.space is Space.L2
-    if operand.offset % unit or not _steps(operand, 0, unit, role is not Role.RESULT):
+    repeats = role is OperandRole.PLANAR_SOURCE and operand.space is Space.L2
+    if operand.offset % unit or not _steps(operand, 0, unit, role is not OperandRole.RESULT):
         return False
     if not all(_steps(operand, loop, unit, repeats) for loop in (DEPTH, HEIGHT)):
         return False
     row = _contiguous(operand, WIDTH) or (repeats and operand.strides[WIDTH] == 0)
     if row and _steps(operand, CHANNELS, unit, repeats):
         return True
-    swaps = repeats or role is Role.RESULT
+    swaps = repeats or role is OperandRole.RESULT
     return swaps and _contiguous(operand, CHANNELS) and _steps(operand, WIDTH, unit, repeats)
 
 
@@ -115,17 +124,16 @@ def _contiguous(operand: Access, loop: int) -> bool:
     return operand.shape[loop] == 1 or operand.strides[loop] == operand.dtype.size
 
 
-def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,
+def assign(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
            channel: int | None = None) -> Dims | None:
-    """Dimensions for N, C, D, H, W that suit every operand and the field widths, or None.
-
-    All tensors have one shape. The choice closest to the natural order wins; `channel` fixes what C walks.
-    """
+    """Dimensions for N, C, D, H, W that suit every operand and the widths of the register fields, or None. All tensors
+    have one shape. Among several the one closest to the natural order wins; `channel` says which dimension C must go
+    through."""
     shape, steps = tensors[0].shape, _strides(tensors)
     return None if steps is None else _assigned(shape, steps, tuple(roles), limits, channel)
 
 
-def assignments(tensors: Sequence[Tensor], roles: Sequence[Role], channel: int | None = None) -> list[Dims]:
+def assignments(tensors: Sequence[Tensor], roles: Sequence[OperandRole], channel: int | None = None) -> list[Dims]:
     """Every choice of dimensions for N, C, D, H, W that suits the strides of every operand, extents apart."""
     steps = _strides(tensors)
     return [] if steps is None else list(_assignments(tensors[0].shape, steps, tuple(roles), channel))
@@ -140,10 +148,9 @@ def streamed_channels(limits: Limits, width: int, operands: int) -> int:
 
 
 def excess(shape: Shape, dims: Dims, limits: Limits) -> list[tuple[float, int, int]]:
-    """(extent over bound, dimension, bound) of the dimensions that are too large for their loop.
-
-    A line of a tile holds every C of every D, so that `limits.channels`, what fits L2, bounds their product.
-    """
+    """The dimensions that are too large for their loop, each as (extent divided by the bound, dimension, bound). One
+    line of a tile holds every C of every D, so that `limits.channels`, which is what fits L2, bounds the product of the
+    two."""
     planes = 1 if dims[1] is None else min(shape[dims[1]], limits.channels)
     depth = min(limits.depth, limits.channels // planes)
     bounds = (limits.groups, limits.channels, depth, limits.height, limits.width)
@@ -152,24 +159,24 @@ def excess(shape: Shape, dims: Dims, limits: Limits) -> list[tuple[float, int, i
 
 
 def within(shape: Sequence[int], limits: Limits) -> bool:
-    """Whether one operation can walk extents N, C, D, H, W."""
+    """Whether one operation can go through the extents N, C, D, H, W."""
     return not excess(tuple(shape), (0, 1, 2, 3, 4), limits)
 
 
-def _strides(tensors: Sequence[Tensor]) -> tuple[Steps, ...] | None:
+def _strides(tensors: Sequence[Tensor]) -> tuple[OperandStrides, ...] | None:
     """The strides of every operand by what they allow; None where an offset rules everything out."""
     if any(t.offset % t.alignment for t in tensors):
         return None
-    return tuple(Steps(t.strides, t.element, t.alignment, t.space is Space.L2) for t in tensors)
+    return tuple(OperandStrides(t.strides, t.element, t.alignment, t.space is Space.L2) for t in tensors)
 
 
 @lru_cache(maxsize=4096)
-def _assigned(shape: Shape, steps: tuple[Steps, ...], roles: tuple[Role, ...], limits: Limits,
+def _assigned(shape: Shape, steps: tuple[OperandStrides, ...], roles: tuple[OperandRole, ...], limits: Limits,
               channel: int | None) -> Dims | None:
     return next((dims for dims in _assignments(shape, steps, roles, channel) if not excess(shape, dims, limits)), None)
 
 
-def _assignments(shape: Shape, steps: tuple[Steps, ...], roles: tuple[Role, ...],
+def _assignments(shape: Shape, steps: tuple[OperandStrides, ...], roles: tuple[OperandRole, ...],
                  channel: int | None) -> Iterator[Dims]:
     """Choices that suit the strides, the one closest to the natural order first."""
     real = [d for d in range(len(shape)) if shape[d] > 1 or d == channel]

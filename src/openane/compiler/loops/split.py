@@ -1,8 +1,9 @@
-"""The operations that together cover tensors no single operation can walk.
+"""Splits tensors that no single operation can go through into parts that one can.
 
-Dimensions are merged where strides allow it, folded into two (100000 elements as 25 rows of 4000) where a loop is free,
-cut into ranges where none is, and unrolled where strides suit no loop at all. Cuts lie where a row may be cut, so that
-every piece starts aligned.
+Four means are tried in turn. Neighbouring dimensions are merged where strides allow it. A dimension that is too long is
+folded into two (100000 elements as 25 rows of 4000) where a loop is free. Where none is, it is cut into ranges, at
+places where a row may be cut, so that every part begins aligned. Where strides suit no loop at all, a dimension is
+unrolled: an operation for every index.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from openane.chips import Limits
-from openane.compiler.loops.assign import MAXIMUM_OPERATIONS, Role, access, assign, assignments, excess, merged, row_cut
+from openane.compiler.loops.assign import (
+    MAXIMUM_OPERATIONS,
+    OperandRole,
+    access,
+    assign,
+    assignments,
+    excess,
+    merged,
+    row_cut,
+)
 from openane.engine import Access
 from openane.errors import UnsupportedError
 from openane.ops.lowering import Tensor
@@ -18,13 +28,15 @@ from openane.ops.lowering import Tensor
 Tensors = list[Tensor]
 
 
-def walk(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits, label: str) -> list[list[Access]] | None:
-    """Operands of the operations that together cover the tensors; None when their strides rule it out.
+def split_operands(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
+                   label: str) -> list[list[Access]] | None:
+    """The operands of each of the operations that together go through the whole of the tensors; None when their strides
+    rule it out.
 
     UnsupportedError when more than MAXIMUM_OPERATIONS would be needed.
     """
     found: list[list[Access]] = []
-    for operands in _cover(list(tensors), tuple(roles), limits):
+    for operands in _split(list(tensors), tuple(roles), limits):
         if operands is None:
             return None
         found.append(operands)
@@ -43,7 +55,7 @@ def ranges(extent: int, limit: int, cut: int) -> Iterator[tuple[int, int]]:
         yield start, min(size, extent - start)
 
 
-def _cover(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Iterator[list[Access] | None]:
+def _split(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> Iterator[list[Access] | None]:
     dims = assign(tensors, roles, limits)
     if dims is None:
         joined = merged(tensors, min(limits.width, limits.height, limits.groups))
@@ -58,10 +70,10 @@ def _cover(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Iterato
         yield None
         return
     for piece in pieces:
-        yield from _cover(piece, roles, limits)
+        yield from _split(piece, roles, limits)
 
 
-def _smaller(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Iterator[Tensors] | None:
+def _smaller(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> Iterator[Tensors] | None:
     """The same elements as tensors that are closer to what one operation can walk, or None."""
     shape = tensors[0].shape
     choices = [excess(shape, dims, limits) for dims in assignments(tensors, roles)]
@@ -102,7 +114,7 @@ def _folded(tensors: Tensors, axis: int, size: int) -> Tensors | None:
     return out
 
 
-def _improves(tensors: Tensors, roles: tuple[Role, ...], limits: Limits, ratio: float) -> bool:
+def _improves(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits, ratio: float) -> bool:
     """Whether some walk of the folded tensors exceeds the limits by less."""
     shape = tensors[0].shape
     return any(max((over[0] for over in excess(shape, dims, limits)), default=0.0) < ratio
@@ -115,7 +127,7 @@ def _ranges(tensors: Tensors, axis: int, size: int) -> Iterator[Tensors]:
         yield [t.part(axis, start, min(size, extent - start)) for t in tensors]
 
 
-def _unrolled(tensors: Tensors, roles: tuple[Role, ...]) -> Iterator[Tensors] | None:
+def _unrolled(tensors: Tensors, roles: tuple[OperandRole, ...]) -> Iterator[Tensors] | None:
     """One piece per element of a dimension without which strides suit, else of the smallest; None when there is
     none to take away."""
     shape = tensors[0].shape

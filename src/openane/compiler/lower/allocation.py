@@ -1,4 +1,5 @@
-"""Storage of one program in the making: scratch memory, L2 and constants, before anything has an address."""
+"""The storage of one program while it is lowered: scratch memory, L2 and constants, none of which has an address
+yet."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from openane.chips import Chip
-from openane.compiler.buffers.storage import Block, Blocks, ConstantPool, Kind, padded
+from openane.compiler.buffers.storage import BufferKind, ConstantPool, VirtualBuffer, VirtualBuffers, padded
 from openane.compiler.loops.assign import streamed_channels
-from openane.compiler.lower.provenance import Trace
-from openane.compiler.recipes.context import Context
-from openane.compiler.weights.pack import Packed
+from openane.compiler.lower.provenance import Provenance
+from openane.compiler.recipes.context import RecipeContext
+from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import DType, Space
 from openane.graph import Node
 from openane.ops.lowering import Tensor, plane_axis
@@ -23,7 +24,7 @@ NEAR_SHARE = 8
 """A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
 
 
-class Allocation(Context):
+class Allocation(RecipeContext):
     """Virtual buffers and the constant sections: what tasks read as operands, and what the kernel DMA reads, which is
     the same section or from `kernel_slot` on one of its own; `node` is the one that is lowered."""
 
@@ -31,13 +32,13 @@ class Allocation(Context):
         """`ports`: how many inputs and outputs the program has."""
         self.chip = chip
         self.limits = replace(chip.limits, channels=streamed_channels(chip.limits, chip.limits.width, OPERANDS))
-        self.blocks = Blocks()
+        self.blocks = VirtualBuffers()
         slots = chip.limits.slots
         kernels = slots.first_kernels(range(slots.first_port, slots.first_port + ports))
         self.constants = ConstantPool(chip.limits)
         self.kernels = self.constants if kernels is None else ConstantPool(chip.limits)
         self.kernel_slot = slots.constants if kernels is None else kernels
-        self.trace = Trace()
+        self.trace = Provenance()
         self.node: Node | None = None
 
     def scratch(self, shape: Sequence[int], order: Sequence[int] | None = None,
@@ -47,11 +48,11 @@ class Allocation(Context):
 
     def temporary(self, shape: Sequence[int], order: Sequence[int] | None, space: Space,
                   dtype: DType = DType.FLOAT16) -> Tensor:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         memory = space is Space.MEMORY
         alignment = self.limits.alignment(not memory)
         size, strides = padded(tuple(shape), alignment, None if order is None else tuple(order), dtype.size)
-        slot = self.blocks.add(Block(size, Kind.SCRATCH if memory else Kind.L2))
+        slot = self.blocks.add(VirtualBuffer(size, BufferKind.SCRATCH if memory else BufferKind.L2))
         return Tensor(slot, 0, tuple(shape), strides, alignment, space, dtype)
 
     def near(self, shape: Sequence[int], row: int = -1) -> Tensor:
@@ -72,7 +73,7 @@ class Allocation(Context):
         """See ops.lowering.Lowering."""
         return self.trace.channel_affine(node)
 
-    def store(self, packed: Packed, *, weights: bool, table: bool) -> int:
+    def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
         """See recipes.context.Context."""
         owner = tuple(value.name for value in self.node.values() if value.constant) if weights and self.node else ()
         offset = self.kernels.add(packed.data, owner if weights else None)

@@ -1,4 +1,4 @@
-"""Lowering: every node of a graph as engine operations over virtual buffers."""
+"""Lowering: turns every node of a graph into engine operations over virtual buffers."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Low
 
 
 class Builder(Allocation, Fusion, Values):
-    """Implements ops.lowering.Lowering, and recipes.context.Context, for one graph and one chip.
-
-    Most methods are recipes: functions whose first argument is the context, which is what a method is.
-    """
+    """What a node's lowering calls, for one graph and one chip: it implements `ops.lowering.Lowering` and
+    `recipes.context.RecipeContext`. Most of its methods are recipes: functions whose first argument is the context, so
+    that they can stand in a class as they are."""
 
     def __init__(self, graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> None:
         users = Users(graph)
@@ -57,7 +56,7 @@ class Builder(Allocation, Fusion, Values):
     access = staticmethod(access)
     copy, copied, compact, with_last = copies.copy, copies.copied, copies.compact, copies.with_last
     part, join, reshape = data_movement.part, data_movement.join, data_movement.reshape
-    turned, taken, moved = gather.turned, gather.taken, gather.moved
+    turned, taken, copy_indexed = gather.turned, gather.taken, gather.copy_indexed
     mix = linear_map.mix
     elementwise, gain_offset = planar_ops.elementwise, planar_ops.gain_offset
     reduce, staged = reduction.reduce, reduction.staged
@@ -71,7 +70,7 @@ class Builder(Allocation, Fusion, Values):
 
     @property
     def label(self) -> str:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         return self.node.label if self.node is not None else "result port"
 
     def emit(self, operation: Operation) -> None:

@@ -1,9 +1,10 @@
-"""What joins another operation's task: post stages behind the neural engine, ReLU before and behind planar tasks."""
+"""Nodes that are carried out within another operation's task: post stages behind the neural engine, ReLU before and
+behind planar operations."""
 
 from __future__ import annotations
 
 from openane.compiler.lower.users import Users
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.engine import Activation, Post
 from openane.engine.table import Table
 from openane.graph import Node, Value
@@ -11,8 +12,9 @@ from openane.ops import get_op
 from openane.ops.lowering import Tensor
 
 
-class Fusion(Context):
-    """Which nodes are not lowered by themselves: `fused` has the node that does it for them, by id."""
+class Fusion(RecipeContext):
+    """Knows which nodes are not lowered by themselves: `fused` has, by id of such a node, the node whose task carries
+    it out."""
 
     def __init__(self, users: Users) -> None:
         self._users = users
@@ -20,7 +22,7 @@ class Fusion(Context):
         self.fused: dict[int, Node] = {}
 
     def only_user(self, value: Value) -> Node | None:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         return self._users.only_user(value)
 
     def followers(self, node: Node, tables: bool = True) -> tuple[Value, Post | None, Table | None]:

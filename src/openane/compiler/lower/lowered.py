@@ -1,11 +1,11 @@
-"""What a graph was lowered to."""
+"""The record of what a graph was lowered to. Nothing in it changes afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openane.compiler.buffers.storage import Block
+from openane.compiler.buffers.storage import VirtualBuffer
 from openane.compiler.lower.provenance import Traced
 from openane.engine import Operation
 from openane.graph import Graph, Node
@@ -15,7 +15,7 @@ from openane.program import Layout
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """An engine operation and the node it came from (None: moving a result to its port)."""
+    """An engine operation and the node it came from; None where it only copies a result to its port."""
 
     operation: Operation
     node: Node | None
@@ -38,7 +38,7 @@ class Lowered:
 
     graph: Graph
     emitted: tuple[Emitted, ...]
-    blocks: Mapping[int, Block]
+    blocks: Mapping[int, VirtualBuffer]
     constants: bytes
     kernel_starts: tuple[int, ...]
     layouts: Mapping[str, Layout]

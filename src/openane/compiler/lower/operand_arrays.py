@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from openane.compiler.weights.layout_records import View
+from openane.compiler.weights.layout_records import WeightView
 from openane.graph import Value
 
 
@@ -22,9 +22,9 @@ class Origin:
 
     value: Value
     memory: np.ndarray
-    order: View | None = None
+    order: WeightView | None = None
 
-    def elements(self, array: np.ndarray) -> View | None:
+    def elements(self, array: np.ndarray) -> WeightView | None:
         """Which elements of the constant an array in this memory is; None where it is not there, or not at even
         distances, or was written over."""
         places = _places(self.memory, array)
@@ -59,13 +59,13 @@ class OperandArray(np.ndarray):
         made.origin = None
         if self.origin is not None and found is not None:
             axes = sorted(range(made.ndim), key=lambda axis: -made.strides[axis])
-            lying = View(found.offset, tuple(found.shape[axis] for axis in axes),
+            lying = WeightView(found.offset, tuple(found.shape[axis] for axis in axes),
                          tuple(found.strides[axis] for axis in axes))
             made.origin = Origin(self.origin.value, made.view(np.ndarray), lying)
         return made
 
 
-def elements(array: np.ndarray) -> tuple[Value, View] | None:
+def elements(array: np.ndarray) -> tuple[Value, WeightView] | None:
     """The constant whose elements an array is, and which, counted as they lie in memory; None where it is none."""
     seen: object = array
     while isinstance(seen, np.ndarray) and not isinstance(seen, OperandArray):
@@ -76,7 +76,7 @@ def elements(array: np.ndarray) -> tuple[Value, View] | None:
     return None if found is None else (seen.origin.value, found)
 
 
-def _places(memory: np.ndarray, array: np.ndarray) -> View | None:
+def _places(memory: np.ndarray, array: np.ndarray) -> WeightView | None:
     """Where an array lies in other memory that has no gaps, in elements; None where it does not."""
     if memory.dtype != array.dtype or not memory.size or not array.size:
         return None
@@ -85,7 +85,7 @@ def _places(memory: np.ndarray, array: np.ndarray) -> View | None:
     odd = first % size or any(step % size or step < 0 for step in array.strides)
     if first < 0 or last + size > memory.nbytes or odd:
         return None
-    return View(first // size, array.shape, tuple(step // size for step in array.strides))
+    return WeightView(first // size, array.shape, tuple(step // size for step in array.strides))
 
 
 def _filled(data: np.ndarray) -> bool:

@@ -14,8 +14,8 @@ from math import prod
 import numpy as np
 
 from openane.compiler.lower.operand_arrays import OperandArray, elements
-from openane.compiler.weights.layout_records import Form, Picked, Piece, View
-from openane.compiler.weights.pack import Packed
+from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, Picked, WeightView
+from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import Packing
 from openane.graph import Node, TensorType, Value
 from openane.ops import get_op
@@ -33,7 +33,7 @@ class Traced:
 
     operand: str
     bias: str
-    piece: Piece
+    piece: ConstantPiece
     weights: np.ndarray | None = None
 
     def picked(self, numbers: np.ndarray) -> Traced:
@@ -41,7 +41,7 @@ class Traced:
         return replace(self, piece=replace(self.piece, weights=Picked(numbers)), weights=None)
 
 
-class Trace:
+class Provenance:
     """What became of the constants of each node that is lowered, by id(node)."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Trace:
             self._tagged[id(value)] = replace(value, data=OperandArray.of(value))
         return self._tagged[id(value)]
 
-    def packed(self, node: Node | None, packed: Packed, offset: int, table: bool) -> None:
+    def packed(self, node: Node | None, packed: PackedCoefficients, offset: int, table: bool) -> None:
         """Weights of a node were stored as coefficients."""
         if node is None or not (keeps_weights(node) or get_op(node.op).channel_affine) or packed.weights is None \
                 or packed.packing is Packing.PALETTE:
@@ -81,16 +81,16 @@ class Trace:
             self.unknown(node)
             return
         sparse = packed.form is None
-        operand, view = weights or ("weight", View(0, packed.weights.shape, (0,) * packed.weights.ndim))
-        piece = Piece(0, offset, Form.SPARSE if sparse else Form.DENSE, view, None if bias is None else bias[1],
-                      packed.lanes, table, packed.streams if sparse else ())
+        operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
+        piece = ConstantPiece(0, offset, ConstantForm.SPARSE if sparse else ConstantForm.DENSE, view,
+                              None if bias is None else bias[1], packed.lanes, table, packed.streams if sparse else ())
         self.pieces.setdefault(id(node), []).append(Traced(operand, "" if bias is None else bias[0], piece,
                                                            None if weights else packed.weights))
 
     def shift_coefficients(self, start: int) -> None:
         """Coefficients lie behind the first `start` bytes of the constants."""
         for pieces in self.pieces.values():
-            pieces[:] = [each if each.piece.form is Form.ROWS else
+            pieces[:] = [each if each.piece.form is ConstantForm.ROWS else
                          replace(each, piece=replace(each.piece, offset=start + each.piece.offset)) for each in pieces]
 
     def stored(self, node: Node | None, array: np.ndarray, offset: int) -> None:
@@ -105,8 +105,8 @@ class Trace:
         if rows is None:
             self.unknown(node)
             return
-        seen = View(view.offset, (rows[0], width), (rows[1], view.strides[-1]))
-        self.pieces.setdefault(id(node), []).append(Traced(name, "", Piece(0, offset, Form.ROWS, seen)))
+        seen = WeightView(view.offset, (rows[0], width), (rows[1], view.strides[-1]))
+        self.pieces.setdefault(id(node), []).append(Traced(name, "", ConstantPiece(0, offset, ConstantForm.ROWS, seen)))
 
     def unknown(self, node: Node | None) -> None:
         """Something was stored for a node that may be made of its constants."""
@@ -127,7 +127,7 @@ def _merged(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, int] |
     return (prod(extents), known[-1][1] if known else 0) if follows else None
 
 
-def _operand(node: Node, array: np.ndarray | None) -> tuple[str, View] | None:
+def _operand(node: Node, array: np.ndarray | None) -> tuple[str, WeightView] | None:
     """The one operand of a node whose elements an array is, and which: a name, with a number where the operand is
     several tensors; of a node that is nothing but gain and offset, these."""
     found = None if array is None else elements(array)

@@ -1,16 +1,17 @@
-"""Where the values of a graph lie while it is lowered: in ports, in scratch, in constants, or as views of others."""
+"""Where the values of a graph are while it is lowered: in ports, in scratch memory, among the constants, or as views of
+others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from openane.compiler.buffers.storage import Blocks
+from openane.compiler.buffers.storage import VirtualBuffers
 from openane.compiler.lower.byte_types import Shadows, widened
 from openane.compiler.lower.lowered import Emitted
 from openane.compiler.lower.ports import Ports
 from openane.compiler.lower.users import Users
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.engine import DType
 from openane.errors import GraphError
 from openane.graph import Graph, Value
@@ -19,16 +20,17 @@ from openane.ops.lowering import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """A value that is `tensor` in row-major order under another shape; no data has moved yet."""
+    """A value that is `tensor`, read in row-major order, under another shape; no element has been copied yet."""
 
     tensor: Tensor
     shape: tuple[int, ...]
 
 
-class Values(Context):
-    """What is known of each value so far. `shared` names ports that other programs know too."""
+class Values(RecipeContext):
+    """What is known of each value so far. `shared` names the ports that other programs use as well."""
 
-    def __init__(self, graph: Graph, users: Users, blocks: Blocks, alignment: int, shared: frozenset[str]) -> None:
+    def __init__(self, graph: Graph, users: Users, blocks: VirtualBuffers, alignment: int,
+                 shared: frozenset[str]) -> None:
         self._graph = graph
         self._shadows = Shadows(blocks)
         self._known: dict[int, Tensor | Reshaped] = {}
@@ -107,11 +109,11 @@ class Values(Context):
         self._known[id(value)] = Reshaped(tensor, wanted) if seen is None else seen
 
     def is_output(self, slot: int) -> bool:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         return self.ports.is_output(slot)
 
     def settle(self, emitted: list[Emitted]) -> None:
-        """Moves results that do not lie in their port yet; `emitted` are all operations so far."""
+        """Copies those results to their ports that do not lie there yet; `emitted` are all operations so far."""
         for value in self._graph.outputs:
             base, place = self.ports.output_base(value)
             if not (self._lies_in(value, place) or self._lies_in(base, place)):

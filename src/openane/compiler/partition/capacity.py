@@ -1,7 +1,7 @@
-"""Graphs that one engine program cannot hold, cut into several at boundaries between operations.
+"""Cuts a graph that one engine program cannot hold into several, at boundaries between operations.
 
-A program holds as many ports as there are base-address slots, as many tasks as a task's number can count, and as much
-memory as addresses reach. What crosses a cut becomes a buffer that both programs know by its name.
+A program holds as many ports as there are base-address slots, as many tasks as the number of a task can count, and as
+much memory as addresses reach. A tensor that crosses a cut becomes a buffer that both programs know by its name.
 """
 
 from __future__ import annotations

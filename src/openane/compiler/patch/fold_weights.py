@@ -1,8 +1,9 @@
-"""Weights times the gains folded into them, rounded to fp16 as often as passes.fold_affine rounds, in one pass.
+"""Multiplies a weight by the gains that were folded into it, and rounds to fp16 after each of them.
 
-numpy converts to and from fp16 one number at a time. Rounding to what fp16 holds without leaving float32 or float64
-takes a few operations on whole vectors: a number added and taken away again, so large that the digits fp16 has not are
-lost.
+The results are bit for bit those of the pass `fold_affine`, which rounds as often. It is done here in one pass over the
+weight, because numpy's own conversion to and from fp16 takes one number at a time. Instead, numbers stay in float32 or
+float64 and are rounded by adding a large number and taking it away again: the sum has no room for the digits that fp16
+does not have, so that they are lost.
 """
 
 from __future__ import annotations
@@ -13,38 +14,39 @@ from dataclasses import dataclass
 import numpy as np
 
 CHUNK = 1 << 16
-"""Numbers that are worked on while they lie in the processor's cache."""
+"""How many numbers are worked on at a time, so that they stay in the processor's cache."""
 DIGITS = 11
 """Binary digits of fp16's significand, the first one counted."""
 LEAST = float(np.finfo(np.float16).smallest_normal)
-"""Below it the digits fp16 has end where they do there."""
+"""The smallest normal fp16. Smaller numbers all have the same spacing, so that they are rounded as this one is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
-    """A float type by its bits: an integer type of the same size, the mask of the exponent, and what is added to a
-    power of two to get the number that rounds numbers of its size."""
+class FloatBits:
+    """A float type seen as integers of the same size. `exponent` is the mask of the exponent bits; `more` is added to a
+    power of two, as bits, to get the number whose addition rounds numbers of that power's size."""
 
     bits: type[np.integer]
     exponent: int
     more: int
 
     @staticmethod
-    def of(kind: type[np.floating], bits: type[np.integer]) -> Binary:
+    def of(kind: type[np.floating], bits: type[np.integer]) -> FloatBits:
         """The numbers of a float type."""
         info = np.finfo(kind)
         unit = 2 ** info.nmant
         mask = (2 ** info.iexp - 1) * unit
-        return Binary(bits, mask, (info.nmant + 1 - DIGITS) * unit + unit // 2)
+        return FloatBits(bits, mask, (info.nmant + 1 - DIGITS) * unit + unit // 2)
 
 
-KINDS = {np.dtype(np.float32): Binary.of(np.float32, np.int32), np.dtype(np.float64): Binary.of(np.float64, np.int64)}
+KINDS = {np.dtype(np.float32): FloatBits.of(np.float32, np.int32),
+         np.dtype(np.float64): FloatBits.of(np.float64, np.int64)}
 
 
 def round_to_half(numbers: np.ndarray, place: np.ndarray, work: np.ndarray) -> None:
-    """Puts float32 or float64 numbers into `place`, rounded to the nearest fp16 holds, ties to even, as a conversion
-    does; 65520 and more become 65536 and more where a conversion gives infinity. `place` and `work` have the same shape
-    and type; none of the three overlap."""
+    """Puts the numbers (float32 or float64) into `place`, each rounded to the nearest number that fp16 holds, ties to
+    even, as a conversion rounds. From 65520 on, where a conversion gives infinity, the result is 65536 or more. `place`
+    and `work` have the shape and type of `numbers`; none of the three overlap."""
     kind = KINDS[numbers.dtype]
     bits = work.view(kind.bits)
     np.bitwise_and(numbers.view(kind.bits), kind.bits(kind.exponent), out=bits)

@@ -1,4 +1,4 @@
-"""What recipes are written against: one program in the making, as they see it."""
+"""What a recipe may call: the program in the making, as recipes see it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from openane.chips import Chip
-from openane.compiler.buffers.storage import Blocks
-from openane.compiler.weights.pack import Packed
+from openane.compiler.buffers.storage import VirtualBuffers
+from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import DType, Space
 from openane.graph import Node, Value
 from openane.ops.lowering import Lowering, Tensor
 
 
-class Context(Lowering, Protocol):
+class RecipeContext(Lowering, Protocol):
     """What `lower` functions call (`ops.lowering.Lowering`), and what recipes need beside it: virtual buffers, the
     constant section, and who reads what. `limits` are those of `chip`, channels cut to what any operation can stream
     through L2."""
 
     chip: Chip
-    blocks: Blocks
+    blocks: VirtualBuffers
 
     @property
     def label(self) -> str:
@@ -38,7 +38,7 @@ class Context(Lowering, Protocol):
     kernel_slot: int
     """The slot of the section that the kernel DMA reads."""
 
-    def store(self, packed: Packed, *, weights: bool, table: bool) -> int:
+    def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
         """Puts coefficient streams into the constant section: their offset. `weights`: they hold constants of the node
         that is lowered; `table`: each begins with a table."""
         ...

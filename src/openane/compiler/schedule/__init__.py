@@ -1,1 +1,1 @@
-"""Engine operations over virtual buffers become engine operations with addresses, with little traffic."""
+"""Gives engine operations addresses instead of virtual buffers, and saves memory traffic on the way."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from openane.chips import Limits
-from openane.compiler.buffers.uses import RESULT, Usage, usage
+from openane.compiler.buffers.uses import RESULT, BufferUses, usage
 from openane.compiler.schedule.copy_elimination import Steps, plain_copy
 from openane.engine import Access, Elementwise, GainOffset, PassThrough, Space
 
@@ -37,7 +37,7 @@ def direct(steps: Steps, limits: Limits) -> Steps:
     return [step for position, step in enumerate(found) if position not in gone]
 
 
-def _only_copy(use: Usage | None, steps: Steps, reader: int) -> int | None:
+def _only_copy(use: BufferUses | None, steps: Steps, reader: int) -> int | None:
     """The plain copy out of memory that makes a buffer which nothing but `reader` reads, once."""
     if use is None or use.streamed or len(use.uses) != 2:
         return None
@@ -48,7 +48,7 @@ def _only_copy(use: Usage | None, steps: Steps, reader: int) -> int | None:
         and copy.source.space is Space.MEMORY else None
 
 
-def _written(use: Usage | None, after: int, before: int) -> bool:
+def _written(use: BufferUses | None, after: int, before: int) -> bool:
     """Whether a buffer is written between two operations."""
     return use is not None and any(u.role == RESULT and after < u.operation < before for u in use.uses)
 

@@ -1,4 +1,5 @@
-"""Engine operations over virtual buffers to engine operations over slots and L2 addresses."""
+"""The passes of this folder in order: from engine operations over virtual buffers to engine operations over slots and
+L2 addresses."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from openane.chips import Chip, EmittedTask, Limits, Tiling
-from openane.compiler.buffers.storage import Block, Blocks
+from openane.compiler.buffers.storage import VirtualBuffer, VirtualBuffers
 from openane.compiler.schedule.chaining import chain, in_place, keep
 from openane.compiler.schedule.copy_elimination import forwarded
 from openane.compiler.schedule.direct_operands import direct
 from openane.compiler.schedule.l2_residency import settle
-from openane.compiler.schedule.placement import Placement, bound, place
+from openane.compiler.schedule.placement import BufferPlacement, bound, place
 from openane.engine import Operation
 from openane.errors import UnsupportedError
 
@@ -20,15 +21,15 @@ SHARES = (2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ScheduledOperations:
     """Operations with their final operands, the lowered operation each comes from, the same over virtual buffers, the
     buffers, where those lie, and the tasks."""
 
     operations: tuple[Operation, ...]
     origins: tuple[int, ...]
     virtual: tuple[Operation, ...]
-    blocks: Mapping[int, Block]
-    placement: Placement
+    blocks: Mapping[int, VirtualBuffer]
+    placement: BufferPlacement
     tasks: tuple[EmittedTask, ...]
 
 
@@ -38,8 +39,8 @@ class _Planned:
     with addresses and how they walk what they stream."""
 
     virtual: tuple[Operation, ...]
-    blocks: Mapping[int, Block]
-    placement: Placement
+    blocks: Mapping[int, VirtualBuffer]
+    placement: BufferPlacement
     placed: tuple[Operation, ...] = ()
     tiling: Tiling | None = None
 
@@ -49,14 +50,14 @@ class _Planned:
         return self.tiling is not None and self.tiling.refused is None
 
 
-def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int],
-          labels: Sequence[str]) -> Stored:
+def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int],
+          labels: Sequence[str]) -> ScheduledOperations:
     """Gives every buffer a place, keeping in L2 what fits beside the rings, and emits the tasks.
 
     `labels` say where each operation comes from. UnsupportedError names the one that L2 cannot hold even where nothing
     is kept in it that could lie in memory; ProgramError one that no register can express.
     """
-    all_blocks = Blocks(blocks)
+    all_blocks = VirtualBuffers(blocks)
     steps = forwarded(list(enumerate(operations)), all_blocks, chip.limits.l2_size // SHARES[0], chip.limits)
     steps = direct(steps, chip.limits)
     origins = tuple(number for number, _ in steps)
@@ -66,11 +67,11 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
     planned = next(each for share, each in zip(shares, attempts, strict=True) if each.room or share == 0)
     if planned.tiling is None or planned.tiling.refused is not None:
         raise _refusal(planned, [labels[number] for number in origins], chip.limits)
-    return Stored(planned.placed, origins, planned.virtual, planned.blocks, planned.placement,
+    return ScheduledOperations(planned.placed, origins, planned.virtual, planned.blocks, planned.placement,
                   chip.emit(planned.placed, tiling=planned.tiling))
 
 
-def _planned(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Block], share: int,
+def _planned(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], share: int,
              ports: Sequence[int]) -> _Planned:
     """The operations with residents of at most `share` bytes."""
     virtual, table = resident(operations, blocks, share, chip.limits)
@@ -92,12 +93,12 @@ def _refusal(planned: _Planned, labels: Sequence[str], limits: Limits) -> Unsupp
     return UnsupportedError(labels[tiling.refused], tiling.rule, remedy="split the channels or the width")
 
 
-def resident(operations: Sequence[Operation], blocks: Mapping[int, Block],
-             share: int, limits: Limits) -> tuple[list[Operation], dict[int, Block]]:
+def resident(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer],
+             share: int, limits: Limits) -> tuple[list[Operation], dict[int, VirtualBuffer]]:
     """Operations with intermediates in L2, handed over, or kept there after their first use, within `share` bytes."""
     if share == 0:
         return list(operations), dict(blocks)
     settled, table = settle(operations, blocks, share, limits)
-    all_blocks = Blocks(table)
+    all_blocks = VirtualBuffers(table)
     kept = keep(chain(settled, table), all_blocks, share, limits)
     return in_place(kept, all_blocks.table), all_blocks.table

@@ -1,4 +1,5 @@
-"""Where virtual buffers go: one scratch buffer shared by lifetimes, L2 shared by lifetimes, ports to their slots."""
+"""Gives every virtual buffer its place. Scratch buffers share one slot and L2 buffers share L2, each by the time they
+are in use; ports get slots of their own."""
 
 from __future__ import annotations
 
@@ -8,14 +9,23 @@ from dataclasses import dataclass, replace
 from openane.chips import Limits
 from openane.chips.coefficients import padded
 from openane.compiler.buffers.intervals import Interval, allocate
-from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, BufferKind, VirtualBuffer
 from openane.compiler.buffers.uses import named_slots, operands
 from openane.compiler.schedule.l2_order import allocate_l2
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Section, Space, sources, with_operands
+from openane.engine import (
+    Access,
+    Coefficients,
+    CoefficientSection,
+    NeuralOperation,
+    Operation,
+    Space,
+    sources,
+    with_operands,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class BufferPlacement:
     """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak. `overflow` is the
     number of the operation from which on L2 does not hold what it is to keep, None where it does."""
 
@@ -25,19 +35,19 @@ class Placement:
     overflow: int | None = None
 
 
-def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int],
-          limits: Limits) -> Placement:
+def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int],
+          limits: Limits) -> BufferPlacement:
     """Places every virtual buffer `operations` name; `ports` get the slots for them in order."""
     lives = lifetimes(operations)
     places = {slot: (limits.slots.first_port + index, 0) for index, slot in enumerate(ports)}
-    scratch = _requests(lives, blocks, Kind.SCRATCH, limits.memory_alignment)
+    scratch = _requests(lives, blocks, BufferKind.SCRATCH, limits.memory_alignment)
     offsets, total = allocate(scratch, limits.memory_alignment)
     places |= {key: (limits.slots.scratch, offset) for key, offset in offsets.items()}
-    resident = _requests(lives, blocks, Kind.L2, limits.l2_alignment)
+    resident = _requests(lives, blocks, BufferKind.L2, limits.l2_alignment)
     l2_offsets, peak = allocate_l2(resident, operations, limits)
     worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size) if peak > limits.l2_size else None
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return Placement(places, padded(total, limits.page), peak, None if worst is None else worst.first)
+    return BufferPlacement(places, padded(total, limits.page), peak, None if worst is None else worst.first)
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
@@ -62,14 +72,14 @@ def bound(operations: Sequence[Operation], places: Mapping[int, tuple[int, int]]
             known[id(access)] = _moved(access, places)
         return known[id(access)]
 
-    def streamed(section: Section) -> Section:
-        return section.moved(*places[section.slot]) if section.slot >= FIRST_VIRTUAL_SLOT else section
+    def streamed(section: CoefficientSection) -> CoefficientSection:
+        return section.relocated(*places[section.slot]) if section.slot >= FIRST_VIRTUAL_SLOT else section
 
     def placed(operation: Operation) -> Operation:
         changes: dict[str, Access | Coefficients | None] = {role: moved(access) for role, access in operands(operation)}
         coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
         if coefficients is not None and any(slot >= FIRST_VIRTUAL_SLOT for slot in coefficients.slots):
-            changes["coefficients"] = coefficients.moved(streamed)
+            changes["coefficients"] = coefficients.relocated(streamed)
         return with_operands(operation, changes)
 
     return tuple([placed(operation) for operation in operations])
@@ -81,10 +91,10 @@ def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
     if access.slot < FIRST_VIRTUAL_SLOT:
         return access
     slot, offset = places[access.slot]
-    return access.moved(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
+    return access.relocated(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
 
 
-def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block], kind: Kind,
+def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, VirtualBuffer], kind: BufferKind,
               step: int) -> list[Interval]:
     return [Interval(slot, padded(blocks[slot].size, step), first, last)
             for slot, (first, last) in lives.items() if blocks[slot].kind is kind]

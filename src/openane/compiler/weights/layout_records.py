@@ -1,8 +1,8 @@
-"""Where the constants of a model lie in its programs, as plain data: what new weights need to be written in place.
+"""The routes of a model's weights as plain data: what it takes to write new weights in place of the old ones.
 
 A route leads from one weight of the model, and the vectors that are folded into it, to the pieces of the constant
-sections made of them. Numbers take four ways on it: they are rounded to the weight's element type, scaled by the gains
-of the `steps` that were folded in (see `vectors`), rounded again after each, and moved to their places.
+sections that are made of them. On their way the numbers are rounded to the weight's element type, multiplied by the
+gains of the `steps` that were folded in, rounded again after each of them, and copied to their places.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 HALF = "fp16"
 
 
-class Step(StrEnum):
+class FoldOperation(StrEnum):
     """What an operation that is folded into a weight does to each output channel; v is its constant vector. The value
     is what a file calls it."""
 
@@ -29,16 +29,16 @@ class Step(StrEnum):
     SUBTRACT_FROM = "sub_from"  # v - x
 
 
-class Form(StrEnum):
+class ConstantForm(StrEnum):
     """How a piece of constants is laid out."""
 
-    DENSE = "dense"    # coefficient streams, see packing.DenseForm
-    SPARSE = "sparse"  # zero-skipping streams, see packing.pack_sparse
+    DENSE = "dense"    # coefficient streams, see chips.coefficients.CoefficientPlacement
+    SPARSE = "sparse"  # zero-skipping streams, see weights.pack.pack_sparse
     ROWS = "rows"      # rows of halfwords, each padded to 64 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class WeightView:
     """Elements of a weight in row-major order: the first and the strides are counted in elements."""
 
     offset: int
@@ -51,11 +51,11 @@ class View:
         return np.ndarray(self.shape, flat.dtype, flat, self.offset * size, tuple(size * step for step in self.strides))
 
     @staticmethod
-    def whole(shape: tuple[int, ...]) -> View:
+    def whole(shape: tuple[int, ...]) -> WeightView:
         """All elements of an array of that shape."""
-        return View(0, shape, tuple(prod(shape[axis + 1:]) for axis in range(len(shape))))
+        return WeightView(0, shape, tuple(prod(shape[axis + 1:]) for axis in range(len(shape))))
 
-    def through(self, part: View) -> View | None:
+    def through(self, part: WeightView) -> WeightView | None:
         """The elements `part` sees of a memory in which these lie one behind the other; None where they do not follow
         each other at even distances."""
         axes = _merged(self)
@@ -67,7 +67,7 @@ class View:
             strides.append(_sum(turned, axes))
         if any(most >= extent for most, (extent, _) in zip(last, axes, strict=True)):
             return None
-        return View(self.offset + _sum(first, axes), part.shape, tuple(strides))
+        return WeightView(self.offset + _sum(first, axes), part.shape, tuple(strides))
 
     @property
     def elements(self) -> int:
@@ -80,7 +80,7 @@ class View:
         return 1 + self.offset + sum((extent - 1) * step for extent, step in zip(self.shape, self.strides, strict=True))
 
 
-def _merged(view: View) -> list[tuple[int, int]]:
+def _merged(view: WeightView) -> list[tuple[int, int]]:
     """Extents and strides, one pair for dimensions that follow each other at even distances."""
     axes: list[tuple[int, int]] = []
     for extent, step in zip(view.shape, view.strides, strict=True):
@@ -120,7 +120,7 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ConstantPiece:
     """Constants of one task, or one tensor, at `offset` of a program's section.
 
     `weights` sees [groups, channels, rows] of a dense piece, [groups, channels, inputs, Kh, Kw] of a zero-skipping one,
@@ -130,9 +130,9 @@ class Piece:
 
     program: int
     offset: int
-    form: Form
-    weights: View | Picked
-    bias: View | None = None
+    form: ConstantForm
+    weights: WeightView | Picked
+    bias: WeightView | None = None
     lanes: int = 1
     table: bool = False
     streams: tuple[tuple[int, int, int], ...] = ()
@@ -140,24 +140,25 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One step: names of constants, numbers that no constant of the model gives, or None for what is left out. Of a
-    norm mean, variance, gamma, beta, epsilon; else the vector."""
+    """One folded step and its operands: names of constants, numbers where no constant of the model gives them, or None
+    for what is left out. Those of a norm are mean, variance, gamma, beta and epsilon; other steps have the vector
+    alone."""
 
-    step: Step
+    step: FoldOperation
     operands: tuple[str | tuple[float, ...] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From `weight` [outer, channels, inner] (row-major, whatever its own shape) and `bias` [channels] through `steps`
-    to `pieces`. Without a weight the one step's gains and offsets themselves are what the pieces are made of."""
+    """The way from `weight` [outer, channels, inner] (in row-major order, whatever its own shape) and `bias` [channels]
+    through `steps` to `pieces`. Without a weight, the pieces are made of the gains and offsets of the one step."""
 
     weight: str | None
     extents: tuple[int, int, int]
     bias: str | None
     steps: tuple[Fold, ...]
     biased: bool
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ConstantPiece, ...]
 
     @property
     def channels(self) -> int:
@@ -167,7 +168,7 @@ class Route:
     @property
     def scales(self) -> bool:
         """Whether a step can change the weight."""
-        return any(fold.step not in (Step.ADD, Step.SUBTRACT) for fold in self.steps)
+        return any(fold.step not in (FoldOperation.ADD, FoldOperation.SUBTRACT) for fold in self.steps)
 
     @property
     def vectors(self) -> tuple[str, ...]:
@@ -182,7 +183,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantRecord:
     """Element type (MIL's name) and shape of a constant of the model. `number` is the value of one that is a single
     number when the model was saved: the graph need not be read for it."""
 
@@ -198,11 +199,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """All routes of a model, the constants they begin at, and those of them that go no other way: these can be given
-    new numbers. `refused` says why there are no routes where a file had some that cannot be used."""
+    """All routes of a model, the constants they begin at, and in `complete` the constants that go no other way: only
+    those can be given new numbers in place. `refused` says why there are no routes, where a file had some that cannot
+    be used."""
 
     routes: tuple[Route, ...] = ()
-    constants: Mapping[str, Constant] = field(default_factory=dict)
+    constants: Mapping[str, ConstantRecord] = field(default_factory=dict)
     complete: frozenset[str] = frozenset()
     refused: str = ""
 

@@ -1,14 +1,15 @@
-"""Zero-skipping coefficient streams, walked by their own lengths.
+"""Checks zero-skipping coefficient streams by following the lengths that they state themselves.
 
-Per block of lanes: [one bias halfword per lane], the body's length in bytes, the body: per input channel the slots of
-`chips.coefficients.SparseFormat`, several values to a mask that is followed by the halfwords it announces. A body must
-hold exactly its masks and what they announce, and nothing where the kernel has no tap.
+For each block of lanes a stream has one bias halfword per lane (where there are biases), the length of the body in
+bytes, and the body. The body has, for each input channel, the slots of `chips.coefficients.SparseFormat`: a mask of
+several values, followed by as many halfwords as it announces. A body must hold exactly its masks and what they
+announce, and no value where the kernel has no tap.
 """
 
 from __future__ import annotations
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
-from openane.engine import Coefficients, Geometry, Stream
+from openane.engine import Coefficients, CoefficientStream, Geometry
 from openane.errors import ProgramError
 from openane.program.model import Constants
 
@@ -20,7 +21,7 @@ class _Overrun(Exception):
 class _Walk:
     """A position in one core's stream."""
 
-    def __init__(self, constants: Constants, stream: Stream, start: int) -> None:
+    def __init__(self, constants: Constants, stream: CoefficientStream, start: int) -> None:
         self._constants, self._base, self.end, self.at = constants, stream.offset, stream.size, start
         self.name = f"core {stream.core}"
 

@@ -1,7 +1,8 @@
-"""Which bytes of a memory hold something: regions added as tasks write, taken out as they are overwritten.
+"""Keeps account of which bytes of a memory hold something: regions are added as tasks write, and taken out as they are
+overwritten.
 
-Tensors are often written piece by piece (rows, channels, tiles). A piece that continues a known region is merged into
-it, so that what is read later is usually one region.
+Tensors are often written in parts (rows, channels, tiles). A part that continues a known region is merged into it, so
+that what is read later is usually one region.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ class Adam:
         """See `Optimiser.update`."""
         if self.weight_decay:
             gradient = gradient + np.float32(self.weight_decay) * weight
-        self.move(weight, gradient, slots, step, rate)
+        self.step_without_decay(weight, gradient, slots, step, rate)
 
-    def move(self, weight: np.ndarray, gradient: np.ndarray, slots: Mapping[str, np.ndarray], step: int,
-             rate: float) -> None:
+    def step_without_decay(self, weight: np.ndarray, gradient: np.ndarray, slots: Mapping[str, np.ndarray], step: int,
+                           rate: float) -> None:
         """The step without any decay of the weight."""
         mean, square = slots["mean"], slots["square"]
         mean += np.float32(1 - self.beta1) * (gradient - mean)

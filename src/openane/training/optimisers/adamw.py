@@ -21,4 +21,4 @@ class AdamW(Adam):
                rate: float) -> None:
         """See `Optimiser.update`."""
         weight *= np.float32(1 - rate * self.weight_decay)
-        self.move(weight, gradient, slots, step, rate)
+        self.step_without_decay(weight, gradient, slots, step, rate)
