@@ -81,34 +81,31 @@ def apply(changes: tuple[Change, ...], root: Path) -> None:
 
 
 def _side(hunk: str, sign: str) -> str:
-    """The lines of an edit before it (`-`) or after it (`+`)."""
-    return "".join(line[1:] for line in hunk.splitlines(keepends=True) if line[0] in f" {sign}")
+    """The lines of an edit before it (`-`) or after it (`+`); an empty line stands on both sides."""
+    lines = (line if line.strip() else f" {line}" for line in hunk.splitlines(keepends=True))
+    return "".join(line[1:] for line in lines if line[0] in f" {sign}")
 
 
 class Copy:
-    """A copy of the package in `folder` in which recipes have been followed. The examples stand beside it, and commands
-    may leave their files there."""
+    """A copy of the package in `folder` in which a recipe has been followed, and of other files it edits. The examples
+    stand beside it, and commands leave their files there."""
 
     def __init__(self, folder: Path, recipe: Recipe) -> None:
         self.folder = folder
         shutil.copytree(ROOT / PACKAGE, folder / PACKAGE)
         (folder / "examples").symlink_to(ROOT / "examples")
+        for path in {change.path for change in recipe.changes if not change.path.startswith(PACKAGE)}:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, folder / path)
         apply(recipe.changes, folder)
-        self.environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "ANE_CACHE": str(folder / "cache"),
-                            "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def python(self, code: str, *arguments: str) -> str:
-        """What a program prints that imports the copy."""
-        return self._run([sys.executable, "-c", code, *arguments])
+        self.environment = {name: value for name, value in os.environ.items() if name != "ANE_DEVICE"}
+        self.environment |= {"PYTHONPATH": str(folder / "src"), "ANE_CACHE": str(folder / "cache")}
 
     def ane(self, command: str) -> str:
-        """What a command prints that begins with `ane`."""
+        """What a command prints that begins with `ane`, run by the copy. AssertionError when it fails."""
         name, *arguments = shlex.split(command)
         assert name == "ane"
-        return self._run([sys.executable, "-m", "openane", *arguments])
-
-    def _run(self, command: list[str]) -> str:
-        result = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True,
-                                timeout=120, check=False)
+        result = subprocess.run([sys.executable, "-m", "openane", *arguments], cwd=self.folder, env=self.environment,
+                                capture_output=True, text=True, timeout=120, check=False)
         assert result.returncode == 0, result.stderr + result.stdout
         return result.stdout
