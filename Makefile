@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FULL := .venv-full
+SPREAD := --numprocesses=auto --dist=worksteal  # tests run on all cores
 
 .PHONY: demo test test-full lint bench docs clean
 
@@ -12,12 +13,12 @@ demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
 
 test: lint
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q $(SPREAD)
 
 # Tests that need more than .venv has: torch, browsers, MPI, minutes. The others are those of `make test`.
 test-full: $(FULL)/.installed
 	@$(PYTHON) tests/support/system_packages.py
-	@$(FULL)/bin/python -m pytest -q --full
+	@$(FULL)/bin/python -m pytest -q --full $(SPREAD)
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .

@@ -23,7 +23,7 @@ from openane.devices import open_device
 from openane.devices.packer import NUMPY, pack
 from openane.devices.protocol import Device
 from openane.devices.simdriver import SimDriver
-from openane.devices.simdriver.server import Server
+from openane.devices.simdriver.server import DriverServer
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.program import Program
@@ -56,7 +56,7 @@ def served() -> Iterator[Device]:
     """A Linux device whose driver is reached over a socket."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ane"
-        with SimDriver("faithful", "fast") as driver, Server(driver, path), \
+        with SimDriver("faithful", "fast") as driver, DriverServer(driver, path), \
                 open_device(f"linux?driver={path}") as device:
             yield device
 

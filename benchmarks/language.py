@@ -103,7 +103,7 @@ def measure(name: str, residence: str) -> dict[str, float]:
     """One configuration in this process."""
     config = CONFIGS[name]
     before, start = highest_memory(), time.perf_counter()
-    settings = models.Settings(residence=models.Residence(residence))
+    settings = models.LanguageSettings(residence=models.Residence(residence))
     with models.LanguageModel(config, RandomWeights(config), DEVICE, settings) as model:
         loaded = time.perf_counter() - start
         tokens = np.random.default_rng(1).integers(3, config.vocabulary, PROMPT).tolist()
@@ -145,7 +145,7 @@ def start(folder: str) -> float:
     """Seconds of the processor from weights to a model on the device."""
     weights = {name: array.astype(np.float16) for name, array in RandomWeights(STORIES15M).items()}
     begun = time.process_time()
-    with models.LanguageModel(STORIES15M, weights, DEVICE, models.Settings(cache=folder), identity="drawn"):
+    with models.LanguageModel(STORIES15M, weights, DEVICE, models.LanguageSettings(cache=folder), identity="drawn"):
         return time.process_time() - begun
 
 
@@ -159,7 +159,7 @@ def flat(steps: int) -> None:
     arrays among them (one per step is the text itself), and the most memory of the process."""
     config = models.Config("llama", 512, 64, 2, 4, 2, 16, 128, 4096)
     with models.LanguageModel(config, RandomWeights(config), DEVICE,
-                              models.Settings(models.Buckets((steps + 1,), ()))) as model:
+                              models.LanguageSettings(models.Buckets((steps + 1,), ()))) as model:
         sampling = models.Sampling(1.0, seed=3)
         stream = model.stream([1], models.Options(steps, sampling))
         sizes = []

@@ -23,7 +23,7 @@ from networks.transformers import minilm
 
 import openane as ane
 from openane.cli.profile import subject_of
-from openane.report import Subject, document, html, profile
+from openane.report import ProfileSubject, document, html, profile
 from openane.timing import operations_of
 
 LIMIT = 200.0
@@ -50,7 +50,7 @@ def seconds(work: Callable[[], object]) -> float:
 def measured(name: str) -> dict[str, Any]:
     """Microseconds a task: first call, best call, decoding alone, and the whole report in HTML."""
     model = compiled(NETWORKS[name])
-    subject: Subject = subject_of(model)
+    subject: ProfileSubject = subject_of(model)
     tasks = sum(len(program.tasks) for program in subject.programs)
 
     def whole() -> object:
@@ -60,7 +60,7 @@ def measured(name: str) -> dict[str, Any]:
         return [operations_of(program) for program in subject.programs]
 
     def page() -> object:
-        origins = [html.Origin(entry.operation, str(entry.where), entry.reason) for entry in model.report]
+        origins = [html.OperationPlace(entry.operation, str(entry.where), entry.reason) for entry in model.report]
         return html.page(html.gathered(profile(subject, "m1"), model.graph, origins))
 
     first = seconds(whole)

@@ -25,12 +25,12 @@ from openane.engine import (
     Access,
     Binary,
     Coefficients,
+    CoefficientSection,
+    CoefficientStream,
     Convolution,
     Elementwise,
     Geometry,
     Operation,
-    Section,
-    Stream,
     multiplications,
 )
 from openane.formats import load_program
@@ -77,7 +77,8 @@ def described(name: str) -> tuple[Operation, list[Buffer], bytes, tuple[int, int
     rows = inputs * kernel * kernel
     form = CHIP.limits.coefficients
     lanes = max(1, min(16, outputs // form.cores))
-    streams = tuple(Stream(*stream) for stream in form.dense(Geometry(1, outputs, rows), lanes, bias=False).streams)
+    streams = tuple(CoefficientStream(*stream) for stream in form.dense(Geometry(1, outputs, rows), lanes,
+                                                                        bias=False).streams)
     rng = np.random.default_rng(0)
     weights = rng.standard_normal(sum(stream.size for stream in streams) // 2, np.float32)
     constants = (weights / np.sqrt(rows)).astype(np.float16)
@@ -86,7 +87,7 @@ def described(name: str) -> tuple[Operation, list[Buffer], bytes, tuple[int, int
     operation = Convolution(
         source=Access(slot=4, shape=source.shape, strides=source.strides),
         result=Access(slot=5, shape=result.shape, strides=result.strides),
-        coefficients=Coefficients.together(Section.of(1, streams), lanes=lanes),
+        coefficients=Coefficients.together(CoefficientSection.of(1, streams), lanes=lanes),
         kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2))
     buffers = [Buffer("x", 4, Role.INPUT, source.size, source), Buffer("y", 5, Role.OUTPUT, result.size, result)]
     return operation, buffers, constants.tobytes(), (outputs, rows, height * width)

@@ -24,7 +24,7 @@ from timing_programs import Planned, planned
 from timing_scatter import Scored, geomean, repeat, same_thing, scatter, summary
 
 import openane as ane
-from openane.timing import Part, Route, State, copies, dispatch, rates, schedule, waking
+from openane.timing import ClockState, EnginePart, SubmissionRoute, copies, dispatch, rates, schedule, waking
 
 MILLI = 1e-3
 AIMS = {"all": 1.35, "h13 conv": 1.25, "h13 matmul": 1.25, "h13 elementwise": 1.25, "h16 conv": 1.25,
@@ -70,7 +70,7 @@ class Floors:
 
     def call(self, given: Point) -> float:
         """Seconds of a point's call around a program that takes no time."""
-        usual = dispatch(given.chip, Route.MACOS).value or 0.0
+        usual = dispatch(given.chip, SubmissionRoute.MACOS).value or 0.0
         return self.known.get((given.source, given.chip), usual)
 
 
@@ -80,7 +80,7 @@ def modelled(given: Point, floors: Floors) -> Scored:
     machine = given.params.get("machine")
     if isinstance(machine, str) and machine in LOADED:
         raise UnknownPointError(f"{machine}: {LOADED[machine]}")
-    rate = rates(given.chip, State.RISING if given.params.get("isolated") else State.FULL)
+    rate = rates(given.chip, ClockState.RISING if given.params.get("isolated") else ClockState.FULL)
     if given.params.get("op") == "conv1x1_slope":
         few, many = (_chain(given, depth) for depth in (8, 40))
         spent = [schedule(plan.operations, rate) for plan in (few, many)]
@@ -91,7 +91,7 @@ def modelled(given: Point, floors: Floors) -> Scored:
     seconds = once.seconds + floors.call(given) + waking(given.chip, once.seconds)
     if _with_copies(given):
         seconds += copies(given.chip, plan.read, plan.written).value or 0.0
-    return Scored(given, _measured(given, plan), seconds / MILLI, max(Part, key=once.decided))
+    return Scored(given, _measured(given, plan), seconds / MILLI, max(EnginePart, key=once.decided))
 
 
 def _measured(given: Point, plan: Planned) -> float:

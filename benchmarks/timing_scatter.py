@@ -19,7 +19,7 @@ from typing import Any
 
 from timing_points import Point
 
-from openane.timing import Part
+from openane.timing import EnginePart
 
 CIRCUMSTANCES = ("machine", "iter_ms", "io_fp32", "via", "weight_bytes", "shared_weights", "host_copy", "zero_copy")
 """Parameters that say how something was measured, not what."""
@@ -34,7 +34,7 @@ class Scored:
     point: Point
     measured: float
     modelled: float
-    bound: Part
+    bound: EnginePart
 
     @property
     def ratio(self) -> float:

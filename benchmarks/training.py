@@ -26,7 +26,7 @@ from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.training.computing import Computing, Portion
 from openane.training.gradient_weights import computable
-from openane.training.networks.layers import Layers
+from openane.training.networks.layers import TrainedLayers
 from openane.training.objective import objective, with_constant_weights
 from openane.training.runners import drawn_for
 from openane.training.settings import read_file, settings
@@ -105,7 +105,7 @@ def step() -> None:
     engine = seconds(ours)
     tasks = computing.placement()["tasks"]
     computing.close()
-    assert isinstance(made.model, Layers)
+    assert isinstance(made.model, TrainedLayers)
     peer = torch_step(portion)
     beside = "PyTorch is not installed" if peer is None else f"{engine / peer:.1f} times PyTorch's {peer * 1e3:.1f} ms"
     print(f"train  step of the digit classifier, batch {made.training.batch}, {tasks} tasks on the simulator: "

@@ -13,12 +13,12 @@ from support.language_reference import BERT, GPT2, GROUPED, LLAMA, NORMED
 from guarded.numbers import Numbers
 from openane.compiler import Model, compile, compile_functions
 from openane.graph import Graph
-from openane.models import Buckets, Config, Placement, Precision
+from openane.models import Buckets, CacheWriter, Config, Precision
 from openane.models.adapters import Slots
 from openane.models.decoder import build
 from openane.models.encoder import build as build_encoder
-from openane.models.layers import Parameters
-from openane.models.steps import Step
+from openane.models.layers import CheckpointParameters
+from openane.models.steps import ModelStep
 
 BUCKETS = Buckets((32, 48), (8, 16))
 SLOTS = Slots(frozenset({"query", "value", "up", "down"}), 4)
@@ -48,17 +48,17 @@ def makers() -> dict[str, Callable[[str], Model]]:
     graphs: dict[str, Callable[[], Graph]] = {}
     for name, config in DECODERS.items():
         graphs |= {f"{name}_{step.name}": partial(_step, config, step) for step in steps()}
-    graphs |= {f"llama_on_engine_{step.name}": partial(_step, LLAMA, step) for step in steps(Placement.ENGINE)}
+    graphs |= {f"llama_on_engine_{step.name}": partial(_step, LLAMA, step) for step in steps(CacheWriter.ENGINE)}
     graphs |= {f"llama_adapters_{step.name}": partial(_step, LLAMA, step) for step in steps(slots=SLOTS)}
     graphs |= {f"llama_{precision}_decode": partial(_step, LLAMA, steps()[0], precision)
                for precision in (Precision.INT8, Precision.PALETTE4)}
     graphs |= {f"bert_encode_{tokens}": partial(_encode, tokens) for tokens in (16, 64)}
-    graphs["stories15m_decode"] = partial(_step, STORIES15M, Step("decode", 1, 256, 256))
+    graphs["stories15m_decode"] = partial(_step, STORIES15M, ModelStep("decode", 1, 256, 256))
     made: dict[str, Callable[[str], Model]] = {name: partial(_compiled, graph) for name, graph in graphs.items()}
     return made | {"llama_functions": _functions}
 
 
-def steps(placement: Placement = Placement.HOST, slots: Slots | None = None) -> tuple[Step, ...]:
+def steps(placement: CacheWriter = CacheWriter.HOST, slots: Slots | None = None) -> tuple[ModelStep, ...]:
     """Two decoding functions and two for prompts."""
     return BUCKETS.steps(False, placement, slots)
 
@@ -67,16 +67,16 @@ def _compiled(graph: Callable[[], Graph], target: str) -> Model:
     return compile(graph(), target)
 
 
-def _step(config: Config, step: Step, precision: Precision = Precision.FP16) -> Graph:
-    return build(Parameters(config, Weights(config), precision), step)
+def _step(config: Config, step: ModelStep, precision: Precision = Precision.FP16) -> Graph:
+    return build(CheckpointParameters(config, Weights(config), precision), step)
 
 
 def _encode(tokens: int) -> Graph:
-    step = Step(f"encode_{tokens}", tokens, tokens, tokens, False)
-    return build_encoder(Parameters(BERT, Weights(BERT)), step, True)
+    step = ModelStep(f"encode_{tokens}", tokens, tokens, tokens, False)
+    return build_encoder(CheckpointParameters(BERT, Weights(BERT)), step, True)
 
 
 def _functions(target: str) -> Model:
     """All functions of a model, which share its states."""
-    parameters = Parameters(LLAMA, Weights(LLAMA))
+    parameters = CheckpointParameters(LLAMA, Weights(LLAMA))
     return compile_functions([build(parameters, step) for step in steps()], target)

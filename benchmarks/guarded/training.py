@@ -22,7 +22,7 @@ from openane.training.gradient import gradient
 from openane.training.gradient_losses import mean_squared_error
 from openane.training.networks import Network
 from openane.training.networks.decoder import Decoder
-from openane.training.networks.layers import Layers
+from openane.training.networks.layers import TrainedLayers
 from openane.training.objective import objective
 from openane.training.runners import ROUTES, open_runner
 from openane.training.settings import read_file
@@ -64,7 +64,7 @@ def _compiled(graph: Callable[[], Graph], target: str) -> Model:
 
 def _digits() -> Network:
     """The classifier of the digits example."""
-    layers = Layers(tuple(read_file(DIGITS)["model"]["layers"]))
+    layers = TrainedLayers(tuple(read_file(DIGITS)["model"]["layers"]))
     return layers.build((ROWS, 1, 8, 8), CLASSES, Numbers("digits"), DIGITS.parent)  # type: ignore[arg-type]
 
 

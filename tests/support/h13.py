@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openane.chips import Limits, get_chip
-from openane.engine import Coefficients, DType, Section, Stream
+from openane.engine import Coefficients, CoefficientSection, CoefficientStream, DType
 from openane.engine.table import Table
 from openane.program import Layout
 
@@ -32,9 +32,11 @@ def layout_of(shape: tuple[int, ...], dtype: DType = DType.FLOAT16) -> Layout:
     return Layout.packed((n, c, d, h, w), LIMITS.memory_alignment, dtype)
 
 
-def coefficients_at(slot: int, streams: Sequence[Stream | tuple[int, int, int]], **parts: Any) -> Coefficients:
+def coefficients_at(slot: int, streams: Sequence[CoefficientStream | tuple[int, int, int]],
+                    **parts: Any) -> Coefficients:
     """Coefficients whose parts lie in the same streams of a slot; weights alone, unless `parts` says more."""
-    return Coefficients.together(Section.of(slot, tuple(Stream(*stream) for stream in streams)), **parts)
+    return Coefficients.together(CoefficientSection.of(slot, tuple(CoefficientStream(*stream) for stream in streams)),
+                                 **parts)
 
 
 def held(data: bytes) -> Callable[[int], np.ndarray]:

@@ -11,6 +11,7 @@ from openane.engine import (
     Binary,
     ChannelMaximum,
     ChannelProduct,
+    CoefficientStream,
     Convolution,
     Elementwise,
     GainOffset,
@@ -23,7 +24,6 @@ from openane.engine import (
     Reduction,
     Root,
     Space,
-    Stream,
 )
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 2), st.integers(1, 20), st.integers(1, 70))
@@ -63,7 +63,7 @@ def neural_operations(draw):
     activation = draw(st.sampled_from(list(Activation)))
     post = Post(bias=draw(HALVES), scale=draw(HALVES), activation=activation)
     table = activation is Activation.TABLE
-    streams = tuple(Stream(core, 64 * draw(st.integers(0, 99)), 64 * draw(st.integers(1, 99)))
+    streams = tuple(CoefficientStream(core, 64 * draw(st.integers(0, 99)), 64 * draw(st.integers(1, 99)))
                     for core in sorted(draw(st.sets(st.integers(0, 15), min_size=1))))
     runtime = kind is MatrixProduct
     weights = runtime or (kind is Convolution and draw(st.booleans()))

@@ -14,7 +14,7 @@ from typing import Any
 from support.text_model import VOCABULARY
 
 from openane.serving.app import Service
-from openane.serving.engine import Engine
+from openane.serving.engine import ServedModel
 from openane.serving.guard import Guard
 from openane.serving.server import HttpServer, bound
 
@@ -25,7 +25,7 @@ MODEL = "bytes"
 class Served:
     """What a test needs of a running server."""
 
-    def __init__(self, server: HttpServer, engine: Engine, port: int) -> None:
+    def __init__(self, server: HttpServer, engine: ServedModel, port: int) -> None:
         self.server, self.engine, self.port = server, engine, port
 
     @property
@@ -74,7 +74,7 @@ def served(model: Any, *, max_queue: int = 64, seconds: float = 20, grace: float
     listening = bound(HOST, 0)
     if buffer:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
-    engine = Engine(model, vocabulary, max_queue)
+    engine = ServedModel(model, vocabulary, max_queue)
     server = HttpServer(Service(MODEL, "none", engine, guard or Guard(), seconds), listening, grace)
     thread = threading.Thread(target=server.serve_until_stopped, name="server")
     port = listening.getsockname()[1]

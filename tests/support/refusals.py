@@ -6,10 +6,10 @@ import pytest
 from support.driver_client import Client
 
 from openane.devices.linux.interface import Submit
-from openane.devices.simdriver import DriverError, FaultReport, Kind
+from openane.devices.simdriver import DriverError, FaultReport, ReportKind
 
 
-def refused(client: Client, code: int, kind: Kind, request: Submit | None = None) -> FaultReport:
+def refused(client: Client, code: int, kind: ReportKind, request: Submit | None = None) -> FaultReport:
     """The report of a submission that fails with an errno for a kind of reason."""
     with pytest.raises(DriverError) as failed:
         client.submit(request)

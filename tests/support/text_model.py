@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from openane.errors import UnsupportedError
-from openane.models.generation import Options, Stops, Token
+from openane.models.generation import GeneratedToken, Options, Stops
 from openane.models.pieces import Pieces
 from openane.models.sampling import Sampling
 from openane.models.tokenizer import Tokenizer
@@ -57,7 +57,7 @@ class ByteModel:
         return list("".join(f"{m['role']}: {m['content']}\n" for m in prompt).encode())
 
     def stream(self, tokens: Sequence[int], options: Options | None = None,
-               cancel: Callable[[], bool] | None = None) -> Iterator[Token]:
+               cancel: Callable[[], bool] | None = None) -> Iterator[GeneratedToken]:
         """See `TextModel`."""
         assert options is not None
         assert cancel is not None
@@ -69,7 +69,7 @@ class ByteModel:
         finally:
             self.ended += 1
 
-    def _texts(self, tokens: Sequence[int], options: Options, cancel: Callable[[], bool]) -> Iterator[Token]:
+    def _texts(self, tokens: Sequence[int], options: Options, cancel: Callable[[], bool]) -> Iterator[GeneratedToken]:
         pieces, stops = Pieces(self.tokenizer, tokens), Stops(options.stop)
         for count, token in enumerate(self._numbers(self.tokenizer.decode(tokens)), 1):
             while not self.hold.wait(0.005) and not cancel():
@@ -77,7 +77,7 @@ class ByteModel:
             if self.failure is not None:
                 raise self.failure
             if cancel():
-                yield Token(None, "", "cancelled")
+                yield GeneratedToken(None, "", "cancelled")
                 return
             time.sleep(self.pause)
             self.tokens += 1
@@ -87,7 +87,7 @@ class ByteModel:
                 text += more + stops.rest()
             finish = "stop" if ended or token == END else "length" if full else None
             told = (-0.5, tuple((place, -1.0 - place) for place in range(97, 97 + options.alternatives)))
-            yield Token(token, text, finish, *(told if options.probabilities else ()))
+            yield GeneratedToken(token, text, finish, *(told if options.probabilities else ()))
             if finish:
                 return
 

@@ -15,6 +15,7 @@ from openane.engine import (
     Activation,
     Binary,
     ChannelMaximum,
+    CoefficientStream,
     Convolution,
     DType,
     Elementwise,
@@ -30,7 +31,6 @@ from openane.engine import (
     Reduction,
     Root,
     Space,
-    Stream,
 )
 from openane.ops import tables
 from openane.program import Buffer, Program, Role, Task
@@ -163,7 +163,7 @@ def runtime_product() -> Program:
     """The product of two inputs: one is copied in blocks of four channels to be the coefficients."""
     left, right, result = (1, 64, 1, 1, 16), (1, 16, 1, 1, 24), (1, 64, 1, 1, 24)
     blocked = Access(slot=SCRATCH, shape=left, strides=(0, 128, 0, 0, 8), interleave=4)
-    coefficients = coefficients_at(SCRATCH, tuple(Stream(core, core * 128, 128) for core in range(16)),
+    coefficients = coefficients_at(SCRATCH, tuple(CoefficientStream(core, core * 128, 128) for core in range(16)),
                                 lanes=4, runtime=True)
     operations = [Elementwise(first=surface(Z, left), result=blocked),
                   MatrixProduct(source=surface(X, right), result=surface(Y, result), coefficients=coefficients)]

@@ -12,12 +12,12 @@ import numpy as np
 from openane.bench.probes import PROBES, Metric, Probe
 from openane.chips import DEFAULT_TARGET, get_chip
 from openane.chips.machines import Known
-from openane.compiler import Model, Step, compile
+from openane.compiler import Model, ProgramStep, compile
 from openane.compiler.states import reference
 from openane.devices import Device
 from openane.errors import AneError
 from openane.graph import Graph, numpy_type
-from openane.timing import Route, dispatch, operations_of, rates, schedule
+from openane.timing import SubmissionRoute, dispatch, operations_of, rates, schedule
 
 ENOUGH, MOST, LEAST = 0.3, 200, 3
 """Seconds a probe is repeated for, and its runs at most and at least."""
@@ -39,7 +39,7 @@ class Measured:
     known: str = "modelled"
 
 
-def probe_all(device: Device, chip: str, route: Route = Route.MACOS, full: bool = False,
+def probe_all(device: Device, chip: str, route: SubmissionRoute = SubmissionRoute.MACOS, full: bool = False,
               chosen: Sequence[str] = (), target: str = DEFAULT_TARGET) -> Iterator[Measured]:
     """Every probe in turn (`chosen`: only those of these groups). UnsupportedError for a chip nobody knows."""
     rates(chip)
@@ -52,7 +52,7 @@ def selected(full: bool, chosen: Sequence[str]) -> list[Probe]:
     return [probe for probe in PROBES if (full or probe.quick) and (not chosen or probe.group in chosen)]
 
 
-def measure(probe: Probe, device: Device, chip: str, route: Route, target: str = DEFAULT_TARGET) -> Measured:
+def measure(probe: Probe, device: Device, chip: str, route: SubmissionRoute, target: str = DEFAULT_TARGET) -> Measured:
     """One probe. What the device refuses is its `error`."""
     graphs = probe.graphs()
     try:
@@ -64,7 +64,7 @@ def measure(probe: Probe, device: Device, chip: str, route: Route, target: str =
                     _figure(probe, _on_host(graphs)), runs, known=surety(chip, route, target))
 
 
-def modelled_seconds(models: Sequence[Model], chip: str, route: Route, joined: bool = False) -> float:
+def modelled_seconds(models: Sequence[Model], chip: str, route: SubmissionRoute, joined: bool = False) -> float:
     """What the timing model says: engine and a call for every program."""
     rate = rates(chip)
     busy = [schedule(operations_of(model.programs[step.program], shared=True), rate).seconds
@@ -72,7 +72,7 @@ def modelled_seconds(models: Sequence[Model], chip: str, route: Route, joined: b
     return sum(seconds + (dispatch(rate.chip, route, seconds).value or 0.0) for seconds in busy)
 
 
-def surety(chip: str, route: Route, target: str = DEFAULT_TARGET) -> str:
+def surety(chip: str, route: SubmissionRoute, target: str = DEFAULT_TARGET) -> str:
     """What a modelled figure is: `modelled`, or `extrapolated` where rates or the call of the chip are guessed or the
     programs were planned for another generation."""
     rate = rates(chip)
@@ -80,9 +80,9 @@ def surety(chip: str, route: Route, target: str = DEFAULT_TARGET) -> str:
     return "extrapolated" if guessed or rate.generation != get_chip(target).name else "modelled"
 
 
-def engine_steps(model: Model) -> list[Step]:
+def engine_steps(model: Model) -> list[ProgramStep]:
     """A model's steps on the engine."""
-    return [step for step in model.steps if isinstance(step, Step)]
+    return [step for step in model.steps if isinstance(step, ProgramStep)]
 
 
 def _on_device(device: Device, models: Sequence[Model], joined: bool) -> tuple[float, int]:

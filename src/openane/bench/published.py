@@ -13,7 +13,7 @@ from openane.bench.measure import modelled_seconds, surety
 from openane.bench.programs import chain_conv1x1
 from openane.compiler import compile
 from openane.graph import Graph
-from openane.timing import Route
+from openane.timing import SubmissionRoute
 
 PATHS = "Orion and others, four execution paths (M4 Max)"
 PEAK = "training reports (M4 Max)"
@@ -87,6 +87,6 @@ PUBLISHED: tuple[Published, ...] = (
 def reproduce() -> Iterator[Reproduced]:
     """Every row with its modelled value; calls through macOS."""
     for row in PUBLISHED:
-        seconds = modelled_seconds([compile(row.graph())], row.chip, Route.MACOS)
+        seconds = modelled_seconds([compile(row.graph())], row.chip, SubmissionRoute.MACOS)
         yield Reproduced(row, seconds * 1e3 if row.unit == "ms" else row.operations / seconds / 1e12,
-                         surety(row.chip, Route.MACOS))
+                         surety(row.chip, SubmissionRoute.MACOS))

@@ -32,7 +32,7 @@ class TaskFields:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class TaskLink:
     """A task's place in its program: the chip, its number, how many tasks there are, and the operations of all of them
     in order, None where a task has none that is described."""
 
@@ -68,7 +68,7 @@ class Breach:
     limit: object
 
 
-Rule = Callable[[TaskFields, Link], Iterator[Breach]]
+Rule = Callable[[TaskFields, TaskLink], Iterator[Breach]]
 """A rule about one task. Its docstring is the sentence people read, its name the rule's name."""
 
 

@@ -34,7 +34,7 @@ class Channel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CoreRun:
     """Equal blocks of `cores` cores from `core` on, whose streams follow each other every `spacing` bytes: in round r
     the c-th of them takes `count` channels from `first` + (r * `turn` + c) * `width`. `place` is where the first block
     begins, in halfwords behind the beginning of its group's plane; `turn` is how many cores a round deals to."""
@@ -49,11 +49,11 @@ class Run:
     place: int
     turn: int
 
-    def joined(self, others: Sequence[Run], spacing: int) -> Run:
+    def joined(self, others: Sequence[CoreRun], spacing: int) -> CoreRun:
         """The run together with those of the next cores that continue it, streams `spacing` bytes apart."""
         return self if not others else replace(self, cores=1 + len(others), spacing=spacing)
 
-    def continues(self, first: Run, cores: int) -> bool:
+    def continues(self, first: CoreRun, cores: int) -> bool:
         """Whether the run of one core goes on with those of `cores` cores from that of `first` on."""
         return (self.rounds, self.width, self.count, self.place) == \
             (first.rounds, first.width, first.count, first.place) and self.core == first.core + cores \
@@ -61,7 +61,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class CoefficientPlacement:
     """Where weights [groups, channels, rows] and biases [groups, channels] of one task lie.
 
     `head` are the bytes of a stream before its first plane; `planes` the halfwords of one group's plane by core,
@@ -73,7 +73,7 @@ class Placement:
     rows: int
     bias: bool
     head: int
-    runs: tuple[Run, ...]
+    runs: tuple[CoreRun, ...]
     planes: Mapping[int, int]
     used: Mapping[int, int]
     streams: tuple[tuple[int, int, int], ...]
@@ -233,11 +233,11 @@ class CoefficientFormat:
         table = coefficients.table
         return 0 if table is None or table not in (coefficients.weights, coefficients.bias) else self.table.size
 
-    def place(self, geometry: Geometry, coefficients: Coefficients) -> Placement:
+    def place(self, geometry: Geometry, coefficients: Coefficients) -> CoefficientPlacement:
         """Where the weights and biases of an operation lie in their streams, packed densely."""
         return self.dense(geometry, coefficients.lanes, coefficients.bias is not None, self.head(coefficients))
 
-    def dense(self, geometry: Geometry, lanes: int, bias: bool, head: int = 0) -> Placement:
+    def dense(self, geometry: Geometry, lanes: int, bias: bool, head: int = 0) -> CoefficientPlacement:
         """The same from the number of lanes, whether there are biases, and the bytes before the first of them."""
         if geometry.single:
             geometry, lanes = Geometry(1, geometry.groups * geometry.channels, geometry.rows), 1
@@ -245,13 +245,13 @@ class CoefficientFormat:
 
 
 @lru_cache(maxsize=1 << 8)
-def _dense(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool, head: int) -> Placement:
+def _dense(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool, head: int) -> CoefficientPlacement:
     groups, channels, rows = geometry.groups, geometry.channels, geometry.rows
-    runs: dict[tuple[int, int, int], Run] = {}
+    runs: dict[tuple[int, int, int], CoreRun] = {}
     used, ends, first = [0] * form.cores, dict[int, int](), 0
     for core, width, count, rounds in form.rounds(channels, lanes):
         known = runs.get((width, count, core))
-        runs[width, count, core] = Run(core, 1, 0, first, rounds, width, count, used[core], form.cores) \
+        runs[width, count, core] = CoreRun(core, 1, 0, first, rounds, width, count, used[core], form.cores) \
             if known is None else replace(known, rounds=known.rounds + rounds)
         used[core] += rounds * (rows + bias) * width
         ends[core] = used[core] - width + count
@@ -263,14 +263,14 @@ def _dense(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool, 
         streams.append((core, offset, head + HALFWORD * groups * planes[core]))
         offset += streams[-1][2]
     whole = [runs[key] for key in sorted(runs)]
-    return Placement(groups, rows, bias, head, tuple(_joined(whole, planes, streams)), planes,
-                     {core: used[core] for core in planes}, tuple(streams))
+    return CoefficientPlacement(groups, rows, bias, head, tuple(_joined(whole, planes, streams)), planes,
+                                {core: used[core] for core in planes}, tuple(streams))
 
 
-def _joined(runs: list[Run], planes: Mapping[int, int], streams: list[tuple[int, int, int]]) -> list[Run]:
+def _joined(runs: list[CoreRun], planes: Mapping[int, int], streams: list[tuple[int, int, int]]) -> list[CoreRun]:
     """The runs, each of one core, with those of neighbouring cores as one where they lie alike."""
     offsets = {core: offset for core, offset, _ in streams}
-    joined: list[Run] = []
+    joined: list[CoreRun] = []
     position = 0
     while position < len(runs):
         first, end, apart = runs[position], position + 1, 0

@@ -20,7 +20,7 @@ from openane.chips.reader import Reader
 from openane.chips.runs import RELATIVE, SLOT, IndexedHeads
 from openane.chips.stream import StreamFormat
 from openane.chips.undescribed import rules_known
-from openane.engine import Operation, Section, Space, Stream
+from openane.engine import CoefficientSection, CoefficientStream, Operation, Space
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank, Evidence, Field, Fields, Value
 
@@ -67,21 +67,22 @@ class IndexedReader(Reader):
         """A memory address relative to its slot, in bytes."""
         return int(self.get(f"{name}.Addr")) + int(self.get(f"{name}Hi.Addr"))
 
-    def streams(self) -> tuple[Stream, ...]:
+    def streams(self) -> tuple[CoefficientStream, ...]:
         """The streams of weights and biases, relative to their slot."""
         weights = super().streams()
         base = self.offset("KernelDMA.CoeffSection")
-        return tuple(Stream(s.core, base + s.offset, s.size) for s in weights)
+        return tuple(CoefficientStream(s.core, base + s.offset, s.size) for s in weights)
 
-    def sections(self) -> tuple[Section | None, Section | None]:
+    def sections(self) -> tuple[CoefficientSection | None, CoefficientSection | None]:
         """Where weights and biases lie, and where the table does, which every active core reads."""
         streams = self.streams()
-        weights = Section.of(self.required_slot("KBase0"), streams) if streams else None
+        weights = CoefficientSection.of(self.required_slot("KBase0"), streams) if streams else None
         if not self._table():
             return weights, None
         size, place = int(self.get(self.table[1])), self.offset("KernelDMA.TableBase")
         active = min(self.limits.cores, 2 ** int(self.get("Common.Cfg.ActiveNE")))
-        table = Section.of(self.required_slot("TableBase"), [Stream(core, place, size) for core in range(active)])
+        table = CoefficientSection.of(self.required_slot("TableBase"),
+                                      [CoefficientStream(core, place, size) for core in range(active)])
         return weights, table
 
     def runtime_kernel(self) -> bool:

@@ -23,7 +23,7 @@ from openane.chips.limits import Limits
 from openane.chips.passages import BASES, PLACES, enabled_slots, passages
 from openane.chips.reader import Reader
 from openane.chips.stream import StreamFormat
-from openane.chips.writer import Body
+from openane.chips.writer import TaskBody
 from openane.engine import Operation, Space
 from openane.errors import ProgramError
 from openane.registers import Bank, Block, Fields
@@ -97,7 +97,7 @@ class LinkedWriter:
         """The numbers themselves."""
         return numbers
 
-    def link(self, bodies: Iterable[Body], layout: str) -> tuple[EmittedTask, ...]:
+    def link(self, bodies: Iterable[TaskBody], layout: str) -> tuple[EmittedTask, ...]:
         """Identity, sizes and pointers of the chain, then words."""
         alignment = self._alignment(layout)
         tasks: list[EmittedTask] = []

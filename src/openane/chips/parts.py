@@ -1,29 +1,25 @@
-"""The parts of a task's fields: of its header, of the heads of its runs, of its registers; and fields remembered."""
+"""The parts of a task's fields: of its header, of the heads of its runs, of its registers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from openane.chips.chip import TaskFields
 from openane.registers import Fields
 
-MOST_PLACES = 1 << 16
-
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskPart:
     """Values and rest of one part of a task: its header, the heads of its runs, or its registers."""
 
     values: Fields
     rest: dict[str, int]
 
     @staticmethod
-    def all_of(fields: TaskFields) -> tuple[Part, Part, Part]:
+    def all_of(fields: TaskFields) -> tuple[TaskPart, TaskPart, TaskPart]:
         """Header, heads of runs, registers."""
-        parts = Part({}, {}), Part({}, {}), Part({}, {})
+        parts = TaskPart({}, {}), TaskPart({}, {}), TaskPart({}, {})
         for name, value in fields.values.items():
             parts[part_of(name)].values[name] = value
         for name, bits in fields.rest.items():
@@ -37,22 +33,6 @@ class Part:
             register, _, field_name = name.rpartition(".")
             table.setdefault(register, {})[field_name] = value
         return table
-
-
-class Remembered(dict[tuple[str, Any], tuple[str, int]]):
-    """What `find` says of a name and a value, remembered up to a bound: the tasks of a program repeat most of their
-    fields. Not for floats, of which equal ones may differ: they come as text."""
-
-    def __init__(self, find: Callable[[str, Any], tuple[str, int]]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, item: tuple[str, Any]) -> tuple[str, int]:
-        found = self._find(*item)
-        if len(self) >= MOST_PLACES:
-            self.clear()
-        self[item] = found
-        return found
 
 
 @lru_cache(maxsize=1 << 14)

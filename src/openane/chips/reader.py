@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from openane.chips.chip import TaskFields
 from openane.chips.limits import Limits
-from openane.engine import Section, Stream
+from openane.engine import CoefficientSection, CoefficientStream
 from openane.errors import ProgramError
 from openane.registers import Bank, Field, FieldError
 
@@ -76,19 +76,19 @@ class Reader:
         """A memory address relative to its slot, in bytes."""
         return int(self.get(f"{name}.Addr"))
 
-    def streams(self) -> tuple[Stream, ...]:
+    def streams(self) -> tuple[CoefficientStream, ...]:
         """The coefficient streams of the cores that have one."""
-        return tuple(Stream(core, int(self.get(f"KernelDMA.CoeffBaseAddr[{core}].Addr")),
-                            int(self.get(f"KernelDMA.CoeffBfrSize[{core}].Size")))
+        return tuple(CoefficientStream(core, int(self.get(f"KernelDMA.CoeffBaseAddr[{core}].Addr")),
+                                       int(self.get(f"KernelDMA.CoeffBfrSize[{core}].Size")))
                      for core in range(self.limits.cores) if self.get(f"KernelDMA.CoeffDMAConfig[{core}].En"))
 
-    def sections(self) -> tuple[Section | None, Section | None]:
+    def sections(self) -> tuple[CoefficientSection | None, CoefficientSection | None]:
         """Where weights and biases lie, and where a table does: here at the head of the same streams. ProgramError when
         they are read through a slot that is not enabled."""
         streams = self.streams()
         if not streams:
             return None, None
-        section = Section.of(self.required_slot("KBase0"), streams)
+        section = CoefficientSection.of(self.required_slot("KBase0"), streams)
         return section, section
 
     def required_slot(self, name: str) -> int:

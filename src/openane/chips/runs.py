@@ -20,7 +20,7 @@ REMEMBERED = 1 << 12
 VIRTUAL = 1 << 28
 """Addresses from here on are no register's: tables use them for what a stream holds besides register writes."""
 
-LINKED_HEAD = Register("Run", 0, (
+LINKED_HEAD = Register("RegisterRun", 0, (
     uint("Address", 25, 0, P, "byte address of the first register of the run"),
     uint("Count", 31, 26, P, "words in the run", minus=1)), doc="The word before each run of register writes")
 
@@ -37,7 +37,7 @@ _MASK = Register("Mask", 0, tuple(flag(f"Word{n}", n - 1) for n in range(1, 17))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RegisterRun:
     """The byte addresses a run writes, and what its head says besides: fields and bits without a description."""
 
     addresses: tuple[int, ...]
@@ -49,11 +49,11 @@ class Run:
 class RunHeads(Protocol):
     """A way of writing the heads of runs."""
 
-    def read(self, word: int) -> Run | None:
+    def read(self, word: int) -> RegisterRun | None:
         """The run this word is the head of; None when it is none."""
         ...
 
-    def write(self, run: Run) -> int:
+    def write(self, run: RegisterRun) -> int:
         """The head of a run. FieldError when a head cannot say it."""
         ...
 
@@ -66,11 +66,11 @@ class RunHeads(Protocol):
 class LinkedHeads:
     """Heads of H13 and before."""
 
-    def read(self, word: int) -> Run | None:
+    def read(self, word: int) -> RegisterRun | None:
         """The run this word is the head of; None when it is none."""
         return _linked(word)
 
-    def write(self, run: Run) -> int:
+    def write(self, run: RegisterRun) -> int:
         """The head of a run."""
         return LINKED_HEAD.encode({"Address": run.addresses[0], "Count": len(run.addresses)})
 
@@ -82,11 +82,11 @@ class LinkedHeads:
 class IndexedHeads:
     """Heads from H14 on."""
 
-    def read(self, word: int) -> Run | None:
+    def read(self, word: int) -> RegisterRun | None:
         """The run this word is the head of: every word is one."""
         return _indexed(word)
 
-    def write(self, run: Run) -> int:
+    def write(self, run: RegisterRun) -> int:
         """The head of a run."""
         first = {"Address": run.addresses[0], "Sparse": int(run.sparse)}
         if run.sparse:
@@ -102,23 +102,23 @@ class IndexedHeads:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _linked(word: int) -> Run | None:
+def _linked(word: int) -> RegisterRun | None:
     """Remembered: the tasks of a program repeat most of their heads."""
     head, rest = LINKED_HEAD.decode(word)
     first = int(head["Address"])
-    return None if rest or first % 4 else Run(_dense(first, int(head["Count"])))
+    return None if rest or first % 4 else RegisterRun(_dense(first, int(head["Count"])))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _indexed(word: int) -> Run:
+def _indexed(word: int) -> RegisterRun:
     """The same for heads that number their registers."""
     head, rest = DENSE_HEAD.decode(word)
     first = int(head["Address"])
     if not head["Sparse"]:
         said = {name: head[name] for name in (SLOT.name, RELATIVE.name)}
-        return Run(_dense(first, int(head["Count"])), False, said, rest)
+        return RegisterRun(_dense(first, int(head["Count"])), False, said, rest)
     mask = SPARSE_HEAD.decode(word)[0][FOLLOWING.name]
-    return Run(_masked(first, int(mask)), True, {FOLLOWING.name: mask})
+    return RegisterRun(_masked(first, int(mask)), True, {FOLLOWING.name: mask})
 
 
 def _dense(first: int, count: int) -> tuple[int, ...]:

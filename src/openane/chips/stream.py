@@ -6,7 +6,7 @@ is relative to, by the name of the address) and `Runs` (by the number of the run
 differs from the one that a later run of the same task writes to the same register.
 
 Tasks repeat a few forms: which runs they have and what the heads of those say. Where the words of a form lie is worked
-out once (`Form`); encoding a task then puts the bits of every field in their place.
+out once (`WordLayout`); encoding a task then puts the bits of every field in their place.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from openane.chips.chip import TaskFields
-from openane.chips.parts import Part, Remembered, part_of
-from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, Run, RunHeads
+from openane.chips.parts import TaskPart, part_of
+from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, RegisterRun, RunHeads
 from openane.errors import ProgramError
 from openane.registers import Bank, Block, FieldError, Fields, Register, Value
 
 MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least
 MOST_WORDS = 2048
 MOST_FORMS = 1 << 10
+MOST_FIELDS = 1 << 16
 SUPERSEDED = "Runs.Superseded"
 
 Places = tuple[tuple[tuple[int, ...], Callable[[int], int]], ...]
@@ -44,13 +45,13 @@ def slots_block(pointers: Mapping[int, str]) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class WordLayout:
     """The words of tasks with the same runs: heads of runs written, all else zero; and for each register the positions
     of its words, the last of which counts."""
 
     words: tuple[int, ...]
     header: int
-    runs: tuple[Run, ...]
+    runs: tuple[RegisterRun, ...]
     positions: Mapping[str, tuple[int, ...]]
 
 
@@ -105,7 +106,7 @@ class StreamFormat:
                      if name.startswith(SUPERSEDED)}
         return tuple(self._supersede(words, form, different) if different else words)
 
-    def form(self, fields: TaskFields) -> Form:
+    def form(self, fields: TaskFields) -> WordLayout:
         """Where the words of a task with these runs lie."""
         said = tuple((name, value) for name, value in fields.values.items() if part_of(name) == 1)
         rest = tuple((name, bits) for name, bits in fields.rest.items()
@@ -114,7 +115,7 @@ class StreamFormat:
             or self._last_header_register in fields.rest
         return self._form(fields.records, said, rest, extended)
 
-    def draft(self, form: Form, fields: TaskFields) -> list[int]:
+    def draft(self, form: WordLayout, fields: TaskFields) -> list[int]:
         """The words of a task of some form with all of `fields`, to which `places` of others can be added."""
         words, positions = list(form.words), form.positions
         for register, bits in fields.rest.items():
@@ -129,7 +130,7 @@ class StreamFormat:
             self._put(words, positions, register, bits)
         return words
 
-    def places(self, form: Form, names: Iterable[str]) -> Places:
+    def places(self, form: WordLayout, names: Iterable[str]) -> Places:
         """Where whole numbers called so go in tasks of some form. ProgramError for a field outside its runs."""
         return tuple((self._positions(form.positions, name.rpartition(".")[0]), self._encoders[name])
                      for name in names)
@@ -176,16 +177,17 @@ class StreamFormat:
 
     def _bits_of(self, name: str, value: Value) -> tuple[str, int]:
         if isinstance(value, float):  # 0.0 and -0.0 are equal keys
-            return self._remembered_reals[name, float.hex(value)]
-        return self._remembered[name, value] if isinstance(value, int | str) else self._encoded(name, value)
+            return self._remembered_reals(name, float.hex(value))
+        return self._remembered(name, value) if isinstance(value, int | str) else self._encoded(name, value)
 
     @cached_property
-    def _remembered(self) -> Remembered:
-        return Remembered(self._encoded)
+    def _remembered(self) -> Callable[[str, Value], tuple[str, int]]:
+        """`_encoded`: the tasks of a program repeat most of their fields."""
+        return lru_cache(maxsize=MOST_FIELDS)(self._encoded)
 
     @cached_property
-    def _remembered_reals(self) -> Remembered:
-        return Remembered(lambda name, value: self._encoded(name, float.fromhex(value)))
+    def _remembered_reals(self) -> Callable[[str, str], tuple[str, int]]:
+        return lru_cache(maxsize=MOST_FIELDS)(lambda name, value: self._encoded(name, float.fromhex(value)))
 
     def _encoded(self, name: str, value: Value) -> tuple[str, int]:
         """The register of a field, and the field's bits in place."""
@@ -211,13 +213,13 @@ class StreamFormat:
         return tuple(f"{name}.{each.name}" for each in register.fields)
 
     @cached_property
-    def _form(self) -> Callable[..., Form]:
+    def _form(self) -> Callable[..., WordLayout]:
         """Forms by runs, by what heads say, by bits of heads without a description, and whether there is one more
         header word."""
         @lru_cache(maxsize=MOST_FORMS)
         def form(records: tuple[tuple[int, int], ...], said: tuple[tuple[str, Value], ...],
-                 rest: tuple[tuple[str, int], ...], extended: bool) -> Form:
-            runs = self._stated_runs(records, Part(dict(said), dict(rest)))
+                 rest: tuple[tuple[str, int], ...], extended: bool) -> WordLayout:
+            runs = self._stated_runs(records, TaskPart(dict(said), dict(rest)))
             header = self.header_words + extended
             words: list[int] = [0] * header
             positions: dict[str, tuple[int, ...]] = {self.header.by_address[4 * i][0]: (i,) for i in range(header)}
@@ -230,12 +232,12 @@ class StreamFormat:
                         raise ProgramError("two runs of a task write the same register", register=name)
                     positions[name] = (*positions.get(name, ()), len(words))
                     words.append(0)
-            return Form(tuple(words), header, tuple(runs), positions)
+            return WordLayout(tuple(words), header, tuple(runs), positions)
 
         return form
 
     @staticmethod
-    def _supersede(words: list[int], form: Form, different: Mapping[int, int]) -> list[int]:
+    def _supersede(words: list[int], form: WordLayout, different: Mapping[int, int]) -> list[int]:
         """The words with those that a later run writes again as they are there."""
         early = {position for positions in form.positions.values() for position in positions[:-1]}
         for place, bits in different.items():
@@ -244,7 +246,7 @@ class StreamFormat:
             words[place] = words[place] ^ bits
         return words
 
-    def _runs(self, words: Sequence[int], readings: tuple[bool, ...]) -> tuple[bool, list[tuple[int, Run]]]:
+    def _runs(self, words: Sequence[int], readings: tuple[bool, ...]) -> tuple[bool, list[tuple[int, RegisterRun]]]:
         first: ProgramError | None = None
         for extended in readings:
             try:
@@ -253,7 +255,7 @@ class StreamFormat:
                 first = first or error
         raise first or ProgramError("the header has no reading")
 
-    def _read_runs(self, words: Sequence[int], position: int) -> Iterator[tuple[int, Run]]:
+    def _read_runs(self, words: Sequence[int], position: int) -> Iterator[tuple[int, RegisterRun]]:
         """(index of its head, run) of every run. ProgramError unless the last one ends with the task."""
         seen: set[int] = set()
         while position < len(words):
@@ -268,7 +270,8 @@ class StreamFormat:
             yield position, run
             position += 1 + len(run.addresses)
 
-    def _written(self, words: Sequence[int], runs: list[tuple[int, Run]], rest: dict[str, int]) -> dict[int, int]:
+    def _written(self, words: Sequence[int], runs: list[tuple[int, RegisterRun]], rest: dict[str, int]) -> dict[int,
+                                                                                                                int]:
         """The words registers end up with; the others' differences go to `rest`."""
         written: dict[int, int] = {}
         for head, run in runs:
@@ -279,7 +282,7 @@ class StreamFormat:
                      if words[place] != written[a]}
         return written
 
-    def _said(self, runs: list[Run]) -> tuple[Fields, dict[str, int]]:
+    def _said(self, runs: list[RegisterRun]) -> tuple[Fields, dict[str, int]]:
         """What the heads of runs say beside their addresses, as fields and rest."""
         values: Fields = {}
         rest: dict[str, int] = {}
@@ -290,10 +293,10 @@ class StreamFormat:
             if run.rest:
                 rest[name] = run.rest
             elif run.sparse and not any(run.said.values()):
-                rest[name] = self.heads.write(Run((0,), True, run.said))  # the bit that tells sparse from dense
+                rest[name] = self.heads.write(RegisterRun((0,), True, run.said))  # the bit that tells sparse from dense
         return values, rest
 
-    def _stated_runs(self, records: Sequence[tuple[int, int]], head: Part) -> list[Run]:
+    def _stated_runs(self, records: Sequence[tuple[int, int]], head: TaskPart) -> list[RegisterRun]:
         said = head.registers()
         sparse = {name for name in said if name.startswith("Runs.Sparse[")}
         kinds = [(address, f"Runs.Sparse[{i}]" in sparse) for i, (address, _) in enumerate(records)]
@@ -304,7 +307,7 @@ class StreamFormat:
             if addresses is None:
                 raise ProgramError(f"the run at {first:#x} has {count} words, its head says otherwise", register=name)
             bits = 0 if is_sparse and not any(fields.values()) else head.rest.get(name, 0)
-            runs.append(Run(addresses, is_sparse, fields, bits))
+            runs.append(RegisterRun(addresses, is_sparse, fields, bits))
         left = [name for name in said if not name.startswith(SUPERSEDED)]
         if left:
             raise ProgramError("the task has no such run", register=left[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from openane.engine.table import KNOTS, Kind, Symmetry, Table
+from openane.engine.table import KNOTS, Symmetry, Table, TableKind
 from openane.errors import ProgramError
 from openane.registers import Evidence, Field, Register
 
@@ -45,7 +45,7 @@ class TableFormat:
         exponent, word = struct.unpack_from("<hH", data, 82)
         mode, rest = MODE.decode(word)
         try:
-            kind, symmetry = Kind(int(mode["Kind"])), Symmetry(int(mode["Symmetry"]))
+            kind, symmetry = TableKind(int(mode["Kind"])), Symmetry(int(mode["Symmetry"]))
         except ValueError:
             raise ProgramError(f"table mode 0x{word:x} is not described") from None
         if rest:

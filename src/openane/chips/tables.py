@@ -61,7 +61,7 @@ def word(name: str, offset: int, *fields: Field, doc: str = "", evidence: Eviden
     return Register(name, offset, fields, evidence=known, doc=doc)
 
 
-def moved(block: Block, base: int, doc: str = "", **offsets: int) -> Block:
+def rearranged(block: Block, base: int, doc: str = "", **offsets: int) -> Block:
     """A block at another base, registers at other offsets by name: how a later generation rearranges its parent's."""
     registers = [replace(r, offset=offsets.get(r.name, r.offset)) for r in block.registers]
     return replace(block, base=base, registers=tuple(sorted(registers, key=lambda r: r.offset)), doc=doc or block.doc)

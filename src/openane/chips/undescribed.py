@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.chip import Breach, EmittedTask, Link, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.chip import Breach, EmittedTask, NamedSlots, Passage, Rule, TaskFields, TaskLink
 from openane.chips.facts import Facts
 from openane.chips.h13.limits import LIMITS as H13_LIMITS
 from openane.chips.limits import Limits
@@ -22,7 +22,7 @@ NO_TABLE = Bank(())
 ASSUMED = Arithmetic()
 
 
-def rules_known(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def rules_known(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """What the fields of a task may hold must be known for the generation: it is for h13 alone."""
     yield Breach("Header", "a generation whose rules are known", "one whose rules are not")
 

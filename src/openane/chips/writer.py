@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from openane.chips.chip import EmittedTask, TaskFields
-from openane.chips.stream import Form, Places, StreamFormat
+from openane.chips.stream import Places, StreamFormat, WordLayout
 from openane.registers import Fields
 
 
@@ -41,7 +41,7 @@ class Writer(Protocol):
         """The values of the fields `numbers` names."""
         ...
 
-    def link(self, bodies: Iterable[Body], layout: str) -> tuple[EmittedTask, ...]:
+    def link(self, bodies: Iterable[TaskBody], layout: str) -> tuple[EmittedTask, ...]:
         """The tasks of a program one after another, each with its place in it."""
         ...
 
@@ -57,7 +57,7 @@ class CommonTask:
         self._places: Places = ()
 
     @property
-    def form(self) -> Form:
+    def form(self) -> WordLayout:
         """Where its words lie."""
         return self._form
 
@@ -75,7 +75,7 @@ class CommonTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class TaskBody:
     """A task without its place in the program: what it has in common with tasks alike, and its own numbers."""
 
     common: CommonTask

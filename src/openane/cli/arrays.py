@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class ArrayPort:
     """A named input or output: its shape and numpy dtype.
 
     A compiled program knows how a tensor lies in memory, not the shape the model gave it: unless `strict`, any shape
@@ -61,7 +61,7 @@ def read_array(path: Path) -> Array:
     return array
 
 
-def gather(ports: Sequence[Port], files: Mapping[str, Path], seed: int) -> dict[str, Array]:
+def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int) -> dict[str, Array]:
     """One array per port: from its file, or drawn from `seed` where none is given.
 
     UnsupportedError for names that are no input, and for arrays of another shape or kind than the port's.
@@ -76,14 +76,14 @@ def gather(ports: Sequence[Port], files: Mapping[str, Path], seed: int) -> dict[
     return {name: fitting(known[name], files[name]) if name in files else array for name, array in drawn.items()}
 
 
-def draw(port: Port, rng: np.random.Generator) -> Array:
+def draw(port: ArrayPort, rng: np.random.Generator) -> Array:
     """Seeded values a model can live with: normal for floats, small non-negative whole numbers for integers."""
     if port.dtype.kind == "f":
         return rng.standard_normal(port.shape, np.float32).astype(port.dtype)
     return rng.integers(0, 2 if port.dtype.kind == "b" else 128, port.shape).astype(port.dtype)
 
 
-def fitting(port: Port, path: Path) -> Array:
+def fitting(port: ArrayPort, path: Path) -> Array:
     """The file's array in the port's shape, floats as precise as they are; UnsupportedError says what would fit."""
     array = read_array(path)
     wanted = f"{port.dtype} {list(port.shape)}"

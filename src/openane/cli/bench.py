@@ -22,7 +22,7 @@ from openane.cli.output import as_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
 from openane.errors import FormatError, UnsupportedError
-from openane.timing import Route
+from openane.timing import SubmissionRoute
 
 CHIP = "m1"
 
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("--device", metavar="D", help="what to probe (default: $ANE_DEVICE or simulator)")
     parser.add_argument("--chip", metavar="CHIP", help="the chip to model beside it (default: m1)")
-    parser.add_argument("--route", choices=tuple(Route), type=Route, default=Route.MACOS,
+    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
                         help="how the modelled chip is called (default: macos)")
     parser.add_argument("--only", metavar="GROUP", action="append", default=[], choices=GROUPS,
                         help="may be repeated")

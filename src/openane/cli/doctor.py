@@ -14,7 +14,7 @@ from pathlib import Path
 
 from openane.cli.output import as_json
 from openane.devices.macos.standin import SimulatedSymbols
-from openane.devices.macos.symbols import Symbols, SystemSymbols
+from openane.devices.macos.symbols import RuntimeSymbols, SystemSymbols
 from openane.doctor import Check, Status, examine
 from openane.doctor.survey import differences, survey
 from openane.errors import DeviceUnavailable
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _survey(path: Path, runtime: str) -> int:
     """Writes a survey and prints what is not as it is known."""
-    symbols: Symbols = SystemSymbols() if runtime == "system" else SimulatedSymbols()
+    symbols: RuntimeSymbols = SystemSymbols() if runtime == "system" else SimulatedSymbols()
     try:
         if symbols.platform.system not in ("macOS", "stand-in"):
             raise DeviceUnavailable(f"this machine runs {symbols.platform.system}, which has none of the interfaces",

@@ -19,25 +19,26 @@ from openane.cli.subject import model_arguments, open_subject
 from openane.ops import all_ops
 from openane.report import Profile, profile
 from openane.report.explain import Advice, Explanation, Rest, explain
-from openane.report.places import Place, places, verdict
-from openane.timing import Part, Route, State
+from openane.report.places import RunPlace, places, verdict
+from openane.timing import ClockState, EnginePart, SubmissionRoute
 from openane.wording import plural
 
 MICRO = 1e6
 COSTLIEST, SHOWN = 8, 4
 HONEST = {
-    Part.MULTIPLY: "the array multiplies: only less work is faster",
-    Part.KERNEL: "weights come in: only fewer are faster",
-    Part.TILE: "ports of the model, weights computed at run time and what has no room in L2 go through memory",
-    Part.L2: "operands pass through L2 as fast as they can, at 16 bits: 8-bit tensors are widened by this compiler",
-    Part.PLANAR: "sums, norms and products of two tensors have no form but the planar engine's"}
+    EnginePart.MULTIPLY: "the array multiplies: only less work is faster",
+    EnginePart.KERNEL: "weights come in: only fewer are faster",
+    EnginePart.TILE: "ports of the model, weights computed at run time and what has no room in L2 go through memory",
+    EnginePart.L2:
+        "operands pass through L2 as fast as they can, at 16 bits: 8-bit tensors are widened by this compiler",
+    EnginePart.PLANAR: "sums, norms and products of two tensors have no form but the planar engine's"}
 """Why nothing is known to help, by the part that decides."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
-    parser.add_argument("--route", choices=tuple(Route), type=Route, default=Route.MACOS,
+    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
                         help="how programs are handed to the engine (default: macos)")
     model_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     """Models one inference and advises."""
     opened = open_subject(options.file, dict(options.shape), options)
     subject = subject_of(opened.content)
-    found = profile(subject, options.chip or get_chip(subject.target).facts.chip, options.route, State.FULL)
+    found = profile(subject, options.chip or get_chip(subject.target).facts.chip, options.route, ClockState.FULL)
     said = explain(found, hazards(opened))
     where = places(found)
     looked = sampled(opened)
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _document(found: Profile, said: Explanation, where: tuple[Place, ...]) -> dict[str, Any]:
+def _document(found: Profile, said: Explanation, where: tuple[RunPlace, ...]) -> dict[str, Any]:
     """Everything, times in microseconds."""
     return {"chip": found.rates.chip, "route": str(found.route), "times": str(found.time_kind),
             "time_us": found.seconds * MICRO, "dispatch_us": found.dispatch * len(found.programs) * MICRO,
@@ -80,7 +81,7 @@ def _advice(each: Advice) -> dict[str, Any]:
                          "gain_us": None if reason.gain is None else reason.gain * MICRO} for reason in each.reasons]}
 
 
-def _text(found: Profile, said: Explanation, where: tuple[Place, ...]) -> Iterator[str]:
+def _text(found: Profile, said: Explanation, where: tuple[RunPlace, ...]) -> Iterator[str]:
     total, host = found.seconds or 1.0, len(found.subject.host)
     yield (f"{found.subject.name} on {found.rates.chip}: {found.seconds * MICRO:.1f} us an inference "
            f"({found.time_kind}), {found.dispatch * len(found.programs) * MICRO:.1f} us of it dispatch"

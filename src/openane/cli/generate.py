@@ -23,15 +23,15 @@ from openane.cli.progress import status
 from openane.errors import GenerationError
 from openane.models import (
     Buckets,
+    CacheWriter,
+    GeneratedToken,
     LanguageModel,
+    LanguageSettings,
     Options,
-    Placement,
     Precision,
     Residence,
     Sampling,
-    Settings,
     Slots,
-    Token,
     load,
     load_adapter,
 )
@@ -74,7 +74,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="tokens of the prompt per step (default: 64; 0: one by one)")
     parser.add_argument("--weights", choices=[str(p) for p in Precision], default="fp16",
                         help="how weights are held before they are folded into fp16 (default: fp16)")
-    parser.add_argument("--placement", choices=[str(p) for p in Placement], default="host",
+    parser.add_argument("--placement", choices=[str(p) for p in CacheWriter], default="host",
                         help="who puts new keys and values into the cache (default: host)")
     parser.add_argument("--adapter", metavar="DIR", type=Path, help="a LoRA adapter of PEFT")
     parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
@@ -115,7 +115,7 @@ class Timing:
     rest: float = 0.0
     tokens: int = 0
 
-    def watched(self, stream: Iterator[Token]) -> Iterator[Token]:
+    def watched(self, stream: Iterator[GeneratedToken]) -> Iterator[GeneratedToken]:
         """The stream, timed."""
         start = time.perf_counter()
         for token in stream:
@@ -138,18 +138,18 @@ def _prompt(options: argparse.Namespace) -> Any:
         raise GenerationError(f"--tokens takes numbers between commas, not {options.tokens!r}") from None
 
 
-def _settings(options: argparse.Namespace, slots: Slots | None) -> Settings:
+def _settings(options: argparse.Namespace, slots: Slots | None) -> LanguageSettings:
     buckets = None
     if options.context is not None:
         fits = 2 <= options.prefill <= options.context
         buckets = Buckets((options.context,), (options.prefill,) if fits else ())
     elif options.prefill != 64:
         raise GenerationError("--prefill is a length to compile for, as --context is: give both, or neither")
-    return Settings(buckets, Precision(options.weights), Placement(options.placement), False, slots, Residence.AUTO,
-                    options.target, not options.no_cache)
+    return LanguageSettings(buckets, Precision(options.weights), CacheWriter(options.placement), False, slots,
+                            Residence.AUTO, options.target, not options.no_cache)
 
 
-def _shown(stream: Iterator[Token], as_json: bool, numbers: bool) -> str | None:
+def _shown(stream: Iterator[GeneratedToken], as_json: bool, numbers: bool) -> str | None:
     """Prints a text as it comes; why it ended."""
     ended = None
     try:
@@ -161,7 +161,7 @@ def _shown(stream: Iterator[Token], as_json: bool, numbers: bool) -> str | None:
     return ended
 
 
-def _show(token: Token, as_json: bool, numbers: bool) -> None:
+def _show(token: GeneratedToken, as_json: bool, numbers: bool) -> None:
     if as_json:
         print(json.dumps({"token": token.number, "text": token.text, "finish": token.finish}), flush=True)
     else:

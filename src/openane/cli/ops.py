@@ -14,17 +14,17 @@ from typing import Any
 from openane.chips import DEFAULT_TARGET, get_chip
 from openane.chips.machines import find
 from openane.cli.output import as_json, table
-from openane.ops import REQUIRED, Evidence, Op, Parameter, all_ops, get_op
+from openane.ops import REQUIRED, Op, OperationEvidence, Parameter, all_ops, get_op
 from openane.ops.gradients import stopped
 from openane.ops.rules import sentence
 
 Document = dict[str, Any]
 
 MEANINGS = {
-    Evidence.APPLE: "Apple's compiler emits the same engine operations for it",
-    Evidence.COMPOSED: "built from engine operations that Apple's programs prove",
-    Evidence.INFERRED: "uses an encoding that no Apple-made program at hand shows",
-    Evidence.FOLDED: "computed when the model is compiled; it never runs on the engine",
+    OperationEvidence.APPLE: "Apple's compiler emits the same engine operations for it",
+    OperationEvidence.COMPOSED: "built from engine operations that Apple's programs prove",
+    OperationEvidence.INFERRED: "uses an encoding that no Apple-made program at hand shows",
+    OperationEvidence.FOLDED: "computed when the model is compiled; it never runs on the engine",
 }
 GRADIENTS = {
     "rule": "it has a rule of its own",
@@ -79,8 +79,8 @@ def document(op: Op, target: str = DEFAULT_TARGET) -> Document:
             "rules": [sentence(rule, limits) for rule in op.rules]}
 
 
-def _evidence(op: Op) -> Evidence:
-    return Evidence.FOLDED if op.lower is None and op.decompose is None else op.evidence
+def _evidence(op: Op) -> OperationEvidence:
+    return OperationEvidence.FOLDED if op.lower is None and op.decompose is None else op.evidence
 
 
 def _gradient(op: Op) -> str:
@@ -89,13 +89,13 @@ def _gradient(op: Op) -> str:
         return "ends" if op.gradient is stopped else "rule"
     if op.decompose is not None or op.expand is not None:
         return "of its parts"
-    return "constant" if _evidence(op) is Evidence.FOLDED or op.name.startswith("constexpr_") else "none"
+    return "constant" if _evidence(op) is OperationEvidence.FOLDED or op.name.startswith("constexpr_") else "none"
 
 
 def _runs(op: Op) -> str:
     if op.decompose is not None:
         return "as other operations"
-    if _evidence(op) is Evidence.FOLDED:
+    if _evidence(op) is OperationEvidence.FOLDED:
         return "when compiled"
     return "shape and strides" if op.view is True else "engine"
 
@@ -137,7 +137,7 @@ def _one(found: Document) -> Iterator[str]:
     yield _signature(found)
     if found["summary"]:
         yield f"  {found['summary']}"
-    yield f"  runs: {found['runs']}; evidence: {found['evidence']} ({MEANINGS[Evidence(found['evidence'])]})"
+    yield f"  runs: {found['runs']}; evidence: {found['evidence']} ({MEANINGS[OperationEvidence(found['evidence'])]})"
     yield f"  gradient: {found['gradient']} ({GRADIENTS[found['gradient']]})"
     if found["accuracy"]:
         yield f"  accuracy: {found['accuracy']}"

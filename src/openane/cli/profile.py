@@ -18,19 +18,19 @@ from openane.cli.output import as_json
 from openane.cli.output import table as aligned
 from openane.cli.subject import Subject as Opened
 from openane.cli.subject import model_arguments, open_subject
-from openane.compiler import Model, Step, Where
+from openane.compiler import Model, ProgramStep, Where
 from openane.errors import UnsupportedError
 from openane.program import Program
-from openane.report import Profile, Subject, as_csv, as_trace, document, html, profile, summary, table
-from openane.timing import Route, State
+from openane.report import Profile, ProfileSubject, as_csv, as_trace, document, html, profile, summary, table
+from openane.timing import ClockState, SubmissionRoute
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
-    parser.add_argument("--route", choices=tuple(Route), type=Route, default=Route.MACOS,
+    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
                         help="how programs are handed to the engine (default: macos)")
-    parser.add_argument("--clock", choices=tuple(State), type=State, default=State.FULL,
+    parser.add_argument("--clock", choices=tuple(ClockState), type=ClockState, default=ClockState.FULL,
                         help="how far the system has raised the engine's clock (default: full)")
     parser.add_argument("--trace", metavar="T.json", type=Path, help="write a trace for ui.perfetto.dev")
     parser.add_argument("--csv", metavar="T.csv", type=Path, help="write a line per task")
@@ -87,17 +87,17 @@ def _report(found: Profile, opened: Opened, other: Mapping[str, Any] | None, opt
     numbers = measured(opened, options.seed, options.arithmetic) if options.numbers else None
     if isinstance(content, Program):
         return html.page(html.gathered(found, numbers=numbers, other=other))
-    origins = [html.Origin(entry.operation, str(entry.where), entry.reason) for entry in content.report]
+    origins = [html.OperationPlace(entry.operation, str(entry.where), entry.reason) for entry in content.report]
     return html.page(html.gathered(found, content.graph, origins, numbers, other))
 
 
-def subject_of(content: Program | Model) -> Subject:
+def subject_of(content: Program | Model) -> ProfileSubject:
     """What to profile of a program or a compiled model."""
     if isinstance(content, Program):
-        return Subject.of_program(content)
-    order = [step.program for step in content.steps if isinstance(step, Step)]
+        return ProfileSubject.of_program(content)
+    order = [step.program for step in content.steps if isinstance(step, ProgramStep)]
     place = {program: number for number, program in enumerate(order)}
     nodes = {(place[entry.program], task): entry.operation for entry in content.report
              if entry.where is Where.ENGINE and entry.program in place for task in entry.tasks}
-    return Subject(content.name, content.target, tuple(content.programs[number] for number in order), nodes,
-                   host=tuple(entry.operation for entry in content.report if entry.where is Where.HOST))
+    return ProfileSubject(content.name, content.target, tuple(content.programs[number] for number in order), nodes,
+                          host=tuple(entry.operation for entry in content.report if entry.where is Where.HOST))

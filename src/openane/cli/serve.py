@@ -16,7 +16,7 @@ from pathlib import Path
 from openane.chips import DEFAULT_TARGET
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
-from openane.models import Buckets, LanguageModel, Precision, Settings, load
+from openane.models import Buckets, LanguageModel, LanguageSettings, Precision, load
 from openane.models.language import DEFAULT_PREFILL
 from openane.serving import require
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     """Loads the model and serves it until it is stopped."""
     require()
     from openane.serving.app import Service
-    from openane.serving.engine import Engine
+    from openane.serving.engine import ServedModel
     from openane.serving.guard import Guard, is_loopback, read_keys
     from openane.serving.server import HttpServer, bound
 
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
             loaded = load(options.model, options.device, _settings(options), options.tokenizer, told)
         with loaded as model:
             _require_text(model)
-            engine = Engine(model, model.config.vocabulary, options.max_queue)
+            engine = ServedModel(model, model.config.vocabulary, options.max_queue)
             path = options.model.resolve()
             name = options.name or (path.name if path.is_dir() else path.stem)
             service = Service(name, model.device.info.name, engine, Guard(keys, local), options.timeout)
@@ -96,12 +96,12 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return number
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> LanguageSettings:
     buckets = None
     if options.context is not None:
         prefill = (DEFAULT_PREFILL,) if options.context >= DEFAULT_PREFILL else ()
         buckets = Buckets((options.context,), prefill)
-    return Settings(buckets, Precision(options.weights), target=options.target, cache=not options.no_cache)
+    return LanguageSettings(buckets, Precision(options.weights), target=options.target, cache=not options.no_cache)
 
 
 def _require_text(model: LanguageModel) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from openane.devices.simdriver import SimDriver
 from openane.devices.simdriver.driver import MODES
-from openane.devices.simdriver.server import Server
+from openane.devices.simdriver.server import DriverServer
 from openane.devices.simdriver.supervisor import Outcome, supervise
 from openane.simulator import Mode
 from openane.wording import plural
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     with SimDriver(options.mode, options.arithmetic) as driver:
         with ExitStack() as serving:
             if options.listen is not None:
-                serving.enter_context(Server(driver, options.listen))
+                serving.enter_context(DriverServer(driver, options.listen))
             outcome = supervise(driver, options.command) if options.command else _serve(options.listen)
         if outcome.failure:
             print(f"ane: error: {options.command[0]}: {os.strerror(outcome.failure)}", file=sys.stderr)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from openane.chips import DEFAULT_TARGET
-from openane.cli.arrays import Array, Port
+from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import open_file, parse_shape
 from openane.compiler import Model, Where, compile
 from openane.compiler.states import reference
@@ -29,8 +29,8 @@ class Subject:
     """A program or a compiled model, and its ports."""
 
     content: Program | Model
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[ArrayPort, ...]
+    outputs: tuple[ArrayPort, ...]
     tasks: int
     programs: int
     engine_operations: int
@@ -90,15 +90,15 @@ def _function(model: Model, name: str | None) -> Model:
 
 
 def _model_subject(model: Model) -> Subject:
-    def ports(side: str) -> tuple[Port, ...]:
-        return tuple(Port(p.name, p.shape, numpy_type(p.dtype)) for p in getattr(model, side))
+    def ports(side: str) -> tuple[ArrayPort, ...]:
+        return tuple(ArrayPort(p.name, p.shape, numpy_type(p.dtype)) for p in getattr(model, side))
 
     on_engine = sum(entry.where in (Where.ENGINE, Where.FUSED) for entry in model.report)
     return Subject(model, ports("inputs"), ports("outputs"), sum(len(program.tasks) for program in model.programs),
                    len(model.programs), on_engine, len(model.host_operations))
 
 
-def _buffer_port(buffer: Buffer) -> Port:
+def _buffer_port(buffer: Buffer) -> ArrayPort:
     if buffer.layout is None:
-        return Port(buffer.name, (buffer.size,), np.dtype(np.uint8), strict=False)
-    return Port(buffer.name, logical_shape(buffer.layout), NUMPY[buffer.layout.dtype], strict=False)
+        return ArrayPort(buffer.name, (buffer.size,), np.dtype(np.uint8), strict=False)
+    return ArrayPort(buffer.name, logical_shape(buffer.layout), NUMPY[buffer.layout.dtype], strict=False)

@@ -114,8 +114,8 @@ class _Watched(SimulatorExecutable):
         super().__init__(program, arithmetic, buffers)
         self._kept = kept
 
-    def perform(self) -> RunReport:
-        """See `BufferExecutable.perform`."""
+    def execute_buffers(self) -> RunReport:
+        """See `BufferExecutable.execute_buffers`."""
         return self.loaded.run(seen=self._kept.take)
 
 

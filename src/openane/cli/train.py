@@ -22,7 +22,7 @@ from openane.cli.train_sweep import listing, train_all
 from openane.errors import AneError, BudgetExhausted, FormatError
 
 if TYPE_CHECKING:
-    from openane.training.parallel import Group
+    from openane.training.parallel import RankGroup
 
 Event = dict[str, Any]
 
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def _train(content: Event, options: argparse.Namespace, output: Path | None, group: Group, display: Display,
+def _train(content: Event, options: argparse.Namespace, output: Path | None, group: RankGroup, display: Display,
            alone: bool) -> Event:
     """One training, told of to the display and to the record; its last event. `alone`: no other process waits for this
     one."""
@@ -113,7 +113,7 @@ def _start_again(possible: bool, display: Display, error: BudgetExhausted) -> No
     os.execv(sys.executable, [sys.executable, "-m", "openane", *again, "--resume"])
 
 
-def _sweep(several: list[tuple[str, Event]], options: argparse.Namespace, group: Group) -> int:
+def _sweep(several: list[tuple[str, Event]], options: argparse.Namespace, group: RankGroup) -> int:
     """Every combination, each on one rank; rank 0 prints what became of all. 1 where one of them failed."""
     from openane.training.parallel import Alone
 

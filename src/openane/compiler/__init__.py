@@ -3,7 +3,7 @@
 from openane.compiler.api import Model, compile
 from openane.compiler.functions import compile_functions
 from openane.compiler.model import CompiledModel
-from openane.compiler.records import Entry, HostStep, Port, State, Step, Where
+from openane.compiler.records import Entry, HostStep, Port, ProgramStep, State, Where
 
-__all__ = ["CompiledModel", "Entry", "HostStep", "Model", "Port", "State", "Step", "Where", "compile",
+__all__ = ["CompiledModel", "Entry", "HostStep", "Model", "Port", "ProgramStep", "State", "Where", "compile",
            "compile_functions"]

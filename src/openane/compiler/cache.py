@@ -14,7 +14,7 @@ import numpy as np
 
 from openane.cache import DIGEST, SIZE_LIMIT, Cache
 from openane.compiler.artifact.bundle import model_files, read_model
-from openane.compiler.artifact.cache_program import read_plain, write_plain
+from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.model import CompiledModel
 from openane.compiler.pipeline import compile_graph
 from openane.errors import AneError
@@ -39,11 +39,11 @@ def cached(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np
     files = kept.get(key)
     if files is not None:
         try:
-            return read_model(files.__getitem__, {graph.name: graph}, read_plain)
+            return read_model(files.__getitem__, {graph.name: graph}, read_cached)
         except (AneError, KeyError):
             kept.drop(key)
     model = compile_graph(graph, target, allow_host, samples=samples)
-    kept.put(key, model_files(model, graphs=False, write=write_plain), f"{graph.name} for {target}")
+    kept.put(key, model_files(model, graphs=False, write=write_cached), f"{graph.name} for {target}")
     return model
 
 
@@ -87,7 +87,7 @@ class MappedModels:
     def _compiled(self, graph: Graph, target: str, key: str) -> CompiledModel:
         model = replace(compile_graph(graph, target), known_programs=(), patchable=None)
         bare = replace(model, programs=tuple(replace(program, constants=b"") for program in model.programs))
-        files: dict[str, bytes | memoryview] = {**model_files(bare, graphs=False, write=write_plain)}
+        files: dict[str, bytes | memoryview] = {**model_files(bare, graphs=False, write=write_cached)}
         files |= {CONSTANTS.format(number): program.constants for number, program in enumerate(model.programs)}
         if not self._cache.put(key, files, f"{graph.name} for {target}"):
             return model
@@ -99,7 +99,7 @@ class MappedModels:
         if files is None:
             return None
         try:
-            model = read_model(lambda name: bytes(files[name]), graphs, read_plain)
+            model = read_model(lambda name: bytes(files[name]), graphs, read_cached)
             programs = tuple(replace(program, constants=files[CONSTANTS.format(number)])
                              for number, program in enumerate(model.programs))
         except (AneError, KeyError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from openane.compiler.patch.writer import Patchable
-from openane.compiler.records import Concern, Entry, HostStep, KnownProgram, Port, State, Step, Where
+from openane.compiler.records import Concern, Entry, HostStep, KnownProgram, Port, ProgramStep, State, Where
 from openane.errors import GraphError
 from openane.graph import Graph
 from openane.program import Program
@@ -28,7 +28,7 @@ class CompiledModel:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     programs: tuple[Program, ...]
-    steps: tuple[Step | HostStep, ...]
+    steps: tuple[ProgramStep | HostStep, ...]
     report: tuple[Entry, ...]
     source: Graph | Callable[[], Graph] = field(compare=False)
     concerns: tuple[Concern, ...] = field(default=(), compare=False)
@@ -52,7 +52,7 @@ class CompiledModel:
     @property
     def host_steps(self) -> tuple[HostStep, ...]:
         """The steps the host computes, in order."""
-        return tuple(step for step in self.steps if not isinstance(step, Step))
+        return tuple(step for step in self.steps if not isinstance(step, ProgramStep))
 
     def with_functions(self, others: Sequence[Self]) -> Self:
         """The model with other functions beside its own."""
@@ -76,7 +76,7 @@ class CompiledModel:
         return tuple(entry for entry in self.report if entry.where is Where.HOST)
 
     @property
-    def plain(self) -> bool:
+    def one_program(self) -> bool:
         """Whether the model is exactly one engine program and nothing else."""
         return len(self.programs) == len(self.steps) == 1 and not self.host_operations and not self.others
 

@@ -22,8 +22,8 @@ from openane.compiler.model import CompiledModel
 from openane.compiler.partition.planning import plan
 from openane.compiler.patch.find_routes import traced
 from openane.compiler.patch.writer import Patchable
-from openane.compiler.weights.layout_records import Constant, Routes
-from openane.engine import Coefficients, Convolution, Operation, Packing, Section, geometry_of
+from openane.compiler.weights.layout_records import ConstantRecord, Routes
+from openane.engine import Coefficients, CoefficientSection, Convolution, Operation, Packing, geometry_of
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.graph import Node, Operand
@@ -123,19 +123,20 @@ def rewritten(model: M, arrays: Mapping[str, np.ndarray]) -> PatchedModel[M] | N
     return PatchedModel(replace(model, programs=programs, source=source.updated(own)), model.programs)
 
 
-def _source(model: CompiledModel) -> Source:
+def _source(model: CompiledModel) -> PatchedGraph:
     """What gives a model its graph, with what is kept of it from one patch to the next."""
     source, kept = model.source, model.patchable
-    if isinstance(source, Source):
+    if isinstance(source, PatchedGraph):
         return source
     if kept is None:
-        return Source(Base(source), {})
+        return PatchedGraph(Base(source), {})
     if not isinstance(kept.base, Base) or kept.base.source is not source:
         kept.base = Base(source)
-    return Source(kept.base, {})
+    return PatchedGraph(kept.base, {})
 
 
-def _present(source: Source, names: Collection[str], constants: Mapping[str, Constant]) -> dict[str, np.ndarray]:
+def _present(source: PatchedGraph, names: Collection[str], constants: Mapping[str, ConstantRecord]) -> dict[str,
+                                                                                                            np.ndarray]:
     """Constants as they are now. FormatError where they are not those the routes are for."""
     found = {}
     for name in names:
@@ -166,17 +167,17 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PatchedGraph:
     """A graph with other constants, made when it is asked for. The numbers are as they were given."""
 
     base: Base
     data: Mapping[str, np.ndarray]
 
-    def updated(self, data: Mapping[str, np.ndarray]) -> Source:
+    def updated(self, data: Mapping[str, np.ndarray]) -> PatchedGraph:
         """The same with more constants replaced."""
-        return Source(self.base, {**self.data, **data})
+        return PatchedGraph(self.base, {**self.data, **data})
 
-    def array(self, name: str, constant: Constant) -> np.ndarray | None:
+    def array(self, name: str, constant: ConstantRecord) -> np.ndarray | None:
         """A constant by name; None where there is none. The graph is read only where `constant` does not have it."""
         if name in self.data:
             return self.data[name]
@@ -215,7 +216,7 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
     return _written(program, task, np.concatenate(places), np.concatenate(values))
 
 
-def _weighted(program: Program, task: int) -> tuple[Operation, Coefficients, Section]:
+def _weighted(program: Program, task: int) -> tuple[Operation, Coefficients, CoefficientSection]:
     """The convolution a task is, its coefficients and the section of its weights. ProgramError where it has no dense
     constant weights."""
     if not 0 <= task < len(program.tasks):
@@ -232,7 +233,7 @@ def _weighted(program: Program, task: int) -> tuple[Operation, Coefficients, Sec
     return operation, held, section
 
 
-def _placement(operation: Operation, held: Coefficients, section: Section,
+def _placement(operation: Operation, held: Coefficients, section: CoefficientSection,
                form: CoefficientFormat) -> tuple[list[Channel], int]:
     """Where the task's output channels have their weights, and how many each has."""
     geometry = geometry_of(operation)

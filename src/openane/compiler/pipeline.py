@@ -14,7 +14,7 @@ from openane.compiler.lower.byte_types import STORED, stored
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.events import Tell
-from openane.compiler.partition.planning import Plan, plan
+from openane.compiler.partition.planning import PartitionPlan, plan
 from openane.compiler.patch.find_routes import traced
 from openane.compiler.patch.writer import Patchable
 from openane.compiler.records import Port, State
@@ -42,7 +42,7 @@ def compile_graph(graph: Graph, target: str, allow_host: bool = False, tell: Tel
         patchable=Patchable(traced(plain.graph, made.pieces, chip), chip.limits))
 
 
-def _port(graph: Graph, value: Value, made: Plan, chip: Chip) -> Port:
+def _port(graph: Graph, value: Value, made: PartitionPlan, chip: Chip) -> Port:
     """The port; importers that narrow a model's ports to fp16 say in the metadata what they were."""
     declared = graph.metadata.get(f"dtype:{value.name}", value.dtype)
     layout = next((found[value.name] for piece in made.pieces if value.name in (found := piece.lowered.layouts)),

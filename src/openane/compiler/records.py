@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from openane.compiler.buffers.storage import Block
+from openane.compiler.buffers.storage import VirtualBuffer
 from openane.engine import DType, Operation
 from openane.errors import GraphError
 from openane.graph import Graph, Node, Value, numpy_type
@@ -52,7 +52,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgramStep:
     """An engine program to execute: number `program` of the model. Buffers are shared by name between steps."""
 
     program: int
@@ -74,7 +74,7 @@ class HostStep:
         """What it computes."""
         return self.node.outputs
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Results by name, in the element types the model states, for operands by name.
 
         Real numbers are computed in float32. GraphError when an operand is missing.
@@ -150,7 +150,7 @@ class KnownProgram:
     operation. The same operations become the same program, constants apart."""
 
     operations: tuple[Operation, ...]
-    blocks: Mapping[int, Block]
+    blocks: Mapping[int, VirtualBuffer]
     program: Program
     origins: tuple[int, ...]
 

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from openane.devices.options import parts
-from openane.devices.protocol import CompiledModel, Device, DeviceInfo, Executable
+from openane.devices.protocol import Device, DeviceInfo, Executable, LoadableModel
 from openane.errors import DeviceError
 from openane.program import Program
 
@@ -25,7 +25,7 @@ DEFAULT = "simulator"
 VARIABLE = "ANE_DEVICE"
 
 
-class Kind(Protocol):
+class DeviceKind(Protocol):
     """A module of `KINDS`."""
 
     def open_kind(self, target: str, options: Mapping[str, str]) -> Device:
@@ -55,7 +55,7 @@ def discover() -> tuple[DeviceInfo, ...]:
     return tuple(found for kind in KINDS for found in _kind(kind).discover())
 
 
-def run(program: Program | CompiledModel, inputs: Mapping[str, np.ndarray],
+def run(program: Program | LoadableModel, inputs: Mapping[str, np.ndarray],
         device: str | None = None) -> dict[str, np.ndarray]:
     """Runs a program or a compiled model once: arrays by input name to arrays by output name.
 
@@ -66,8 +66,8 @@ def run(program: Program | CompiledModel, inputs: Mapping[str, np.ndarray],
         return executable.run(inputs)
 
 
-def _kind(name: str) -> Kind:
-    return cast(Kind, import_module(f"{__name__}.{name}"))
+def _kind(name: str) -> DeviceKind:
+    return cast(DeviceKind, import_module(f"{__name__}.{name}"))
 
 
 __all__ = ["Device", "DeviceInfo", "Executable", "discover", "open_device", "run"]

@@ -14,7 +14,7 @@ from openane.devices.closing import every
 from openane.devices.executable import BufferExecutable
 from openane.devices.model import ModelExecutable
 from openane.devices.pipeline import Pipeline
-from openane.devices.protocol import CompiledModel, DeviceInfo, Executable
+from openane.devices.protocol import DeviceInfo, Executable, LoadableModel
 from openane.errors import DeviceError
 from openane.program import Program
 from openane.program.verify import Verified, verify
@@ -56,9 +56,9 @@ class ProgramDevice(ABC):
     def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...
 
     @overload
-    def load(self, program: CompiledModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
+    def load(self, program: LoadableModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
 
-    def load(self, program: Program | Verified | CompiledModel,
+    def load(self, program: Program | Verified | LoadableModel,
              buffers: Mapping[str, np.ndarray] | None = None) -> Executable | ModelExecutable:
         """See `Device.load`. DeviceError for programs of another chip."""
         self.require_open()
@@ -79,7 +79,7 @@ class ProgramDevice(ABC):
             self.require_open()
         return executable
 
-    def pipeline(self, models: Sequence[CompiledModel], depth: int = 2) -> Pipeline:
+    def pipeline(self, models: Sequence[LoadableModel], depth: int = 2) -> Pipeline:
         """See `Device.pipeline`."""
         stages: list[ModelExecutable] = []
         try:

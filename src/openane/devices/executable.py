@@ -1,6 +1,6 @@
 """What the executables of every device that binds buffers share: names checked, tensors packed, runs kept in order.
 
-A subclass says where the bytes of its buffers are (`stores`) and how they are executed once (`perform`).
+A subclass says where the bytes of its buffers are (`stores`) and how they are executed once (`execute_buffers`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BufferExecutable(ABC):
         """Bytes (uint8) of every buffer by name."""
 
     @abstractmethod
-    def perform(self) -> RunReport:
+    def execute_buffers(self) -> RunReport:
         """Executes once on what the buffers hold."""
 
     @abstractmethod
@@ -79,7 +79,7 @@ class BufferExecutable(ABC):
             self.require_open()
             stores = self.stores()
             notes = [_put(buffer, stores[buffer.name], inputs[buffer.name]) for buffer in self.program.inputs]
-            report = self.perform()
+            report = self.execute_buffers()
             self.report = replace(report, conversions=tuple(note for note in notes if note))
             return {buffer.name: _get(buffer, stores[buffer.name]) for buffer in self.program.outputs}
 
@@ -87,7 +87,7 @@ class BufferExecutable(ABC):
         """See `Executable.execute`."""
         with self._lock:
             self.require_open()
-            self.report = self.perform()
+            self.report = self.execute_buffers()
 
     def submit(self, inputs: Mapping[str, np.ndarray]) -> Future[Arrays]:
         """See `Executable.submit`."""

@@ -17,8 +17,8 @@ import numpy as np
 
 from openane.devices.closing import every
 from openane.devices.packer import update
-from openane.devices.protocol import Arrays, CompiledModel, Device, Index
-from openane.devices.steps import Finished, Function, Memory, Staged
+from openane.devices.protocol import Arrays, Device, Index, LoadableModel
+from openane.devices.steps import FinishedRun, LoadedFunction, Staged, TensorBuffer
 from openane.devices.submissions import Submissions
 from openane.errors import DeviceError
 from openane.simulator import RunReport
@@ -27,22 +27,22 @@ from openane.simulator import RunReport
 class ModelExecutable:
     """See `LoadedModel`. Runs, reads and writes of one executable exclude each other, in whatever thread."""
 
-    def __init__(self, device: Device, model: CompiledModel) -> None:
+    def __init__(self, device: Device, model: LoadableModel) -> None:
         """Loads every function's programs. DeviceError where two functions mean different tensors by one state."""
         self.report = RunReport()
         self._main = model.name
         self._queue = Submissions("the executable")
         self._lock = RLock()
-        states: dict[str, Memory] = {}
+        states: dict[str, TensorBuffer] = {}
         for each in model.functions.values():
             for state in each.states:
-                known = states.setdefault(state.port.name, Memory.of(device, state.port.layout, state.port))
+                known = states.setdefault(state.port.name, TensorBuffer.of(device, state.port.layout, state.port))
                 if (known.layout, known.shape) != (state.port.layout, state.port.shape):
                     raise DeviceError(f"state {state.port.name!r} lies differently in function {each.name!r}")
-        self._functions: dict[str, Function] = {}
+        self._functions: dict[str, LoadedFunction] = {}
         try:
             for name, each in model.functions.items():
-                self._functions[name] = Function(device, each, states)
+                self._functions[name] = LoadedFunction(device, each, states)
         except BaseException:
             self.close()
             raise
@@ -60,21 +60,21 @@ class ModelExecutable:
         return self._queue.submit(self.run, copied, function)
 
     def stage(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> Staged:
-        """See `LoadedModel.stage`."""
+        """See `Stage.stage`."""
         return self._function(None).stage(inputs, given)
 
-    def perform(self, staged: Staged) -> Finished:
-        """See `LoadedModel.perform`."""
+    def execute(self, staged: Staged) -> FinishedRun:
+        """See `Stage.execute`."""
         with self._lock:
-            finished = self._function(None).perform(staged)
+            finished = self._function(None).execute(staged)
             self.report = finished.report
             return finished
 
-    def collect(self, finished: Finished) -> Arrays:
-        """See `LoadedModel.collect`."""
+    def collect(self, finished: FinishedRun) -> Arrays:
+        """See `Stage.collect`."""
         return self._function(None).collect(finished)
 
-    def memory(self, name: str) -> Memory | None:
+    def memory(self, name: str) -> TensorBuffer | None:
         """The device memory behind an input or output of the model's own function; None when only the host has it."""
         return self._function(None).memory.get(name)
 
@@ -95,7 +95,7 @@ class ModelExecutable:
             memory = self._memory(name)
             update(memory.layout, memory.store, values, index, name=name)
 
-    def update_constants(self, model: CompiledModel) -> None:
+    def update_constants(self, model: LoadableModel) -> None:
         """See `LoadedModel.update_constants`. All of the model is updated or nothing."""
         with self._lock:
             self._function(None)
@@ -134,7 +134,7 @@ class ModelExecutable:
                  trace: TracebackType | None) -> None:
         self.close()
 
-    def _function(self, name: str | None) -> Function:
+    def _function(self, name: str | None) -> LoadedFunction:
         if not self._functions:
             raise DeviceError("the executable is closed")
         chosen = self._main if name is None else name
@@ -142,7 +142,7 @@ class ModelExecutable:
             raise DeviceError(f"the model has no function {chosen!r}; it has {', '.join(self._functions)}")
         return self._functions[chosen]
 
-    def _memory(self, name: str) -> Memory:
+    def _memory(self, name: str) -> TensorBuffer:
         """The memory behind a buffer of the first function that has it."""
         self._function(None)
         for function in self._functions.values():

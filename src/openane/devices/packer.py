@@ -15,7 +15,7 @@ import numpy as np
 from openane.engine import Access, DType
 from openane.errors import DeviceError
 from openane.program import Layout
-from openane.simulator.memory import Operand, view
+from openane.simulator.memory import OperandArray, view
 
 NUMPY: dict[DType, np.dtype[Any]] = {
     DType.FLOAT16: np.dtype(np.float16), DType.INT8: np.dtype(np.int8), DType.UINT8: np.dtype(np.uint8),
@@ -85,7 +85,7 @@ def as_array(values: object, name: str) -> np.ndarray:
         raise DeviceError(f"{name} is no array: {error}") from None
 
 
-def surface(layout: Layout, store: np.ndarray, name: str = "tensor") -> Operand:
+def surface(layout: Layout, store: np.ndarray, name: str = "tensor") -> OperandArray:
     """The elements of a surface as they are in memory. DeviceError when they do not all lie inside `store`."""
     access = Access(shape=layout.shape, strides=layout.strides, dtype=layout.dtype, interleave=layout.interleave)
     low, high = access.span

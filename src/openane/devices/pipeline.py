@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from openane.devices.closing import every
-from openane.devices.protocol import Arrays, CompiledModel
+from openane.devices.protocol import Arrays, LoadableModel
 from openane.devices.submissions import Submissions
 from openane.errors import DeviceError
 from openane.simulator import RunReport
@@ -38,7 +38,7 @@ class Stage(Protocol):
         """Packs inputs beside the device's memory; `given` are in it already."""
         ...
 
-    def perform(self, staged: Any) -> Any:
+    def execute(self, staged: Any) -> Any:
         """Executes what was staged."""
         ...
 
@@ -60,7 +60,7 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class StageLink:
     """Output `output` of stage `source` is input `input` of stage `target`. `reason` says why the host repacks it;
     empty where both are one memory."""
 
@@ -88,7 +88,7 @@ class Pipeline:
     """Loaded models in order. `links` says what passes between them, `inputs` and `outputs` what is left for outside:
     (stage, port name) by name."""
 
-    def __init__(self, models: Sequence[CompiledModel], stages: Sequence[Stage], depth: int = 2) -> None:
+    def __init__(self, models: Sequence[LoadableModel], stages: Sequence[Stage], depth: int = 2) -> None:
         """`stages` are `models` on the device and are closed with it; `depth` runs may wait. DeviceError where the
         stages do not fit each other."""
         if not models:
@@ -146,7 +146,7 @@ class Pipeline:
                  trace: TracebackType | None) -> None:
         self.close()
 
-    def _joined(self, link: Link) -> Link:
+    def _joined(self, link: StageLink) -> StageLink:
         """Makes the two ends one memory where their surfaces are alike."""
         source = self._stages[link.source].memory(link.output)
         target = self._stages[link.target].memory(link.input)
@@ -195,7 +195,7 @@ class Pipeline:
                 repacked = {link.input: self._stages[link.source].collect(finished[link.source])[link.output]
                             for link in self.links if link.target == index and not link.shared}
                 staged = stage.stage({**self._own(index, job.inputs), **repacked}, self._given(index))
-            finished.append(stage.perform(staged))
+            finished.append(stage.execute(staged))
             reports.append(stage.report)
         tasks = [task for report in reports for task in report.tasks]
         self.report = RunReport(tuple(replace(task, index=k) for k, task in enumerate(tasks)),
@@ -211,7 +211,7 @@ class Pipeline:
         return {name: found[index][port] for name, ((index, port),) in self.outputs.items()}
 
 
-def _links(models: Sequence[CompiledModel]) -> Iterator[Link]:
+def _links(models: Sequence[LoadableModel]) -> Iterator[StageLink]:
     """What passes between the models. DeviceError where an output and the input it is for have different shapes."""
     for index, model in enumerate(models[1:], 1):
         left = []
@@ -221,13 +221,13 @@ def _links(models: Sequence[CompiledModel]) -> Iterator[Link]:
             if source is None:
                 left.append(port.name)
             else:
-                yield _checked(models, Link(source, port.name, index, port.name))
+                yield _checked(models, StageLink(source, port.name, index, port.name))
         before = [known.name for known in models[index - 1].outputs]
         if len(left) == 1 and len(before) == 1 and len(model.inputs) == 1:
-            yield _checked(models, Link(index - 1, before[0], index, left[0]))
+            yield _checked(models, StageLink(index - 1, before[0], index, left[0]))
 
 
-def _checked(models: Sequence[CompiledModel], link: Link) -> Link:
+def _checked(models: Sequence[LoadableModel], link: StageLink) -> StageLink:
     made = next(port for port in models[link.source].outputs if port.name == link.output)
     read = next(port for port in models[link.target].inputs if port.name == link.input)
     if made.shape != read.shape:

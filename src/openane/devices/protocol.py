@@ -87,7 +87,7 @@ class HostOperation(Protocol):
         """What it computes."""
         ...
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """Results by name for operands by name."""
         ...
 
@@ -101,7 +101,7 @@ class EngineStep(Protocol):
         ...
 
 
-class CompiledModel(Protocol):
+class LoadableModel(Protocol):
     """What a device needs of a compiled model (`openane.compiler.Model` is one)."""
 
     @property
@@ -135,7 +135,7 @@ class CompiledModel(Protocol):
         ...
 
     @property
-    def functions(self) -> Mapping[str, CompiledModel]:
+    def functions(self) -> Mapping[str, LoadableModel]:
         """Every function by name, the model itself first."""
         ...
 
@@ -233,7 +233,7 @@ class LoadedModel(Protocol):
         """As `Executable.patch`: `index` selects in N, C, D, H, W."""
         ...
 
-    def update_constants(self, model: CompiledModel) -> None:
+    def update_constants(self, model: LoadableModel) -> None:
         """Gives the programs the constants of `model`, the loaded one with other weights (what `Model.patch` gives).
         States and buffers keep their contents. Errors as `Executable.update_constants`; DeviceError where more than
         constants differs."""
@@ -253,7 +253,7 @@ class LoadedModel(Protocol):
         ...
 
 
-class Stream(Protocol):
+class ModelStream(Protocol):
     """Models in a row (`openane.devices.pipeline.Pipeline` is one)."""
 
     @property
@@ -299,9 +299,9 @@ class Device(Protocol):
     def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...
 
     @overload
-    def load(self, program: CompiledModel, buffers: Mapping[str, np.ndarray] | None = None) -> LoadedModel: ...
+    def load(self, program: LoadableModel, buffers: Mapping[str, np.ndarray] | None = None) -> LoadedModel: ...
 
-    def load(self, program: Program | Verified | CompiledModel,
+    def load(self, program: Program | Verified | LoadableModel,
              buffers: Mapping[str, np.ndarray] | None = None) -> Executable | LoadedModel:
         """Prepares a program or a model to run many times. A model's inputs must have, and its outputs get, the shapes
         and element types the model states. `buffers` is memory from `allocate` for a program's buffers, by name; a
@@ -311,7 +311,7 @@ class Device(Protocol):
         """
         ...
 
-    def pipeline(self, models: Sequence[CompiledModel], depth: int = 2) -> Stream:
+    def pipeline(self, models: Sequence[LoadableModel], depth: int = 2) -> ModelStream:
         """Loads models to run one after the other, what passes between them kept in device memory where both sides
         lay it out alike; `depth` runs of a stream may wait."""
         ...

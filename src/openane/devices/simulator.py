@@ -46,8 +46,8 @@ class SimulatorExecutable(BufferExecutable):
         """See `BufferExecutable.stores`."""
         return self.loaded.buffers
 
-    def perform(self) -> RunReport:
-        """See `BufferExecutable.perform`."""
+    def execute_buffers(self) -> RunReport:
+        """See `BufferExecutable.execute_buffers`."""
         return self.loaded.run()
 
     def rebind(self, name: str, memory: np.ndarray) -> None:
@@ -109,7 +109,7 @@ class SimulatorDevice(ProgramDevice):
 
 
 def open_kind(target: str, options: Mapping[str, str]) -> SimulatorDevice:
-    """See `openane.devices.Kind`."""
+    """See `openane.devices.DeviceKind`."""
     if target and target not in described_generations():
         raise DeviceError(f"the simulator knows no chip {target!r}; it knows {', '.join(described_generations())}")
     refuse_unknown("the simulator", options, OPTIONS)

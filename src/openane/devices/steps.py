@@ -12,7 +12,7 @@ import numpy as np
 from openane.devices.closing import every
 from openane.devices.constants import require_same
 from openane.devices.packer import as_array, logical_shape, pack, unpack
-from openane.devices.protocol import Arrays, CompiledModel, Device, EngineStep, Executable, HostOperation, ModelPort
+from openane.devices.protocol import Arrays, Device, EngineStep, Executable, HostOperation, LoadableModel, ModelPort
 from openane.errors import DeviceError, UnsupportedError
 from openane.graph import numpy_type
 from openane.program import Layout, Role
@@ -20,7 +20,7 @@ from openane.simulator import RunReport, TaskReport
 
 
 @dataclass(slots=True)
-class Memory:
+class TensorBuffer:
     """A buffer: its bytes, how the tensor lies in them, and the tensor's shape and MIL dtype."""
 
     store: np.ndarray
@@ -29,10 +29,10 @@ class Memory:
     dtype: str | None
 
     @staticmethod
-    def of(device: Device, layout: Layout, port: ModelPort | None) -> Memory:
+    def of(device: Device, layout: Layout, port: ModelPort | None) -> TensorBuffer:
         """Fresh zeroed memory; without a port the shape is the surface's."""
         shape, dtype = (logical_shape(layout), None) if port is None else (port.shape, port.dtype)
-        return Memory(device.allocate(layout.size), layout, shape, dtype)
+        return TensorBuffer(device.allocate(layout.size), layout, shape, dtype)
 
     def read(self, name: str, dtype: str | None = None) -> np.ndarray:
         """A copy of the tensor, in its own or another element type."""
@@ -51,7 +51,7 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedRun:
     """What a run left: the bytes of its outputs, by name, what the host computed, and the report."""
 
     surfaces: Mapping[str, np.ndarray]
@@ -59,10 +59,10 @@ class Finished:
     report: RunReport
 
 
-class Function:
+class LoadedFunction:
     """The programs of one function. `memory` has every buffer that is named in the model, by name."""
 
-    def __init__(self, device: Device, model: CompiledModel, states: Mapping[str, Memory]) -> None:
+    def __init__(self, device: Device, model: LoadableModel, states: Mapping[str, TensorBuffer]) -> None:
         self._model = model
         self._inputs = {port.name: port for port in model.inputs}
         self._typed: dict[str, ModelPort] = {port.name: port for port in (*model.inputs, *model.outputs)}
@@ -86,7 +86,7 @@ class Function:
                     raise DeviceError(f"buffer {buffer.name!r} of program {program.name!r} has no described tensor")
                 known = self.memory.get(buffer.name)
                 if known is None:
-                    known = Memory.of(device, buffer.layout, self._typed.get(buffer.name))
+                    known = TensorBuffer.of(device, buffer.layout, self._typed.get(buffer.name))
                     self.memory[buffer.name] = known
                 if known.layout != buffer.layout:
                     raise DeviceError(f"programs of the model disagree about how {buffer.name!r} lies in memory")
@@ -94,11 +94,11 @@ class Function:
             self._programs.append(device.load(program, stores))
 
     @property
-    def model(self) -> CompiledModel:
+    def model(self) -> LoadableModel:
         """The model whose constants the programs have."""
         return self._model
 
-    def update(self, model: CompiledModel) -> None:
+    def update(self, model: LoadableModel) -> None:
         """The constants, and host operations, of the same model with other weights. DeviceError where more differs,
         else as `Executable.update_constants`; then nothing has changed."""
         for executable in self._programs:
@@ -122,7 +122,7 @@ class Function:
         self.check(inputs)
         known: Arrays = {}
         notes = [self._put(name, np.asarray(values), known) for name, values in inputs.items()]
-        report = self._execute(known, tuple(note for note in notes if note))
+        report = self._execute_steps(known, tuple(note for note in notes if note))
         outputs = {port.name: self._get(port.name, port.dtype, known).reshape(port.shape)
                    for port in self._model.outputs}
         self._advance(known)
@@ -141,20 +141,20 @@ class Function:
                 notes.append(pack(values, memory.layout, surfaces[name], name))
         return Staged(surfaces, known, tuple(note for note in notes if note))
 
-    def perform(self, staged: Staged) -> Finished:
+    def execute(self, staged: Staged) -> FinishedRun:
         """Executes a staged run: the only part that touches the device's memory."""
         for name, surface in staged.surfaces.items():
             self.memory[name].store[:surface.size] = surface
         known = dict(staged.known)
-        report = self._execute(known, staged.notes)
+        report = self._execute_steps(known, staged.notes)
         outputs = [port.name for port in self._model.outputs]
         left = {name: self.memory[name] for name in outputs if name not in known}
-        found = Finished({name: memory.store[:memory.layout.size].copy() for name, memory in left.items()},
-                         {name: known[name] for name in outputs if name in known}, report)
+        found = FinishedRun({name: memory.store[:memory.layout.size].copy() for name, memory in left.items()},
+                            {name: known[name] for name in outputs if name in known}, report)
         self._advance(known)
         return found
 
-    def collect(self, finished: Finished) -> Arrays:
+    def collect(self, finished: FinishedRun) -> Arrays:
         """The outputs of a finished run, in the model's shapes and element types."""
         outputs = {}
         for port in self._model.outputs:
@@ -166,13 +166,13 @@ class Function:
                 outputs[port.name] = kept.read(port.name, port.dtype).reshape(port.shape)
         return outputs
 
-    def _execute(self, known: Arrays, notes: tuple[str, ...]) -> RunReport:
+    def _execute_steps(self, known: Arrays, notes: tuple[str, ...]) -> RunReport:
         """Every step once on what the buffers and `known` hold; what the host computes is added to `known`."""
         tasks: list[TaskReport] = []
         seconds = 0.0
         for step in self._model.steps:
             if isinstance(step, HostOperation):
-                found = step.run({port.name: self._get(port.name, port.dtype, known) for port in step.operands})
+                found = step.compute({port.name: self._get(port.name, port.dtype, known) for port in step.operands})
                 for name, values in found.items():
                     self._put(name, values, known)
                 continue

@@ -15,7 +15,7 @@ from openane.devices.macos import interfaces
 from openane.devices.macos.e5rt_functions import PROTOTYPES
 from openane.devices.macos.interfaces import Needed
 from openane.devices.macos.objc import ObjC, Selector, passed_types
-from openane.devices.macos.symbols import ESPRESSO, FOUNDATION, IO_SURFACE, NEURAL_ENGINE, OBJC, Symbols
+from openane.devices.macos.symbols import ESPRESSO, FOUNDATION, IO_SURFACE, NEURAL_ENGINE, OBJC, RuntimeSymbols
 from openane.errors import DeviceError
 from openane.version import __version__
 
@@ -41,7 +41,7 @@ PROBED: Mapping[str, Mapping[str, Needed]] = {
 """What nobody could use yet without entitlements, as published."""
 
 
-def survey(symbols: Symbols) -> dict[str, Any]:
+def survey(symbols: RuntimeSymbols) -> dict[str, Any]:
     """Everything about the interfaces behind `symbols`, as one JSON document. Never raises for what is missing."""
     platform = symbols.platform
     libraries = {name: _loads(symbols, name) for name in (OBJC, FOUNDATION, IO_SURFACE, NEURAL_ENGINE, ESPRESSO)}
@@ -97,7 +97,7 @@ def _merged(*groups: Mapping[str, Needed]) -> dict[str, Needed]:
     return found
 
 
-def _loads(symbols: Symbols, library: str) -> str:
+def _loads(symbols: RuntimeSymbols, library: str) -> str:
     """Empty, or why a library does not load."""
     try:
         symbols.load(library)
@@ -106,7 +106,7 @@ def _loads(symbols: Symbols, library: str) -> str:
     return ""
 
 
-def _exported(symbols: Symbols, name: str) -> bool:
+def _exported(symbols: RuntimeSymbols, name: str) -> bool:
     try:
         return bool(symbols.function(ESPRESSO, name))
     except (KeyError, DeviceError):
@@ -122,7 +122,7 @@ def _compared(objc: ObjC, name: str, needed: Needed) -> dict[str, tuple[str, str
     return found or {"class": ("a class", name if objc.exists(name) else "")}
 
 
-def _methods(objc: ObjC, symbols: Symbols, name: str) -> Iterator[tuple[str, str]]:
+def _methods(objc: ObjC, symbols: RuntimeSymbols, name: str) -> Iterator[tuple[str, str]]:
     """Every method of a class and of its metaclass: `-[selector]` or `+[selector]` to its type encoding."""
     if not objc.exists(name):
         return

@@ -91,7 +91,7 @@ class Access(_Remembered):
         if 1 in extents:
             object.__setattr__(self, "strides", _normal(extents, self.strides))
 
-    def moved(self, space: Space, slot: int, offset: int, strides: Shape | None = None) -> Access:
+    def relocated(self, space: Space, slot: int, offset: int, strides: Shape | None = None) -> Access:
         """The same elements elsewhere, in other strides where some are given."""
         return Access(space=space, slot=slot, offset=offset, shape=self.shape,
                       strides=self.strides if strides is None else strides, dtype=self.dtype,

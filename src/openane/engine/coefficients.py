@@ -1,8 +1,8 @@
 """What a neural-engine operation reads besides its source: weights, biases and a table, and where each of them lies.
 
-Every core of the engine is fed by streams of bytes. A `Section` says from which slot a part comes and which bytes each
-core reads; parts that lie in the same streams name the same section. How halfwords are arranged inside a stream is a
-fact of the generation: `chips.coefficients` states it.
+Every core of the engine is fed by streams of bytes. A `CoefficientSection` says from which slot a part comes and which
+bytes each core reads; parts that lie in the same streams name the same section. How halfwords are arranged inside a
+stream is a fact of the generation: `chips.coefficients` states it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Packing(StrEnum):
     PALETTE = "palette"  # indices into a table of values
 
 
-class Stream(NamedTuple):
+class CoefficientStream(NamedTuple):
     """The bytes one core reads: `size` bytes from `offset` relative to the section's slot."""
 
     core: int
@@ -31,15 +31,15 @@ class Stream(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Streams(Sequence[Stream]):
+class Streams(Sequence[CoefficientStream]):
     """Streams that lie as `parts` do, `offset` bytes further: what tasks share that read one piece after another. Equal
     to any sequence of the same streams."""
 
-    parts: tuple[Stream, ...]
+    parts: tuple[CoefficientStream, ...]
     offset: int = 0
 
     @staticmethod
-    def of(streams: Sequence[Stream]) -> Streams:
+    def of(streams: Sequence[CoefficientStream]) -> Streams:
         """Any streams as such."""
         return streams if isinstance(streams, Streams) else Streams(tuple(streams))
 
@@ -62,25 +62,27 @@ class Streams(Sequence[Stream]):
         return len(self.parts)
 
     @overload
-    def __getitem__(self, index: int) -> Stream: ...
+    def __getitem__(self, index: int) -> CoefficientStream: ...
 
     @overload
-    def __getitem__(self, index: slice) -> tuple[Stream, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[CoefficientStream, ...]: ...
 
-    def __getitem__(self, index: int | slice) -> Stream | tuple[Stream, ...]:
+    def __getitem__(self, index: int | slice) -> CoefficientStream | tuple[CoefficientStream, ...]:
         if isinstance(index, slice):
             return tuple(self)[index]
         core, offset, size = self.parts[index]
-        return Stream(core, self.offset + offset, size)
+        return CoefficientStream(core, self.offset + offset, size)
 
-    def __iter__(self) -> Iterator[Stream]:
+    def __iter__(self) -> Iterator[CoefficientStream]:
         base = self.offset
-        return iter([Stream(core, base + offset, size) for core, offset, size in self.parts])
+        return iter([CoefficientStream(core, base + offset, size) for core, offset, size in self.parts])
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Streams) and self.parts == other.parts:
+        if not isinstance(other, Streams):
+            return NotImplemented
+        if self.parts == other.parts:
             return self.offset == other.offset or not self.parts
-        return tuple(self) == tuple(other) if isinstance(other, tuple | Streams) else NotImplemented
+        return tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
         return hash((len(self.parts), self[0] if self.parts else None))
@@ -90,26 +92,26 @@ class Streams(Sequence[Stream]):
 
 
 @lru_cache(maxsize=1 << 10)
-def _bounds(parts: tuple[Stream, ...]) -> tuple[int, int]:
+def _bounds(parts: tuple[CoefficientStream, ...]) -> tuple[int, int]:
     """The first byte of streams and one past the last."""
     return min([offset for _, offset, _ in parts]), max([offset + size for _, offset, size in parts])
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class CoefficientSection:
     """Where parts of an operation's coefficients lie: the slot, and the stream of each core that reads them."""
 
     slot: int
     streams: Streams
 
     @staticmethod
-    def of(slot: int, streams: Sequence[Stream]) -> Section:
+    def of(slot: int, streams: Sequence[CoefficientStream]) -> CoefficientSection:
         """A section of any streams."""
-        return Section(slot, Streams.of(streams))
+        return CoefficientSection(slot, Streams.of(streams))
 
-    def moved(self, slot: int, offset: int) -> Section:
+    def relocated(self, slot: int, offset: int) -> CoefficientSection:
         """The same `offset` bytes further, relative to `slot`."""
-        return Section(slot, Streams(self.streams.parts, self.streams.offset + offset))
+        return CoefficientSection(slot, Streams(self.streams.parts, self.streams.offset + offset))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +122,17 @@ class Coefficients:
     indices where that is a palette), `runtime` whether an earlier task made them.
     """
 
-    weights: Section | None = None
-    bias: Section | None = None
-    table: Section | None = None
+    weights: CoefficientSection | None = None
+    bias: CoefficientSection | None = None
+    table: CoefficientSection | None = None
     lanes: int = 1
     packing: Packing = Packing.DENSE
     palette_bits: int = 0
     runtime: bool = False
 
     @staticmethod
-    def together(section: Section, *, weights: bool = True, bias: bool = False, table: bool = False, lanes: int = 1,
+    def together(section: CoefficientSection, *, weights: bool = True, bias: bool = False, table: bool = False,
+                 lanes: int = 1,
                  packing: Packing = Packing.DENSE, palette_bits: int = 0, runtime: bool = False) -> Coefficients:
         """Parts that lie in the same streams."""
         return Coefficients(weights=section if weights else None, bias=section if bias else None,
@@ -137,7 +140,7 @@ class Coefficients:
                             runtime=runtime)
 
     @property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[CoefficientSection, ...]:
         """Every section once: weights', biases', the table's."""
         parts = [part for part in (self.weights, self.bias, self.table) if part is not None]
         if parts and all(part is parts[0] for part in parts):
@@ -154,11 +157,11 @@ class Coefficients:
         """Bytes of all streams."""
         return sum([section.streams.total for section in self.sections])
 
-    def moved(self, move: Callable[[Section], Section]) -> Coefficients:
+    def relocated(self, move: Callable[[CoefficientSection], CoefficientSection]) -> Coefficients:
         """The same with every section where `move` puts it."""
         known = {section: move(section) for section in self.sections}
 
-        def there(part: Section | None) -> Section | None:
+        def there(part: CoefficientSection | None) -> CoefficientSection | None:
             return None if part is None else known[part]
 
         return replace(self, weights=there(self.weights), bias=there(self.bias), table=there(self.table))
@@ -166,7 +169,7 @@ class Coefficients:
     def __str__(self) -> str:
         return " and ".join(self._described(section) for section in self.sections)
 
-    def _described(self, section: Section) -> str:
+    def _described(self, section: CoefficientSection) -> str:
         parts = [name for name in ("weights", "bias", "table") if getattr(self, name) == section]
         parts += ["runtime"] if self.runtime else []
         return (f"slot{section.slot}+0x{section.streams.start:x}[{'+'.join(parts)}, {len(section.streams)} cores, "

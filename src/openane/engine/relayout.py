@@ -48,7 +48,7 @@ def touches(access: Access, place: int) -> bool:
     return 0 <= rest < access.dtype.size
 
 
-def covers(access: Access, part: Access) -> bool:
+def contains(access: Access, part: Access) -> bool:
     """Whether every element `part` walks is one that `access` walks; False as well where their loops do not tell."""
     return relaid(part, access, access) is not None
 
@@ -70,7 +70,7 @@ def relaid(access: Access, old: Access, new: Access) -> Access | None:
         if position > room:
             return None
         offset += position * after
-    return None if rest else access.moved(new.space, new.slot, offset, loops.strides)
+    return None if rest else access.relocated(new.space, new.slot, offset, loops.strides)
 
 
 class _Within(NamedTuple):

@@ -11,7 +11,7 @@ from enum import IntEnum
 KNOTS = 33
 
 
-class Kind(IntEnum):
+class TableKind(IntEnum):
     """How the input is mapped to a knot position p, and the knots' value to the result."""
 
     FROM_START = 0   # p = x * 2^n
@@ -48,5 +48,5 @@ class Table:
     high_slope: float = 0.0
     high_intercept: float = 0.0
     exponent: int = 0
-    kind: Kind = Kind.FROM_START
+    kind: TableKind = TableKind.FROM_START
     symmetry: Symmetry = Symmetry.NONE

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from openane.chips import NamedSlots, driver_generation, get_chip
 from openane.errors import FormatError, ProgramError
-from openane.formats.reader import Reader, Record, round_up, u32, u32s, u64, u64s
+from openane.formats.reader import ByteReader, Record, round_up, u32, u32s, u64, u64s
 from openane.formats.tasks import (
     CONSTANT_ALIGNMENT,
     FIRST_BUFFER_SLOT,
@@ -33,7 +33,7 @@ NUMBERS_PER_SLOT = 6  # N, C, H, W, plane stride, row stride
 
 
 @dataclass(frozen=True)
-class Header(Record):
+class AnecHeader(Record):
     """The header. `size` is the payload's; `first_task` the bytes of the first task; `tiles` counts 0x4000 bytes."""
 
     size: int = u64()
@@ -50,7 +50,7 @@ class Header(Record):
 def is_anec(data: bytes) -> bool:
     """Whether the sizes in the first bytes agree with each other and with the file's length."""
     try:
-        _payload(Reader(data))
+        _payload(ByteReader(data))
     except FormatError:
         return False
     return True
@@ -64,7 +64,7 @@ def read_anec(data: bytes) -> Program:
     Inputs are called input0, input1, ... in slot order, outputs output0, ... FormatError, or ProgramError from tasks.
     """
     chip = get_chip(driver_generation())
-    header, payload = _payload(Reader(data))
+    header, payload = _payload(ByteReader(data))
     if header.first_task % 4 or not 0 < header.first_task <= header.text:
         raise FormatError("impossible size of the first task", offset=0x08, expected="a multiple of 4 within the text",
                           found=hex(header.first_task))
@@ -99,14 +99,14 @@ def write_anec(program: Program, header: int = 0x1000) -> bytes:
             start = buffer.slot * NUMBERS_PER_SLOT
             nchw[start:start + NUMBERS_PER_SLOT] = _numbers(dense_layout(buffer))
     constants = len(payload) - round_up(text, CONSTANT_ALIGNMENT)
-    record = Header(len(payload), program.tasks[0].size, len(program.tasks), text, constants,
-                    len(program.inputs), len(program.outputs), tuple(tiles), tuple(nchw))
+    record = AnecHeader(len(payload), program.tasks[0].size, len(program.tasks), text, constants,
+                        len(program.inputs), len(program.outputs), tuple(tiles), tuple(nchw))
     return record.pack().ljust(header, b"\0") + payload
 
 
-def _payload(file: Reader) -> tuple[Header, Reader]:
+def _payload(file: ByteReader) -> tuple[AnecHeader, ByteReader]:
     """The header and the payload behind it, which zeros may follow; FormatError where the sizes disagree."""
-    header = file.record(Header, 0, "the ANEC header")
+    header = file.record(AnecHeader, 0, "the ANEC header")
     expected = round_up(header.text, CONSTANT_ALIGNMENT) + header.constants
     if header.size < expected:
         raise FormatError("the payload is smaller than its text and constants", offset=0, expected=hex(expected),
@@ -121,7 +121,7 @@ def _payload(file: Reader) -> tuple[Header, Reader]:
     return header, file.window(start, header.size, "the payload")
 
 
-def _buffers(header: Header, slots: list[NamedSlots], addresses: int) -> tuple[Buffer, ...]:
+def _buffers(header: AnecHeader, slots: list[NamedSlots], addresses: int) -> tuple[Buffer, ...]:
     buffers: list[Buffer] = []
     counts = dict.fromkeys(Role, 0)
     for slot in range(2, SLOTS):
@@ -146,7 +146,7 @@ def _check_unnamed(slot: int, slots: list[NamedSlots]) -> None:
                               expected="at least one tile", found=0)
 
 
-def _layout(header: Header, slot: int, size: int) -> Layout | None:
+def _layout(header: AnecHeader, slot: int, size: int) -> Layout | None:
     start = slot * NUMBERS_PER_SLOT
     n, c, h, w, plane, row = header.nchw[start:start + NUMBERS_PER_SLOT]
     if not any((n, c, h, w, plane, row)):
@@ -163,7 +163,7 @@ def _numbers(layout: Layout) -> tuple[int, ...]:
     return n, c, h, w, layout.strides[1], layout.strides[3]
 
 
-def _role(header: Header, slot: int, layout: Layout | None, slots: list[NamedSlots]) -> Role:
+def _role(header: AnecHeader, slot: int, layout: Layout | None, slots: list[NamedSlots]) -> Role:
     """What a slot is for. One that no task names takes the place the driver's numbering gives it."""
     if layout is None:
         return Role.SCRATCH
@@ -176,4 +176,4 @@ def _role(header: Header, slot: int, layout: Layout | None, slots: list[NamedSlo
     return Role.OUTPUT if slot < FIRST_BUFFER_SLOT + header.outputs else Role.INPUT
 
 
-__all__ = ["HEADERS", "Header", "is_anec", "read_anec", "write_anec"]
+__all__ = ["HEADERS", "AnecHeader", "is_anec", "read_anec", "write_anec"]

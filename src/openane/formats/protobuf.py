@@ -23,7 +23,7 @@ _DEFAULTS: Mapping[str, Any] = {"int": 0, "bool": False, "float": 0.0, "double":
 _ITEM = re.compile(r"(\w+) (\d+) (\w+)([*%]?)")
 
 
-class Field(NamedTuple):
+class ProtobufField(NamedTuple):
     """One field: its name, number, kind (int, bool, float, double, string, bytes, or the name of a message), and
     whether it is repeated (`*`) or a map from strings (`%`)."""
 
@@ -47,12 +47,12 @@ class Schema:
     """
 
     def __init__(self, text: str) -> None:
-        self.by_name: dict[str, dict[str, Field]] = {}
-        self.by_number: dict[str, dict[int, Field]] = {}
+        self.by_name: dict[str, dict[str, ProtobufField]] = {}
+        self.by_number: dict[str, dict[int, ProtobufField]] = {}
         self.raw: dict[str, set[str]] = {}
         for paragraph in re.split(r"\n+(?=\w)", text.strip()):
             message, _, items = paragraph.partition(":")
-            fields = [Field(name, int(number), kind, mark == "*", mark == "%")
+            fields = [ProtobufField(name, int(number), kind, mark == "*", mark == "%")
                       for name, number, kind, mark in _ITEM.findall(items)]
             self.by_name.setdefault(message, {}).update((field.name, field) for field in fields)
             self.by_number.setdefault(message, {}).update((field.number, field) for field in fields)
@@ -160,7 +160,7 @@ class _Reader:
             shift += 7
         raise FormatError("a number does not end", offset=start, expected="at most 10 bytes", found=at - start)
 
-    def store(self, values: dict[str, Any], field: Field, wire: int, begin: int, end: int, depth: int) -> None:
+    def store(self, values: dict[str, Any], field: ProtobufField, wire: int, begin: int, end: int, depth: int) -> None:
         """Adds one occurrence of a field."""
         if field.mapped:
             self._wanted(wire, _LENGTH, field, begin)
@@ -180,7 +180,7 @@ class _Reader:
             else:
                 values[field.name] = value
 
-    def _single(self, field: Field, begin: int, end: int, depth: int) -> Any:
+    def _single(self, field: ProtobufField, begin: int, end: int, depth: int) -> Any:
         kind = field.kind
         if kind in ("int", "bool"):
             number = self.varint(begin, end)[0]
@@ -200,12 +200,12 @@ class _Reader:
             raise FormatError("a string is not UTF-8", offset=begin + error.start, expected="UTF-8",
                               found=error.reason) from None
 
-    def _packed(self, field: Field, at: int, end: int) -> Iterator[Any]:
+    def _packed(self, field: ProtobufField, at: int, end: int) -> Iterator[Any]:
         while at < end:
             number, at = self.varint(at, end)
             yield bool(number) if field.kind == "bool" else number - (number >> 63 << 64)
 
-    def _entry(self, field: Field, begin: int, end: int, depth: int) -> tuple[str, Any]:
+    def _entry(self, field: ProtobufField, begin: int, end: int, depth: int) -> tuple[str, Any]:
         key, value = "", Message(self.schema, field.kind) if field.kind not in _DEFAULTS else _DEFAULTS[field.kind]
         for number, wire, first, stop in self.scan(begin, end):
             if number == 1:
@@ -216,13 +216,13 @@ class _Reader:
                 value = self._single(field, first, stop, depth)
         return key, value
 
-    def _whole(self, field: Field, begin: int, end: int) -> None:
+    def _whole(self, field: ProtobufField, begin: int, end: int) -> None:
         size = 4 if field.kind == "float" else 8
         if (end - begin) % size:
             raise FormatError(f"field {field.name} holds no whole number of elements", offset=begin,
                               expected=f"a multiple of {size} bytes", found=end - begin)
 
-    def _wanted(self, wire: int, expected: int, field: Field, offset: int) -> None:
+    def _wanted(self, wire: int, expected: int, field: ProtobufField, offset: int) -> None:
         if wire != expected:
             raise FormatError(f"field {field.name} ({field.number}) has another wire type", offset=offset,
                               expected=expected, found=wire)
@@ -234,7 +234,7 @@ def write_message(message: Message) -> bytes:
     return b"".join(piece for field in fields for piece in _written(field, message.fields[field.name], message.schema))
 
 
-def _written(field: Field, value: Any, schema: Schema) -> Iterator[bytes]:
+def _written(field: ProtobufField, value: Any, schema: Schema) -> Iterator[bytes]:
     if field.mapped:
         for key, item in value.items():
             entry = _bytes(1, key.encode()) + _one(field._replace(number=2), item)
@@ -249,7 +249,7 @@ def _written(field: Field, value: Any, schema: Schema) -> Iterator[bytes]:
         yield _one(field, value)
 
 
-def _one(field: Field, value: Any) -> bytes:
+def _one(field: ProtobufField, value: Any) -> bytes:
     if field.kind in ("int", "bool"):
         return _varint(field.number << 3) + _varint(int(value))
     if field.kind in ("float", "double"):

@@ -1,7 +1,7 @@
 """Bounds-checked reading of little-endian bytes, and structures declared once for reading and for writing.
 
 A `Record` is a dataclass whose fields state their bytes (`u32`, `u64`, `text`, `words`); the same declaration packs
-and unpacks. A `Reader` is a window on a file: nothing is read outside it, and its errors name offsets in the file.
+and unpacks. A `ByteReader` is a window on a file: nothing is read outside it, and its errors name offsets in the file.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _misfit(record: Record, layout: _Layout) -> str:
     return f"{type(record).__name__} does not fit"
 
 
-class Reader:
+class ByteReader:
     """A window [start, end) of `data`. Offsets given are relative to the window, offsets in errors to the file, in
     which `data` begins at `base`."""
 
@@ -137,10 +137,10 @@ class Reader:
             raise FormatError(f"{what} reaches outside its container", offset=self.base + self.start + max(offset, 0),
                               expected=f"{size} bytes", found=f"{left} bytes")
 
-    def window(self, offset: int, size: int, what: str) -> Reader:
+    def window(self, offset: int, size: int, what: str) -> ByteReader:
         """The part of this window that holds `what`."""
         self.check(offset, size, what)
-        return Reader(self._data, self.start + offset, self.start + offset + size, self.base)
+        return ByteReader(self._data, self.start + offset, self.start + offset + size, self.base)
 
     def take(self, offset: int, size: int, what: str) -> bytes:
         """A copy of `size` bytes."""

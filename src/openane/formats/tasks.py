@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from openane.chips import Chip, NamedSlots, get_chip
 from openane.errors import ProgramError
-from openane.formats.reader import Reader, round_up
+from openane.formats.reader import ByteReader, round_up
 from openane.program import Buffer, Constants, Layout, Program, Role, Task
 
 TILE = 0x4000            # granule of buffers in both containers
@@ -18,7 +18,7 @@ INTERMEDIATE_SLOTS = (3, 2)  # the slots the Linux driver's tools give scratch, 
 FIRST_BUFFER_SLOT = 4
 
 
-def read_tasks(chip: Chip, text: Reader, offset: int, words: int, count: int) -> tuple[Task, ...]:
+def read_tasks(chip: Chip, text: ByteReader, offset: int, words: int, count: int) -> tuple[Task, ...]:
     """The chain of `count` tasks whose first has `words` words and lies at byte `offset` of the text.
 
     FormatError when a task leaves the text, when tasks overlap (a cycle does), or when the chain does not end after
@@ -43,7 +43,7 @@ def read_tasks(chip: Chip, text: Reader, offset: int, words: int, count: int) ->
     return tuple(tasks)
 
 
-def read_frames(chip: Chip, text: Reader, count: int) -> tuple[Task, ...]:
+def read_frames(chip: Chip, text: ByteReader, count: int) -> tuple[Task, ...]:
     """The `count` tasks of a text in which they lie one after another, each stating its own size; frames of size 0 are
     skipped. FormatError when a task leaves the text, or when there are more or fewer."""
     alignment = chip.limits.task_alignment
@@ -198,7 +198,7 @@ def nchw_layout(n: int, c: int, h: int, w: int, plane: int, row: int) -> Layout:
     return Layout((n, c, 1, h, w), (c * plane, plane, c * plane, row, 2))
 
 
-def _check_disjoint(text: Reader, tasks: list[Task]) -> None:
+def _check_disjoint(text: ByteReader, tasks: list[Task]) -> None:
     for before, after in pairwise(sorted(tasks, key=lambda t: t.offset)):
         if before.offset + before.size > after.offset:
             raise text.error(after.offset, "tasks overlap", expected=f"0x{before.offset + before.size:x} or later",

@@ -22,7 +22,7 @@ Choice = TypeVar("Choice")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DictionaryEntry:
     """`values` is the dictionary, `label` names it in messages. Missing keys take the default given, None meaning
     that there is none. FormatError for a value of the wrong kind or out of bounds."""
 
@@ -103,7 +103,7 @@ class Entry:
         """An integer, or a list of them."""
         value = self.values.get(key)
         items = value if isinstance(value, list | tuple) else [value]
-        return tuple(Entry(self.label, {key: item}).integer(key, None, low, high) for item in items)
+        return tuple(DictionaryEntry(self.label, {key: item}).integer(key, None, low, high) for item in items)
 
     def half(self, key: str, default: int | None = None) -> float:
         """A number stated as the 16 bits of its fp16 form, in decimal (a negative one stands for bits 0x8000 up)."""
@@ -113,19 +113,19 @@ class Entry:
             raise self.malformed(key, "the bits of a finite fp16 number")
         return number
 
-    def section(self, key: str, optional: bool = False) -> Entry:
+    def section(self, key: str, optional: bool = False) -> DictionaryEntry:
         """The dictionary under `key`."""
         value = self.values.get(key, {} if optional else None)
         if not is_table(value):
             raise self.malformed(key, "a dictionary")
-        return Entry(f"{self.label}, {key}", value)
+        return DictionaryEntry(f"{self.label}, {key}", value)
 
-    def sections(self, key: str) -> Iterator[Entry]:
+    def sections(self, key: str) -> Iterator[DictionaryEntry]:
         """The dictionaries of the list under `key`."""
         values = self.values.get(key)
         if not isinstance(values, list | tuple) or not all(map(is_table, values)):
             raise self.malformed(key, "a list of dictionaries")
-        yield from (Entry(f"{self.label}, {key}[{index}]", value) for index, value in enumerate(values))
+        yield from (DictionaryEntry(f"{self.label}, {key}[{index}]", value) for index, value in enumerate(values))
 
 
 def is_table(value: object) -> TypeGuard[dict[str, Any]]:

@@ -25,7 +25,7 @@ CLOSE = 0.7
 
 
 @dataclass(slots=True)
-class Step:
+class ImportStep:
     """One operator of a model. `label` names it in messages, and is the source of its nodes; `name` is what its result
     is called in the graph, and what begins the names of intermediate ones; `joint` stands between the two parts of
     those."""

@@ -8,18 +8,18 @@
 
 from openane.models.adapters import Adapter, Slots, load_adapter
 from openane.models.config import Config, Rope
-from openane.models.encoder import Encoded, Encoder
-from openane.models.generation import Options, Token
-from openane.models.language import HOST, LanguageModel, Settings
+from openane.models.encoder import Encoded, TextEncoder
+from openane.models.generation import GeneratedToken, Options
+from openane.models.language import HOST, LanguageModel, LanguageSettings
 from openane.models.layers import Precision
 from openane.models.load import load, load_encoder
 from openane.models.runner import Residence, Usage
 from openane.models.sampling import Sampling
-from openane.models.steps import Buckets, Placement
+from openane.models.steps import Buckets, CacheWriter
 from openane.models.tokenizer import Tokenizer
 
 __all__ = [
-    "HOST", "Adapter", "Buckets", "Config", "Encoded", "Encoder", "LanguageModel", "Options", "Placement", "Precision",
-    "Residence", "Rope", "Sampling", "Settings", "Slots", "Token", "Tokenizer", "Usage", "load", "load_adapter",
-    "load_encoder",
+    "HOST", "Adapter", "Buckets", "CacheWriter", "Config", "Encoded", "GeneratedToken", "LanguageModel",
+    "LanguageSettings", "Options", "Precision", "Residence", "Rope", "Sampling", "Slots", "TextEncoder", "Tokenizer",
+    "Usage", "load", "load_adapter", "load_encoder",
 ]

@@ -27,7 +27,7 @@ from openane.ops.build import GraphBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProjectionGroup:
     """Projections the graph computes as one, by name; `source`: what they read, `norm` the normalisation it is of."""
 
     parts: tuple[str, ...]
@@ -46,9 +46,10 @@ class Group:
         return {"width": config.width, "heads": config.heads * config.head_size, "hidden": config.hidden}[self.source]
 
 
-GROUPS = {"attention": Group(("query", "key", "value"), norm="norm1"), "output": Group(("output",), "heads"),
-          "gate": Group(("gate",), norm="norm2"), "up": Group(("up",), norm="norm2"),
-          "down": Group(("down",), "hidden")}
+GROUPS = {"attention": ProjectionGroup(("query", "key", "value"), norm="norm1"),
+          "output": ProjectionGroup(("output",), "heads"),
+          "gate": ProjectionGroup(("gate",), norm="norm2"), "up": ProjectionGroup(("up",), norm="norm2"),
+          "down": ProjectionGroup(("down",), "hidden")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,9 +70,9 @@ class Template:
             return found
         tokens, place = [], 0
         for token, begin, end in named:
-            tokens += [*tokenizer.plain(marked[place:begin].replace(mark, ""), guarded), token]
+            tokens += [*tokenizer.ordinary_tokens(marked[place:begin].replace(mark, ""), guarded), token]
             place = end
-        return tokens + tokenizer.plain(marked[place:].replace(mark, ""), guarded)
+        return tokens + tokenizer.ordinary_tokens(marked[place:].replace(mark, ""), guarded)
 
 
 def _unused(*texts: str) -> str:

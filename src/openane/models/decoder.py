@@ -4,8 +4,8 @@ The cache is two states for all layers, `keys` [layers, kv heads, head size, con
 context, head size]: so both lie as the products want their runtime operand, and nothing of the cache is transposed. A
 step reads as much of them as it sees, and gives the new tokens' keys and values, which
 
-- the host places by slice after the step (`Placement.HOST`: a few hundred bytes per token and layer), or
-- the engine blends in (`Placement.ENGINE`): state * (1 - put) + new spread by put, the whole cache rewritten on every
+- the host places by slice after the step (`CacheWriter.HOST`: a few hundred bytes per token and layer), or
+- the engine blends in (`CacheWriter.ENGINE`): state * (1 - put) + new spread by put, the whole cache rewritten on every
   step.
 
 The mask is an input: the host knows how many tokens the cache holds and which rows are padding.
@@ -16,8 +16,8 @@ from __future__ import annotations
 from openane.graph import Graph, Value
 from openane.models.adapters import GROUPS, Adapted
 from openane.models.config import Config
-from openane.models.layers import Layers, Parameters
-from openane.models.steps import Placement, Step
+from openane.models.layers import CheckpointParameters, ModelLayers
+from openane.models.steps import CacheWriter, ModelStep
 from openane.ops.build import GraphBuilder
 
 PLACES = {"keys": 3, "values": 2}
@@ -35,24 +35,24 @@ def head_name(config: Config) -> str:
     return "embedding.weight" if config.tied else "head.weight"
 
 
-def build(parameters: Parameters, step: Step) -> Graph:
+def build(parameters: CheckpointParameters, step: ModelStep) -> Graph:
     """The step as a graph.
 
     Inputs, fp16: `embeddings` [1, tokens, width], `mask` [1, 1, tokens, seen + tokens] (columns: the cache, then the
-    new tokens; with Placement.ENGINE the cache alone, new tokens in their places, [1, 1, tokens, seen]), for rotary
-    positions `cosines` and `sines` [1, 1, tokens, head size], for Placement.ENGINE `put` [1, 1, seen, tokens] (1 where
-    a token goes). Outputs: `logits` [1, tokens, vocabulary] if asked for, `new_keys` and `new_values` (as the
+    new tokens; with CacheWriter.ENGINE the cache alone, new tokens in their places, [1, 1, tokens, seen]), for rotary
+    positions `cosines` and `sines` [1, 1, tokens, head size], for CacheWriter.ENGINE `put` [1, 1, seen, tokens] (1
+    where a token goes). Outputs: `logits` [1, tokens, vocabulary] if asked for, `new_keys` and `new_values` (as the
     states, for the new tokens) unless the engine places them, `hidden` [1, tokens, width] where nothing else is left.
     """
     return _Step(parameters, step).graph()
 
 
 class _Step:
-    def __init__(self, parameters: Parameters, step: Step) -> None:
+    def __init__(self, parameters: CheckpointParameters, step: ModelStep) -> None:
         config = self.config = parameters.config
         builder = self.builder = GraphBuilder(step.name)
-        self.step, self.layers = step, Layers(builder, parameters, step.tokens)
-        tokens, on_engine = step.tokens, step.placement is Placement.ENGINE
+        self.step, self.layers = step, ModelLayers(builder, parameters, step.tokens)
+        tokens, on_engine = step.tokens, step.placement is CacheWriter.ENGINE
         self.x = builder.input("embeddings", "fp16", (1, tokens, config.width))
         self.mask = builder.input("mask", "fp16", (1, 1, tokens, step.seen + (0 if on_engine else tokens)))
         self.turns: tuple[Value, Value] | None = None

@@ -17,11 +17,11 @@ from openane.devices import Device
 from openane.errors import ContextFull, GenerationError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.models.config import Config
-from openane.models.layers import FAR, Layers, Parameters, Precision
+from openane.models.layers import FAR, CheckpointParameters, ModelLayers, Precision
 from openane.models.naming import Weights
 from openane.models.on_device import OnDevice
 from openane.models.runner import Residence, runner
-from openane.models.steps import Step
+from openane.models.steps import ModelStep
 from openane.models.text import whole_numbers
 from openane.models.tokenizer import Tokenizer
 from openane.ops.build import GraphBuilder
@@ -39,11 +39,11 @@ class Encoded:
     pooled: np.ndarray | None
 
 
-def build(parameters: Parameters, step: Step, pooled: bool) -> Graph:
+def build(parameters: CheckpointParameters, step: ModelStep, pooled: bool) -> Graph:
     """Inputs, fp16: `embeddings` [1, tokens, width], `mask` [1, 1, 1, tokens]. Outputs: `states` [1, tokens, width],
     `pooled` [1, 1, width] (tanh of a linear layer on the first token) if asked for."""
     config, builder = parameters.config, GraphBuilder(step.name)
-    layers = Layers(builder, parameters, step.tokens)
+    layers = ModelLayers(builder, parameters, step.tokens)
     x = builder.input("embeddings", "fp16", (1, step.tokens, config.width))
     mask = builder.input("mask", "fp16", (1, 1, 1, step.tokens))
     x = layers.norm(x, "embedding.norm")
@@ -58,7 +58,7 @@ def build(parameters: Parameters, step: Step, pooled: bool) -> Graph:
     return builder.finish(outputs)
 
 
-def _attention(layers: Layers, x: Value, mask: Value, name: str) -> Value:
+def _attention(layers: ModelLayers, x: Value, mask: Value, name: str) -> Value:
     config = layers.config
     size = config.heads * config.head_size
     scales = {f"{name}.query.weight": config.head_size ** -0.5}
@@ -71,7 +71,7 @@ def _attention(layers: Layers, x: Value, mask: Value, name: str) -> Value:
                          {f"{name}.output.weight": config.width})
 
 
-class Encoder(OnDevice):
+class TextEncoder(OnDevice):
     """One encoder on one device. Close it, or use it in a `with` statement."""
 
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
@@ -88,8 +88,8 @@ class Encoder(OnDevice):
             raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
         self.config, self.longest = config, wanted[-1]
         pooled = "pooler.weight" in weights
-        parameters = Parameters(config, weights, precision)
-        steps = [Step(f"encode_{length}", length, length, length, False) for length in wanted]
+        parameters = CheckpointParameters(config, weights, precision)
+        steps = [ModelStep(f"encode_{length}", length, length, length, False) for length in wanted]
         self._rows, self._positions = parameters.embedding(), parameters.positions()
         self._types = parameters.table("types.weight", (config.types, config.width)).astype(np.float32)
         super().__init__(device, tokenizer, lambda opened: runner(

@@ -11,7 +11,7 @@ import numpy as np
 from openane.errors import GenerationError
 from openane.models.pieces import Pieces
 from openane.models.sampling import Sampler, Sampling, log_probabilities, require_whole
-from openane.models.text import Cancel, Text
+from openane.models.text import CachedText, Cancel
 from openane.models.tokenizer import Tokenizer
 
 GREEDY = Sampling()
@@ -36,7 +36,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class GeneratedToken:
     """One step of a text. `number` is the token (None where only held-back text is given out or the text was
     cancelled), `text` what is certain now, `finish` why the text ends here: `stop`, `length`, `cancelled`; None while
     it goes on. `logprob`: natural logarithm of the token's probability, if asked for; `alternatives`: the likeliest
@@ -85,21 +85,21 @@ class Stops:
         return held
 
 
-def stream(reading: Reading, held: Text, tokens: list[int], options: Options, cancel: Cancel | None,
-           release: Callable[[], None]) -> Iterator[Token]:
+def stream(reading: Reading, held: CachedText, tokens: list[int], options: Options, cancel: Cancel | None,
+           release: Callable[[], None]) -> Iterator[GeneratedToken]:
     """See `LanguageModel.stream`; `release` is called when the iterator ends, is closed or is forgotten."""
     return _Stream(_tokens(reading, held, tokens, options, cancel), release)
 
 
-class _Stream(Iterator[Token]):
+class _Stream(Iterator[GeneratedToken]):
     """An iterator that gives the model free however it ends, even before its first token. Closed while another thread
     waits for its next token, it ends behind that."""
 
-    def __init__(self, made: Generator[Token, None, None], release: Callable[[], None]) -> None:
+    def __init__(self, made: Generator[GeneratedToken, None, None], release: Callable[[], None]) -> None:
         self._made, self._turn, self._closing = made, Lock(), False
         self._release: Callable[[], None] | None = release
 
-    def __next__(self) -> Token:
+    def __next__(self) -> GeneratedToken:
         if not self._turn.acquire(blocking=False):
             raise GenerationError("the next token of this text is being computed already")
         try:
@@ -129,31 +129,31 @@ class _Stream(Iterator[Token]):
         self.close()
 
 
-def _tokens(reading: Reading, held: Text, tokens: list[int], options: Options,
-            cancel: Cancel | None) -> Generator[Token, None, None]:
+def _tokens(reading: Reading, held: CachedText, tokens: list[int], options: Options,
+            cancel: Cancel | None) -> Generator[GeneratedToken, None, None]:
     held.rewind(_common(held.tokens, tokens[:-1]))
     if not held.prefill(tokens[len(held.tokens):-1], cancel):
-        yield Token(None, "", "cancelled")
+        yield GeneratedToken(None, "", "cancelled")
         return
     pieces = None if reading.tokenizer is None else Pieces(reading.tokenizer, tokens)
     stops, sampler, stopping = Stops(options.stop), Sampler(options.sampling), reading.stops
     last = tokens[-1]
     for count in range(1, options.max_tokens + 1):
         if cancel is not None and cancel():
-            yield Token(None, stops.rest(), "cancelled")
+            yield GeneratedToken(None, stops.rest(), "cancelled")
             return
         scores = held.decode(last)
         last = sampler.choose(scores)
         likely = _likely(scores, last, options)
         if last in stopping:
-            yield Token(last, stops.add(pieces.rest() if pieces else "")[0] + stops.rest(), "stop", *likely)
+            yield GeneratedToken(last, stops.add(pieces.rest() if pieces else "")[0] + stops.rest(), "stop", *likely)
             return
         text, ended = stops.add(pieces.add(last) if pieces else "")
         full = len(held.tokens) >= reading.context or count == options.max_tokens
         if full and not ended:
             more, ended = stops.add(pieces.rest() if pieces else "")
             text += more + stops.rest()
-        yield Token(last, text, "stop" if ended else "length" if full else None, *likely)
+        yield GeneratedToken(last, text, "stop" if ended else "length" if full else None, *likely)
         if ended or full:
             return
 

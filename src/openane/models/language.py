@@ -23,13 +23,13 @@ from openane.models.adapters import Adapter, Slots
 from openane.models.chat import Message, Template
 from openane.models.config import Config, chosen
 from openane.models.decoder import build
-from openane.models.generation import Options, Reading, Token
-from openane.models.layers import Parameters, Precision
+from openane.models.generation import GeneratedToken, Options, Reading
+from openane.models.layers import CheckpointParameters, Precision
 from openane.models.naming import Weights
 from openane.models.on_device import OnDevice
 from openane.models.runner import Residence, Told, runner, silent
-from openane.models.steps import Buckets, Placement
-from openane.models.text import Cancel, Text, whole_numbers
+from openane.models.steps import Buckets, CacheWriter
+from openane.models.text import CachedText, Cancel, whole_numbers
 from openane.models.tokenizer import Tokenizer
 
 LEARNED = "learned positions added to them, in float32"
@@ -46,7 +46,7 @@ DEFAULT_PREFILL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LanguageSettings:
     """How a model is compiled: `buckets` (None: a context of up to 1024 tokens, 64 at a time), weights' precision,
     who places new keys and values, whether prefill scores every token (`scores`), room for adapters, how many
     functions are on the device at a time, what they are compiled for, and the compile `cache` they are taken from and
@@ -55,7 +55,7 @@ class Settings:
 
     buckets: Buckets | None = None
     precision: Precision = Precision.FP16
-    placement: Placement = Placement.HOST
+    placement: CacheWriter = CacheWriter.HOST
     scores: bool = False
     slots: Slots | None = None
     residence: Residence = Residence.AUTO
@@ -63,7 +63,7 @@ class Settings:
     cache: bool | str | Path = False
 
     def __post_init__(self) -> None:
-        for name, kind in (("precision", Precision), ("placement", Placement), ("residence", Residence)):
+        for name, kind in (("precision", Precision), ("placement", CacheWriter), ("residence", Residence)):
             object.__setattr__(self, name, chosen(kind, getattr(self, name)))
 
     def lengths(self, config: Config) -> Buckets:
@@ -81,7 +81,7 @@ class LanguageModel(OnDevice):
     whatever would change the cache raises GenerationError. Close it, or use it in a `with` statement."""
 
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
-                 settings: Settings | None = None, tokenizer: Tokenizer | None = None,
+                 settings: LanguageSettings | None = None, tokenizer: Tokenizer | None = None,
                  template: Template | None = None, identity: str = "", told: Told = silent) -> None:
         """Compiles and loads; `weights` by the names of `naming`, `identity` different for different ones (empty: not
         known, they are read to find out); `told` hears what is done meanwhile. UnsupportedError
@@ -90,9 +90,9 @@ class LanguageModel(OnDevice):
             raise UnsupportedError(f"a {config.family} model", "encodes texts and cannot continue them",
                                    remedy="openane.models.load_encoder")
         self.config, self.template = config, template
-        self.settings = settings or Settings()
+        self.settings = settings or LanguageSettings()
         self.context = self.settings.lengths(config).context
-        parameters = Parameters(config, weights, self.settings.precision)
+        parameters = CheckpointParameters(config, weights, self.settings.precision)
         steps = self.settings.lengths(config).steps(self.settings.scores, self.settings.placement,
                                                     self.settings.slots)
         embeddings, positions = parameters.embedding(), parameters.positions()
@@ -102,7 +102,7 @@ class LanguageModel(OnDevice):
         names = [f"layers.{layer}.{norm}" for layer in range(config.layers) for norm in ("norm1", "norm2")]
         self._gains = {name: gain for name in names if self.settings.slots and
                        (gain := parameters.gain(name)) is not None}
-        self._text = Text(config, self._runner, embeddings, positions, self.context)
+        self._text = CachedText(config, self._runner, embeddings, positions, self.context)
         self._busy = Lock()
 
     @property
@@ -114,7 +114,7 @@ class LanguageModel(OnDevice):
     def host(self) -> tuple[str, ...]:
         """What this model's steps leave to the host, of `HOST`."""
         absent = {LEARNED if self.config.family == "llama" else TURNS}
-        if self.settings.placement is Placement.ENGINE:
+        if self.settings.placement is CacheWriter.ENGINE:
             absent.add(PLACED)
         return tuple(work for work in HOST if work not in absent)
 
@@ -153,7 +153,7 @@ class LanguageModel(OnDevice):
             return self._text.score(tokens)
 
     def stream(self, tokens: Sequence[int], options: Options | None = None,
-               cancel: Cancel | None = None) -> Iterator[Token]:
+               cancel: Cancel | None = None) -> Iterator[GeneratedToken]:
         """The tokens that continue a text, as they are chosen; the last one says why it is (`finish`).
 
         `cancel` is asked between steps: True ends the text, as closing or forgetting the iterator does; the model is
@@ -169,7 +169,7 @@ class LanguageModel(OnDevice):
         return generation.stream(reading, self._text, whole, options or Options(), cancel, self._busy.release)
 
     def generate(self, prompt: str | Sequence[int] | Sequence[Message], options: Options | None = None,
-                 cancel: Cancel | None = None) -> Iterator[Token]:
+                 cancel: Cancel | None = None) -> Iterator[GeneratedToken]:
         """As `stream`, for a text, tokens or a conversation. GenerationError without the tokenizer or the form of
         conversations that takes."""
         return self.stream(self.prompt_tokens(prompt), options, cancel)

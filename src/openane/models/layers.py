@@ -1,8 +1,8 @@
 """The parts every transformer here is built of, over rows: [1, tokens, width] in and out, fp16.
 
-`Parameters` turns a checkpoint's weights into constants once, so that several functions of a model share the arrays.
-Weights may be kept as int8 numbers with a scale per output, or as 4-bit indices into a palette: operations on constants
-(constexpr_...) say so in the graph, and compilation folds them, because the engine's coefficients are fp16.
+`CheckpointParameters` turns a checkpoint's weights into constants once, so that several functions of a model share the
+arrays. Weights may be kept as int8 numbers with a scale per output, or as 4-bit indices into a palette: operations on
+constants (constexpr_...) say so in the graph, and compilation folds them, because the engine's coefficients are fp16.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Precision(StrEnum):
     PALETTE4 = "palette4"
 
 
-class Parameters:
+class CheckpointParameters:
     """The weights of one checkpoint as constants. Names are those of `naming`; FormatError when one is missing or has
     another shape than the configuration asks for."""
 
@@ -124,10 +124,10 @@ class Parameters:
         return found
 
 
-class Layers:
+class ModelLayers:
     """Writes a model's parts into a builder. `tokens` rows are computed at a time."""
 
-    def __init__(self, builder: GraphBuilder, parameters: Parameters, tokens: int) -> None:
+    def __init__(self, builder: GraphBuilder, parameters: CheckpointParameters, tokens: int) -> None:
         self.builder, self.parameters, self.tokens = builder, parameters, tokens
         self.config = parameters.config
 
@@ -267,7 +267,7 @@ class Layers:
 
 
 def gate_scale(config: Config) -> float:
-    """What `Layers.gate` wants its input multiplied by."""
+    """What `ModelLayers.gate` wants its input multiplied by."""
     return 0.5 if config.activation == "silu" else 1.0
 
 

@@ -23,7 +23,7 @@ HEADER = 256
 NUMBERS = 7
 
 
-class Checkpoint:
+class Llama2cCheckpoint:
     """A checkpoint, mapped: `config`, and `weights` by the names of `naming`, read when asked for."""
 
     def __init__(self, path: Path) -> None:
@@ -109,7 +109,7 @@ class Checkpoint:
 
 
 class _Weights(Mapping[str, np.ndarray]):
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Llama2cCheckpoint) -> None:
         self._checkpoint = checkpoint
         self._names = dict.fromkeys(checkpoint.names())
 

@@ -15,8 +15,8 @@ from openane.errors import FormatError, UnsupportedError
 from openane.formats.mapping import let_go, map_file
 from openane.models import chat, llama2c, tokenizer
 from openane.models.config import Config, of_huggingface
-from openane.models.encoder import DEFAULT_LENGTHS, Encoder
-from openane.models.language import LanguageModel, Settings
+from openane.models.encoder import DEFAULT_LENGTHS, TextEncoder
+from openane.models.language import LanguageModel, LanguageSettings
 from openane.models.layers import Precision
 from openane.models.naming import HEAD_NORMS, LINEAR, Renamed, Weights
 from openane.models.runner import Told, silent
@@ -26,7 +26,7 @@ LONGEST_CONFIG = 1 << 20
 """Bytes of a configuration."""
 
 
-def load(path: str | Path, device: str | Device | None = None, settings: Settings | None = None,
+def load(path: str | Path, device: str | Device | None = None, settings: LanguageSettings | None = None,
          tokenizer_file: str | Path | None = None, told: Told = silent) -> LanguageModel:
     """A decoder, compiled and on a device (default: $ANE_DEVICE or the simulator).
 
@@ -64,11 +64,11 @@ def identity_of(path: Path) -> str:
 
 
 def load_encoder(path: str | Path, device: str | Device | None = None, lengths: Sequence[int] = DEFAULT_LENGTHS,
-                 precision: Precision = Precision.FP16) -> Encoder:
+                 precision: Precision = Precision.FP16) -> TextEncoder:
     """A BERT-style encoder of a Hugging Face directory, compiled for texts of `lengths` tokens and on a device."""
     path = Path(path)
     with opened(path) as (config, weights):
-        return Encoder(config, weights, device, lengths, precision, tokenizer.of_folder(path))
+        return TextEncoder(config, weights, device, lengths, precision, tokenizer.of_folder(path))
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def opened(path: Path) -> Iterator[tuple[Config, Weights]]:
     if not path.exists():
         raise FormatError(f"{path} is not there", expected="a model's directory or a checkpoint", found="nothing")
     if path.is_file():
-        found = llama2c.Checkpoint(path)
+        found = llama2c.Llama2cCheckpoint(path)
         yield found.config, found.weights
         return
     config = of_huggingface(_document(path))

@@ -8,7 +8,7 @@ from typing import Self
 
 from openane.devices import Device, open_device
 from openane.errors import GenerationError
-from openane.models.runner import Runner, Usage
+from openane.models.runner import ModelRunner, Usage
 from openane.models.tokenizer import Tokenizer
 
 
@@ -16,7 +16,7 @@ class OnDevice:
     """Functions on a device. Close it, or use it in a `with` statement."""
 
     def __init__(self, device: str | Device | None, tokenizer: Tokenizer | None,
-                 load: Callable[[Device], Runner]) -> None:
+                 load: Callable[[Device], ModelRunner]) -> None:
         """`load` compiles and loads; a device given by its name (None: $ANE_DEVICE, or the simulator) is opened for
         it, and closed with the model, also when `load` fails."""
         self.tokenizer = tokenizer
@@ -35,7 +35,7 @@ class OnDevice:
         return self._device
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> ModelRunner:
         """The compiled functions on the device."""
         return self._runner
 

@@ -25,14 +25,14 @@ from openane.devices import Device
 from openane.devices.protocol import Index, LoadedModel
 from openane.errors import GraphError
 from openane.graph import Graph
-from openane.models.layers import Parameters
-from openane.models.steps import Step
+from openane.models.layers import CheckpointParameters
+from openane.models.steps import ModelStep
 
 LARGE = 4 << 30
 """Bytes of fp16 weights from which one function at a time is on the device, unless asked otherwise."""
 
 
-Build = Callable[[Parameters, Step], Graph]
+Build = Callable[[CheckpointParameters, ModelStep], Graph]
 Told = Callable[[str], None]
 """Hears in a few words what is being done, for whoever waits."""
 
@@ -62,17 +62,17 @@ class Usage:
     tasks: int = 0
 
 
-class Functions:
+class CompiledSteps:
     """Compiled steps, their constants in files. Use it in a `with` statement, or `close` it when nothing of it runs."""
 
     def __init__(self, target: str, kept: bool | str | Path, size: int) -> None:
         """`kept`: the compile cache they are taken from and kept in (True: the user's own); `size`: bytes they will be,
         about."""
         self.models: dict[str, CompiledModel] = {}
-        self.steps: list[Step] = []
+        self.steps: list[ModelStep] = []
         self._target, self._compiler = target, MappedModels(kept, size)
 
-    def add(self, step: Step, make: Callable[[], Graph], said: str, keep: bool) -> None:
+    def add(self, step: ModelStep, make: Callable[[], Graph], said: str, keep: bool) -> None:
         """Compiles a step, whose graph `make` gives. UnsupportedError when an operation does not run on the engine:
         nothing is given to the host in silence.
 
@@ -99,10 +99,10 @@ class Functions:
             self.close()
 
 
-class Runner:
+class ModelRunner:
     """Runs steps by name. Use `close` when done."""
 
-    def __init__(self, device: Device, functions: Functions, one: bool) -> None:
+    def __init__(self, device: Device, functions: CompiledSteps, one: bool) -> None:
         """`one`: whether one function at a time is loaded. `close` closes the functions, too."""
         self.usage = Usage()
         self._device, self._functions, self._one = device, functions, one
@@ -113,7 +113,7 @@ class Runner:
             self._loaded = device.load(first.with_functions(others))
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ModelStep, ...]:
         """Every function, as it was asked for."""
         return tuple(self._functions.steps)
 
@@ -173,26 +173,26 @@ class Runner:
         return {state.name: self._loaded.read(state.name) for state in self._functions.models[self._current].states}
 
 
-def runner(device: Device, parameters: Parameters, steps: Sequence[Step], target: str, residence: Residence,
-           build: Build, cache: bool | str | Path = False, identity: str = "",
-           told: Told = silent) -> Runner:
+def runner(device: Device, parameters: CheckpointParameters, steps: Sequence[ModelStep], target: str,
+           residence: Residence, build: Build, cache: bool | str | Path = False, identity: str = "",
+           told: Told = silent) -> ModelRunner:
     """Every step compiled for `target`, or taken from the compile `cache`, on the device. The weights but those of
     embeddings are forgotten as soon as they are in files. `identity`, unless empty, is different for different weights:
     what is in the cache is found without them. `told` hears which function it is at.
-    Errors as for `Functions.add`, and the device's."""
+    Errors as for `CompiledSteps.add`, and the device's."""
     size = 2 * parameters.config.weights
     one = residence is Residence.ONE or (residence is Residence.AUTO and len(steps) > 1 and size >= LARGE)
-    with Functions(target, cache, size * len(steps)) as functions:
+    with CompiledSteps(target, cache, size * len(steps)) as functions:
         for number, step in enumerate(steps, 1):
             told(f"function {number} of {len(steps)}: {step.name}")
             said = _said(parameters, step, identity) if identity else ""
             functions.add(step, partial(build, parameters, step), said, "program" not in device.info.takes)
         parameters.forget()
         told("onto the device")
-        return Runner(device, functions, one)
+        return ModelRunner(device, functions, one)
 
 
-def _said(parameters: Parameters, step: Step, identity: str) -> str:
+def _said(parameters: CheckpointParameters, step: ModelStep, identity: str) -> str:
     """Everything the graph of a step depends on."""
     return json.dumps([identity, source_digest(("models",)), parameters.precision, asdict(parameters.config),
                        asdict(step)], default=sorted)

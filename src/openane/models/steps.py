@@ -11,7 +11,7 @@ from openane.errors import GenerationError
 from openane.models.adapters import Slots
 
 
-class Placement(StrEnum):
+class CacheWriter(StrEnum):
     """Who puts new keys and values into the cache."""
 
     HOST = "host"
@@ -19,7 +19,7 @@ class Placement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ModelStep:
     """A function of a model: `tokens` new ones at a time, `seen` positions of the cache, whose states are for
     `context`. `logits`: whether it computes scores of the vocabulary for every row."""
 
@@ -28,7 +28,7 @@ class Step:
     seen: int
     context: int
     logits: bool = True
-    placement: Placement = Placement.HOST
+    placement: CacheWriter = CacheWriter.HOST
     slots: Slots | None = None
 
 
@@ -53,21 +53,21 @@ class Buckets:
         """The longest text."""
         return self.contexts[-1]
 
-    def steps(self, logits: bool, placement: Placement, slots: Slots | None) -> tuple[Step, ...]:
+    def steps(self, logits: bool, placement: CacheWriter, slots: Slots | None) -> tuple[ModelStep, ...]:
         """The functions: `decode` or `decode_SEEN`, and `prefill_TOKENS`; `logits` says whether those of more than one
         token score the vocabulary."""
         several = len(self.contexts) > 1
-        decode = [Step(f"decode_{seen}" if several else "decode", 1, seen, self.context, True, placement, slots)
+        decode = [ModelStep(f"decode_{seen}" if several else "decode", 1, seen, self.context, True, placement, slots)
                   for seen in reversed(self.contexts)]
-        prefill = [Step(f"prefill_{tokens}", tokens, self.context, self.context, logits, placement, slots)
+        prefill = [ModelStep(f"prefill_{tokens}", tokens, self.context, self.context, logits, placement, slots)
                    for tokens in self.prefill if tokens <= self.context]
         return (*decode, *prefill)
 
 
-def choose(steps: Sequence[Step], held: int, tokens: int) -> Step:
+def choose(steps: Sequence[ModelStep], held: int, tokens: int) -> ModelStep:
     """The step for `tokens` more (logits of a prefill apart) on top of `held`: the shortest that takes them all, or
     the longest there is, that sees enough of the cache."""
-    ends = [step.seen if step.placement is Placement.HOST else step.seen - 1 for step in steps]
+    ends = [step.seen if step.placement is CacheWriter.HOST else step.seen - 1 for step in steps]
     seeing = [step for step, end in zip(steps, ends, strict=True) if end >= held]
     whole = [step for step in seeing if step.tokens >= tokens]
     if whole:

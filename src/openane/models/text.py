@@ -1,7 +1,7 @@
 """The text in a decoder's cache, and the steps that make it longer.
 
 The cache is the model's two states; how many of its positions count is known here alone. Nothing is excluded: whoever
-holds a `Text` sees to it that one caller at a time changes it.
+holds a `CachedText` sees to it that one caller at a time changes it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from openane.models.config import Config
 from openane.models.decoder import PLACES
 from openane.models.layers import FAR
 from openane.models.rope import table
-from openane.models.runner import Runner
-from openane.models.steps import Placement, Step, choose
+from openane.models.runner import ModelRunner
+from openane.models.steps import CacheWriter, ModelStep, choose
 
 Cancel = Callable[[], bool]
 """Asked between steps; `threading.Event.is_set` is one."""
 
 
-class Text:
+class CachedText:
     """Tokens whose keys and values the cache holds. `embeddings` fp16 [vocabulary, width], `positions` float32
     [context, width] where they are learned; `context`: the longest text."""
 
-    def __init__(self, config: Config, runner: Runner, embeddings: np.ndarray, positions: np.ndarray | None,
+    def __init__(self, config: Config, runner: ModelRunner, embeddings: np.ndarray, positions: np.ndarray | None,
                  context: int) -> None:
         self._config, self._runner, self._context = config, runner, context
         self._table, self._positions = embeddings, positions
@@ -87,11 +87,11 @@ class Text:
             at += len(part)
         return at
 
-    def _run(self, step: Step, tokens: Sequence[int]) -> dict[str, np.ndarray]:
+    def _run(self, step: ModelStep, tokens: Sequence[int]) -> dict[str, np.ndarray]:
         """One step on `tokens`, at most as many as it takes, and their keys and values into the cache."""
         held, count = len(self._tokens), len(tokens)
         outputs = self._runner.run(step.name, self._inputs(step, tokens))
-        if step.placement is Placement.HOST:
+        if step.placement is CacheWriter.HOST:
             for name, axis in PLACES.items():
                 before = (slice(None),) * axis
                 self._runner.write(name, outputs[f"new_{name}"][(*before, slice(count))],
@@ -99,7 +99,7 @@ class Text:
         self._tokens += tokens
         return outputs
 
-    def _inputs(self, step: Step, tokens: Sequence[int]) -> dict[str, np.ndarray]:
+    def _inputs(self, step: ModelStep, tokens: Sequence[int]) -> dict[str, np.ndarray]:
         held, count = len(self._tokens), len(tokens)
         positions = np.minimum(np.arange(held, held + step.tokens), self._config.context - 1)
         rows = np.zeros((1, step.tokens, self._config.width), np.float16)
@@ -110,7 +110,7 @@ class Text:
         if self._config.family == "llama":
             cosines, sines = table(self._config.rope, self._config.head_size, self._context, positions)
             inputs |= {"cosines": cosines[None, None], "sines": sines[None, None]}
-        if step.placement is Placement.ENGINE:
+        if step.placement is CacheWriter.ENGINE:
             put = np.zeros((1, 1, step.seen, step.tokens), np.float16)
             put[0, 0, np.arange(held, held + count), np.arange(count)] = 1
             inputs["put"] = put
@@ -128,13 +128,13 @@ def whole_numbers(items: object, what: str = "tokens") -> list[int]:
     return [int(item) for item in found]
 
 
-def mask(step: Step, held: int) -> np.ndarray:
+def mask(step: ModelStep, held: int) -> np.ndarray:
     """What `decoder.build` adds to scores: 0 for the `held` tokens of the cache, and for new ones up to the row's own;
     far below every score elsewhere. fp16."""
     new = np.triu(np.full((step.tokens, step.tokens), FAR, np.float16), 1)
     cache = np.full((step.tokens, step.seen), FAR, np.float16)
     cache[:, :held] = 0
-    if step.placement is Placement.HOST:
+    if step.placement is CacheWriter.HOST:
         return np.concatenate([cache, new], axis=1)[None, None]
     rest = step.seen - held
     cache[:, held:held + step.tokens] = new[:, :rest]

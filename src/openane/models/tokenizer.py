@@ -90,7 +90,7 @@ class Tokenizer:
         if not names and fits and (named or (self.unknown and self.unknown in text)):
             first = own.index(0) if 0 in own else len(own)
             last = len(own) - (own[::-1].index(0) if 0 in own else 0)
-            tokens = [*tokens[:first], *self.plain(text, self.guarded), *tokens[last:]]
+            tokens = [*tokens[:first], *self.ordinary_tokens(text, self.guarded), *tokens[last:]]
         return [self.start, *tokens] if special and self.start is not None else tokens
 
     def named(self, text: str) -> list[tuple[int, int, int]]:
@@ -99,7 +99,7 @@ class Tokenizer:
         return [(int(token), begin, end) for token, (begin, end) in zip(found.ids, found.offsets, strict=True)
                 if token in self.names]
 
-    def plain(self, text: str, guarded: Collection[int]) -> list[int]:
+    def ordinary_tokens(self, text: str, guarded: Collection[int]) -> list[int]:
         """The tokens of a text, none of which is one of `guarded`. A name that the library takes for its token though
         told not to (a word of its vocabulary, a token not declared special) is cut after its first character."""
         found = _called(self._unnamed.encode, text, add_special_tokens=False)
@@ -108,7 +108,7 @@ class Tokenizer:
         if not cuts:
             return [int(token) for token in found.ids if token not in guarded]
         pieces = (text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True))
-        return [token for piece in pieces for token in self.plain(piece, guarded)]
+        return [token for piece in pieces for token in self.ordinary_tokens(piece, guarded)]
 
     @cached_property
     def _unnamed(self) -> Any:

@@ -10,7 +10,7 @@ Results agree with ONNX's within `tolerance`; see there.
 
 from __future__ import annotations
 
-from openane.onnx_backend.backend import AneBackend, Prepared, Representation
+from openane.onnx_backend.backend import AneBackend, PreparedModel, Representation
 from openane.onnx_backend.numbers import check_numbers
 from openane.onnx_backend.tolerance import ABSOLUTE, RELATIVE, Tolerance, tolerance
 
@@ -20,5 +20,5 @@ run_model = AneBackend.run_model
 run_node = AneBackend.run_node
 supports_device = AneBackend.supports_device
 
-__all__ = ["ABSOLUTE", "RELATIVE", "AneBackend", "Prepared", "Representation", "Tolerance", "check_numbers",
+__all__ = ["ABSOLUTE", "RELATIVE", "AneBackend", "PreparedModel", "Representation", "Tolerance", "check_numbers",
            "is_compatible", "prepare", "run_model", "run_node", "supports_device", "tolerance"]

@@ -24,7 +24,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict  # noqa: E402 
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedModel:
     """A model compiled for one set of values of its constant inputs."""
 
     graph: Graph
@@ -44,9 +44,9 @@ class Representation(BackendRep):
         self._model, self._device, self._target, self._checked = model, device, target, checked
         initialised = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [port for port in model.graph.input if port.name not in initialised]
-        self._prepared: dict[tuple[object, ...], Prepared] = {}
+        self._prepared: dict[tuple[object, ...], PreparedModel] = {}
         self._fixed: frozenset[str] = frozenset()
-        self.last: Prepared | None = None
+        self.last: PreparedModel | None = None
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Outputs by name and place, in the types the model declares. `inputs`: arrays in the model's order, or by
@@ -75,7 +75,7 @@ class Representation(BackendRep):
                 raise UnsupportedError(f"input {name!r}", "inputs must be tensors", found=type(inputs[name]).__name__)
         return {name: np.asarray(inputs[name]) for name in names}
 
-    def _ready(self, feeds: Mapping[str, np.ndarray]) -> Prepared:
+    def _ready(self, feeds: Mapping[str, np.ndarray]) -> PreparedModel:
         """The model compiled for the shapes of `feeds` and the values of what must be constant."""
         fixed = self._fixed | {name for name, array in feeds.items() if not array.size}
         while True:
@@ -92,13 +92,13 @@ class Representation(BackendRep):
                 fixed |= more
                 self._fixed |= more
 
-    def _compiled(self, feeds: Mapping[str, np.ndarray], fixed: frozenset[str]) -> Prepared:
+    def _compiled(self, feeds: Mapping[str, np.ndarray], fixed: frozenset[str]) -> PreparedModel:
         values = {name: feeds[name] for name in fixed}
         shapes = {name: array.shape for name, array in feeds.items() if name not in fixed}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             graph = load_onnx(self._model, shapes, values=values, saturate=True)
-        return Prepared(graph, compile(graph, target=self._target), tolerance(graph))
+        return PreparedModel(graph, compile(graph, target=self._target), tolerance(graph))
 
 
 def _deciding(error: RunTimeOperandError, feeds: Mapping[str, np.ndarray]) -> frozenset[str]:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Node
 from openane.ops.operands import Arguments, result_types
-from openane.ops.spec import REQUIRED, Evidence, Op, Parameter, Rule
+from openane.ops.spec import REQUIRED, Op, OperationEvidence, Parameter, Rule
 
 Registry = MappingProxyType[str, Op]
 CLOSE = 0.7
@@ -58,5 +58,5 @@ def arguments(node: Node) -> Arguments:
     return Arguments(node.op, get_op(node.op).parameters, node.operands)
 
 
-__all__ = ["REQUIRED", "Arguments", "Evidence", "Op", "Parameter", "Registry", "Rule", "all_ops", "arguments", "get_op",
-           "register", "result_types"]
+__all__ = ["REQUIRED", "Arguments", "Op", "OperationEvidence", "Parameter", "Registry", "Rule", "all_ops", "arguments",
+           "get_op", "register", "result_types"]

@@ -10,13 +10,13 @@ from openane.graph import Node, Value
 from openane.ops import tables
 from openane.ops.halves import fits, half, normal
 from openane.ops.lowering import Lowering, Tensor, plane_axis
-from openane.ops.spec import Arithmetic, Stage
+from openane.ops.spec import BinaryArithmetic, Stage
 
 FACTOR = 2.0 ** 12
 """What a scale is taken apart by: two factors reach from 2^-26 to 2^27."""
 
 
-def lower_arithmetic(node: Node, lowering: Lowering, *, arithmetic: Arithmetic) -> None:
+def lower_arithmetic(node: Node, lowering: Lowering, *, arithmetic: BinaryArithmetic) -> None:
     """Dispatches on what is constant: a scalar, one number per position of an axis, or tensors."""
     x, y = node["x"], node["y"]
     value, relu = lowering.relu_behind(node) if arithmetic.clamps else (node.output, False)
@@ -112,7 +112,7 @@ def divide(lowering: Lowering, target: Tensor, x: Tensor, y: Tensor) -> None:
     lowering.elementwise(target, x, inverse, Binary.MULTIPLY)
 
 
-def _by_channel(node: Node, lowering: Lowering, target: Tensor, arithmetic: Arithmetic, relu: bool) -> bool:
+def _by_channel(node: Node, lowering: Lowering, target: Tensor, arithmetic: BinaryArithmetic, relu: bool) -> bool:
     """A constant with one number per position of one axis: vectors of biases, which come first, and gains."""
     x, y = node["x"], node["y"]
     runtime, constant = (x, y) if y.constant else (y, x)

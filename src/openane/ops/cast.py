@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.engine import DType
-from openane.engine.table import KNOTS, Kind, Table
+from openane.engine.table import KNOTS, Table, TableKind
 from openane.graph import Node, Operand, TensorType, numpy_type
 from openane.ops.gradients import Backward, only
 from openane.ops.halves import LARGEST
@@ -67,7 +67,7 @@ def _table(dtype: str, source: str) -> Table:
     low, high = (float(min(max(bound, -LARGEST), LARGEST)) for bound in RANGES[dtype])
     if source not in REALS:
         return clip(low, high)
-    return Table(low, high, low, high, (0.0,) * KNOTS, kind=Kind.INTEGER)
+    return Table(low, high, low, high, (0.0,) * KNOTS, kind=TableKind.INTEGER)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:

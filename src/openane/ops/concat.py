@@ -12,7 +12,7 @@ from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("values", variadic=True),
@@ -58,7 +58,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     target, axis = lowering.native_result(node.output, dtype), arguments.axis("axis", values[0].type.rank)
     if arguments.flag("interleave"):
         every = np.arange(parts[0].shape[axis])
-        lowering.moved(target, axis, [(part, every, every * len(parts) + i) for i, part in enumerate(parts)])
+        lowering.copy_indexed(target, axis, [(part, every, every * len(parts) + i) for i, part in enumerate(parts)])
     else:
         lowering.join(target, parts, axis)
 
@@ -81,4 +81,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
-          moves=Moves.MIX, stores=True),)
+          moves=Movement.MIX, stores=True),)

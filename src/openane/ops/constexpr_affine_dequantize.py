@@ -10,7 +10,7 @@ import numpy as np
 from openane.graph import Operand, TensorType
 from openane.ops.compressed import BYTES, FLOATS, RULES, lower_constant, shifted
 from openane.ops.operands import Arguments, refusal
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Op, OperationEvidence, Parameter
 
 PARAMETERS = (Parameter("quantized_data", kind="own"), Parameter("zero_point", kind="own"),
               Parameter("scale", kind="own"), Parameter("axis", const=True, kind="int32"))
@@ -41,4 +41,4 @@ def _reference(*, quantized_data: np.ndarray, zero_point: np.ndarray, scale: np.
 
 
 OPS = (Op("constexpr_affine_dequantize", PARAMETERS, _infer, _reference, rules=RULES, lower=lower_constant,
-          evidence=Evidence.FOLDED),)
+          evidence=OperationEvidence.FOLDED),)

@@ -10,7 +10,7 @@ import numpy as np
 from openane.graph import Operand, TensorType, Value
 from openane.ops.compressed import ANY, BYTES, FLOATS, RULES, lower_constant, masked, require_blocks, shifted
 from openane.ops.operands import Arguments, refusal
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Op, OperationEvidence, Parameter
 
 SCALES = (Parameter("scale", kind="own"), Parameter("offset", default=None, kind="own"))
 DENSE = (Parameter("data", kind="own"), *SCALES)
@@ -51,6 +51,6 @@ def _sparse(*, data_mask: np.ndarray, nonzero_data: np.ndarray, scale: np.ndarra
 
 
 OPS = (Op("constexpr_blockwise_shift_scale", DENSE, _infer_dense, _dense, rules=RULES, lower=lower_constant,
-          evidence=Evidence.FOLDED),
+          evidence=OperationEvidence.FOLDED),
        Op("constexpr_sparse_blockwise_shift_scale", SPARSE, _infer_sparse, _sparse, rules=RULES, lower=lower_constant,
-          evidence=Evidence.FOLDED))
+          evidence=OperationEvidence.FOLDED))

@@ -9,7 +9,7 @@ import numpy as np
 from openane.graph import Operand, TensorType
 from openane.ops.compressed import RULES, lower_constant
 from openane.ops.operands import Arguments
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Op, OperationEvidence, Parameter
 
 PARAMETERS = (Parameter("source_val", kind="own"), Parameter("output_dtype", const=True, kind="string"))
 
@@ -25,4 +25,4 @@ def _reference(*, source_val: np.ndarray, output_dtype: str) -> tuple[np.ndarray
 
 
 OPS = (Op("constexpr_cast", PARAMETERS, _infer, _reference, rules=RULES, lower=lower_constant,
-          evidence=Evidence.FOLDED),)
+          evidence=OperationEvidence.FOLDED),)

@@ -27,7 +27,7 @@ from openane.ops.compressed import (
     unpacked,
 )
 from openane.ops.operands import Arguments, refusal
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Op, OperationEvidence, Parameter
 
 DENSE = (Parameter("indices", kind="own"), Parameter("lut", kind="own"),
          Parameter("shape", const=True, default=None, kind="own"),
@@ -90,6 +90,6 @@ def _sparse(*, indices_mask: np.ndarray, indices_nonzero_data: np.ndarray, lut: 
 
 
 OPS = (Op("constexpr_lut_to_dense", DENSE, _infer_dense, _dense, rules=RULES, lower=lower_constant,
-          evidence=Evidence.FOLDED),
+          evidence=OperationEvidence.FOLDED),
        Op("constexpr_lut_to_sparse", SPARSE, _infer_sparse, _sparse, rules=RULES, lower=lower_constant,
-          evidence=Evidence.FOLDED))
+          evidence=OperationEvidence.FOLDED))

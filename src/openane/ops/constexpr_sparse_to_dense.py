@@ -22,7 +22,7 @@ from openane.ops.compressed import (
     unpacked,
 )
 from openane.ops.operands import Arguments, refusal
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Op, OperationEvidence, Parameter
 
 PARAMETERS = (Parameter("nonzero_data", kind="own"), Parameter("mask", kind="own"),
               Parameter("shape", const=True, default=None, kind="own"))
@@ -51,4 +51,4 @@ def _reference(*, nonzero_data: np.ndarray, mask: np.ndarray, shape: np.ndarray 
 
 
 OPS = (Op("constexpr_sparse_to_dense", PARAMETERS, _infer, _reference, rules=RULES, lower=lower_constant,
-          evidence=Evidence.FOLDED),)
+          evidence=OperationEvidence.FOLDED),)

@@ -18,7 +18,7 @@ from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Product, Upstream
+from openane.ops.spec import Op, OperationEvidence, Parameter, Product, Upstream
 from openane.ops.taps import product_of_columns, unfolded, weight_gradient
 from openane.ops.weights import as_it_is, by_channel, channels_first, without
 from openane.ops.window import Window, make_window, read_window
@@ -175,8 +175,8 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
 
 
 OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=(*ENGINE, known_weight),
-          evidence=Evidence.APPLE, gradient=_gradient, product=Product(1, as_it_is, channels_first), sums_products=True,
-          weights=("weight", "bias"), computed=_computed, relayout=(
+          evidence=OperationEvidence.APPLE, gradient=_gradient, product=Product(1, as_it_is, channels_first),
+          sums_products=True, weights=("weight", "bias"), computed=_computed, relayout=(
               "cut the image into patches, or join results", "hand the image over in patches, (1, C*k*k, H/k, W/k) for "
               "a stride of k, or shuffle pixels into channels, so that the convolution is 1x1"),
           note="Apple-made programs show stride 1, and stride 2 with kernels 1x1 and 3x3 and one group; larger kernels "

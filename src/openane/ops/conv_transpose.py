@@ -41,7 +41,7 @@ PARAMETERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TransposedAxis:
     """One spatial axis: element i of x reaches full results stride * i to stride * i + reach - 1; the first `before`
     full results are cropped, `result` are kept."""
 
@@ -59,17 +59,17 @@ class Axis:
 
 
 def _axis(extent: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int] | None,
-          stated: int | None) -> Axis:
+          stated: int | None) -> TransposedAxis:
     """`pads` None is the padding `same`: stride * extent results, the smaller half cropped in front."""
     full = (extent - 1) * stride + (kernel - 1) * dilation + 1
     if pads is None:
         result = extent * stride if stated is None else stated
-        return Axis(extent, kernel, stride, dilation, max(full - result, 0) // 2, result)
-    return Axis(extent, kernel, stride, dilation, pads[0], full - sum(pads) if stated is None else stated)
+        return TransposedAxis(extent, kernel, stride, dilation, max(full - result, 0) // 2, result)
+    return TransposedAxis(extent, kernel, stride, dilation, pads[0], full - sum(pads) if stated is None else stated)
 
 
 def _axes(extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
-          pad_type: str, pad: Sequence[int], stated: Sequence[int] | None) -> tuple[Axis, ...]:
+          pad_type: str, pad: Sequence[int], stated: Sequence[int] | None) -> tuple[TransposedAxis, ...]:
     axes = []
     for i, extent in enumerate(extents):
         pads = (pad[2 * i], pad[2 * i + 1]) if pad_type == "custom" else (0, 0)
@@ -81,7 +81,7 @@ def _axes(extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
     return tuple(axes)
 
 
-def _node_axes(operands: Mapping[str, Operand]) -> tuple[Axis, ...]:
+def _node_axes(operands: Mapping[str, Operand]) -> tuple[TransposedAxis, ...]:
     arguments = Arguments("conv_transpose", PARAMETERS, operands)
     x, weight = arguments.tensor("x", ranks=(3, 5)), arguments.tensor("weight", ranks=(3, 5))
     ones = (1,) * (x.type.rank - 2)
@@ -157,7 +157,7 @@ class _Phases:
     start: int
 
     @staticmethod
-    def of(axis: Axis) -> _Phases:
+    def of(axis: TransposedAxis) -> _Phases:
         """Result stride * m + r is the sum over k of weight stride * k + r times x[m - k]."""
         taps = -(-axis.reach // axis.stride)
         first = min(axis.before // axis.stride, taps - 1)
@@ -165,7 +165,7 @@ class _Phases:
         return _Phases(taps, taps - 1 - first, last - first + 1, axis.before - first * axis.stride)
 
 
-def _phase_weights(weight: np.ndarray, axes: Sequence[Axis], groups: int) -> np.ndarray:
+def _phase_weights(weight: np.ndarray, axes: Sequence[TransposedAxis], groups: int) -> np.ndarray:
     """weight [Cin, Cout / groups, *kernel] as [groups * phases * Cout / groups, Cin / groups, *taps]."""
     inputs, outputs = weight.shape[:2]
     phases = [_Phases.of(axis) for axis in axes]

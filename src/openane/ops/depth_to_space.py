@@ -25,7 +25,7 @@ from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.pad import widened
 from openane.ops.rules import MOVED
 from openane.ops.slice import as_operands
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 FACTOR = {"depth_to_space": "block_size", "space_to_depth": "block_size", "pixel_shuffle": "upscale_factor",
           "pixel_unshuffle": "downscale_factor"}
@@ -149,7 +149,7 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": backward.single(inverse, x=only(upstream), **settings)}
 
 
-MOVES = {"batch_to_space": Moves.PART, "space_to_batch": Moves.MIX}  # elements are cut off, zeros put around
+MOVES = {"batch_to_space": Movement.PART, "space_to_batch": Movement.MIX}  # elements are cut off, zeros put around
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name), rules=MOVED, lower=_lower,
-               gradient=_gradient, moves=MOVES.get(name, Moves.ORDER))
+               gradient=_gradient, moves=MOVES.get(name, Movement.ORDER))
             for name, parameters in PARAMETERS.items())

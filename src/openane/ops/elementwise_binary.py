@@ -16,7 +16,7 @@ from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import FLOATS, NUMBERS, Arguments
 from openane.ops.power import constant_base, constant_exponent, raised
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Affine, Arithmetic, Evidence, Op, Parameter, Stage, Upstream
+from openane.ops.spec import Affine, BinaryArithmetic, Op, OperationEvidence, Parameter, Stage, Upstream
 from openane.ops.stages import Stages
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
@@ -75,7 +75,8 @@ def _by_product(node: Node, given: Value, backward: Backward) -> tuple[Value | N
             product(backward, given, node["x"]) if backward.wants(node["y"]) else None)
 
 
-def _gradient(node: Node, upstream: Upstream, backward: Backward, *, arithmetic: Arithmetic) -> Mapping[str, Operand]:
+def _gradient(node: Node, upstream: Upstream, backward: Backward, *, arithmetic: BinaryArithmetic) -> Mapping[str,
+                                                                                                              Operand]:
     found = zip("xy", arithmetic.slope(node, only(upstream), backward), strict=True)
     return {name: unbroadcast(backward, value, node[name].shape) for name, value in found
             if value is not None and backward.wants(node[name])}
@@ -105,32 +106,32 @@ def _divided_by(numbers: np.ndarray, behind: bool) -> Affine | None:
     return (1 / numbers, 0.0) if behind and numbers.all() else None
 
 
-def _op(arithmetic: Arithmetic, dtypes: Sequence[str] = NUMBERS, hands_on: bool = False,
+def _op(arithmetic: BinaryArithmetic, dtypes: Sequence[str] = NUMBERS, hands_on: bool = False,
         post: Callable[[Node, Lowering], Stage | None] | None = None, table_of: str = "") -> Op:
     return Op(arithmetic.name, PARAMETERS, partial(_infer, name=arithmetic.name, dtypes=dtypes),
               partial(_reference, function=arithmetic.function), rules=ENGINE,
-              lower=partial(lower_arithmetic, arithmetic=arithmetic), post=post, evidence=Evidence.APPLE,
+              lower=partial(lower_arithmetic, arithmetic=arithmetic), post=post, evidence=OperationEvidence.APPLE,
               gradient=partial(_gradient, arithmetic=arithmetic), arithmetic=arithmetic, hands_on=hands_on,
               stores=arithmetic.planar is not None, table_of=table_of)
 
 
 OPS = (
-    _op(Arithmetic("add", np.add, lambda node, given, backward: (given, given), right=_plus, left=_plus,
-                   planar=Binary.ADD, clamps=True, affine=lambda numbers, behind: (1.0, numbers)), hands_on=True),
-    _op(Arithmetic("sub", np.subtract, _by_difference, planar=Binary.ADD, subtracts=True, clamps=True,
-                   right=lambda lo, t, x, number, relu: affine(lo, t, x, 1.0, -number, relu),
-                   left=lambda lo, t, y, number, relu: affine(lo, t, y, -1.0, number, relu), affine=_subtracted),
+    _op(BinaryArithmetic("add", np.add, lambda node, given, backward: (given, given), right=_plus, left=_plus,
+                         planar=Binary.ADD, clamps=True, affine=lambda numbers, behind: (1.0, numbers)), hands_on=True),
+    _op(BinaryArithmetic("sub", np.subtract, _by_difference, planar=Binary.ADD, subtracts=True, clamps=True,
+                         right=lambda lo, t, x, number, relu: affine(lo, t, x, 1.0, -number, relu),
+                         left=lambda lo, t, y, number, relu: affine(lo, t, y, -1.0, number, relu), affine=_subtracted),
         hands_on=True),
-    _op(Arithmetic("mul", np.multiply, _by_product, right=_times, left=_times, planar=Binary.MULTIPLY, clamps=True,
-                   affine=lambda numbers, behind: (numbers, 0.0)), hands_on=True, post=scale_stage),
-    _op(Arithmetic("real_div", np.divide, _by_quotient, pair=divide, affine=_divided_by,
-                   right=lambda lo, t, x, number, relu: number != 0 and divided(lo, t, x, 1 / number, relu),
-                   left=lambda lo, t, y, number, relu: reciprocal(lo, t, y, number)), FLOATS, hands_on=True,
+    _op(BinaryArithmetic("mul", np.multiply, _by_product, right=_times, left=_times, planar=Binary.MULTIPLY,
+                         clamps=True, affine=lambda numbers, behind: (numbers, 0.0)), hands_on=True, post=scale_stage),
+    _op(BinaryArithmetic("real_div", np.divide, _by_quotient, pair=divide, affine=_divided_by,
+                         right=lambda lo, t, x, number, relu: number != 0 and divided(lo, t, x, 1 / number, relu),
+                         left=lambda lo, t, y, number, relu: reciprocal(lo, t, y, number)), FLOATS, hands_on=True,
         table_of="inverse"),
-    _op(Arithmetic("maximum", np.maximum, _by_extreme, right=_at_least, left=_at_least, planar=Binary.MAXIMUM)),
-    _op(Arithmetic("minimum", np.minimum, _by_extreme, right=_at_most, left=_at_most, planar=Binary.MINIMUM)),
-    _op(Arithmetic("pow", np.power, _by_power, pair=raised,
-                   right=lambda lo, t, x, number, relu: constant_exponent(Stages(lo, t.shape), t, x, number),
-                   left=lambda lo, t, y, number, relu: constant_base(Stages(lo, t.shape), t, y, number)), FLOATS,
+    _op(BinaryArithmetic("maximum", np.maximum, _by_extreme, right=_at_least, left=_at_least, planar=Binary.MAXIMUM)),
+    _op(BinaryArithmetic("minimum", np.minimum, _by_extreme, right=_at_most, left=_at_most, planar=Binary.MINIMUM)),
+    _op(BinaryArithmetic("pow", np.power, _by_power, pair=raised,
+                         right=lambda lo, t, x, number, relu: constant_exponent(Stages(lo, t.shape), t, x, number),
+                         left=lambda lo, t, y, number, relu: constant_base(Stages(lo, t.shape), t, y, number)), FLOATS,
         table_of="log"),
 )

@@ -19,7 +19,7 @@ from openane.ops.gradients import stopped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, INDICES, MAXIMUM_ELEMENTS, NUMBERS, Arguments, describe, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Evidence, Op, Parameter
+from openane.ops.spec import Op, OperationEvidence, Parameter
 
 VALUE = Parameter("value", const=True, default=0.0)
 PARAMETERS = {
@@ -155,7 +155,7 @@ SHAPE_ONLY = ("shape", "fill_like")
 
 def _op(name: str, reference: Any) -> Op:
     return Op(name, PARAMETERS[name], partial(_infer, name=name), reference,
-              rules=(*MOVED, constant_indices, exact_integers), lower=_lower, evidence=Evidence.FOLDED,
+              rules=(*MOVED, constant_indices, exact_integers), lower=_lower, evidence=OperationEvidence.FOLDED,
               gradient=stopped, shape_only=name in SHAPE_ONLY)
 
 

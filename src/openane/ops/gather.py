@@ -14,7 +14,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.movement import constant_indices, few_positions, select, take_positions, within
 from openane.ops.operands import ELEMENTS, INDICES, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 VALIDATE = Parameter("validate_indices", const=True, default=False, kind="bool")
 GATHER = (
@@ -190,9 +190,9 @@ def few_runs(node: Node, limits: Limits) -> bool:
 RULES = (*MOVED, constant_indices, few_runs)
 OPS = (
     Op("gather", GATHER, _gather, _gather_array, rules=RULES, lower=_lower_gather, gradient=_gradient,
-       moves=Moves.MIX, weights=("x",)),
+       moves=Movement.MIX, weights=("x",)),
     Op("gather_along_axis", ALONG, _along, _along_array, rules=RULES, lower=_lower_along, gradient=_gradient,
-       moves=Moves.MIX),
+       moves=Movement.MIX),
     Op("gather_nd", ND, _nd, _nd_array, rules=RULES, lower=_lower_nd, gradient=_gradient,
-       moves=Moves.MIX),
+       moves=Movement.MIX),
 )

@@ -48,7 +48,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class IndexedPiece:
     """Result positions place + sum(i * loop.place) taken from source + sum(i * loop.source)."""
 
     place: int
@@ -59,18 +59,19 @@ class Piece:
         """Strided copies this piece takes, at most."""
         return prod(loop.copies for loop in self.loops)
 
-    def unrolled(self) -> Iterator[Piece]:
+    def unrolled(self) -> Iterator[IndexedPiece]:
         """The same as pieces whose loops all go forward, or are long repeats."""
         for loop in self.loops:
             if not loop.forward and not loop.doubled:
                 rest = tuple(other for other in self.loops if other is not loop)
                 for i in range(loop.count):
-                    yield from Piece(self.place + i * loop.place, self.source + i * loop.source, rest).unrolled()
+                    yield from IndexedPiece(self.place + i * loop.place, self.source + i * loop.source, rest).unrolled()
                 return
         yield self
 
 
-def pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndarray | None = None) -> tuple[Piece, ...]:
+def pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndarray | None = None) -> tuple[IndexedPiece,
+                                                                                                           ...]:
     """Pieces that together move source position indices[i] to result position places[i] (i when left out)."""
     return tuple(_pieces(indices, places))
 
@@ -85,7 +86,7 @@ def few(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndarray 
     return True
 
 
-def _pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndarray | None) -> Iterator[Piece]:
+def _pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndarray | None) -> Iterator[IndexedPiece]:
     """Greedy: at each position the period that covers most elements per copy is taken."""
     count = len(indices)
     pairs = np.stack([np.arange(count) if places is None else np.asarray(places, np.int64),
@@ -99,7 +100,7 @@ def _pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndar
             place, source = (int(step) for step in pairs[start + period] - pairs[start])
             outer = (Loop(length // period, place, source),)
         runs = _runs(pairs[start:start + period].tolist())
-        yield from (Piece(run.place, run.source, (*outer, *run.loops)) for run in runs)
+        yield from (IndexedPiece(run.place, run.source, (*outer, *run.loops)) for run in runs)
         start += length
 
 
@@ -153,9 +154,9 @@ def _alike(steps: np.ndarray, start: int, period: int) -> int:
     return end - start
 
 
-def _runs(pairs: list[list[int]]) -> list[Piece]:
+def _runs(pairs: list[list[int]]) -> list[IndexedPiece]:
     """Maximal arithmetic runs of a short stretch of (place, source)."""
-    found: list[Piece] = []
+    found: list[IndexedPiece] = []
     start = 0
     while start < len(pairs):
         place, source = pairs[start]
@@ -165,6 +166,6 @@ def _runs(pairs: list[list[int]]) -> list[Piece]:
             while stop < len(pairs) and (pairs[stop][0] - pairs[stop - 1][0],
                                          pairs[stop][1] - pairs[stop - 1][1]) == steps:
                 stop += 1
-        found.append(Piece(place, source, (Loop(stop - start, *steps),) if stop - start > 1 else ()))
+        found.append(IndexedPiece(place, source, (Loop(stop - start, *steps),) if stop - start > 1 else ()))
         start = stop
     return found

@@ -17,7 +17,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
 from openane.ops.weights import without
 from openane.ops.written_norms import layer_norm_of
 
@@ -114,7 +114,7 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     return (result,)
 
 
-OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, normalises=True, stores=True, table_of="rsqrt", weights=("gamma", "beta"),
           computed=_computed, takes_up=("gamma", "beta"), recognise=layer_norm_of, relayout=(
               "lay out an operand anew", "norms over the last axis instead of the channels, as far as layers between "

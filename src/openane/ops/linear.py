@@ -13,7 +13,7 @@ from openane.ops.matrix import lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Product, Upstream
+from openane.ops.spec import Op, OperationEvidence, Parameter, Product, Upstream
 from openane.ops.weights import as_it_is, channels_first, without
 
 PARAMETERS = (Parameter("x"), Parameter("weight", const=True), Parameter("bias", const=True, default=None))
@@ -65,7 +65,7 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     return (result if bias is None else rewriter.single("add", x=result, y=bias),)
 
 
-OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, as_it_is, channels_first), sums_products=True,
           weights=("weight", "bias"), computed=_computed, relayout=(
               "lay out an operand anew", "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of "

@@ -189,7 +189,7 @@ class Lowering(Protocol):
         the tensor that `place` gives."""
         ...
 
-    def moved(self, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
+    def copy_indexed(self, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
         """target[places] = source[indices] along one dimension, bit by bit, for each move in turn; together they must
         cover the target."""
         ...

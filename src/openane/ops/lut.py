@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.engine.table import KNOTS, Kind, Table
+from openane.engine.table import KNOTS, Table, TableKind
 from openane.errors import GraphError
 from openane.ops import tables
 from openane.ops.halves import LARGEST, half
@@ -26,7 +26,7 @@ SAMPLES = 32
 ROUNDS = 40
 """Times the worst points are given more weight."""
 INTERVALS = KNOTS - 1
-ORIGINS = {Kind.FROM_START: 0, Kind.CENTRED: INTERVALS // 2, Kind.TO_END: INTERVALS}
+ORIGINS = {TableKind.FROM_START: 0, TableKind.CENTRED: INTERVALS // 2, TableKind.TO_END: INTERVALS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,11 @@ def _candidates(function: Function, low: float, high: float) -> Iterator[tuple[T
             yield from ((t, 1.0, 0.0) for t in _tables(function, low, high, kind, exponent, 1.0, 0.0))
     exponent = int(np.floor(np.log2(INTERVALS / (high - low))))
     scale, bias = half(INTERVALS / (high - low) / 2.0 ** exponent), half(-low) + 0.0
-    yield from ((table, scale, bias) for table in _tables(function, low, high, Kind.FROM_START, exponent, scale, bias))
+    yield from ((table, scale, bias) for table in _tables(function, low, high, TableKind.FROM_START, exponent, scale,
+                                                          bias))
 
 
-def _tables(function: Function, low: float, high: float, kind: Kind, exponent: int, scale: float,
+def _tables(function: Function, low: float, high: float, kind: TableKind, exponent: int, scale: float,
             bias: float) -> Iterator[Table]:
     """Knots that are the function's values, and knots fitted to it between them."""
     step = 2.0 ** -exponent

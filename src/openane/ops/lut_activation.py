@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.engine import Activation, Post
-from openane.engine.table import KNOTS, Kind, Table
+from openane.engine.table import KNOTS, Table, TableKind
 from openane.graph import Node, Operand, TensorType
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering
@@ -50,7 +50,7 @@ def _table(knots: np.ndarray, clips: np.ndarray, values: np.ndarray, exponent: i
     with np.errstate(over="ignore"):
         low, high = (float(clip) for clip in clips.astype(np.float16))
         below, above = (float(value) for value in values.astype(np.float16))
-    return Table(low, high, below, above, rounded(knots), exponent=exponent, kind=Kind[kind])
+    return Table(low, high, below, above, rounded(knots), exponent=exponent, kind=TableKind[kind])
 
 
 def _reference(*, x: np.ndarray, knots: np.ndarray, clips: np.ndarray, values: np.ndarray, exponent: np.ndarray,

@@ -17,7 +17,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_batches, lower_columns, lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Product, Upstream
+from openane.ops.spec import Op, OperationEvidence, Parameter, Product, Upstream
 from openane.ops.weights import channels_first, constant
 
 PARAMETERS = (
@@ -124,6 +124,6 @@ def _channels_last(node: Node) -> bool:
     return not _stated(node, "transpose_y")
 
 
-OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, _linear, channels_first, _channels_last), sums_products=True,
           weights=("x", "y")),)

@@ -13,7 +13,7 @@ from openane.ops.lowering import Lowering, Tensor
 from openane.ops.movement import inner, inside, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 PADDED = tuple(dtype for dtype in ELEMENTS if dtype != "bool")
 NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
@@ -139,4 +139,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": given}
 
 
-OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Moves.MIX),)
+OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.MIX),)

@@ -18,9 +18,9 @@ from openane.ops.gradients import Backward, number, only, product, reshaped, tot
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
 from openane.ops.taps import apart, taps
-from openane.ops.window import Axis, Window, make_window, read_window, require_elements
+from openane.ops.window import Window, WindowAxis, make_window, read_window, require_elements
 
 MAX_PARAMETERS = (
     Parameter("x"),
@@ -65,7 +65,7 @@ def fold(x: np.ndarray, window: Window, function: Callable[[np.ndarray, np.ndarr
     return x
 
 
-def _fold_axis(x: np.ndarray, position: int, axis: Axis, function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+def _fold_axis(x: np.ndarray, position: int, axis: WindowAxis, function: Callable[[np.ndarray, np.ndarray], np.ndarray],
                fill: float) -> np.ndarray:
     padding = [(0, 0)] * x.ndim
     padding[position] = (axis.before, axis.after + axis.overhang)
@@ -208,7 +208,7 @@ def _gradient_maximum(node: Node, upstream: Upstream, backward: Backward) -> Map
 OPS = (
     Op("max_pool", MAX_PARAMETERS, partial(_infer, name="max_pool"), _max_pool, rules=ENGINE, lower=_lower_max,
        gradient=_gradient_maximum,
-       evidence=Evidence.INFERRED,
+       evidence=OperationEvidence.INFERRED,
        note="The windowed planar operation is known from register maps of later generations only."),
     Op("avg_pool", AVG_PARAMETERS, partial(_infer, name="avg_pool"), _avg_pool, rules=ENGINE,
        lower=_lower_average, gradient=_gradient_average),

@@ -13,7 +13,7 @@ from openane.ops.accuracy import EXACT, ROUNDED, Bound
 from openane.ops.halves import half
 from openane.ops.lowering import Tensor
 from openane.ops.operands import refusal
-from openane.ops.spec import Evidence, Settings, Stage, Unary
+from openane.ops.spec import OperationEvidence, Settings, Stage, Unary
 from openane.ops.stages import Stages, by_table
 from openane.ops.unary import ALPHA, BETA, setting, unary_op
 
@@ -75,15 +75,15 @@ OPS = tuple(map(unary_op, (
           stage=lambda s: by_table(tables.clip(half(s["alpha"]), half(s["beta"]))),
           slope=lambda t, x, y, s: t.where("equal", x, y)),
     Unary("leaky_relu", lambda x, alpha: np.where(x >= 0, x, alpha * x), ROUNDED, parameters=(ALPHA,),
-          stage=lambda s: leaky_stage(s["alpha"]), evidence=Evidence.APPLE,
+          stage=lambda s: leaky_stage(s["alpha"]), evidence=OperationEvidence.APPLE,
           slope=lambda t, x, y, s: t.choice("greater", x, 0.0, 1.0, s["alpha"])),
     Unary("linear_activation", lambda x, alpha, beta: alpha * x + beta, ROUNDED,
           parameters=(ALPHA, setting("beta", 0.0)), stage=_line_stage, compose=_line,
           slope=lambda t, x, y, s: float(s["alpha"])),
     Unary("relu", lambda x: np.maximum(x, 0), EXACT, stage=lambda s: (Post(activation=Activation.RELU), None),
-          slope=lambda t, x, y, s: t.of("sign", y), evidence=Evidence.APPLE, relu=True),
+          slope=lambda t, x, y, s: t.of("sign", y), evidence=OperationEvidence.APPLE, relu=True),
     Unary("relu6", lambda x: np.clip(x, 0, 6), EXACT, stage=lambda s: by_table(tables.clip(0.0, 6.0)),
-          slope=lambda t, x, y, s: t.between(y, 0.0, 6.0), evidence=Evidence.APPLE),
+          slope=lambda t, x, y, s: t.between(y, 0.0, 6.0), evidence=OperationEvidence.APPLE),
     Unary("sigmoid_hard", lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1), Bound(5e-4), parameters=(ALPHA, BETA),
           stage=_sigmoid_hard, slope=lambda t, x, y, s: t.between(y, 0.0, 1.0, s["alpha"])),
     Unary("threshold", lambda x, alpha: np.maximum(x, alpha), EXACT, parameters=(ALPHA,),

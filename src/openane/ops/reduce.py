@@ -14,7 +14,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.shaped import written_as
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -79,7 +79,7 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 def _op(name: str, function: Function) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=ENGINE,
-              lower=_lower, evidence=Evidence.COMPOSED if name == "reduce_min" else Evidence.APPLE,
+              lower=_lower, evidence=OperationEvidence.COMPOSED if name == "reduce_min" else OperationEvidence.APPLE,
               gradient=_gradient)
 
 

@@ -15,7 +15,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.merging import as_other
 from openane.ops.operands import ELEMENTS, Arguments, normalised_axes, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 RESHAPE = (Parameter("x"), Parameter("shape", const=True, kind="int32"))
 SQUEEZE = (Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"))
@@ -119,7 +119,7 @@ def reshape_of_reshape(node: Node, before: Node) -> Node | None:
 
 def _op(name: str, parameters: tuple[Parameter, ...], shape: Any, reference: Any) -> Op:
     return Op(name, parameters, partial(_infer, name=name, parameters=parameters, shape=shape), reference,
-              rules=MOVED, lower=_lower, view=True, gradient=_gradient, moves=Moves.SHAPE,
+              rules=MOVED, lower=_lower, view=True, gradient=_gradient, moves=Movement.SHAPE,
               merge=reshape_of_reshape if name in RESHAPES else None)
 
 

@@ -13,7 +13,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.reshape import reshape_of_reshape
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -67,4 +67,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("reshape_like", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=True, gradient=_gradient,
-          moves=Moves.SHAPE, merge=reshape_of_reshape),)
+          moves=Movement.SHAPE, merge=reshape_of_reshape),)

@@ -24,7 +24,7 @@ from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE, MOVED
 from openane.ops.sampling import MODES, grid, linear, lower_maps, mapped, nearest
 from openane.ops.slice import as_operands
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 LARGEST = 1 << 15
 """Elements a resized dimension may have: as wide as the engine's fields."""
@@ -173,5 +173,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
                rules=MOVED if name.endswith("nearest_neighbor") else ENGINE, lower=_lower,
                note="" if name.endswith("nearest_neighbor") else LINEAR, gradient=_gradient,
-               moves={"upsample_nearest_neighbor": Moves.ORDER, "resize_nearest_neighbor": Moves.PART}.get(name))
+               moves={"upsample_nearest_neighbor": Movement.ORDER, "resize_nearest_neighbor": Movement.PART}.get(name))
             for name, parameters in PARAMETERS.items())

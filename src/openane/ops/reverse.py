@@ -13,7 +13,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.movement import constant_indices, few_positions, select, take_positions
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"))
 SEQUENCE = (
@@ -105,7 +105,7 @@ def _sequence_gradient(node: Node, upstream: Upstream, backward: Backward) -> Ma
 
 OPS = (
     Op("reverse", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
-       moves=Moves.ORDER),
+       moves=Movement.ORDER),
     Op("reverse_sequence", SEQUENCE, _sequence, _sequence_array, rules=(*MOVED, constant_indices, few_runs),
-       lower=_lower_sequence, gradient=_sequence_gradient, moves=Moves.ORDER),
+       lower=_lower_sequence, gradient=_sequence_gradient, moves=Movement.ORDER),
 )

@@ -16,7 +16,7 @@ from openane.ops.accuracy import TINY, ULP, Bound
 from openane.ops.halves import half
 from openane.ops.lowering import Tensor
 from openane.ops.slopes import Terms
-from openane.ops.spec import Evidence, Settings, Unary
+from openane.ops.spec import OperationEvidence, Settings, Unary
 from openane.ops.stages import Stages, by_table
 from openane.ops.unary import setting, unary_op
 
@@ -58,9 +58,9 @@ OPS = tuple(map(unary_op, (
     Unary("cosh", np.cosh, Bound(0.0, 4e-3, -11.7, 11.7), slope=lambda t, x, y, s: t.of("sinh", x),
           compose=lambda stages, target, x, s: _hyperbolic(stages, target, x, subtract=False)),
     Unary("exp", np.exp, Bound(TINY, 4e-3, -17.0, 11.08), stage=lambda s: by_table(tables.exp2(), scale=LOG2E),
-          slope=lambda t, x, y, s: y, evidence=Evidence.APPLE),
+          slope=lambda t, x, y, s: y, evidence=OperationEvidence.APPLE),
     Unary("exp2", np.exp2, Bound(TINY, 2e-3, -24.0, 15.99), stage=lambda s: by_table(tables.exp2()), integers=True,
-          slope=lambda t, x, y, s: t.line(y, math.log(2), 0.0), evidence=Evidence.APPLE),
+          slope=lambda t, x, y, s: t.line(y, math.log(2), 0.0), evidence=OperationEvidence.APPLE),
     # An epsilon goes before the table; it vanishes where it rounds to 0 in fp16.
     Unary("inverse", lambda x, epsilon: 1 / (x + epsilon), Bound(TINY, 2e-3, 2.0 ** -14, math.inf),
           parameters=(setting("epsilon", 1e-4),), stage=lambda s: by_table(tables.inverse(), bias=float(s["epsilon"])),
@@ -74,7 +74,7 @@ OPS = tuple(map(unary_op, (
     Unary("sinh", np.sinh, Bound(3e-3, 4e-3, -11.7, 11.7), slope=lambda t, x, y, s: t.of("cosh", x),
           compose=lambda stages, target, x, s: _hyperbolic(stages, target, x, subtract=True)),
     Unary("sqrt", np.sqrt, Bound(TINY, 2e-3, 0.0, 65504.0), stage=lambda s: by_table(tables.sqrt()),
-          slope=lambda t, x, y, s: t.of("inverse", t.line(y, 2.0, 0.0), epsilon=0.0), evidence=Evidence.APPLE),
+          slope=lambda t, x, y, s: t.of("inverse", t.line(y, 2.0, 0.0), epsilon=0.0), evidence=OperationEvidence.APPLE),
     Unary("square", np.square, Bound(TINY, ULP, -255.9, 255.9), compose=_square, integers=True,
-          slope=lambda t, x, y, s: t.line(x, 2.0, 0.0), evidence=Evidence.APPLE),
+          slope=lambda t, x, y, s: t.line(x, 2.0, 0.0), evidence=OperationEvidence.APPLE),
 )))

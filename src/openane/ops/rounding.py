@@ -7,7 +7,7 @@ import numpy as np
 from openane.ops import tables
 from openane.ops.accuracy import EXACT
 from openane.ops.lowering import Tensor
-from openane.ops.spec import Evidence, Settings, Unary
+from openane.ops.spec import OperationEvidence, Settings, Unary
 from openane.ops.stages import Stages, by_table
 from openane.ops.unary import unary_op
 
@@ -48,10 +48,10 @@ def _round(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
 
 OPS = tuple(map(unary_op, (
     Unary("abs", np.abs, EXACT, compose=_abs, slope=lambda t, x, y, s: t.of("sign", x), integers=True,
-          keeps_integers=True, evidence=Evidence.APPLE),
+          keeps_integers=True, evidence=OperationEvidence.APPLE),
     Unary("ceil", np.ceil, EXACT, compose=_ceil),
     Unary("floor", np.floor, EXACT, compose=_floor),
     Unary("round", np.rint, EXACT, compose=_round, ties=True),
     Unary("sign", np.sign, EXACT, stage=lambda s: by_table(tables.sign()), integers=True, keeps_integers=True,
-          evidence=Evidence.APPLE),
+          evidence=OperationEvidence.APPLE),
 )))

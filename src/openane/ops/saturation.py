@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from openane.engine.table import KNOTS, Kind, Symmetry, Table
+from openane.engine.table import KNOTS, Symmetry, Table, TableKind
 from openane.ops.tables import Function, Line, finite_halves, rounded
 
 CLOSE = 2.0 ** -10
@@ -36,7 +36,7 @@ def centred_table(function: Function, low_limit: float, high_limit: float) -> Ta
     low_clip, low = _tail(function, -reach, knots[0], low_limit)
     high_clip, high = _tail(function, reach, knots[-1], high_limit)
     return Table(low_clip, high_clip, low_limit, high_limit, knots, *low, *high, exponent=_exponent(reach / half),
-                 kind=Kind.CENTRED)
+                 kind=TableKind.CENTRED)
 
 
 def _reach(distance: Callable[[float], float]) -> float:

@@ -162,14 +162,14 @@ def _lower(node: Node, lowering: Lowering) -> None:
     every = np.arange(shape[axis])
     if mode == "update":
         where, which = last_writes(at)
-        lowering.moved(target, axis, [(data, every, None), (updates, which, where)])
+        lowering.copy_indexed(target, axis, [(data, every, None), (updates, which, where)])
     else:
         result = data
         groups = rounds(at)
         for number, which in groups:
             met = _combined(lowering, result, updates, axis, at[which], which, mode)
             place = target if number == len(groups) - 1 else lowering.scratch(shape)
-            lowering.moved(place, axis, [(result, every, None), (met, np.arange(len(which)), at[which])])
+            lowering.copy_indexed(place, axis, [(result, every, None), (met, np.arange(len(which)), at[which])])
             result = place
     lowering.bind(node.output, target, node.output.shape)
 

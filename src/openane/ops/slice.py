@@ -16,7 +16,7 @@ from openane.ops.merging import as_other
 from openane.ops.movement import constant_indices, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 BOUNDS = (
     Parameter("begin", const=True, kind="index"),
@@ -192,7 +192,7 @@ def _slice_of_part(node: Node, before: Node) -> Node | None:
 
 def _op(name: str, parameters: tuple[Parameter, ...]) -> Op:
     return Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
-              rules=(*MOVED, constant_indices), lower=_lower, view=keeps_all, gradient=_gradient, moves=Moves.PART,
+              rules=(*MOVED, constant_indices), lower=_lower, view=keeps_all, gradient=_gradient, moves=Movement.PART,
               merge=_slice_of_part)
 
 

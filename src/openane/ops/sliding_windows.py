@@ -11,7 +11,7 @@ from openane.ops.gradients import Backward, gathered_back, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -64,4 +64,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("sliding_windows", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
-          moves=Moves.PART),)
+          moves=Movement.PART),)

@@ -18,7 +18,7 @@ from openane.ops.accuracy import Bound
 from openane.ops.lowering import Tensor
 from openane.ops.saturation import centred_table, odd_table
 from openane.ops.slopes import Terms
-from openane.ops.spec import Evidence, Parameter, Settings, Unary
+from openane.ops.spec import OperationEvidence, Parameter, Settings, Unary
 from openane.ops.stages import Stages, by_table
 from openane.ops.unary import ALPHA, BETA, unary_op
 
@@ -141,17 +141,17 @@ OPS = tuple(map(unary_op, (
                                           2 / math.sqrt(math.pi), 0.0)),
     Unary("gelu", special.gelu, Bound(6e-3), stage=lambda s: by_table(_gelu_table(s["mode"])), slope=_gelu_slope,
           parameters=(Parameter("mode", const=True, default="EXACT", kind="string", choices=GELU_MODES),),
-          evidence=Evidence.APPLE),  # with other knots
+          evidence=OperationEvidence.APPLE),  # with other knots
     Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,
           stage=lambda s: by_table(_scaled_tanh_table(float(s["alpha"]), float(s["beta"])))),
-    Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()), evidence=Evidence.APPLE,
-          slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
+    Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()),
+          evidence=OperationEvidence.APPLE, slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
     Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
-          evidence=Evidence.APPLE),  # with other knots
+          evidence=OperationEvidence.APPLE),  # with other knots
     Unary("softplus", special.softplus, Bound(7e-3), stage=lambda s: by_table(softplus_table()),
           slope=lambda t, x, y, s: t.of("sigmoid", x)),
     Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,
           slope=lambda t, x, y, s: t.of("square", t.line(t.of("abs", y), -1.0, 1.0))),
-    Unary("tanh", np.tanh, Bound(2e-3), stage=lambda s: by_table(tanh_table()), evidence=Evidence.APPLE,
+    Unary("tanh", np.tanh, Bound(2e-3), stage=lambda s: by_table(tanh_table()), evidence=OperationEvidence.APPLE,
           slope=lambda t, x, y, s: t.line(t.of("square", y), -1.0, 1.0)),
 )))

@@ -16,7 +16,7 @@ from openane.ops.lowering import Lowering, Tensor, plane_axis
 from openane.ops.operands import Arguments
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
-from openane.ops.spec import Evidence, Op, Parameter, Upstream
+from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("axis", const=True, default=-1, kind="int32"))
 SMALL = 1e-4
@@ -134,6 +134,6 @@ def logarithm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> 
     return rewriter.instead([rewriter.single("sub", x=below, y=rewriter.single("log", x=total))])
 
 
-OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=Evidence.APPLE,
+OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, scores=True, table_of="exp", recognise=logarithm_of,
           inherent="maximum, difference, power, sum and quotient are a task each, over whatever axis"),)

@@ -58,7 +58,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
 
-class Evidence(StrEnum):
+class OperationEvidence(StrEnum):
     """How the engine's side of an operation is known."""
 
     APPLE = "apple"        # Apple's compiler emits the same engine operations
@@ -92,7 +92,7 @@ class Unary:
     compose: Callable[[Any, Any, Any, Settings], None] | None = None
     slope: Callable[[Any, Value, Value, Settings], Value | float] | None = None
     check: Callable[[Settings], None] | None = None
-    evidence: Evidence = Evidence.COMPOSED
+    evidence: OperationEvidence = OperationEvidence.COMPOSED
     unbounded: frozenset[str] = frozenset()  # parameters that may be infinite: what they bound is then not bounded
     integers: bool = False                   # MIL has it for int32 too
     keeps_integers: bool = False             # fp16 holds its result wherever it holds x
@@ -107,7 +107,7 @@ Affine = tuple[np.ndarray | float, np.ndarray | float]
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class BinaryArithmetic:
     """Arithmetic of two tensors, element by element, shapes broadcast: all that is known of it (elementwise_binary
     makes the operation).
 
@@ -129,7 +129,7 @@ class Arithmetic:
     clamps: bool = False  # its last engine operation is planar, so that it can clamp its result at 0
 
 
-class Moves(StrEnum):
+class Movement(StrEnum):
     """What an operation that computes nothing does with elements. All but MIX have them from the operand x."""
 
     SHAPE = "shape"            # every element in its order: only the shape is another
@@ -192,13 +192,13 @@ class Op:
     post: Callable[[Node, Any], Stage | None] | None = None
     view: bool | Callable[[Node], bool] = False
     decompose: Callable[[Node, Any], tuple[Value, ...]] | None = None
-    evidence: Evidence = Evidence.COMPOSED
+    evidence: OperationEvidence = OperationEvidence.COMPOSED
     note: str = ""
     gradient: Gradient | None = None
     expand: Callable[[Node, Any], tuple[Value, ...] | None] | None = None
     unary: Unary | None = None
-    arithmetic: Arithmetic | None = None
-    moves: Moves | None = None
+    arithmetic: BinaryArithmetic | None = None
+    moves: Movement | None = None
     product: Product | None = None
     channel_affine: Callable[[Node], tuple[np.ndarray, np.ndarray]] | None = None
     weights: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from openane.ops.gradients import Backward
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 PARAMETERS = (
     Parameter("x"),
@@ -77,4 +77,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": backward.single("concat", values=tuple(parts), axis=axis)}
 
 
-OPS = (Op("split", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Moves.PART),)
+OPS = (Op("split", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.PART),)

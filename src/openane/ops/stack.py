@@ -12,7 +12,7 @@ from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, Parameter, Upstream
 
 PARAMETERS = (Parameter("values", variadic=True), Parameter("axis", const=True, kind="int32"))
 
@@ -60,4 +60,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"values": tuple(parts)}
 
 
-OPS = (Op("stack", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Moves.MIX),)
+OPS = (Op("stack", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.MIX),)

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from openane.engine.table import KNOTS, Kind, Symmetry, Table
+from openane.engine.table import KNOTS, Symmetry, Table, TableKind
 
 Line = tuple[float, float]
 """Slope and intercept."""
@@ -23,7 +23,7 @@ INFINITY = math.inf
 STEEP = 64
 """Knot exponent at which the 32 intervals shrink to the single input 0."""
 _EXPONENTS = range(-4, 8)
-_ORIGIN = {Kind.FROM_START: 0, Kind.CENTRED: 16, Kind.TO_END: 32}
+_ORIGIN = {TableKind.FROM_START: 0, TableKind.CENTRED: 16, TableKind.TO_END: 32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def fit(function: Function, low: Line, high: Line, *, odd: bool = False,
     x = x[(x >= within[0]) & (x <= within[1])]
     with np.errstate(over="ignore", invalid="ignore"):
         expected = function(x)
-    kinds = (Kind.FROM_START,) if odd else (Kind.CENTRED, Kind.TO_END, Kind.FROM_START)
+    kinds = (TableKind.FROM_START,) if odd else (TableKind.CENTRED, TableKind.TO_END, TableKind.FROM_START)
     best: Fit | None = None
     for kind in kinds:
         for exponent in _EXPONENTS:
@@ -66,7 +66,8 @@ def two_slopes(low: Line, at_zero: float, high: Line, *, low_clip: float = -INFI
     below = _line(low, low_clip) if low_value is None else low_value
     above = _line(high, high_clip) if high_value is None else high_value
     knot = below if low_clip >= 0 else above if high_clip <= 0 else at_zero
-    return Table(low_clip, high_clip, below, above, (knot,) * KNOTS, *low, *high, exponent=STEEP, kind=Kind.CENTRED)
+    return Table(low_clip, high_clip, below, above, (knot,) * KNOTS, *low, *high, exponent=STEEP,
+                 kind=TableKind.CENTRED)
 
 
 def clip(low: float, high: float) -> Table:
@@ -92,31 +93,31 @@ def sign() -> Table:
 
 def truncate() -> Table:
     """The integer part, towards zero."""
-    return Table(-INFINITY, INFINITY, -INFINITY, INFINITY, (0.0,) * KNOTS, kind=Kind.INTEGER)
+    return Table(-INFINITY, INFINITY, -INFINITY, INFINITY, (0.0,) * KNOTS, kind=TableKind.INTEGER)
 
 
 def exp2() -> Table:
     """2^x; 0 below -25, infinity from 16."""
-    return Table(-25.0, 16.0, 0.0, INFINITY, rounded(2.0 ** (np.arange(KNOTS) / 32)), exponent=5, kind=Kind.EXP2)
+    return Table(-25.0, 16.0, 0.0, INFINITY, rounded(2.0 ** (np.arange(KNOTS) / 32)), exponent=5, kind=TableKind.EXP2)
 
 
 def log2() -> Table:
     """Base-2 logarithm; -infinity for x <= 0, and 0 at infinity, as in Apple's programs."""
     return Table(0.0, INFINITY, -INFINITY, 0.0, rounded(np.log2(0.5 + np.arange(KNOTS) / 64)), exponent=6,
-                 kind=Kind.LOG2, symmetry=Symmetry.POSITIVE)
+                 kind=TableKind.LOG2, symmetry=Symmetry.POSITIVE)
 
 
 def inverse() -> Table:
     """1/x, infinity at 0."""
     return Table(0.0, INFINITY, INFINITY, 0.0, rounded(1 / (0.5 + np.arange(KNOTS) / 64)), exponent=6,
-                 kind=Kind.INVERSE, symmetry=Symmetry.ODD)
+                 kind=TableKind.INVERSE, symmetry=Symmetry.ODD)
 
 
 def sqrt() -> Table:
     """Square root; 0 for x <= 0."""
     knots = np.sqrt(np.arange(KNOTS) / 16)
     knots[:8] = 0.0
-    return Table(0.0, INFINITY, 0.0, INFINITY, rounded(knots), exponent=4, kind=Kind.SQRT,
+    return Table(0.0, INFINITY, 0.0, INFINITY, rounded(knots), exponent=4, kind=TableKind.SQRT,
                  symmetry=Symmetry.POSITIVE)
 
 
@@ -124,7 +125,7 @@ def rsqrt() -> Table:
     """1/sqrt(x); infinity for x <= 0."""
     knots = np.zeros(KNOTS)
     knots[8:] = 1 / np.sqrt(np.arange(8, KNOTS) / 16)
-    return Table(0.0, INFINITY, INFINITY, 0.0, rounded(knots), exponent=4, kind=Kind.RSQRT,
+    return Table(0.0, INFINITY, INFINITY, 0.0, rounded(knots), exponent=4, kind=TableKind.RSQRT,
                  symmetry=Symmetry.POSITIVE)
 
 
@@ -152,23 +153,23 @@ def finite_halves() -> np.ndarray:
     return ordered
 
 
-def _assemble(knots: np.ndarray, low: Line, high: Line, kind: Kind, exponent: int, odd: bool) -> Table:
+def _assemble(knots: np.ndarray, low: Line, high: Line, kind: TableKind, exponent: int, odd: bool) -> Table:
     low_clip, low_value = (-1.0, 0.0) if odd else (-INFINITY, _line(low, -INFINITY))
     return Table(low_clip, INFINITY, low_value, _line(high, INFINITY), rounded(knots), *((0.0, 0.0) if odd else low),
                  *high, exponent=exponent, kind=kind, symmetry=Symmetry.ODD if odd else Symmetry.NONE)
 
 
-def _positions(kind: Kind, exponent: int) -> np.ndarray:
+def _positions(kind: TableKind, exponent: int) -> np.ndarray:
     return (np.arange(KNOTS) - _ORIGIN[kind]) * 2.0 ** -exponent
 
 
-def _sampled_knots(function: Function, kind: Kind, exponent: int) -> np.ndarray:
+def _sampled_knots(function: Function, kind: TableKind, exponent: int) -> np.ndarray:
     """The function at the knots."""
     with np.errstate(over="ignore", invalid="ignore"):
         return function(_positions(kind, exponent))
 
 
-def _fitted_knots(function: Function, kind: Kind, exponent: int, samples: int = 16) -> np.ndarray:
+def _fitted_knots(function: Function, kind: TableKind, exponent: int, samples: int = 16) -> np.ndarray:
     """Least-squares knots of the interpolation, f(0) and the two ends kept."""
     positions = _positions(kind, exponent)
     fraction = (np.arange(32 * samples) + 0.5) / samples

@@ -12,7 +12,7 @@ from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments
 from openane.ops.rules import MOVED
-from openane.ops.spec import Evidence, Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, OperationEvidence, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("reps", const=True, kind="int32"))
 
@@ -55,5 +55,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": given}
 
 
-OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient, moves=Moves.REPEATS),)
+OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=OperationEvidence.APPLE,
+          gradient=_gradient, moves=Movement.REPEATS),)

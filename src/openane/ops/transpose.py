@@ -12,7 +12,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.merging import as_other
 from openane.ops.operands import ELEMENTS, Arguments, refusal
 from openane.ops.rules import MOVED
-from openane.ops.spec import Evidence, Moves, Op, Parameter, Upstream
+from openane.ops.spec import Movement, Op, OperationEvidence, Parameter, Upstream
 
 PARAMETERS = (Parameter("x"), Parameter("perm", const=True, kind="int32"))
 
@@ -62,5 +62,5 @@ def _transpose_of_transpose(node: Node, before: Node) -> Node | None:
     return as_other(node, node.op, before["x"], perm=[first[axis] for axis in second])
 
 
-OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=Evidence.APPLE,
-          gradient=_gradient, moves=Moves.DIMENSIONS, merge=_transpose_of_transpose),)
+OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=OperationEvidence.APPLE,
+          gradient=_gradient, moves=Movement.DIMENSIONS, merge=_transpose_of_transpose),)

@@ -13,7 +13,7 @@ PAD_TYPES = ("valid", "same", "custom", "same_lower")
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class WindowAxis:
     """One spatial axis. `before` and `after` count padded elements; `overhang` counts what the last window of a
     ceiling-mode pooling reaches beyond `after`."""
 
@@ -50,7 +50,7 @@ class Axis:
 class Window:
     """All spatial axes, outermost first (D, H, W; the last is W)."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[WindowAxis, ...]
 
     @property
     def results(self) -> tuple[int, ...]:
@@ -145,7 +145,7 @@ def make_window(op: str, extents: Sequence[int], kernel: Sequence[int], *, pad_t
             raise refusal(op, "x", f"must hold the {reach} elements a kernel reaches over along spatial axis {i}, "
                           "padding included", f"{extent} padded by {before} and {after}")
         result = result_extent(extent, reach, stride, before, after, ceiling)
-        axes.append(Axis(extent, kernel[i], stride, dilation, before, after, result))
+        axes.append(WindowAxis(extent, kernel[i], stride, dilation, before, after, result))
     if prod(axis.before + axis.extent + axis.after for axis in axes) > MAXIMUM_ELEMENTS:
         raise refusal(op, "pad", f"must leave x with at most {MAXIMUM_ELEMENTS} elements", list(pads))
     return Window(tuple(axes))

@@ -16,7 +16,7 @@ from openane.passes.rewrite import only_user, rebuilt
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Folded(Value):
+class FoldedConstant(Value):
     """A constant made by folding `users` into `before`, one after the other."""
 
     before: Node | None = None
@@ -70,7 +70,7 @@ def takes_up(node: Node, user: Node) -> bool:
 def _remembering(folded: Node, before: Node, users: tuple[Node, ...]) -> Node:
     """The folded node with constants that say what they were made of."""
     known = {id(value) for value in before.values()}
-    made = {name: Folded(value.name, value.type, value.data, before, users) for name in ("weight", "bias")
+    made = {name: FoldedConstant(value.name, value.type, value.data, before, users) for name in ("weight", "bias")
             if users and (value := folded.get(name)) is not None and id(value) not in known}
     return replace(folded, operands={**folded.operands, **made}) if made else folded
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
 from openane.ops.affine import factor
-from openane.ops.spec import Moves
+from openane.ops.spec import Movement
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 
@@ -49,7 +49,7 @@ def _takes_scales(node: Node) -> bool:
 def _moves(node: Node) -> bool:
     """Whether the node's result has the elements of x in some order, in the same type."""
     op = get_op(node.op)
-    view = op.moves is Moves.DIMENSIONS or op.views(node)
+    view = op.moves is Movement.DIMENSIONS or op.views(node)
     return view and not node["x"].constant and node["x"].dtype == node.output.dtype
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
-from openane.ops.spec import Moves
+from openane.ops.spec import Movement
 from openane.ops.transpose import in_order
 from openane.passes.rewrite import rebuilt, substituted
 
@@ -43,4 +43,4 @@ def _made_in_place(graph: Graph) -> Graph:
 
 def _changes_nothing(node: Node) -> bool:
     op = get_op(node.op)
-    return in_order(node) if op.moves is Moves.DIMENSIONS else op.views(node) and node["x"].type == node.output.type
+    return in_order(node) if op.moves is Movement.DIMENSIONS else op.views(node) and node["x"].type == node.output.type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openane.report.profile import Profile
-from openane.timing import Part
+from openane.timing import EnginePart
 
 GIGA = 1e9
 DIGITS = 12
@@ -20,7 +20,7 @@ def bandwidth(profile: Profile) -> list[tuple[float, float]]:
             row = next(rows)
             begin = row.start - task.start
             moves = [(row.start, row.start + row.seconds, row.tile_bytes)]
-            if task.times.parts[Part.KERNEL]:
+            if task.times.parts[EnginePart.KERNEL]:
                 moves.append((begin + task.kernel_start, begin + task.kernel_end, row.kernel_bytes))
             for start, end, count in moves:
                 if count and end > start:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from openane.chips.machines import Figure
-from openane.report.profile import MOVED_KIND, Kind, Profile, Row, kind_of
+from openane.report.profile import MOVED_KIND, NumberKind, Profile, Row, kind_of
 from openane.wording import byte_text, line_text, plural
 
 MICRO = 1e6
@@ -45,7 +45,7 @@ def document(profile: Profile) -> dict[str, Any]:
 def kinds(profile: Profile) -> dict[str, str]:
     """What each group of numbers is: `times` are those of an inference and what is made of them, `engine` those of
     programs, tasks and parts, `bytes` what is moved, `memory` what is there, `counts` tasks and multiplications."""
-    found = {"counts": Kind.EXACT, "memory": Kind.EXACT, "bytes": MOVED_KIND, "times": profile.time_kind,
+    found = {"counts": NumberKind.EXACT, "memory": NumberKind.EXACT, "bytes": MOVED_KIND, "times": profile.time_kind,
              "engine": profile.engine_kind, "dispatch": profile.dispatch_kind}
     return {name: str(kind) for name, kind in found.items()}
 
@@ -86,11 +86,11 @@ def summary(profile: Profile) -> Iterator[str]:
     yield "  " + ", ".join(f"{WORDS.get(name, name)} {_rate(getattr(rates, name), unit)}" for name, unit in RATES)
     yield (f"  {plural(len(profile.rows), 'task')} in {plural(len(profile.programs), 'program')}, "
            f"{plural(len(profile.subject.host), 'host operation')}")
-    yield f"  memory ({Kind.EXACT}): {_sizes(profile.subject.memory())}; L2 up to {byte_text(profile.l2_high())}"
+    yield f"  memory ({NumberKind.EXACT}): {_sizes(profile.subject.memory())}; L2 up to {byte_text(profile.l2_high())}"
     held = sum(row.held_bytes for row in profile.rows)
     yield (f"  moved ({MOVED_KIND}): {_sizes(profile.bytes_by_kind())}"
            + (f"; {byte_text(held)} of coefficients held from the task before" if held else ""))
-    yield f"  multiplications ({Kind.EXACT}): {sum(row.multiplies for row in profile.rows):,}"
+    yield f"  multiplications ({NumberKind.EXACT}): {sum(row.multiplies for row in profile.rows):,}"
     yield f"  time by engine ({kind}): " + _times(profile.time_by_engine(), profile.engine_seconds)
     yield f"  time decided by ({kind}): " + _times(profile.time_by_part(), profile.engine_seconds)
     limit, seconds = profile.limit()

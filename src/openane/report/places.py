@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openane.report.profile import Kind, Profile
+from openane.report.profile import NumberKind, Profile
 from openane.wording import plural
 
 TERA, GIGA, MICRO = 1e12, 1e9, 1e-6
@@ -26,18 +26,18 @@ GPUS = {"m1": (2.6, 68), "m1 pro": (5.2, 200), "m1 max": (10.4, 400), "m1 ultra"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunPlace:
     """Where a model can run, and the seconds of one inference there; `known` says what that number is."""
 
     name: str
     seconds: float
-    known: Kind
+    known: NumberKind
 
 
-def places(profile: Profile) -> tuple[Place, ...]:
+def places(profile: Profile) -> tuple[RunPlace, ...]:
     """Engine, CPU and GPU, the fastest first; only those with figures for the chip. The engine's time is that of the
     profile, operations on the host left out; the others' are extrapolated from guesses."""
-    found = [Place("engine", profile.seconds, profile.time_kind)]
+    found = [RunPlace("engine", profile.seconds, profile.time_kind)]
     operations = 2.0 * sum(row.multiplies for row in profile.rows)
     moved = profile.bytes_by_kind()
     traffic = moved["coefficients"] + moved["operands and results"]
@@ -45,11 +45,11 @@ def places(profile: Profile) -> tuple[Place, ...]:
         peak, bandwidth = GPUS[profile.rates.chip]
         for name, rate, call, wide in (("gpu", peak, GPU_CALL, 1), ("cpu", CPU_PEAK, CPU_CALL, 2)):
             seconds = max(operations / (rate * TERA * REACHED), wide * traffic / (bandwidth * GIGA * REACHED))
-            found.append(Place(name, seconds + call, Kind.EXTRAPOLATED))
+            found.append(RunPlace(name, seconds + call, NumberKind.EXTRAPOLATED))
     return tuple(sorted(found, key=lambda place: place.seconds))
 
 
-def verdict(found: tuple[Place, ...], host: int = 0) -> str:
+def verdict(found: tuple[RunPlace, ...], host: int = 0) -> str:
     """A sentence about the best place for a model of which `host` operations run on the host."""
     best = found[0]
     if len(found) < 2:

@@ -15,13 +15,13 @@ from enum import StrEnum
 from openane.chips import get_chip
 from openane.chips.machines import Figure, Known, find
 from openane.engine import NeuralOperation, Space, sources
-from openane.report.subject import Subject
+from openane.report.subject import ProfileSubject
 from openane.timing import (
-    Part,
+    ClockState,
+    EnginePart,
     ProgramTime,
     Rates,
-    Route,
-    State,
+    SubmissionRoute,
     TaskTime,
     dispatch,
     program_time,
@@ -33,7 +33,7 @@ from openane.wording import plural
 MULTIPLIERS = 256
 
 
-class Kind(StrEnum):
+class NumberKind(StrEnum):
     """What a number is; the surest first."""
 
     EXACT = "exact"                # counted in the program
@@ -42,20 +42,20 @@ class Kind(StrEnum):
     EXTRAPOLATED = "extrapolated"  # by the model with figures that are guessed or another generation's
 
 
-KINDS = {Known.STATED: Kind.EXACT, Known.TABLE: Kind.EXACT, Known.MEASURED: Kind.MEASURED,
-         Known.DERIVED: Kind.MODELLED, Known.GUESS: Kind.EXTRAPOLATED}
-MOVED_KIND = Kind.MODELLED
+KINDS = {Known.STATED: NumberKind.EXACT, Known.TABLE: NumberKind.EXACT, Known.MEASURED: NumberKind.MEASURED,
+         Known.DERIVED: NumberKind.MODELLED, Known.GUESS: NumberKind.EXTRAPOLATED}
+MOVED_KIND = NumberKind.MODELLED
 """What bytes moved are: counted by rules of the model."""
 
 
-def kind_of(figure: Figure) -> Kind:
+def kind_of(figure: Figure) -> NumberKind:
     """What a figure of a chip is, by how it is known."""
-    return KINDS[figure.known] if figure.known is not None else Kind.EXTRAPOLATED
+    return KINDS[figure.known] if figure.known is not None else NumberKind.EXTRAPOLATED
 
 
-def weakest(*kinds: Kind) -> Kind:
+def weakest(*kinds: NumberKind) -> NumberKind:
     """What a number is that was made of such numbers."""
-    return max(kinds, key=list(Kind).index)
+    return max(kinds, key=list(NumberKind).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Row:
     operation: str
     node: str
     engine: str
-    bound: Part
+    bound: EnginePart
     start: float
     seconds: float
     share: float
@@ -78,7 +78,7 @@ class Row:
     kernel_bytes: int
     tile_bytes: int
     l2_bytes: int
-    parts: dict[Part, float]
+    parts: dict[EnginePart, float]
     l2_high: int
     held_bytes: int
     products: float
@@ -94,20 +94,20 @@ class Profile:
     """A model on a chip. `dispatch` in seconds a call; `asked` is the name the chip was asked for by, `choices` the
     chips it stands for."""
 
-    subject: Subject
+    subject: ProfileSubject
     rates: Rates
-    route: Route
-    state: State
+    route: SubmissionRoute
+    state: ClockState
     programs: tuple[ProgramTime, ...]
     rows: tuple[Row, ...]
     dispatch: float
-    engine_kind: Kind
-    dispatch_kind: Kind
+    engine_kind: NumberKind
+    dispatch_kind: NumberKind
     asked: str
     choices: tuple[str, ...]
 
     @property
-    def time_kind(self) -> Kind:
+    def time_kind(self) -> NumberKind:
         """What the time of an inference is: no surer than the engine's or the calls'."""
         return weakest(self.engine_kind, self.dispatch_kind) if self.dispatch else self.engine_kind
 
@@ -159,9 +159,11 @@ class Profile:
     def roofline(self) -> dict[str, float]:
         """Seconds each resource needs at its peak for all the work: what no order of these tasks can undercut."""
         clock, cores = self.rates.clock.value or 1.0, self.rates.cores.value or 1.0
-        needed = {str(part): sum(row.parts[part] for row in self.rows) for part in Part}
-        return needed | {str(Part.MULTIPLY): sum(row.products for row in self.rows) / (clock * cores * MULTIPLIERS),
-                         str(Part.KERNEL): self.bytes_by_kind()["coefficients"] / (self.rates.kernel.value or 1.0)}
+        needed = {str(part): sum(row.parts[part] for row in self.rows) for part in EnginePart}
+        return needed | {str(EnginePart.MULTIPLY): sum(row.products
+                                                       for row in self.rows) / (clock * cores * MULTIPLIERS),
+                         str(EnginePart.KERNEL): self.bytes_by_kind()["coefficients"] / (self.rates.kernel.value
+                                                                                         or 1.0)}
 
     def limit(self) -> tuple[str, float]:
         """The resource that needs longest for all the work at its peak, and its seconds."""
@@ -183,7 +185,8 @@ class Profile:
         return found
 
 
-def profile(subject: Subject, chip: str, route: Route = Route.MACOS, state: State = State.FULL) -> Profile:
+def profile(subject: ProfileSubject, chip: str, route: SubmissionRoute = SubmissionRoute.MACOS,
+            state: ClockState = ClockState.FULL) -> Profile:
     """Models one inference on a chip (`m1`) or a machine. UnsupportedError for a name that is not known;
     ProgramError for a task without a described meaning."""
     rate = rates(chip, state)
@@ -191,13 +194,13 @@ def profile(subject: Subject, chip: str, route: Route = Route.MACOS, state: Stat
     busy = [program.seconds for program in programs]
     call = dispatch(rate.chip, route, sum(busy) / len(busy) if busy else 0.0)
     own = get_chip(subject.target).name == rate.generation
-    kind = Kind.MODELLED if own and not rate.guessed else Kind.EXTRAPOLATED
+    kind = NumberKind.MODELLED if own and not rate.guessed else NumberKind.EXTRAPOLATED
     rows = tuple(_rows(subject, programs, call.value or 0.0, sum(busy) or 1.0))
     return Profile(subject, rate, route, state, programs, rows, call.value or 0.0, kind, kind_of(call), chip,
                    tuple(soc.name for soc in find(chip).chips))
 
 
-def _rows(subject: Subject, programs: tuple[ProgramTime, ...], call: float, total: float) -> Iterator[Row]:
+def _rows(subject: ProfileSubject, programs: tuple[ProgramTime, ...], call: float, total: float) -> Iterator[Row]:
     begin = 0.0
     for number, program in enumerate(programs):
         begin += call
@@ -206,13 +209,13 @@ def _rows(subject: Subject, programs: tuple[ProgramTime, ...], call: float, tota
         begin += program.seconds
 
 
-def _row(subject: Subject, number: int, task: TaskTime, begin: float, total: float, winograd: bool) -> Row:
+def _row(subject: ProfileSubject, number: int, task: TaskTime, begin: float, total: float, winograd: bool) -> Row:
     asked = task.times.work
     accesses = (*sources(task.operation), task.operation.result)
     accesses += tuple(access.copy for access in accesses if access.copy is not None)
     high = max((access.span[1] for access in accesses if access.space is Space.L2), default=0)
     seconds = task.seconds
-    fetched = asked.kernel_bytes if task.times.parts[Part.KERNEL] else 0
+    fetched = asked.kernel_bytes if task.times.parts[EnginePart.KERNEL] else 0
     return Row(
         program=number, task=task.index, operation=type(task.operation).__name__,
         node=subject.node(number, task.index),

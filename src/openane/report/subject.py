@@ -11,7 +11,7 @@ NOBODY = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ProfileSubject:
     """Programs in order. `nodes` names the model's operation behind a task: (program, task) to its label; `fused` the
     operations that run inside another's task, by that operation's label; `host` those the host computes."""
 
@@ -23,9 +23,9 @@ class Subject:
     host: tuple[str, ...] = ()
 
     @staticmethod
-    def of_program(program: Program) -> Subject:
+    def of_program(program: Program) -> ProfileSubject:
         """A program that came without its model."""
-        return Subject(program.name, program.chip, (program,))
+        return ProfileSubject(program.name, program.chip, (program,))
 
     def node(self, program: int, task: int) -> str:
         """The model's operation a task is part of; empty when that is not known."""

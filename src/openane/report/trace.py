@@ -18,7 +18,7 @@ from typing import Any
 
 from openane.report.bandwidth import bandwidth
 from openane.report.profile import Profile
-from openane.timing import Part
+from openane.timing import EnginePart
 
 MICRO, NANO = 1e6, 1e9
 HOST, ENGINE = 1, 2
@@ -78,7 +78,7 @@ def _tasks(profile: Profile) -> Iterator[Event]:
             "time_us": _short(row.seconds * MICRO), "share": _short(row.share),
             "utilisation": _short(row.utilisation), "multiplies": row.multiplies, "kernel_bytes": row.kernel_bytes,
             "tile_bytes": row.tile_bytes, "l2_bytes": row.l2_bytes})
-        if task.times.parts[Part.KERNEL]:
+        if task.times.parts[EnginePart.KERNEL]:
             yield _slice(ENGINE, TRACKS["coefficients"], f"coefficients of task {row.task}", start + task.kernel_start,
                          task.kernel_end - task.kernel_start, {"bytes": row.kernel_bytes})
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from openane.models.tokenizer import UNFINISHED
-from openane.serving.engine import Finished, Likely, Piece
+from openane.serving.engine import FinishedChoice, Likely, TextPiece
 from openane.version import __version__
 
 Document = dict[str, Any]
@@ -52,9 +52,9 @@ class Answer:
         self._told = [0] * self.choices
         self._reasons = ["stop"] * self.choices
 
-    def take(self, event: Piece | Finished) -> None:
+    def take(self, event: TextPiece | FinishedChoice) -> None:
         """Adds to what `whole` will give."""
-        if isinstance(event, Piece):
+        if isinstance(event, TextPiece):
             self._texts[event.index].append(event.text)
             self._tokens[event.index] += event.tokens
         else:
@@ -74,13 +74,13 @@ class Answer:
         return [self._chunk(index, {"delta": {"role": "assistant", "content": "", "refusal": None}})
                 for index in range(self.choices)]
 
-    def chunk(self, event: Piece | Finished) -> Document:
+    def chunk(self, event: TextPiece | FinishedChoice) -> Document:
         """What a stream says of an event."""
-        self.completion_tokens += event.tokens if isinstance(event, Finished) else 0
-        reason = event.reason if isinstance(event, Finished) else None
-        text, tokens = (event.text, event.tokens) if isinstance(event, Piece) else ("", ())
+        self.completion_tokens += event.tokens if isinstance(event, FinishedChoice) else 0
+        reason = event.reason if isinstance(event, FinishedChoice) else None
+        text, tokens = (event.text, event.tokens) if isinstance(event, TextPiece) else ("", ())
         said = {"delta": {"content": text} if text or tokens else {}} if self.chat else {"text": text}
-        logprobs = self._logprobs(event.index, tokens) if isinstance(event, Piece) else None
+        logprobs = self._logprobs(event.index, tokens) if isinstance(event, TextPiece) else None
         return self._chunk(event.index, said, reason, logprobs)
 
     def closing(self) -> list[Document]:

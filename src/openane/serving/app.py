@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from openane.serving.answers import LAST, Answer, encoded, model_document, server_sent
-from openane.serving.engine import Engine, Event, Job, explained
+from openane.serving.engine import Event, Job, ServedModel, explained
 from openane.serving.guard import Guard
 from openane.serving.refusals import Refusal, too_slow
 from openane.serving.requests import Request as Asked
@@ -41,7 +41,7 @@ class Service:
 
     name: str
     device: str
-    engine: Engine
+    engine: ServedModel
     guard: Guard
     seconds: float
     created: int = field(default_factory=lambda: int(time.time()))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from openane.errors import AneError
-from openane.models.generation import Options, Token
+from openane.models.generation import GeneratedToken, Options
 from openane.models.sampling import Sampling
 from openane.serving.protocol import TextModel
 from openane.serving.refusals import Refusal, failed, queue_full, stopping
@@ -44,7 +44,7 @@ class Likely:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """Text of choice `index`, and the tokens it is made of where they were asked for."""
 
     index: int
@@ -53,7 +53,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedChoice:
     """Choice `index` is complete after `tokens` tokens. `reason` is `stop` or `length`."""
 
     index: int
@@ -61,7 +61,7 @@ class Finished:
     tokens: int
 
 
-Event = Piece | Finished | Refusal | None
+Event = TextPiece | FinishedChoice | Refusal | None
 """None comes last; a Refusal says what went wrong and is followed by None."""
 Told = TypeVar("Told")
 Emit = Callable[[Event], None]
@@ -109,7 +109,7 @@ class Job:
         self._future = future
 
 
-class Engine:
+class ServedModel:
     """A model behind a queue of `max_queue` waiting requests. All methods belong to one event loop."""
 
     def __init__(self, model: TextModel, vocabulary: int, max_queue: int) -> None:
@@ -255,12 +255,12 @@ class Engine:
                     told.append(self._likely(token, last))
                 count, last = count + 1, token.number
             if token.text or (told and token.finish == "length"):
-                emit(Piece(index, token.text, tuple(told)))
+                emit(TextPiece(index, token.text, tuple(told)))
                 told.clear()
             if token.finish is not None and not job.cancelled:
-                emit(Finished(index, token.finish, count))
+                emit(FinishedChoice(index, token.finish, count))
 
-    def _likely(self, token: Token, before: int) -> Likely:
+    def _likely(self, token: GeneratedToken, before: int) -> Likely:
         def text(number: int) -> str:
             return "" if self.model.tokenizer is None else self.model.tokenizer.piece(number, before)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from openane.models.chat import Message
-from openane.models.generation import Options, Token
+from openane.models.generation import GeneratedToken, Options
 from openane.models.text import Cancel
 from openane.models.tokenizer import Tokenizer
 
@@ -30,7 +30,7 @@ class TextModel(Protocol):
         ...
 
     def stream(self, tokens: Sequence[int], options: Options | None = None,
-               cancel: Cancel | None = None) -> Iterator[Token]:
+               cancel: Cancel | None = None) -> Iterator[GeneratedToken]:
         """The tokens that continue a text and their texts; the last one says why it is. `cancel` is asked between
         tokens: True ends the text."""
         ...

@@ -99,7 +99,7 @@ NoChoiceOfTools = Annotated[Any, neutral(NO_TOOLS, "none", "auto")]
 NoPenalty = Annotated[Any, neutral(NO_PENALTIES, 0)]
 
 
-class Part(Body):
+class MessagePart(Body):
     """A part of a message."""
 
     type: Literal["text"]
@@ -110,7 +110,7 @@ class ChatMessage(Body):
     """One of a conversation. What answers carry and clients send back is taken where it is empty."""
 
     role: Annotated[str, AfterValidator(_role)]
-    content: Annotated[tuple[Part, ...], FailFast(),
+    content: Annotated[tuple[MessagePart, ...], FailFast(),
                        array_of(lambda text: {"type": "text", "text": text}, "text parts")] \
         = Field(None, validate_default=True)
     name: str | None = None

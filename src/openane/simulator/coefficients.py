@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from openane.chips.coefficients import HALFWORD, CoefficientFormat, Placement, Run
+from openane.chips.coefficients import HALFWORD, CoefficientFormat, CoefficientPlacement, CoreRun
 from openane.chips.table_format import TableFormat
-from openane.engine import Coefficients, Geometry, Packing, Section
+from openane.engine import Coefficients, CoefficientSection, Geometry, Packing
 from openane.engine.table import Table
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import Bits, Floats, decode, decoded
@@ -126,7 +126,7 @@ def _placed(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool,
     return Placed(cores, weights * HALFWORD, steps * HALFWORD, biases * HALFWORD if bias else None)
 
 
-def _fill(found: np.ndarray, placement: Placement, run: Run) -> None:
+def _fill(found: np.ndarray, placement: CoefficientPlacement, run: CoreRun) -> None:
     """Core, first weight, step and bias of a run's channels, in halfwords from the start of their streams."""
     group = np.arange(placement.groups)[:, None, None, None]
     turn = np.arange(run.rounds)[:, None, None]
@@ -188,7 +188,7 @@ def table_alone(coefficients: Coefficients) -> Coefficients:
     return Coefficients(table=coefficients.table)
 
 
-def _require_held(section: Section, store: np.ndarray, what: str) -> None:
+def _require_held(section: CoefficientSection, store: np.ndarray, what: str) -> None:
     for stream in section.streams:
         if stream.offset < 0 or stream.size < 0 or stream.offset + stream.size > store.size:
             raise SimulationError(f"{what}: the coefficients of core {stream.core} lie at {stream.offset:#x} to "

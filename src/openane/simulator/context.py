@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from openane.chips import Chip
-from openane.simulator.arithmetic import Encoder, Form, Mode
+from openane.simulator.arithmetic import HalfEncoder, Mode, SumForm
 from openane.simulator.arithmetic.half import Bits, Floats
 from openane.simulator.memory import Memory
 from openane.simulator.report import TaskReport
@@ -41,7 +41,7 @@ class Workspace:
 
     def __init__(self, weights: SharedWeights | None = None) -> None:
         """`weights`: where weights that are constants are looked up, among those of other programs."""
-        self.encoder = Encoder()
+        self.encoder = HalfEncoder()
         self.weights = weights or SharedWeights()
         self._floats = np.empty(0, np.float32)
         self._ends: dict[int, int] = {}
@@ -83,7 +83,7 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class TaskContext:
     """One task's surroundings. `what` names the task in errors; `chip` decides which rules hold and how
     coefficients lie, `form` is what computes exact sums of more than a few products."""
 
@@ -93,7 +93,7 @@ class Context:
     report: TaskReport
     what: str
     chip: Chip
-    form: Form = Form.NUMPY
+    form: SumForm = SumForm.NUMPY
 
     def stores(self, slot: int) -> np.ndarray:
         """The bytes behind the slot of a task's coefficients."""

@@ -20,13 +20,13 @@ import numpy as np
 
 from openane.engine import Convolution, MatrixProduct
 from openane.errors import SimulationError
-from openane.simulator.arithmetic import Accumulator, Form, Mode, fast, saturate
+from openane.simulator.arithmetic import Accumulator, Mode, SumForm, fast, saturate
 from openane.simulator.arithmetic.half import BLOCK, INFINITY_BITS, Bits, Floats, decoded, encode_away, has_special
 from openane.simulator.blocks import apart
-from openane.simulator.context import Context, padded
+from openane.simulator.context import TaskContext, padded
 from openane.simulator.streams import MAP_FROM, WORDS, read, write
-from openane.simulator.tiles import Piece, Tile
-from openane.simulator.weights import Weights
+from openane.simulator.tiles import Tile, TileElements
+from openane.simulator.weights import ConvolutionWeights
 
 WORKSPACE = 1 << 19
 GROUPED = 1 << 18  # column elements up to which a tile takes another group
@@ -37,7 +37,7 @@ class ConvolutionTask:
     """One prepared convolution; `run` takes the weights, which may change between runs."""
 
     def __init__(self, operation: Convolution | MatrixProduct, source: np.ndarray, result: np.ndarray,
-                 context: Context) -> None:
+                 context: TaskContext) -> None:
         self._operation, self._context, self._report = operation, context, context.report
         self._kernel = self._stride = (1, 1, 1)
         self._padding, self._unicast = (0, 0, 0), 0
@@ -51,7 +51,7 @@ class ConvolutionTask:
         self._terms = (self._unicast or source.shape[1]) * int(np.prod(self._kernel))
         products = result.size * self._terms
         mode = context.arithmetic.choose(products)
-        self._accumulator = Accumulator(mode, context.form.of(products) if mode is Mode.EXACT else Form.NUMPY)
+        self._accumulator = Accumulator(mode, context.form.of(products) if mode is Mode.EXACT else SumForm.NUMPY)
         context.report.arithmetic, context.report.form = str(mode), str(self._accumulator.form)
         self._by_row = (mode is Mode.FAST and not self._unicast and self._stride[1] == 1
                         and self._terms // self._kernel[1] >= ROW_TERMS and self._kernel[1] > 1)
@@ -101,14 +101,14 @@ class ConvolutionTask:
         most = max(1, min(groups, min(GROUPED, WORKSPACE) // max(elements, 1)))
         return -(-groups // -(-groups // most)) if groups else 1
 
-    def run(self, weights: Weights) -> None:
+    def execute(self, weights: ConvolutionWeights) -> None:
         """Computes every tile."""
         table = self._table(weights)
         for piece in self._pieces:
             if table is None or not self._take(piece, weights, table):
-                self._run_tile(piece, weights)
+                self._compute_tile(piece, weights)
 
-    def _run_tile(self, piece: Piece, weights: Weights) -> None:
+    def _compute_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
         sums = self._sums(piece, weights)
         if weights.bias is not None:
             bias = weights.bias[self._sets(piece.tile), slice(*piece.tile.channels), None]
@@ -121,7 +121,7 @@ class ConvolutionTask:
         """Which sets of weights the groups of a tile have: each its own, or all the only one."""
         return slice(*tile.groups) if self._own else slice(1)
 
-    def _table(self, weights: Weights) -> Bits | None:
+    def _table(self, weights: ConvolutionWeights) -> Bits | None:
         """Where every output is a function of one source element: fp16 results by fp16 words, infinities and NaN
         excepted."""
         single, halves = weights.single, self._source.dtype == self._result.dtype == np.uint16
@@ -139,7 +139,7 @@ class ConvolutionTask:
             lookup.table = encode_away(weights.stage.apply(sums)).reshape(-1)
         return lookup.table
 
-    def _take(self, piece: Piece, weights: Weights, table: Bits) -> bool:
+    def _take(self, piece: TileElements, weights: ConvolutionWeights, table: Bits) -> bool:
         """Looks the results of a tile up; False, and nothing done, where an infinity would meet a weight of zero."""
         assert weights.single is not None
         raw = piece.source if piece.inside is None else self._padded(piece)
@@ -159,7 +159,7 @@ class ConvolutionTask:
         count = prod(shape)
         return self._context.workspace.floats((-(-count // 2),), place).view(np.uint16)[:count].reshape(shape)
 
-    def _window(self, piece: Piece, sources: np.ndarray, term: int) -> np.ndarray:
+    def _window(self, piece: TileElements, sources: np.ndarray, term: int) -> np.ndarray:
         """The source elements [groups, rows, columns] of one term; `sources` is [channels, groups, D, H, W]."""
         (deep, _, broad), (_, down, across) = self._kernel, self._stride
         rest, x = divmod(term, broad)
@@ -168,7 +168,7 @@ class ConvolutionTask:
         high, wide = piece.target.shape[2:]
         return sources[channel, :, z, y:y + (high - 1) * down + 1:down, x:x + (wide - 1) * across + 1:across]
 
-    def _sums(self, piece: Piece, weights: Weights) -> np.ndarray:
+    def _sums(self, piece: TileElements, weights: ConvolutionWeights) -> np.ndarray:
         """[groups, channels, positions] of a tile, or [channels, groups * positions] where groups stand beside each
         other."""
         seen = self._report.nan_inputs + self._report.infinite_inputs
@@ -189,14 +189,14 @@ class ConvolutionTask:
             return self._accumulator.outer(values[0].T, self._columns(tile, slab)[0], finite=calm)[None]
         return self._sums_by_group(piece, values, slab, weights.finite)
 
-    def _used_sums(self, piece: Piece, weights: Floats, slab: Floats, used: np.ndarray) -> np.ndarray:
+    def _used_sums(self, piece: TileElements, weights: Floats, slab: Floats, used: np.ndarray) -> np.ndarray:
         """Exact sums of some terms, where the others add zeros."""
         columns = self._context.workspace.floats((len(used), piece.tile.count, *piece.target.shape[2:]), 1)
         for column, term in zip(columns, used.tolist(), strict=True):
             column[...] = self._window(piece, slab, term)
         return self._accumulator.outer(weights.T, columns.reshape(len(used), -1), finite=True)
 
-    def _used_columns(self, piece: Piece, slab: Floats, used: np.ndarray) -> Floats:
+    def _used_columns(self, piece: TileElements, slab: Floats, used: np.ndarray) -> Floats:
         """[groups, terms, positions] with zeros for terms whose weights are all zero: the product stays the one it
         would be."""
         columns = self._context.workspace.floats((piece.tile.count, self._terms, *piece.target.shape[2:]), 1)
@@ -210,7 +210,7 @@ class ConvolutionTask:
         sums = self._accumulator.channels(every.reshape(-1, self._terms).T, self._columns(tile, slab), finite=finite)
         return sums.reshape(*every.shape[:2], -1)
 
-    def _sums_by_group(self, piece: Piece, weights: Floats, slab: Floats, finite: bool) -> np.ndarray:
+    def _sums_by_group(self, piece: TileElements, weights: Floats, slab: Floats, finite: bool) -> np.ndarray:
         """Each group as if it were alone: an infinity in one of them decides nothing for the others."""
         tile, first = piece.tile, piece.tile.groups[0]
         sums = []
@@ -277,7 +277,7 @@ class ConvolutionTask:
         stacks, outputs = (1, tile.count) if self._beside else (tile.count, 1)
         return stacks, tall, self._source.shape[1], deep, broad, outputs, high, wide
 
-    def _piece(self, tile: Tile) -> Piece:
+    def _piece(self, tile: Tile) -> TileElements:
         low, high = tile.channels
         channels = slice(low * self._unicast, high * self._unicast) if self._unicast else slice(None)
         source = self._source[slice(*tile.groups), channels]
@@ -295,9 +295,9 @@ class ConvolutionTask:
         if self._beside:
             raw, target = raw.swapaxes(0, 1), target.swapaxes(0, 1)
         shape = (*raw.shape[:2], *extents)
-        return Piece(tile, raw, shape, None if raw.shape == shape else tuple(inner), target)
+        return TileElements(tile, raw, shape, None if raw.shape == shape else tuple(inner), target)
 
-    def _slab(self, piece: Piece) -> Floats:
+    def _slab(self, piece: TileElements) -> Floats:
         """The source elements a tile needs as float32, zeros where they are padding."""
         slab, raw = self._context.workspace.floats(piece.shape), piece.source
         if piece.inside is not None:
@@ -308,7 +308,7 @@ class ConvolutionTask:
                 np.maximum(slab, 0, out=slab)
         return slab
 
-    def _padded(self, piece: Piece) -> np.ndarray:
+    def _padded(self, piece: TileElements) -> np.ndarray:
         """The raw elements of a tile, whose zeros are those of numbers."""
         dtype = piece.source.dtype
         raw = self._context.workspace.bits(piece.shape).reshape(-1).view(dtype)[:prod(piece.shape)]

@@ -16,9 +16,9 @@ from openane.program import Buffer, Constants, Program
 from openane.program.patch import ByteRange, meets
 from openane.program.verify import Verified
 from openane.simulator import neural_engine, planar_engine
-from openane.simulator.arithmetic import Form, Mode
-from openane.simulator.context import Context, Workspace
-from openane.simulator.memory import ELEMENT, Memory, Operand, overlapping
+from openane.simulator.arithmetic import Mode, SumForm
+from openane.simulator.context import TaskContext, Workspace
+from openane.simulator.memory import ELEMENT, Memory, OperandArray, overlapping
 from openane.simulator.report import RunReport, TaskReport
 from openane.simulator.sharing import SharedWeights
 
@@ -28,9 +28,9 @@ Seen = Callable[[int, np.ndarray], None]
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    sources: tuple[Operand, ...]
-    compute: Callable[[], None]
-    result: Operand
+    sources: tuple[OperandArray, ...]
+    execute: Callable[[], None]
+    result: OperandArray
     report: TaskReport
 
 
@@ -46,14 +46,14 @@ class LoadedProgram:
         self.operations = tuple(operations)
         self.memory = memory
         self._arithmetic = arithmetic
-        self._form = Form.choose(arithmetic, map(multiplications, self.operations))
+        self._form = SumForm.choose(arithmetic, map(multiplications, self.operations))
         self._workspace = Workspace(weights)
         self._owns_constants = False
         self._tasks = self._prepare_all()
 
     def _prepare_all(self) -> list[_Prepared]:
         tasks: list[_Prepared] = []
-        chained: Operand | None = None
+        chained: OperandArray | None = None
         for index, operation in enumerate(self.operations):
             task = self._prepare(index, operation, chained)
             chained = task.result if operation.result.space is Space.CHAIN else None
@@ -102,9 +102,9 @@ class LoadedProgram:
             for index, (low, high) in self._coefficients.items():
                 if not meets(ranges, low, high):
                     continue
-                compute = self._tasks[index].compute
-                if isinstance(compute, neural_engine.WeightedTask):
-                    compute.reload()
+                execute = self._tasks[index].execute
+                if isinstance(execute, neural_engine.WeightedTask):
+                    execute.reload()
                 else:
                     others.add(id(self.operations[index]))
         if others:
@@ -130,7 +130,7 @@ class LoadedProgram:
     def _prepare_again(self, wanted: Callable[[Operation], bool]) -> None:
         """Prepares the tasks of some operations anew, and those after them that are handed their results."""
         tasks = list(self._tasks)
-        chained: Operand | None = None
+        chained: OperandArray | None = None
         moved = False
         for index, operation in enumerate(self.operations):
             moved = moved or wanted(operation)
@@ -153,14 +153,14 @@ class LoadedProgram:
                 task.report.reset()
                 for source in task.sources:
                     source.load()
-                task.compute()
+                task.execute()
                 task.result.store()
                 if seen is not None:
                     seen(index, task.result.array)
         seconds = time.perf_counter() - start
         return RunReport(tuple(task.report.numbered(task.report.index) for task in self._tasks), seconds)
 
-    def _prepare(self, index: int, operation: Operation, chained: Operand | None) -> _Prepared:
+    def _prepare(self, index: int, operation: Operation, chained: OperandArray | None) -> _Prepared:
         name = type(operation).__name__
         what = f"task {index} ({name})"
         report = TaskReport(index, name)
@@ -170,18 +170,18 @@ class LoadedProgram:
         for source, access in zip(sources, accesses.values(), strict=True):
             if overlapping(access, operation.result):
                 source.detach()
-        context = Context(self.memory, self._workspace, self._arithmetic, report, what, self._chip, self._form)
+        context = TaskContext(self.memory, self._workspace, self._arithmetic, report, what, self._chip, self._form)
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
-                compute = neural_engine.prepare(operation, sources[0], result, context)
+                execute = neural_engine.prepare(operation, sources[0], result, context)
             elif isinstance(operation, PlanarOperation):
                 second = sources[1] if len(sources) > 1 else None
-                compute = planar_engine.prepare(operation, sources[0], second, result, context)
+                execute = planar_engine.prepare(operation, sources[0], second, result, context)
             else:
                 raise SimulationError(f"{what} is not an engine operation")
-        return _Prepared(sources, compute, result, report)
+        return _Prepared(sources, execute, result, report)
 
-    def _source(self, access: Access, what: str, chained: Operand | None) -> Operand:
+    def _source(self, access: Access, what: str, chained: OperandArray | None) -> OperandArray:
         if access.space is not Space.CHAIN:
             return self.memory.operand(access, what, writes=False)
         if chained is None:
@@ -191,12 +191,12 @@ class LoadedProgram:
                                   f"over {chained.array.shape} {chained.array.dtype}")
         return chained
 
-    def _result(self, access: Access, what: str) -> Operand:
+    def _result(self, access: Access, what: str) -> OperandArray:
         if access.space is not Space.CHAIN:
             return self.memory.operand(access, what, writes=True)
         if access.elements * access.dtype.size > self.memory.total_size:
             raise SimulationError(f"{what} hands over {access.elements} elements, more than all buffers hold")
-        operand = Operand(np.zeros(access.shape, ELEMENT[access.dtype]))
+        operand = OperandArray(np.zeros(access.shape, ELEMENT[access.dtype]))
         if access.copy is not None:
             operand.copies.append(self.memory.operand(access.copy, f"{what} (copy)", writes=True))
         return operand

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from openane.engine.table import KNOTS, Kind, Symmetry, Table
+from openane.engine.table import KNOTS, Symmetry, Table, TableKind
 from openane.simulator.arithmetic.half import BLOCK, Doubles, Floats
 
 LAST = KNOTS - 1
-CENTRES = {Kind.FROM_START: 0.0, Kind.CENTRED: LAST / 2, Kind.TO_END: float(LAST)}
+CENTRES = {TableKind.FROM_START: 0.0, TableKind.CENTRED: LAST / 2, TableKind.TO_END: float(LAST)}
 
 
 def evaluate(table: Table, x: np.ndarray) -> Floats:
@@ -48,11 +48,11 @@ def _inside(table: Table, x: Doubles) -> Doubles:
         return _with_slopes(table, x, _scaled(x, table.exponent) + CENTRES[kind])
     finite: Doubles = np.where(np.isfinite(x), x, 1.0)
     whole: Doubles = np.trunc(finite)
-    if kind is Kind.FRACTION:
+    if kind is TableKind.FRACTION:
         return finite - whole
-    if kind is Kind.INTEGER:
+    if kind is TableKind.INTEGER:
         return whole
-    if kind is Kind.EXP2:
+    if kind is TableKind.EXP2:
         whole = np.floor(finite)
         return _scaled(_interpolate(table, _scaled(finite - whole, table.exponent)), _exponents(whole))
     return _by_exponent(table, np.where(finite > 0, finite, 1.0))
@@ -71,12 +71,12 @@ def _with_slopes(table: Table, x: Doubles, position: Doubles) -> Doubles:
 def _by_exponent(table: Table, x: Doubles) -> Doubles:
     """Kinds that split a positive x into mantissa and exponent."""
     mantissa, exponent = np.frexp(x)  # mantissa in [0.5, 1)
-    if table.kind in (Kind.SQRT, Kind.RSQRT):
+    if table.kind in (TableKind.SQRT, TableKind.RSQRT):
         half = exponent // 2  # x = m * 4^half with m in [0.5, 2)
         value = _interpolate(table, _scaled(x, table.exponent - 2 * half))
-        return _scaled(value, half if table.kind is Kind.SQRT else -half)
+        return _scaled(value, half if table.kind is TableKind.SQRT else -half)
     value = _interpolate(table, _scaled(mantissa - 0.5, table.exponent))
-    return _scaled(value, -exponent) if table.kind is Kind.INVERSE else value + exponent.astype(np.float64)
+    return _scaled(value, -exponent) if table.kind is TableKind.INVERSE else value + exponent.astype(np.float64)
 
 
 def _interpolate(table: Table, position: Doubles) -> Doubles:

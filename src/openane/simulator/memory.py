@@ -26,7 +26,7 @@ ELEMENT: dict[DType, np.dtype[Any]] = {
 """How elements are held: fp16 as its bits."""
 
 
-class Operand:
+class OperandArray:
     """One access as a five-dimensional array of raw elements, N, C, D, H, W.
 
     `array` is a view of memory where strides can say it. Otherwise (channels in blocks, or a source that overlaps
@@ -37,7 +37,7 @@ class Operand:
 
     def __init__(self, array: np.ndarray, blocks: np.ndarray | None = None, packed: int = CHANNELS) -> None:
         self.array, self._blocks, self._packed = array, blocks, packed
-        self.copies: list[Operand] = []
+        self.copies: list[OperandArray] = []
 
     def load(self) -> None:
         """Brings the elements from memory and keeps the copies an access asks for."""
@@ -119,7 +119,7 @@ class Memory:
             raise SimulationError(f"{what} uses slot {slot}, where no buffer is bound; bound are slots {bound}")
         return self._slots[slot]
 
-    def operand(self, access: Access, what: str, *, writes: bool) -> Operand:
+    def operand(self, access: Access, what: str, *, writes: bool) -> OperandArray:
         """A checked view of a memory or L2 access. `what` names task and operand in errors."""
         if access.space is Space.CHAIN:
             raise SimulationError(f"{what} is handed over between tasks and has no address")
@@ -173,21 +173,21 @@ def _require_shape(access: Access, shape: tuple[int, ...], what: str) -> None:
                               "have extent 1 where the operand is broadcast")
 
 
-def view(access: Access, store: np.ndarray) -> Operand:
+def view(access: Access, store: np.ndarray) -> OperandArray:
     """The elements of an access in `store` (uint8), whose bounds the caller has proved."""
     dtype = ELEMENT[access.dtype]
     lanes, packed = access.interleave, access.packed
     if lanes == 1 or access.shape[packed] <= lanes:
         own = list(access.strides)
         own[packed] = own[packed] if lanes == 1 else dtype.itemsize
-        return Operand(_strided(access.shape, dtype, store, access.offset, tuple(own)))
+        return OperandArray(_strided(access.shape, dtype, store, access.offset, tuple(own)))
     extents, strides = list(access.blocks), list(access.strides)
     for walked in (extents, strides):
         walked[CHANNELS], walked[packed] = walked[packed], walked[CHANNELS]
     n, c, *rest = extents
     blocks = _strided((n, c, lanes, *rest), dtype, store, access.offset,
                       (strides[0], strides[1], dtype.itemsize, *strides[2:]))
-    return Operand(np.zeros(access.shape, dtype), blocks, packed)
+    return OperandArray(np.zeros(access.shape, dtype), blocks, packed)
 
 
 def _strided(shape: tuple[int, ...], dtype: np.dtype[Any], store: np.ndarray, offset: int,

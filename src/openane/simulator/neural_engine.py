@@ -23,16 +23,17 @@ from openane.simulator.arithmetic import Mode
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
 from openane.simulator.coefficients import plan, table_alone, unpack_sparse
-from openane.simulator.context import Context
+from openane.simulator.context import TaskContext
 from openane.simulator.convolution import ConvolutionTask
-from openane.simulator.memory import Operand
+from openane.simulator.memory import OperandArray
 from openane.simulator.post import PostStage
-from openane.simulator.streams import Stream, read, write
-from openane.simulator.weights import Weights, term_order
+from openane.simulator.streams import ElementwiseTask, read, write
+from openane.simulator.weights import ConvolutionWeights, term_order
 from openane.simulator.winograd import WinogradTask, transformable
 
 
-def prepare(operation: NeuralOperation, source: Operand, result: Operand, context: Context) -> Callable[[], None]:
+def prepare(operation: NeuralOperation, source: OperandArray, result: OperandArray,
+            context: TaskContext) -> Callable[[], None]:
     """What runs the operation. SimulationError where shapes, coefficients or limits do not fit."""
     unweighted = isinstance(operation, Convolution) and _is_unweighted(operation, source, result)
     if isinstance(operation, (Convolution, MatrixProduct)) and not unweighted:
@@ -41,12 +42,12 @@ def prepare(operation: NeuralOperation, source: Operand, result: Operand, contex
     if isinstance(operation, PassThrough) or unweighted:
         return _pass_through(operation, source, result, stage, context)
     if isinstance(operation, (ChannelMaximum, ChannelProduct)):
-        return ChannelTask(operation, source, result, stage, context).run
+        return ChannelTask(operation, source, result, stage, context).execute
     raise SimulationError(f"{context.what}: {type(operation).__name__} is not a neural-engine operation "
                           "openane simulates")
 
 
-def _post_stage(operation: NeuralOperation, context: Context) -> PostStage:
+def _post_stage(operation: NeuralOperation, context: TaskContext) -> PostStage:
     """The post stage of an operation without weights."""
     coefficients = operation.coefficients
     if coefficients is None:
@@ -55,7 +56,7 @@ def _post_stage(operation: NeuralOperation, context: Context) -> PostStage:
     return PostStage.of(operation.post, gather.read_table(context.stores), context.what)
 
 
-def _is_unweighted(operation: Convolution, source: Operand, result: Operand) -> bool:
+def _is_unweighted(operation: Convolution, source: OperandArray, result: OperandArray) -> bool:
     """Whether every output is one source element without a weight: nothing is multiplied, nothing accumulated."""
     coefficients = operation.coefficients
     bare = coefficients is None or not (coefficients.weights or coefficients.bias)
@@ -63,8 +64,8 @@ def _is_unweighted(operation: Convolution, source: Operand, result: Operand) -> 
             and operation.padding == (0, 0, 0) and source.array.shape == result.array.shape)
 
 
-def _pass_through(operation: NeuralOperation, source: Operand, result: Operand, stage: PostStage,
-                  context: Context) -> Callable[[], None]:
+def _pass_through(operation: NeuralOperation, source: OperandArray, result: OperandArray, stage: PostStage,
+                  context: TaskContext) -> Callable[[], None]:
     if source.array.shape != result.array.shape:
         raise SimulationError(f"{context.what}: a pass-through keeps its shape, but the source has "
                               f"{source.array.shape} and the result {result.array.shape}")
@@ -73,22 +74,22 @@ def _pass_through(operation: NeuralOperation, source: Operand, result: Operand, 
         return stage.apply(np.maximum(values, 0, out=values) if operation.input_relu else values)
 
     plain = stage.identity and not operation.input_relu
-    return Stream([source], result, None if plain else compute, context, to_even=False,
-                  key=(stage, operation.input_relu)).run
+    return ElementwiseTask([source], result, None if plain else compute, context, to_even=False,
+                           key=(stage, operation.input_relu)).execute
 
 
 class WeightedTask:
     """A convolution or matrix product and its weights. Those that are constants are read once, and again by `reload`;
     those in a buffer at every run."""
 
-    def __init__(self, task: ConvolutionTask, load: Callable[[], Weights], constant: bool) -> None:
+    def __init__(self, task: ConvolutionTask, load: Callable[[], ConvolutionWeights], constant: bool) -> None:
         """`load` reads the weights as they are in memory at that time."""
         self._task, self._load = task, load
         self._weights = load().studied() if constant else None
 
     def __call__(self) -> None:
         """Computes every tile."""
-        self._task.run(self._load() if self._weights is None else self._weights)
+        self._task.execute(self._load() if self._weights is None else self._weights)
 
     def reload(self) -> None:
         """Takes constants as they are in memory now. SimulationError where they mean nothing; then the weights are
@@ -100,8 +101,8 @@ class WeightedTask:
 class ChannelTask:
     """The largest of `channels` neighbouring channels, or the product of two."""
 
-    def __init__(self, operation: ChannelMaximum | ChannelProduct, source: Operand, result: Operand, stage: PostStage,
-                 context: Context) -> None:
+    def __init__(self, operation: ChannelMaximum | ChannelProduct, source: OperandArray, result: OperandArray,
+                 stage: PostStage, context: TaskContext) -> None:
         self._context, self._stage = context, stage
         self._clamp = operation.input_relu
         n, c, d, h, w = source.array.shape
@@ -118,7 +119,7 @@ class ChannelTask:
         parts = split(result.array.shape, max(1, BLOCK // channels))
         self._blocks = [(view[part[0], part[1], :, part[2], part[3], part[4]], result.array[part]) for part in parts]
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Computes every block."""
         for raw, target in self._blocks:
             values = self._context.workspace.floats(raw.shape)
@@ -128,8 +129,8 @@ class ChannelTask:
             write(self._stage.apply(self._fold(values, axis=2)), target, self._context, to_even=False)
 
 
-def _convolution(operation: Convolution | MatrixProduct, source: Operand, result: Operand,
-                 context: Context) -> Callable[[], None]:
+def _convolution(operation: Convolution | MatrixProduct, source: OperandArray, result: OperandArray,
+                 context: TaskContext) -> Callable[[], None]:
     geometry = _geometry(operation, source.array.shape, result.array.shape, context.what)
     load = _weight_loader(operation, geometry, context)
     coefficients = operation.coefficients
@@ -157,7 +158,7 @@ def _geometry(operation: Convolution | MatrixProduct, source: tuple[int, ...], r
 
 
 def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
-                   context: Context) -> Callable[[], Weights]:
+                   context: TaskContext) -> Callable[[], ConvolutionWeights]:
     """What reads weights, biases and table as they are in memory at that time."""
     coefficients, what = operation.coefficients, context.what
     order = term_order(geometry.rows, operation.kernel if isinstance(operation, Convolution) else (1, 1, 1))
@@ -166,7 +167,7 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
         raise SimulationError(f"{what}: {geometry.shape} weights of one are more than the program's memory")
     if coefficients is None:
         ones = np.ones(geometry.shape, np.float32)
-        return lambda: Weights.of(ones, None, PostStage.of(operation.post, None, what))
+        return lambda: ConvolutionWeights.of(ones, None, PostStage.of(operation.post, None, what))
     if coefficients.packing is Packing.PALETTE:
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
@@ -178,26 +179,26 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     shared, constant = context.workspace.weights.shared, section.slot == context.chip.limits.slots.constants
     repeated = None if constant else gather.repeated(stores(section.slot), order, context.workspace)
 
-    def gathered() -> Weights:
+    def gathered() -> ConvolutionWeights:
         store = stores(section.slot)
         stage = PostStage.of(operation.post, gather.read_table(stores), what)
         weights = shared(gather.read_weights(store, order)) if repeated is None else repeated()
-        return Weights.of(weights, gather.read_bias(store), stage)
+        return ConvolutionWeights.of(weights, gather.read_bias(store), stage)
 
     return gathered
 
 
 def _sparse_loader(operation: Convolution | MatrixProduct, geometry: Geometry, coefficients: Coefficients,
-                   order: np.ndarray, context: Context) -> Callable[[], Weights]:
+                   order: np.ndarray, context: TaskContext) -> Callable[[], ConvolutionWeights]:
     stores, form, what = context.stores, context.chip.limits.coefficients, context.what
     table = plan(Geometry(1, 1, 1), table_alone(coefficients), stores, form, what)
     depth, height, width = operation.kernel if isinstance(operation, Convolution) else (1, 1, 1)
     if depth != 1:
         raise SimulationError(f"{what}: zero-skipping coefficients of kernels {depth} deep are not described")
 
-    def unpack() -> Weights:
+    def unpack() -> ConvolutionWeights:
         weights, bias = unpack_sparse(geometry, coefficients, stores, form, what, (height, width))
         stage = PostStage.of(operation.post, table.read_table(stores), what)
-        return Weights.of(weights[..., order], bias, stage)
+        return ConvolutionWeights.of(weights[..., order], bias, stage)
 
     return unpack

@@ -26,9 +26,9 @@ from openane.engine import (
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import coalesce, split
-from openane.simulator.context import Context
-from openane.simulator.memory import Operand
-from openane.simulator.streams import Function, Stream, read, write
+from openane.simulator.context import TaskContext
+from openane.simulator.memory import OperandArray
+from openane.simulator.streams import ElementwiseTask, Function, read, write
 
 BINARY: dict[Binary, Callable[..., Floats]] = {
     Binary.ADD: np.add, Binary.MULTIPLY: np.multiply, Binary.MAXIMUM: np.maximum, Binary.MINIMUM: np.minimum,
@@ -39,23 +39,23 @@ POOL_STEP: dict[Pool, Callable[..., Floats]] = {Pool.AVERAGE: np.add, Pool.MAXIM
                                                 Pool.MINIMUM: np.minimum}
 
 
-def prepare(operation: PlanarOperation, first: Operand, second: Operand | None, result: Operand,
-            context: Context) -> Callable[[], None]:
+def prepare(operation: PlanarOperation, first: OperandArray, second: OperandArray | None, result: OperandArray,
+            context: TaskContext) -> Callable[[], None]:
     """What runs the operation. SimulationError where shapes do not fit each other."""
     what = context.what
     if isinstance(operation, Elementwise):
         sources = [first] if second is None else [first, second]
         _require_fit(sources, result.array.shape, what)
         key = _without_operands(operation) if second is None else None
-        return Stream(sources, result, _elementwise(operation), context, to_even=True, key=key).run
+        return ElementwiseTask(sources, result, _elementwise(operation), context, to_even=True, key=key).execute
     if isinstance(operation, GainOffset):
         return _gain_offset(operation, first, second, result, context)
     if isinstance(operation, Reduction):
-        return Reducer(operation, first, second, result, context).run
+        return Reducer(operation, first, second, result, context).execute
     if isinstance(operation, Pooling):
         if second is not None:
             raise SimulationError(f"{what}: pooling has one operand; no meaning is known for a second one")
-        return Pooler(operation, first, result, context).run
+        return Pooler(operation, first, result, context).execute
     raise SimulationError(f"{what}: {type(operation).__name__} is not a planar operation openane simulates")
 
 
@@ -131,13 +131,13 @@ def _without_operands(operation: Elementwise) -> Hashable:
                  if each.name not in ("first", "second", "result"))
 
 
-def _gain_offset(operation: GainOffset, first: Operand, second: Operand | None, result: Operand,
-                 context: Context) -> Callable[[], None]:
+def _gain_offset(operation: GainOffset, first: OperandArray, second: OperandArray | None, result: OperandArray,
+                 context: TaskContext) -> Callable[[], None]:
     what = context.what
     if second is None or second.array.shape[3] != 2:
         raise SimulationError(f"{what}: the vectors of a gain-offset operation are a second operand of two rows (H 2): "
                               f"offsets, then gains; found {None if second is None else second.array.shape}")
-    offsets, gains = Operand(second.array[:, :, :, 0:1]), Operand(second.array[:, :, :, 1:2])
+    offsets, gains = OperandArray(second.array[:, :, :, 0:1]), OperandArray(second.array[:, :, :, 1:2])
     _require_fit([first, offsets, gains], result.array.shape, what)
     enter = operand_function(operation)
     scale, bias = np.float32(operation.scale), np.float32(operation.bias)
@@ -149,14 +149,14 @@ def _gain_offset(operation: GainOffset, first: Operand, second: Operand | None, 
         np.multiply(x, gain, out=x)
         return _relu(_affine(x, scale, bias), operation.relu)
 
-    return Stream([first, offsets, gains], result, compute, context, to_even=True).run
+    return ElementwiseTask([first, offsets, gains], result, compute, context, to_even=True).execute
 
 
 class Reducer:
     """Reduces D, H, W of every (n, c)."""
 
-    def __init__(self, operation: Reduction, first: Operand, second: Operand | None, result: Operand,
-                 context: Context) -> None:
+    def __init__(self, operation: Reduction, first: OperandArray, second: OperandArray | None, result: OperandArray,
+                 context: TaskContext) -> None:
         self._operation, self._context, what = operation, context, context.what
         self._result = result.array
         self._function = scaled_function(operation)
@@ -169,7 +169,7 @@ class Reducer:
         views = _planes([np.broadcast_to(operand.array, shape) for operand in operands])
         self._blocks = [(part[:2], [view[part] for view in views]) for part in split(views[0].shape, BLOCK)]
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Accumulates block by block, then finishes all (n, c) at once."""
         summing = self._operation.reduce is Reduce.SUM
         total = np.full(self._result.shape[:2], 0.0 if summing else -np.inf)
@@ -203,7 +203,7 @@ class Reducer:
 class Pooler:
     """Windowed pooling over H and W."""
 
-    def __init__(self, operation: Pooling, source: Operand, result: Operand, context: Context) -> None:
+    def __init__(self, operation: Pooling, source: OperandArray, result: OperandArray, context: TaskContext) -> None:
         self._operation, self._context, what = operation, context, context.what
         self._source, self._result = source.array, result.array
         if source.array.shape[:3] != result.array.shape[:3]:
@@ -224,7 +224,7 @@ class Pooler:
         needed = (outputs - 1) * operation.stride[axis] + operation.kernel[axis]
         return max(needed, operation.padding[axis] + inputs)
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Pools some planes at a time."""
         for part in self._parts:
             write(self._pool(self._source[part]), self._result[part], self._context, to_even=True)
@@ -261,7 +261,7 @@ def _planes(arrays: list[np.ndarray]) -> list[np.ndarray]:
             for array, plane in zip(arrays, merged, strict=True)]
 
 
-def _require_fit(operands: list[Operand], shape: tuple[int, ...], what: str) -> None:
+def _require_fit(operands: list[OperandArray], shape: tuple[int, ...], what: str) -> None:
     for operand in operands:
         if any(extent not in (1, wanted) for extent, wanted in zip(operand.array.shape, shape, strict=True)):
             raise SimulationError(f"{what}: an operand of shape {operand.array.shape} does not broadcast to {shape}")

@@ -18,8 +18,8 @@ from openane.simulator.arithmetic.half import (
     encode_even,
 )
 from openane.simulator.blocks import paired_blocks
-from openane.simulator.context import Context, Lookup
-from openane.simulator.memory import Operand
+from openane.simulator.context import Lookup, TaskContext
+from openane.simulator.memory import OperandArray
 from openane.simulator.report import TaskReport
 
 Function = Callable[..., np.ndarray]
@@ -42,7 +42,7 @@ def read(raw: np.ndarray, out: Floats, report: TaskReport) -> None:
         np.copyto(out, raw)
 
 
-def write(values: np.ndarray, target: np.ndarray, context: Context, *, to_even: bool) -> None:
+def write(values: np.ndarray, target: np.ndarray, context: TaskContext, *, to_even: bool) -> None:
     """Rounds `values` to the elements of `target` (any strides, same number of elements) and counts them. fp16 words
     are made in the memory of float32 `values`, which are lost."""
     values = values.reshape(target.shape)
@@ -61,11 +61,11 @@ def write(values: np.ndarray, target: np.ndarray, context: Context, *, to_even: 
     target[...] = bits
 
 
-class Stream:
+class ElementwiseTask:
     """One prepared element-by-element task."""
 
-    def __init__(self, sources: Sequence[Operand], result: Operand, function: Function | None, context: Context,
-                 *, to_even: bool, key: Hashable = None) -> None:
+    def __init__(self, sources: Sequence[OperandArray], result: OperandArray, function: Function | None,
+                 context: TaskContext, *, to_even: bool, key: Hashable = None) -> None:
         """`function` None copies elements as they are. Every source must broadcast to the result's shape. `key` says
         which function of one operand it is: equal ones share their table."""
         self._function, self._to_even, self._context, self._report = function, to_even, context, context.report
@@ -80,7 +80,7 @@ class Stream:
             if self._size >= MAP_FROM:
                 self._tabulate()
 
-    def run(self) -> None:
+    def execute(self) -> None:
         """Computes every block."""
         step = self._copy if self._copies else self._compute
         if self._lookup is not None:

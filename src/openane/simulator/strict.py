@@ -29,7 +29,7 @@ from openane.engine import (
 from openane.errors import SimulationError
 from openane.program import Program, Role
 from openane.simulator.executable import LoadedProgram, load
-from openane.simulator.trace import Touch, positions, reads, writes
+from openane.simulator.trace import OperandBytes, positions, reads, writes
 
 GUARD = 1 << 12
 GUARD_BYTE = 0xA5
@@ -41,7 +41,7 @@ WORK = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ProgramFault:
     """Something a program does that it must not: the task, what kind of fault, and the details."""
 
     task: int | None
@@ -57,7 +57,7 @@ class StrictReport:
     """Faults found, the bytes really read and written (bool per byte, by buffer name, `L2` among them), and whether
     the program was small enough to be run as well."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[ProgramFault, ...]
     read: Mapping[str, np.ndarray]
     written: Mapping[str, np.ndarray]
     executed: bool
@@ -86,7 +86,7 @@ class _Tracer:
         for buffer in program.buffers:
             self.maps[buffer.slot] = _Map(buffer.name, buffer.size, buffer.role in (Role.INPUT, Role.STATE))
         self.maps[None] = _Map("L2", chip.limits.l2_size, False)
-        self.faults: list[Fault] = []
+        self.faults: list[ProgramFault] = []
 
     def task(self, index: int, operation: Operation) -> None:
         """One task: reads, hazards, rings, writes."""
@@ -112,7 +112,7 @@ class _Tracer:
                 elif not memory.holds[where].all():
                     self._fault(None, "incomplete", f"output {buffer.name} is not written everywhere")
 
-    def _read(self, index: int, touch: Touch) -> None:
+    def _read(self, index: int, touch: OperandBytes) -> None:
         memory = self._memory(index, touch)
         if memory is None:
             return
@@ -124,7 +124,7 @@ class _Tracer:
             first = int(inside[~memory.holds[inside]][0])
             self._fault(index, "unwritten", f"{touch.what} reads byte {first:#x} of {memory.name}")
 
-    def _write(self, index: int, touch: Touch, operation: Operation) -> None:
+    def _write(self, index: int, touch: OperandBytes, operation: Operation) -> None:
         memory = self._memory(index, touch)
         if memory is None:
             return
@@ -141,7 +141,7 @@ class _Tracer:
         memory.holds[inside] = not repeated
         memory.written[inside] = True
 
-    def _memory(self, index: int, touch: Touch) -> _Map | None:
+    def _memory(self, index: int, touch: OperandBytes) -> _Map | None:
         memory = self.maps.get(touch.slot)
         if memory is None or touch.slot == self._slots.text:
             self._fault(index, "unbound", f"{touch.what} lies in slot {touch.slot}")
@@ -151,7 +151,7 @@ class _Tracer:
                                           f"{touch.positions[-1] + 1:#x} of {memory.name} with {memory.size:#x}")
         return memory
 
-    def _hazards(self, index: int, operation: Operation, read: list[Touch], written: list[Touch]) -> None:
+    def _hazards(self, index: int, operation: Operation, read: list[OperandBytes], written: list[OperandBytes]) -> None:
         in_place = [a for a in sources(operation) if _pointwise(operation) and _same(a, operation.result)]
         places = [a.slot if a.space is Space.MEMORY else None for a in in_place]
         for position, touch in enumerate(written):
@@ -162,7 +162,7 @@ class _Tracer:
                     self._fault(index, "hazard", f"{touch.what} is written over {other.what}")
 
     def _fault(self, task: int | None, kind: str, detail: str) -> None:
-        self.faults.append(Fault(task, kind, detail))
+        self.faults.append(ProgramFault(task, kind, detail))
 
 
 def strict(program: Program, seed: int = 0) -> StrictReport:
@@ -186,7 +186,7 @@ def strict(program: Program, seed: int = 0) -> StrictReport:
                         {name: m.written for name, m in names.items()}, executed)
 
 
-def _run(program: Program, seed: int) -> Iterator[Fault]:
+def _run(program: Program, seed: int) -> Iterator[ProgramFault]:
     """Both runs; faults where a guard or an input changed or an output depends on what memory held before."""
     outputs: list[dict[str, np.ndarray]] = []
     for pattern in PATTERNS:
@@ -196,10 +196,10 @@ def _run(program: Program, seed: int) -> Iterator[Fault]:
         loaded.run()
         for name, store in stores.items():
             if (store[:GUARD] != GUARD_BYTE).any() or (store[-GUARD:] != GUARD_BYTE).any():
-                yield Fault(None, "outside", f"the run wrote beside buffer {name}")
+                yield ProgramFault(None, "outside", f"the run wrote beside buffer {name}")
         for name, store in before.items():
             if (store != stores[name]).any():
-                yield Fault(None, "role", f"the run changed input {name}")
+                yield ProgramFault(None, "role", f"the run changed input {name}")
         outputs.append({b.name: stores[b.name][GUARD:-GUARD] for b in program.outputs})
     for buffer in program.outputs:
         if buffer.layout is None:
@@ -208,7 +208,7 @@ def _run(program: Program, seed: int) -> Iterator[Fault]:
         where = positions(Access(shape=layout.shape, strides=layout.strides, dtype=layout.dtype,
                                  interleave=layout.interleave))
         if (outputs[0][buffer.name][where] != outputs[1][buffer.name][where]).any():
-            yield Fault(None, "unwritten", f"output {buffer.name} depends on what memory held before")
+            yield ProgramFault(None, "unwritten", f"output {buffer.name} depends on what memory held before")
 
 
 def _guarded(loaded: LoadedProgram, program: Program, pattern: int, seed: int) -> dict[str, np.ndarray]:

@@ -26,7 +26,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TileElements:
     """A tile and its elements: those of the result, the `shape` [groups, channels, D, H, W] of what it needs of the
     source, and which of that the source has, `inside` it at these places (None: all of it). Where groups stand beside
     each other in one product, channels come before groups, of the result too."""

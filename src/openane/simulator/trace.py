@@ -17,13 +17,13 @@ from openane.engine import (
     ChannelMaximum,
     ChannelProduct,
     Coefficients,
+    CoefficientSection,
     Convolution,
     Geometry,
     NeuralOperation,
     Operation,
     Packing,
     Pooling,
-    Section,
     Space,
     geometry_of,
     sources,
@@ -36,7 +36,7 @@ LARGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class OperandBytes:
     """Bytes of one operand: `what` it is, the slot (None: L2), sorted distinct byte positions, possibly outside."""
 
     what: str
@@ -44,7 +44,7 @@ class Touch:
     positions: np.ndarray
 
 
-def reads(operation: Operation, form: CoefficientFormat) -> list[Touch]:
+def reads(operation: Operation, form: CoefficientFormat) -> list[OperandBytes]:
     """What an operation reads: tile operands and coefficients. SimulationError when there are too many elements."""
     touched = [_touch(name, access, _selection(operation, access)) for name, access in
                zip(("first", "second"), sources(operation), strict=False) if access.space is not Space.CHAIN]
@@ -53,7 +53,7 @@ def reads(operation: Operation, form: CoefficientFormat) -> list[Touch]:
     return touched
 
 
-def writes(operation: Operation) -> list[Touch]:
+def writes(operation: Operation) -> list[OperandBytes]:
     """What an operation writes: copies of its operands, then its result and the result's copy."""
     accesses = [("copy", a.copy) for a in (*sources(operation), operation.result) if a.copy is not None]
     if operation.result.space is not Space.CHAIN:
@@ -62,7 +62,7 @@ def writes(operation: Operation) -> list[Touch]:
 
 
 def coefficient_reads(operation: NeuralOperation, coefficients: Coefficients,
-                      form: CoefficientFormat) -> Iterator[Touch]:
+                      form: CoefficientFormat) -> Iterator[OperandBytes]:
     """The bytes of each core's streams that are used; positions beyond a stream's size are not cut off."""
     for section in coefficients.sections:
         cores: dict[int, list[np.ndarray]] = {stream.core: [] for stream in section.streams}
@@ -77,11 +77,11 @@ def coefficient_reads(operation: NeuralOperation, coefficients: Coefficients,
             where = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
             if where.size and where[-1] >= size:
                 raise SimulationError(f"core {core} reads coefficients beyond its stream of {size} bytes")
-            yield Touch("coefficients", section.slot, where + offset)
+            yield OperandBytes("coefficients", section.slot, where + offset)
 
 
-def _follow(operation: NeuralOperation, coefficients: Coefficients, section: Section, form: CoefficientFormat,
-            cores: dict[int, list[np.ndarray]]) -> None:
+def _follow(operation: NeuralOperation, coefficients: Coefficients, section: CoefficientSection,
+            form: CoefficientFormat, cores: dict[int, list[np.ndarray]]) -> None:
     if coefficients.packing is not Packing.DENSE:
         if section.streams.total > LARGEST:
             raise SimulationError(f"more coefficients than the {LARGEST} bytes that are followed one by one")
@@ -109,9 +109,9 @@ def positions(access: Access, selection: Sequence[np.ndarray] | None = None) -> 
     return where.reshape(-1, 1) + np.arange(size)
 
 
-def _touch(what: str, access: Access, selection: Sequence[np.ndarray] | None) -> Touch:
+def _touch(what: str, access: Access, selection: Sequence[np.ndarray] | None) -> OperandBytes:
     slot = None if access.space is Space.L2 else access.slot
-    return Touch(what, slot, np.unique(positions(access, selection)))
+    return OperandBytes(what, slot, np.unique(positions(access, selection)))
 
 
 def _selection(operation: Operation, access: Access) -> list[np.ndarray]:

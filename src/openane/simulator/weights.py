@@ -27,7 +27,7 @@ class Single:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ConvolutionWeights:
     """float32 weights [groups, channels, terms], biases [groups, channels] and the post stage.
 
     `used` are the terms (ascending) some channel has a weight for, where those are half of all or fewer.
@@ -41,11 +41,11 @@ class Weights:
     single: Single | None = None
 
     @staticmethod
-    def of(values: Floats, bias: Floats | None, stage: PostStage) -> Weights:
+    def of(values: Floats, bias: Floats | None, stage: PostStage) -> ConvolutionWeights:
         """With what is worth knowing about them."""
-        return Weights(values, bias, stage, all_finite(values))
+        return ConvolutionWeights(values, bias, stage, all_finite(values))
 
-    def studied(self) -> Weights:
+    def studied(self) -> ConvolutionWeights:
         """With what takes a look at every weight to know: worth it for constants."""
         values, terms = self.values, self.values.shape[2]
         sample = values.reshape(-1)[::max(1, values.size // SAMPLED)]

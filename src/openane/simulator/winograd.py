@@ -14,8 +14,8 @@ import numpy as np
 from openane.engine import Convolution, Operation
 from openane.simulator.arithmetic.winograd import transformed_inputs, transformed_weights, untransformed
 from openane.simulator.convolution import ConvolutionTask
-from openane.simulator.tiles import Piece, Tile
-from openane.simulator.weights import Weights
+from openane.simulator.tiles import Tile, TileElements
+from openane.simulator.weights import ConvolutionWeights
 
 KERNEL = (1, 3, 3)
 
@@ -29,7 +29,7 @@ def transformable(operation: Operation) -> bool:
 class WinogradTask(ConvolutionTask):
     """A dense 3x3 convolution of stride 1 with both transforms rounded to fp16."""
 
-    def _table(self, weights: Weights) -> None:
+    def _table(self, weights: ConvolutionWeights) -> None:
         """A transform rounds sums of several elements."""
 
     def _plan(self) -> Iterator[Tile]:
@@ -40,7 +40,7 @@ class WinogradTask(ConvolutionTask):
             if cut[0] < cut[1]:
                 yield replace(tile, columns=cut)
 
-    def _sums(self, piece: Piece, weights: Weights) -> np.ndarray:
+    def _sums(self, piece: TileElements, weights: ConvolutionWeights) -> np.ndarray:
         """As of `ConvolutionTask`; terms are [kernel rows * inputs * kernel columns]."""
         tile, slab = piece.tile, self._slab(piece)[:, :, 0]
         (high, wide), terms = piece.target.shape[2:], weights.values[self._sets(tile), slice(*tile.channels)][0].T

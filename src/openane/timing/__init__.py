@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from openane.timing.operation import Part, Times, Work, times, work
-from openane.timing.parameters import BELIEVED, Parameter, Parameters
+from openane.timing.operation import EnginePart, Times, Work, times, work
+from openane.timing.parameters import BELIEVED, TimingParameter, TimingParameters
 from openane.timing.program import ProgramTime, TaskTime, operations_of, program_time, schedule
-from openane.timing.rates import Rates, State, rates
-from openane.timing.routes import Route, copies, dispatch, waking
+from openane.timing.rates import ClockState, Rates, rates
+from openane.timing.routes import SubmissionRoute, copies, dispatch, waking
 
-__all__ = ["BELIEVED", "Parameter", "Parameters", "Part", "ProgramTime", "Rates", "Route", "State", "TaskTime", "Times",
-           "Work", "copies", "dispatch", "operations_of", "program_time", "rates", "schedule", "times", "waking",
-           "work"]
+__all__ = ["BELIEVED", "ClockState", "EnginePart", "ProgramTime", "Rates", "SubmissionRoute", "TaskTime", "Times",
+           "TimingParameter", "TimingParameters", "Work", "copies", "dispatch", "operations_of", "program_time",
+           "rates", "schedule", "times", "waking", "work"]

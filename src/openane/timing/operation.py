@@ -26,14 +26,14 @@ from openane.engine import (
     Space,
     sources,
 )
-from openane.timing.parameters import BELIEVED, Parameters
+from openane.timing.parameters import BELIEVED, TimingParameters
 from openane.timing.rates import Rates
 
 TRANSFORMED = (1, 3, 3)
 """Kernels that have the Winograd form."""
 
 
-class Part(StrEnum):
+class EnginePart(StrEnum):
     """A part of the engine that a task keeps busy."""
 
     MULTIPLY = "multiply"   # the neural engine's array
@@ -66,21 +66,21 @@ class Times:
     """Seconds each part is busy with an operation."""
 
     work: Work
-    parts: dict[Part, float]
+    parts: dict[EnginePart, float]
     fixed: float
 
     @property
-    def bound(self) -> Part:
+    def bound(self) -> EnginePart:
         """The part that takes longest."""
         return max(self.parts, key=lambda part: self.parts[part])
 
     @property
     def pipelined(self) -> float:
         """Seconds without waiting for coefficients."""
-        return max(seconds for part, seconds in self.parts.items() if part is not Part.KERNEL) + self.fixed
+        return max(seconds for part, seconds in self.parts.items() if part is not EnginePart.KERNEL) + self.fixed
 
 
-def work(operation: Operation, rates: Rates, parameters: Parameters = BELIEVED) -> Work:
+def work(operation: Operation, rates: Rates, parameters: TimingParameters = BELIEVED) -> Work:
     """What an operation asks of a chip's engine."""
     limits = rates.limits
     operands = [*sources(operation), operation.result]
@@ -89,25 +89,27 @@ def work(operation: Operation, rates: Rates, parameters: Parameters = BELIEVED) 
     passes = len(rounds(operation, limits)) if _dense(operation) else 1
     multiplies, cycles, kernel = _array(operation, rates, parameters) \
         if isinstance(operation, NeuralOperation) else (0, 0, 0)
-    read = passes * sum(moved(access, limits.burst) for access in sources(operation) if access.space is Space.L2)
-    written = sum(moved(access, limits.burst) for access in (operation.result, *copies) if access.space is Space.L2)
+    read = passes * sum(bytes_moved(access, limits.burst) for access in sources(operation) if access.space is Space.L2)
+    written = sum(bytes_moved(access, limits.burst) for access in (operation.result, *copies)
+                  if access.space is Space.L2)
     planar = 0 if neural else max(access.elements for access in operands) * (len(operands) - 1)
     return Work(multiplies, cycles, kernel,
-                sum(moved(access, limits.burst) for access in (*operands, *copies) if access.space is Space.MEMORY),
+                sum(bytes_moved(access, limits.burst) for access in (*operands, *copies)
+                    if access.space is Space.MEMORY),
                 read, written, planar)
 
 
-def times(operation: Operation, rates: Rates, parameters: Parameters = BELIEVED) -> Times:
+def times(operation: Operation, rates: Rates, parameters: TimingParameters = BELIEVED) -> Times:
     """Seconds of every part for one operation on one chip."""
     asked = work(operation, rates, parameters)
     clock, l2 = rates.clock.value or 1.0, rates.l2_clock.value or 1.0
     parts = {
-        Part.MULTIPLY: asked.array_cycles * (saved(operation) if rates.winograd else 1.0)
+        EnginePart.MULTIPLY: asked.array_cycles * (saved(operation) if rates.winograd else 1.0)
         / (clock * parameters.efficiency.value),
-        Part.KERNEL: asked.kernel_bytes / (rates.kernel.value or 1.0),
-        Part.TILE: asked.tile_bytes / (rates.tile.value or 1.0),
-        Part.L2: max(asked.l2_read, asked.l2_write) / (parameters.l2_bytes.value * l2),
-        Part.PLANAR: asked.planar_elements / (parameters.planar_elements.value * l2),
+        EnginePart.KERNEL: asked.kernel_bytes / (rates.kernel.value or 1.0),
+        EnginePart.TILE: asked.tile_bytes / (rates.tile.value or 1.0),
+        EnginePart.L2: max(asked.l2_read, asked.l2_write) / (parameters.l2_bytes.value * l2),
+        EnginePart.PLANAR: asked.planar_elements / (parameters.planar_elements.value * l2),
     }
     return Times(asked, parts, parameters.task_cycles.value / clock)
 
@@ -141,7 +143,7 @@ def saved(operation: Operation) -> float:
     return 4 * ceil(width / 2) / (3 * width)
 
 
-def moved(access: Access, burst: int) -> int:
+def bytes_moved(access: Access, burst: int) -> int:
     """Bytes an access moves, in whole bursts of so many bytes; what is broadcast moves once."""
     n, c, d, h, w = access.blocks
     _, sc, sd, sh, sw = access.strides
@@ -155,7 +157,7 @@ def moved(access: Access, burst: int) -> int:
     return n * prod(extents) * row
 
 
-def _array(operation: NeuralOperation, rates: Rates, parameters: Parameters) -> tuple[int, int, int]:
+def _array(operation: NeuralOperation, rates: Rates, parameters: TimingParameters) -> tuple[int, int, int]:
     """Multiplications, cycles of the array and bytes of coefficients."""
     coefficients = operation.coefficients
     kernel, limits = coefficients.size if coefficients is not None else 0, rates.limits

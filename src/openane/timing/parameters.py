@@ -11,7 +11,7 @@ from openane.chips.machines import Figure, Known
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class TimingParameter:
     """A number, its unit, how it is known and by whom."""
 
     value: float
@@ -26,24 +26,24 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class TimingParameters:
     """What `operation` and `program` compute with. The defaults are what is believed; scores compare alternatives."""
 
-    pixels: Parameter = Parameter(
+    pixels: TimingParameter = TimingParameter(
         16, "positions a lane of a core computes at once", Known.DERIVED,
         "256 multipliers a core (peak figures), 16 lanes of output channels a core (compiler tables)")
-    efficiency: Parameter = Parameter(
+    efficiency: TimingParameter = TimingParameter(
         0.95, "of the multiply array's peak", Known.MEASURED, "M6 reaches 0.975, M4 0.98 on large convolutions")
-    task_cycles: Parameter = Parameter(
+    task_cycles: TimingParameter = TimingParameter(
         44, "cycles between two tasks", Known.TABLE, "the compiler's own model for M1; M6 measured at most 33")
-    l2_bytes: Parameter = Parameter(
+    l2_bytes: TimingParameter = TimingParameter(
         64, "bytes a cycle in each direction", Known.DERIVED, "constant of the compiler's model, M6: 116.0 GB/s")
-    planar_elements: Parameter = Parameter(
+    planar_elements: TimingParameter = TimingParameter(
         32, "elements a cycle", Known.MEASURED, "M6; carried over to other chips")
-    kernel_efficiency: Parameter = Parameter(
+    kernel_efficiency: TimingParameter = TimingParameter(
         0.89, "of 64 bytes a fabric cycle and channel", Known.DERIVED, "51 of 57.6 GB/s on M1")
-    tile_fallback: Parameter = Parameter(
+    tile_fallback: TimingParameter = TimingParameter(
         42e9, "bytes a second", Known.GUESS, "M1's, for chips nobody has measured")
 
 
-BELIEVED = Parameters()
+BELIEVED = TimingParameters()

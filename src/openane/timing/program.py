@@ -14,8 +14,8 @@ from hashlib import sha256
 from openane.chips import Limits, get_chip
 from openane.engine import Coefficients, NeuralOperation, Operation
 from openane.program import Constants, Program
-from openane.timing.operation import Part, Times, times
-from openane.timing.parameters import BELIEVED, Parameters
+from openane.timing.operation import EnginePart, Times, times
+from openane.timing.parameters import BELIEVED, TimingParameters
 from openane.timing.rates import Rates
 
 PAYLOAD = 1 << 20
@@ -40,12 +40,13 @@ class TaskTime:
         return self.end - self.start
 
     @property
-    def bound(self) -> Part:
+    def bound(self) -> EnginePart:
         """The part of the engine that decides how long it takes."""
-        waiting = self.kernel_end >= self.end - self.times.fixed and self.times.parts[Part.KERNEL] > 0
+        waiting = self.kernel_end >= self.end - self.times.fixed and self.times.parts[EnginePart.KERNEL] > 0
         if waiting:
-            return Part.KERNEL
-        return max((part for part in Part if part is not Part.KERNEL), key=lambda part: self.times.parts[part])
+            return EnginePart.KERNEL
+        return max((part for part in EnginePart if part is not EnginePart.KERNEL),
+                   key=lambda part: self.times.parts[part])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ class ProgramTime:
         """From the first task's start to the last one's end; dispatch apart."""
         return self.tasks[-1].end if self.tasks else 0.0
 
-    def busy(self, part: Part) -> float:
+    def busy(self, part: EnginePart) -> float:
         """Seconds a part of the engine is busy."""
         return sum(task.times.parts[part] for task in self.tasks)
 
-    def decided(self, part: Part) -> float:
+    def decided(self, part: EnginePart) -> float:
         """Seconds of the tasks that a part decides."""
         return sum(task.seconds for task in self.tasks if task.bound is part)
 
@@ -92,12 +93,12 @@ def _sharing(operations: Sequence[Operation], constants: Constants) -> Iterator[
         yield operation
 
 
-def program_time(program: Program, rates: Rates, parameters: Parameters = BELIEVED) -> ProgramTime:
+def program_time(program: Program, rates: Rates, parameters: TimingParameters = BELIEVED) -> ProgramTime:
     """How long a program's tasks take on a chip, dispatch and host apart. ProgramError as `operations_of`."""
     return schedule(operations_of(program), rates, parameters)
 
 
-def schedule(operations: Sequence[Operation], rates: Rates, parameters: Parameters = BELIEVED) -> ProgramTime:
+def schedule(operations: Sequence[Operation], rates: Rates, parameters: TimingParameters = BELIEVED) -> ProgramTime:
     """The same from operations."""
     tasks: list[TaskTime] = []
     free = kernel_free = start_before = 0.0
@@ -106,13 +107,14 @@ def schedule(operations: Sequence[Operation], rates: Rates, parameters: Paramete
     for index, operation in enumerate(operations):
         cost = times(operation, rates, parameters)
         if payloads[index] and payloads[index] % PAYLOAD == 0:
-            cost = replace(cost, parts={**cost.parts, Part.KERNEL: cost.parts[Part.KERNEL] / rates.repeated_payload})
+            repeated = cost.parts[EnginePart.KERNEL] / rates.repeated_payload
+            cost = replace(cost, parts={**cost.parts, EnginePart.KERNEL: repeated})
         wanted = _coefficients(operation, rates.limits)
         if wanted and wanted == held:
-            cost = replace(cost, parts={**cost.parts, Part.KERNEL: 0.0})
+            cost = replace(cost, parts={**cost.parts, EnginePart.KERNEL: 0.0})
         held = wanted
         kernel_start = max(kernel_free, start_before)
-        kernel_end = kernel_free = kernel_start + cost.parts[Part.KERNEL]
+        kernel_end = kernel_free = kernel_start + cost.parts[EnginePart.KERNEL]
         start = max(free, kernel_start)
         end = max(start + cost.pipelined, kernel_end + cost.fixed)
         tasks.append(TaskTime(index, operation, cost, start, end, kernel_start, kernel_end))

@@ -8,12 +8,12 @@ from enum import StrEnum
 from openane.chips import Limits, get_chip
 from openane.chips.machines import Figure, Known, Soc, chips_of, find
 from openane.errors import UnsupportedError
-from openane.timing.parameters import BELIEVED, Parameters
+from openane.timing.parameters import BELIEVED, TimingParameters
 
 GIGA = 1e9
 
 
-class State(StrEnum):
+class ClockState(StrEnum):
     """How far the system has raised the engine's clock. It rises within some 50 ms of work and falls after 100 ms."""
 
     FULL = "full"
@@ -22,9 +22,9 @@ class State(StrEnum):
 
 
 FACTORS = {
-    State.FULL: (1.0, 1.0, 1.0),
-    State.RISING: (0.6, 0.6, 0.6),
-    State.LOWEST: (0.295, 0.28, 0.19),
+    ClockState.FULL: (1.0, 1.0, 1.0),
+    ClockState.RISING: (0.6, 0.6, 0.6),
+    ClockState.LOWEST: (0.295, 0.28, 0.19),
 }
 """Clock, coefficient and tile paths against those at full clock. Lowest: 0.432 of 1.464 GHz, and fits to two
 measurements on Linux (M1 Max). Rising: fitted to isolated calls on M1 and M5."""
@@ -64,7 +64,7 @@ class Rates:
                      and figure.known is Known.GUESS)
 
 
-def rates(soc: Soc | str, state: State = State.FULL, parameters: Parameters = BELIEVED) -> Rates:
+def rates(soc: Soc | str, state: ClockState = ClockState.FULL, parameters: TimingParameters = BELIEVED) -> Rates:
     """The rates of a chip (`m1`, or a machine's name). UnsupportedError when the name is not known or stands for
     engines of different speed."""
     chip = _chip(soc) if isinstance(soc, str) else soc
@@ -98,14 +98,14 @@ def _nearest(chip: Soc) -> Soc:
     return find("m1").chips[0]
 
 
-def _tile(chip: Soc, parameters: Parameters) -> Figure:
+def _tile(chip: Soc, parameters: TimingParameters) -> Figure:
     """The tile path of a chip of the same generation, else M1's: a guess either way."""
     known = [soc.tile for soc in find(chip.generation).chips if soc.tile.value]
     return _guess(known[0]) if known else \
         Figure(parameters.tile_fallback.value / GIGA, parameters.tile_fallback.known)
 
 
-def _kernel(fabric: Figure, parameters: Parameters) -> Figure:
+def _kernel(fabric: Figure, parameters: TimingParameters) -> Figure:
     known = Known.GUESS if fabric.known is Known.GUESS else Known.DERIVED
     return Figure((fabric.value or 0.0) * 64 * parameters.kernel_efficiency.value, known)
 

@@ -33,7 +33,7 @@ chip's `dispatch`; it differs between sessions: on M4 Max 95 in the one fitted t
 themselves, of which the chip has the geometric mean."""
 
 
-class Route(StrEnum):
+class SubmissionRoute(StrEnum):
     """How a program is handed to the engine."""
 
     ENGINE = "engine"  # nothing but the engine
@@ -49,11 +49,11 @@ class Overhead:
     copies: Figure
 
 
-def dispatch(chip: str, route: Route, busy: float = 0.0) -> Figure:
+def dispatch(chip: str, route: SubmissionRoute, busy: float = 0.0) -> Figure:
     """Seconds one call costs on a route, around a program that keeps the engine `busy` for that many seconds."""
-    if route is Route.ENGINE:
+    if route is SubmissionRoute.ENGINE:
         return Figure(0.0, Known.DERIVED)
-    if route is Route.LINUX:
+    if route is SubmissionRoute.LINUX:
         polled = LINUX.get(chip)
         return Figure((polled or LINUX_GUESS) * MICRO, Known.MEASURED if polled else Known.GUESS)
     soc = find(chip).chips[0]

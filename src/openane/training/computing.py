@@ -16,7 +16,7 @@ from openane.training.networks.network import INPUT, SCORES
 from openane.training.objective import GRADIENT, batch_inputs, cross_entropy, objective
 from openane.training.runners import Runner, open_runner
 from openane.training.scaling import overflowed
-from openane.training.settings import REFERENCE, Settings
+from openane.training.settings import REFERENCE, TrainingSettings
 from openane.training.watching import WATCH
 
 LEAST, LARGEST = float(np.finfo(np.float16).smallest_subnormal), float(np.finfo(np.float16).max)
@@ -47,7 +47,7 @@ class Computing:
     """Holds the device, the step and the forward graph. The first weights are `weights`, `rows` is how many rows of
     scores a portion has, `digest` that of the network's file."""
 
-    def __init__(self, settings: Settings, split: Split, micro: int, rank: int) -> None:
+    def __init__(self, settings: TrainingSettings, split: Split, micro: int, rank: int) -> None:
         self._settings, self._split, self._micro = settings, split, micro
         self.device_name = settings.engine.device.replace("{rank}", str(rank)) or os.environ.get(VARIABLE) or DEFAULT
         inputs, labels = split.training.take(np.arange(1))

@@ -20,11 +20,11 @@ Event = Mapping[str, Any]
 
 def as_line(event: Event) -> str:
     """An event as one line of strict JSON; infinities and NaN, which JSON cannot hold, become strings."""
-    return json.dumps({key: [plain(part) for part in each] if isinstance(each, list) else plain(each)
+    return json.dumps({key: [json_value(part) for part in each] if isinstance(each, list) else json_value(each)
                        for key, each in event.items()}, allow_nan=False)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The value, a number that JSON cannot hold as a string."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 

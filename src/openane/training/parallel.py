@@ -28,7 +28,7 @@ class RankLost(AneError):
     """A rank that does not answer."""
 
 
-class Group(Protocol):
+class RankGroup(Protocol):
     """The ranks of a training."""
 
     @property
@@ -60,15 +60,15 @@ class Alone:
     rank, size = 0, 1
 
     def sum(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """See `Group.sum`."""
+        """See `RankGroup.sum`."""
         return dict(arrays)
 
     def share(self, value: Any) -> list[Any]:
-        """See `Group.share`."""
+        """See `RankGroup.share`."""
         return [value]
 
     def abort(self, message: str) -> None:
-        """See `Group.abort`."""
+        """See `RankGroup.abort`."""
 
 
 class Ranks:
@@ -86,7 +86,7 @@ class Ranks:
         self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
 
     def sum(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """See `Group.sum`."""
+        """See `RankGroup.sum`."""
         flat = np.concatenate([np.ravel(array).astype(np.float64, copy=False) for array in arrays.values()])
         for start in range(0, flat.size, BLOCK):
             own = np.ascontiguousarray(flat[start:start + BLOCK])
@@ -103,13 +103,13 @@ class Ranks:
         return result
 
     def share(self, value: Any) -> list[Any]:
-        """See `Group.share`."""
+        """See `RankGroup.share`."""
         self._wait(self._world.Ibarrier(), "an answer")
         found: list[Any] = self._world.allgather(value)
         return found
 
     def abort(self, message: str) -> None:
-        """See `Group.abort`."""
+        """See `RankGroup.abort`."""
         self._world.Abort(1)
 
     def _wait(self, request: Any, what: str) -> None:
@@ -133,7 +133,7 @@ def _stated() -> str:
     return next((stated for name in SIZES if (stated := os.environ.get(name, "1")) != "1"), "1")
 
 
-def open_group(timeout: float) -> Group:
+def open_group(timeout: float) -> RankGroup:
     """The ranks of this training: those that MPI knows, or one. AneError where mpi4py is missing, or several were
     started and MPI knows of one alone: each would train by itself."""
     if not launched():

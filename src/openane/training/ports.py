@@ -27,7 +27,7 @@ write the zeros of the former."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorPlace:
     """Where a tensor of `shape` lies: rows `row` to `row + rows` of a port, the first `columns` elements of each."""
 
     port: str
@@ -42,11 +42,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Surfaces:
+class PackedSurfaces:
     """The ports of one side by name, and the place of every tensor that was packed."""
 
     ports: Mapping[str, TensorType]
-    places: Mapping[str, Place]
+    places: Mapping[str, TensorPlace]
 
     def pack(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The ports' arrays; what no tensor covers is zero. Numbers that a port's element type does not hold become
@@ -68,15 +68,15 @@ class Surfaces:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedPorts:
     """A graph with packed ports, and what its inputs and outputs are made of."""
 
     graph: Graph
-    inputs: Surfaces
-    outputs: Surfaces
+    inputs: PackedSurfaces
+    outputs: PackedSurfaces
 
 
-def packed(graph: Graph, inputs: Iterable[str], outputs: Iterable[str], target: str = DEFAULT_TARGET) -> Packed:
+def packed(graph: Graph, inputs: Iterable[str], outputs: Iterable[str], target: str = DEFAULT_TARGET) -> PackedPorts:
     """The graph with the inputs and outputs of these names packed into few ports, all together at most as many as one
     program for `target` has, where that can be.
 
@@ -98,7 +98,7 @@ def packed(graph: Graph, inputs: Iterable[str], outputs: Iterable[str], target: 
                           zip(groups, ("weights", "gradients"), strict=True))
     made = _written(_read(graph, weights, taken), gradients, taken)
     made.verify()
-    return Packed(made, weights, gradients)
+    return PackedPorts(made, weights, gradients)
 
 
 def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -112,17 +112,17 @@ Group = list[Value]
 """Tensors that share a port."""
 
 
-def _surfaces(groups: list[Group], label: str, taken: set[str]) -> Surfaces:
+def _surfaces(groups: list[Group], label: str, taken: set[str]) -> PackedSurfaces:
     found: dict[str, TensorType] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, TensorPlace] = {}
     for group in groups:
         name, row = _free(f"{label}{len(found)}", taken), 0
         for value in group:
             rows, columns = _matrix(value.shape)
-            places[value.name] = Place(name, row, rows, columns, value.shape)
+            places[value.name] = TensorPlace(name, row, rows, columns, value.shape)
             row += rows
         found[name] = TensorType(group[0].dtype, (row, _width(group)))
-    return Surfaces(found, places)
+    return PackedSurfaces(found, places)
 
 
 def _by_width(values: list[Value]) -> list[Group]:
@@ -160,7 +160,7 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _read(graph: Graph, side: Surfaces, taken: set[str]) -> Graph:
+def _read(graph: Graph, side: PackedSurfaces, taken: set[str]) -> Graph:
     """The graph with slices of packed inputs in the place of inputs."""
     builder = Addition(taken)
     ports = {name: Value(name, type_) for name, type_ in side.ports.items()}
@@ -176,7 +176,7 @@ def _read(graph: Graph, side: Surfaces, taken: set[str]) -> Graph:
                    outputs=tuple(now.get(id(v), v) for v in graph.outputs))
 
 
-def _written(graph: Graph, side: Surfaces, taken: set[str]) -> Graph:
+def _written(graph: Graph, side: PackedSurfaces, taken: set[str]) -> Graph:
     """The graph with the outputs of each packed port one below the other."""
     builder, outputs = Addition(taken), {value.name: value for value in graph.outputs}
     made = []

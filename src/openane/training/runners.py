@@ -29,7 +29,7 @@ ROUTES = ("inputs", "patch", "recompile")
 
 
 @dataclass(frozen=True)
-class Placement:
+class WorkSplit:
     """Where a graph's operations run: on the engine (tasks of its programs), and on the host, each with its reason."""
 
     engine: int
@@ -37,9 +37,9 @@ class Placement:
     host: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(model: Model) -> Placement:
+    def of(model: Model) -> WorkSplit:
         """That of a compiled model."""
-        return Placement(sum(entry.where in (Where.ENGINE, Where.FUSED) for entry in model.report),
+        return WorkSplit(sum(entry.where in (Where.ENGINE, Where.FUSED) for entry in model.report),
                          sum(len(program.tasks) for program in model.programs),
                          {entry.operation: entry.reason for entry in model.host_operations})
 
@@ -53,7 +53,7 @@ class Runner(Protocol):
         ...
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> WorkSplit:
         """Where operations run."""
         ...
 
@@ -90,7 +90,7 @@ class ReferenceRunner:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._weights: Weights = {}
-        self.placement = Placement(0, 0, {node.label: "the reference device" for node in graph.nodes})
+        self.placement = WorkSplit(0, 0, {node.label: "the reference device" for node in graph.nodes})
 
     def set(self, weights: Weights) -> None:
         """See `Runner.set`."""
@@ -112,7 +112,7 @@ class _Loaded:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._loaded: LoadedModel | None = None
-        self.placement = Placement(0, 0)
+        self.placement = WorkSplit(0, 0)
 
     @property
     def engine_seconds(self) -> float:
@@ -140,7 +140,7 @@ class _Loaded:
         """The model in the place of the one before."""
         self.close()
         self._loaded = self._device.load(model)
-        self.placement = Placement.of(model)
+        self.placement = WorkSplit.of(model)
         return self._loaded
 
 
@@ -190,7 +190,7 @@ class PatchRunner(_Loaded):
             if not refused:
                 break
             self._buffers += refused
-        self.route, self.placement = self._way(), Placement.of(self._model)
+        self.route, self.placement = self._way(), WorkSplit.of(self._model)
 
     def set(self, weights: Weights) -> None:
         """See `Runner.set`. `route` says where new numbers cannot be patched, so that the model is compiled again, and
@@ -261,7 +261,7 @@ class RecompileRunner(_Loaded):
         self._graph, self._target, self._allow_host = graph, target, allow_host
         drawn = drawn_for(graph, names)
         self._names = tuple(drawn)
-        self.placement = Placement.of(self._compiled(drawn))
+        self.placement = WorkSplit.of(self._compiled(drawn))
 
     def set(self, weights: Weights) -> None:
         """See `Runner.set`."""
@@ -272,7 +272,7 @@ class RecompileRunner(_Loaded):
         return compile(computable(constants), self._target, self._allow_host)
 
 
-class Maker(Protocol):
+class RunnerMaker(Protocol):
     """Makes a runner."""
 
     def __call__(self, graph: Graph, names: tuple[str, ...], device: Device, target: str, allow_host: bool) -> Runner:
@@ -280,7 +280,7 @@ class Maker(Protocol):
         ...
 
 
-RUNNERS: Mapping[str, Maker] = {"inputs": InputRunner, "patch": PatchRunner, "recompile": RecompileRunner}
+RUNNERS: Mapping[str, RunnerMaker] = {"inputs": InputRunner, "patch": PatchRunner, "recompile": RecompileRunner}
 
 
 def open_runner(route: str, graph: Graph, names: tuple[str, ...], device: Device | None, target: str,

@@ -19,7 +19,7 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantSchedule:
     """1, after a linear warm-up over `warm_up` steps."""
 
     warm_up: int = within(0, low=0)
@@ -45,7 +45,7 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepSchedule:
     """Multiplied by `gamma` every `every` steps, after a linear warm-up."""
 
     every: int = within(low=1)
@@ -62,4 +62,4 @@ def warming(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / steps) if steps else 1.0
 
 
-SCHEDULES: Mapping[str, type[Schedule]] = {"constant": Constant, "cosine": Cosine, "step": Steps}
+SCHEDULES: Mapping[str, type[Schedule]] = {"constant": ConstantSchedule, "cosine": Cosine, "step": StepSchedule}

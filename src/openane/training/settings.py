@@ -11,13 +11,13 @@ from typing import Any
 
 from openane.chips import DEFAULT_TARGET, described_generations
 from openane.errors import FormatError
-from openane.training.data import SOURCES, Source
+from openane.training.data import SOURCES, DataSource
 from openane.training.fields import as_table, read, read_choice, within
 from openane.training.networks import NETWORKS, Description
 from openane.training.optimisers import OPTIMISERS, Optimiser
 from openane.training.runners import ROUTES
 from openane.training.scaling import Scaling
-from openane.training.schedules import SCHEDULES, Constant, Schedule
+from openane.training.schedules import SCHEDULES, ConstantSchedule, Schedule
 
 Table = Mapping[str, Any]
 REFERENCE = "reference"
@@ -25,7 +25,7 @@ REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSettings:
     """[training]: how long, in which portions. `micro_batch` examples are computed at a time and `batch` of them make
     a step, on however many ranks (0: a rank's whole part). `clip` limits the global norm of the gradient (0: not). A
     training may be resumed with other `epochs` and `steps`, which the schedule then follows."""
@@ -42,7 +42,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineSettings:
     """[engine]: where and how it is computed. `{rank}` in `device` is the rank's number."""
 
     device: str = "simulator"
@@ -67,15 +67,15 @@ class Parallel:
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """Everything about a training. `base` is the folder its relative paths begin at, `table` the file's contents."""
 
-    data: Source
+    data: DataSource
     model: Description
     optimiser: Optimiser
-    schedule: Schedule = field(default_factory=Constant)
-    training: Run = field(default_factory=Run)
-    engine: Engine = field(default_factory=Engine)
+    schedule: Schedule = field(default_factory=ConstantSchedule)
+    training: RunSettings = field(default_factory=RunSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
     scaling: Scaling = field(default_factory=Scaling)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     parallel: Parallel = field(default_factory=Parallel)
@@ -94,7 +94,8 @@ class Settings:
                 for name, part in whole.items()}
 
 
-TABLES = {"training": Run, "engine": Engine, "scaling": Scaling, "checkpoints": Checkpoints, "parallel": Parallel}
+TABLES = {"training": RunSettings, "engine": EngineSettings, "scaling": Scaling, "checkpoints": Checkpoints,
+          "parallel": Parallel}
 CHOICES: Mapping[str, Mapping[str, type[Any]]] = {"data": SOURCES, "model": NETWORKS, "optimiser": OPTIMISERS,
                                                   "schedule": SCHEDULES}
 
@@ -109,7 +110,7 @@ def read_file(path: Path) -> dict[str, Any]:
         raise FormatError(f"{path} is no TOML: {error}") from None
 
 
-def settings(table: Table, base: Path) -> Settings:
+def settings(table: Table, base: Path) -> TrainingSettings:
     """The settings a file's tables state. FormatError names what is unknown, missing or wrong."""
     known = (*CHOICES, *TABLES)
     for name in table:
@@ -122,7 +123,7 @@ def settings(table: Table, base: Path) -> Settings:
     parts: dict[str, Any] = {name: read_choice(kinds, table[name], name) for name, kinds in CHOICES.items()
                              if name in table}
     parts |= {name: read(kind, table[name], name) for name, kind in TABLES.items() if name in table}
-    return Settings(**parts, base=base, table=table)
+    return TrainingSettings(**parts, base=base, table=table)
 
 
 def variants(table: Table) -> list[tuple[str, dict[str, Any]]]:

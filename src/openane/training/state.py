@@ -11,7 +11,7 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.training.checkpoint import Checkpoint
-from openane.training.journal import plain
+from openane.training.journal import json_value
 from openane.training.optimisers import Optimiser
 from openane.training.scaling import HIGHEST, LOWEST, LossScale
 
@@ -22,7 +22,7 @@ COUNTS = ("updates", "epoch_steps", "epoch_skipped", "skipped", "row")
 
 
 @dataclass
-class State:
+class TrainingState:
     """`weights` and `slots` (by weight, by slot) are fp32 and change in place.
 
     Of the `steps` batches that are planned `step` are done; `updates` counts those that moved the weights, `skipped`
@@ -45,11 +45,11 @@ class State:
     losses: list[float] = field(default_factory=list)
 
     @staticmethod
-    def fresh(weights: Mapping[str, np.ndarray], optimiser: Optimiser, scale: float, steps: int) -> State:
+    def fresh(weights: Mapping[str, np.ndarray], optimiser: Optimiser, scale: float, steps: int) -> TrainingState:
         """Before the first of so many steps."""
         copied = {name: np.array(array, np.float32) for name, array in weights.items()}
-        return State(copied, {name: {slot: np.zeros_like(array) for slot in optimiser.slots}
-                              for name, array in copied.items()}, LossScale(scale), steps)
+        return TrainingState(copied, {name: {slot: np.zeros_like(array) for slot in optimiser.slots}
+                                      for name, array in copied.items()}, LossScale(scale), steps)
 
     def counted(self, loss: float, fault: str) -> None:
         """One more step, which had this loss and was skipped where there is a `fault`."""
@@ -75,7 +75,7 @@ class State:
         slots = {f"{name}/{slot}": array for name, each in self.slots.items() for slot, array in each.items()}
         said = {**{name: getattr(self, name) for name in COUNTS}, "scale": self.scale.scale,
                 "steady": self.scale.steady, "epoch_loss": self.epoch_loss, "steps": self.steps,
-                "losses": [plain(loss) for loss in self.losses], "settings": meaning}
+                "losses": [json_value(loss) for loss in self.losses], "settings": meaning}
         return Checkpoint(self.step, self.weights, slots, said)
 
     def restore(self, checkpoint: Checkpoint, meaning: Mapping[str, Any]) -> None:

@@ -20,10 +20,10 @@ from openane.training.clipping import clip
 from openane.training.computing import Computing, Portion
 from openane.training.data import Split, batches, order
 from openane.training.lock import FolderLock
-from openane.training.parallel import Alone, Group
+from openane.training.parallel import Alone, RankGroup
 from openane.training.schedules import SCHEDULES
-from openane.training.settings import Settings
-from openane.training.state import State
+from openane.training.settings import TrainingSettings
+from openane.training.state import TrainingState
 from openane.training.verdict import Batch, Diverged, check_course, check_weights
 
 Event = dict[str, Any]
@@ -32,7 +32,7 @@ SCALES = "hint: a lower scaling.initial, or more steps, in which the scale falls
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BatchPlan:
     """How the examples are gone through: `portions` per rank and step, of `micro` examples each."""
 
     batch: int
@@ -42,7 +42,7 @@ class Plan:
     steps: int
 
 
-def planned(settings: Settings, count: int, ranks: int) -> Plan:
+def planned(settings: TrainingSettings, count: int, ranks: int) -> BatchPlan:
     """The plan for so many examples and ranks. FormatError when portions do not fill a batch."""
     run = settings.training
     micro = run.micro_batch or max(1, run.batch // ranks)
@@ -53,7 +53,7 @@ def planned(settings: Settings, count: int, ranks: int) -> Plan:
     if not per_epoch:
         raise FormatError(f"training.batch {run.batch} is more than the {count} examples to learn from")
     steps = per_epoch * run.epochs
-    return Plan(run.batch, micro, run.batch // (micro * ranks), per_epoch, min(steps, run.steps or steps))
+    return BatchPlan(run.batch, micro, run.batch // (micro * ranks), per_epoch, min(steps, run.steps or steps))
 
 
 class Training:
@@ -61,7 +61,7 @@ class Training:
     a checkpoint must have in common with it: the settings that matter, and digests of the data and of the network's
     file."""
 
-    def __init__(self, settings: Settings, output: Path | None = None, group: Group | None = None) -> None:
+    def __init__(self, settings: TrainingSettings, output: Path | None = None, group: RankGroup | None = None) -> None:
         """Reads the data and compiles the network. Without `output` no checkpoints are written. AneError where
         anything of the configuration cannot be had, FolderInUse where another training has the output folder."""
         self.settings, self.group, self.output = settings, group or Alone(), output
@@ -72,7 +72,7 @@ class Training:
             self._unlock()
             raise
 
-    def _prepare(self, settings: Settings) -> None:
+    def _prepare(self, settings: TrainingSettings) -> None:
         """Everything that the first step needs."""
         self.split: Split = settings.data.load(settings.base)
         self.plan = planned(settings, len(self.split.training), self.group.size)
@@ -80,8 +80,8 @@ class Training:
         meaning = settings.meaning()
         self.meaning = meaning | {"data": {**meaning["data"], "digest": self.split.digest()},
                                   "model": {**meaning["model"], "digest": self.computing.digest}}
-        self.state = State.fresh(self.computing.weights, settings.optimiser, settings.scaling.initial,
-                                 self.plan.steps)
+        self.state = TrainingState.fresh(self.computing.weights, settings.optimiser, settings.scaling.initial,
+                                         self.plan.steps)
         self.notes = [] if self._lock is None or self._lock.held else [
             f"{self.output} cannot be locked on its file system: nothing keeps a second training out"]
         self._fresh = True

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops
-from openane.ops.spec import Moves
+from openane.ops.spec import Movement
 from openane.passes.rewrite import taken_names
 from openane.training.ports import Addition
 
 WATCH = "watched_extremes"
 """The output: fp16 [2 * watched, 1], least and greatest elements."""
 LEVELS = ("all", "weights", "none")
-WHOLE = (Moves.SHAPE, Moves.DIMENSIONS, Moves.REPEATS)
+WHOLE = (Movement.SHAPE, Movement.DIMENSIONS, Movement.REPEATS)
 """Whole tensors laid out anew: their greatest and least elements are those of what they are made of."""
 
 

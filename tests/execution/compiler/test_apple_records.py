@@ -32,7 +32,7 @@ def outline(operation):
             value = replace(value, offset=0, copy=None,
                             strides=value.strides if value.space is Space.MEMORY else (0,) * 5)
         elif isinstance(value, Coefficients):
-            value = value.moved(lambda section: (section.slot, *((s.core, s.size) for s in section.streams)))
+            value = value.relocated(lambda section: (section.slot, *((s.core, s.size) for s in section.streams)))
         values[field.name] = value
     return type(operation), values
 

@@ -61,7 +61,7 @@ def test_transformer_block(hold, batch, length, width, mask, spelled):
               "added": {"mask": np.where(allowed, 0, -np.inf).astype(np.float16)[None, None]}}[mask]
     model = hold(Transformer(batch, length, width, 4).graph(mask, spelled), inputs, absolute=3e-2, relative=1e-2)
     assert len(model.programs) == 1
-    assert model.plain
+    assert model.one_program
 
 
 def convolved(builder, x, channels, kernel, stride, rng, activation=True):
@@ -83,7 +83,7 @@ def test_residual_block(hold, batch, stride, channels):
     short = x if stride == 1 else convolved(builder, x, channels, 1, stride, rng, activation=False)
     graph = builder.finish({"y": builder.single("relu", x=builder.single("add", x=y, y=short))})
     model = hold(graph, absolute=2e-2, relative=1e-2)
-    assert model.plain
+    assert model.one_program
     assert len(model.program.tasks) <= 4
 
 
@@ -94,4 +94,4 @@ def test_bottleneck_block(hold):
     y = convolved(builder, convolved(builder, y, 16, 3, 1, rng), 64, 1, 1, rng, activation=False)
     model = hold(builder.finish({"y": builder.single("relu", x=builder.single("add", x=y, y=x))}), absolute=2e-2,
                  relative=1e-2)
-    assert model.plain
+    assert model.one_program

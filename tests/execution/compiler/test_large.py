@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from openane.chips import get_chip
 from openane.compiler import compile
 from openane.compiler.buffers.storage import padded
-from openane.compiler.loops.assign import Role, excess, legal, row_cut, streamed_channels
-from openane.compiler.loops.split import ranges, walk
+from openane.compiler.loops.assign import OperandRole, excess, legal, row_cut, streamed_channels
+from openane.compiler.loops.split import ranges, split_operands
 from openane.engine import DType
 from openane.errors import UnsupportedError
 from openane.ops.build import GraphBuilder
@@ -41,9 +41,9 @@ def test_operations_cover_every_element_once(shape, data, dtype):
     assume(np.prod(shape) <= 60000)
     order = data.draw(st.permutations(range(len(shape))))
     source, target = dense(shape, None, dtype, 1), dense(shape, tuple(order), dtype, 2)
-    roles = [Role.NEURAL_SOURCE, Role.RESULT]
+    roles = [OperandRole.NEURAL_SOURCE, OperandRole.RESULT]
     try:
-        operations = walk([source, target], roles, SMALL, "copy")
+        operations = split_operands([source, target], roles, SMALL, "copy")
     except UnsupportedError:  # more operations than one may be unrolled into
         assume(False)
     assert operations is not None

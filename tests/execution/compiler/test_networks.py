@@ -135,7 +135,7 @@ def attention(batch):
 def test_network_computes_what_onnxruntime_does(execute, network, batch):
     proto = network(batch).model()
     model = compile(load_onnx(proto))
-    assert model.plain
+    assert model.one_program
     assert {entry.where for entry in model.report} <= set(Where) - {Where.HOST}
     port = model.inputs[0]
     x = np.random.default_rng(batch).uniform(-1, 1, port.shape).astype(np.float16)

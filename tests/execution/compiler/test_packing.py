@@ -97,4 +97,4 @@ def test_lanes_follow_the_rule():
 
 def test_cores_share_one_table():
     packed = pack_table(bytes(128), 5)
-    assert packed.streams == tuple((core, 0, 128) for core in range(5))
+    assert tuple(packed.streams) == tuple((core, 0, 128) for core in range(5))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from openane.compiler import compile
 from openane.compiler.artifact.bundle import model_files, read_model
-from openane.compiler.artifact.cache_program import read_plain, write_plain
+from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.patch_model import in_place, recompiled, rewritten
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
@@ -121,7 +121,7 @@ def test_what_is_written_in_place_is_what_a_compilation_makes(pair: tuple[Graph,
     arrays = {value.name: value.array().astype(np.float64) * (abs(factor) if (value.array() > 0).all() else factor)
               for value in constants if value.name in chosen}
     found = rewritten(model, arrays)
-    loaded = rewritten(read_model(model_files(model, write=write_plain).__getitem__, program=read_plain), arrays)
+    loaded = rewritten(read_model(model_files(model, write=write_cached).__getitem__, program=read_cached), arrays)
     assert (found is None) == (loaded is None)
     try:
         wanted = recompiled(model, arrays).model.programs

@@ -10,7 +10,7 @@ from support.h13 import LIMITS
 
 from openane.chips import get_chip
 from openane.compiler import Model, compile
-from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, BufferKind, VirtualBuffer
 from openane.compiler.schedule.l2_residency import resident_strides, settle
 from openane.compiler.schedule.pipeline import resident
 from openane.engine import Access, Elementwise, Operation, PassThrough, Space
@@ -100,7 +100,8 @@ def test_residents_never_exceed_their_share(channels, share):
     blocks, chain = {}, []
     for number, count in enumerate(channels):
         inner = 0 < number < len(channels) - 1
-        blocks[FIRST_VIRTUAL_SLOT + number] = Block(count * 256, Kind.SCRATCH if inner else Kind.PORT, f"p{number}")
+        kind = BufferKind.SCRATCH if inner else BufferKind.PORT
+        blocks[FIRST_VIRTUAL_SLOT + number] = VirtualBuffer(count * 256, kind, f"p{number}")
     for number, pair in enumerate(pairwise(channels)):
         source, result = (Access(slot=FIRST_VIRTUAL_SLOT + number + i, shape=(1, min(pair), 1, 4, 8),
                                  strides=(0, 256, 0, 64, 2)) for i in (0, 1))

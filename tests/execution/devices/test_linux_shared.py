@@ -18,7 +18,7 @@ from openane.devices import open_device
 from openane.devices.linux.device import LinuxDevice
 from openane.devices.simdriver import SimDriver, SimKernel
 from openane.devices.simdriver.messages import FAMILY, TYPE
-from openane.devices.simdriver.server import Server
+from openane.devices.simdriver.server import DriverServer
 from openane.errors import DeviceHung, DeviceUnavailable, SubmitFailed
 from openane.formats import save_program
 
@@ -72,7 +72,7 @@ def test_what_the_command_line_says_about_devices(tmp_path: Path, capsys: Captur
 def test_over_a_served_driver(model: Model, tmp_path: Path) -> None:
     [image] = images(1)
     path = tmp_path / "ane"
-    with SimDriver() as driver, Server(driver, path):
+    with SimDriver() as driver, DriverServer(driver, path):
         with open_device(f"linux?driver={path}") as device, device.load(model) as executable:
             assert not device.info.engine
             assert f"simulated engine served at {path}" in device.info.description

@@ -18,7 +18,7 @@ from openane.devices.macos import memory_model, open_kind
 from openane.devices.macos.device import require_mac
 from openane.devices.macos.graph_program import dialect
 from openane.devices.macos.routes import compilations
-from openane.devices.macos.symbols import Symbols
+from openane.devices.macos.symbols import RuntimeSymbols
 from openane.errors import (
     BudgetExhausted,
     DeviceChanged,
@@ -109,8 +109,8 @@ def test_one_process_compiles_no_more_than_it_may(place: Path, model: Model) -> 
 def test_a_process_of_the_system_has_one_count() -> None:
     """Opening the device again gives a process no compilation back; stand-ins are counted one by one."""
     system, simulated = (SimpleNamespace(platform=SimpleNamespace(simulated=each)) for each in (False, True))
-    assert compilations(cast(Symbols, system)) is compilations(cast(Symbols, system))
-    assert compilations(cast(Symbols, simulated)) is not compilations(cast(Symbols, simulated))
+    assert compilations(cast(RuntimeSymbols, system)) is compilations(cast(RuntimeSymbols, system))
+    assert compilations(cast(RuntimeSymbols, simulated)) is not compilations(cast(RuntimeSymbols, simulated))
 
 
 def test_threads_load_and_run_at_once(place: Path, model: Model) -> None:

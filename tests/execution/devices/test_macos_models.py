@@ -16,7 +16,7 @@ from support.random_operands import TABLE
 import openane as ane
 from openane.compiler import Model, compile_functions
 from openane.devices.macos import MacDevice, open_kind
-from openane.devices.macos.graph_model import Port
+from openane.devices.macos.graph_model import GraphModelPort
 from openane.errors import GraphError
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
@@ -56,14 +56,14 @@ class Uncompiled:
     programs: tuple[Any, ...] = ()
     steps: tuple[Any, ...] = ()
     states: tuple[Any, ...] = ()
-    inputs: list[Port] = field(default_factory=list)
-    outputs: list[Port] = field(default_factory=list)
+    inputs: list[GraphModelPort] = field(default_factory=list)
+    outputs: list[GraphModelPort] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for values, ports in ((self.graph.inputs, self.inputs), (self.graph.outputs, self.outputs)):
             for value in values:
                 n, c, d, h, w = (1,) * (5 - len(value.shape)) + value.shape
-                ports.append(Port(value.name, value.shape, value.dtype, layout_of((n, c, d, h, w))))
+                ports.append(GraphModelPort(value.name, value.shape, value.dtype, layout_of((n, c, d, h, w))))
         self.functions = {self.name: self}
 
 

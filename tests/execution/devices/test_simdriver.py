@@ -15,7 +15,7 @@ from support.driver_client import LAYOUT, Client, access, addition, leftovers, p
 
 from openane.devices.linux import interface
 from openane.devices.linux.interface import BufferFree, BufferInit, Structure, Submit, Version
-from openane.devices.simdriver import DriverError, DriverFile, Kind, SimDriver, SimKernel
+from openane.devices.simdriver import DriverError, DriverFile, ReportKind, SimDriver, SimKernel
 from openane.devices.simdriver.driver import MODES, PAGE
 from openane.devices.simdriver.injection import KINDS
 from openane.errors import DeviceError
@@ -234,7 +234,7 @@ def test_an_engine_that_stays_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
         client.submit()
         fails(errno.ETIMEDOUT, client.submit, replace(client.request, task_count=2))
         error = fails(errno.ETIMEDOUT, client.submit)
-        assert [report.kind for report in error.reports] == [Kind.STUCK]  # type: ignore[union-attr]
+        assert [report.kind for report in error.reports] == [ReportKind.STUCK]  # type: ignore[union-attr]
         assert waited == [1, 1]
         client.close()
 

@@ -16,7 +16,7 @@ from support.verifier_programs import base_programs
 
 from openane.devices.linux import interface
 from openane.devices.linux.interface import BufferFree
-from openane.devices.simdriver import DriverError, Kind, LeakReport, SimDriver, SimKernel, StaleReport
+from openane.devices.simdriver import DriverError, LeakReport, ReportKind, SimDriver, SimKernel, StaleReport
 from openane.devices.simdriver.driver import MODES, PAGE
 from openane.errors import ProgramError, VerifyError
 from openane.program import Program
@@ -106,7 +106,7 @@ def test_an_overrun_lands_in_the_neighbour(faithful: SimDriver) -> None:
     assert (victim[:LAYOUT.size].view(np.float16) == 5).all()
     assert (client.tensor("y") == 0).all()
     del victim
-    refused(other, errno.ETIMEDOUT, Kind.CHAIN, replace(other.request, task_count=2))
+    refused(other, errno.ETIMEDOUT, ReportKind.CHAIN, replace(other.request, task_count=2))
     client.close()
     other.close()
 
@@ -115,7 +115,7 @@ def test_an_overrun_is_reported_and_not_done(strict: SimDriver) -> None:
     kernel = SimKernel(strict)
     client, other = Client(kernel, overrunning()), Client(kernel, program())
     before = other.arrays["commands"].copy()
-    report = refused(client, errno.EFAULT, Kind.BOUNDS)
+    report = refused(client, errno.EFAULT, ReportKind.BOUNDS)
     assert (report.task, report.operand, report.handle, report.beyond) == (0, "result", client.handles["y"], NEXT)
     assert f"{NEXT} bytes outside handle {client.handles['y']}" in str(report)
     np.testing.assert_array_equal(other.arrays["commands"], before)
@@ -128,21 +128,21 @@ def test_an_overrun_is_reported_and_not_done(strict: SimDriver) -> None:
 def test_the_neighbour_is_named(strict: SimDriver) -> None:
     kernel = SimKernel(strict)
     client = Client(kernel, program(addition(second=access(STATE, LAYOUT, 2 * PAGE))))  # past the gap
-    report = refused(client, errno.EFAULT, Kind.BOUNDS)
+    report = refused(client, errno.EFAULT, ReportKind.BOUNDS)
     assert report.victim == f"handle {client.handles['y']} of client {report.client}"
     client.close()
 
 
 def test_a_buffer_ends_where_it_was_asked_to(strict: SimDriver) -> None:
     client = Client(SimKernel(strict), program(addition(first=access(X, LAYOUT, 64))))
-    assert refused(client, errno.EFAULT, Kind.BOUNDS).beyond == 64
+    assert refused(client, errno.EFAULT, ReportKind.BOUNDS).beyond == 64
     client.close()
 
 
 def test_nothing_mapped_hangs(faithful: SimDriver) -> None:
     kernel = SimKernel(faithful)
     wrong = Client(kernel, program(addition(second=access(STATE, LAYOUT, 1 << 24))))
-    report = refused(wrong, errno.ETIMEDOUT, Kind.UNMAPPED)
+    report = refused(wrong, errno.ETIMEDOUT, ReportKind.UNMAPPED)
     assert (report.operand, report.beyond > 0) == ("second", True)
     assert faithful.stuck
     right = Client(kernel, program())
@@ -173,7 +173,7 @@ def test_strides_may_step_over_holes(faithful: SimDriver) -> None:
 def test_a_slot_without_a_buffer(strict: SimDriver, faithful: SimDriver) -> None:
     loaded = program(addition(second=access(9, LAYOUT, interface.WINDOW_BASE)))
     client = Client(SimKernel(strict), loaded)
-    assert "slot 9, to which no buffer is bound" in str(refused(client, errno.EFAULT, Kind.UNBOUND))
+    assert "slot 9, to which no buffer is bound" in str(refused(client, errno.EFAULT, ReportKind.UNBOUND))
     client.close()
     client = Client(SimKernel(faithful), loaded)  # address 0: the window's first page is the commands
     client.submit()
@@ -186,7 +186,7 @@ def test_writing_to_the_commands(strict: SimDriver, faithful: SimDriver) -> None
     loaded = program(addition(result=access(0, LAYOUT)))
     short = replace(loaded, constants=bytes(4096))
     client = Client(SimKernel(strict), short)
-    refused(client, errno.EFAULT, Kind.PROTECTED)
+    refused(client, errno.EFAULT, ReportKind.PROTECTED)
     client.close()
     client = Client(SimKernel(faithful), short)
     client.submit()
@@ -196,8 +196,8 @@ def test_writing_to_the_commands(strict: SimDriver, faithful: SimDriver) -> None
 
 def test_tasks_before_the_one_that_hangs(strict: SimDriver, faithful: SimDriver) -> None:
     loaded = program(addition(), addition(first=access(Y), second=access(STATE, LAYOUT, 1 << 24), result=access(X)))
-    for driver, code, kind, expected in ((strict, errno.EFAULT, Kind.BOUNDS, 0),
-                                         (faithful, errno.ETIMEDOUT, Kind.UNMAPPED, 2)):
+    for driver, code, kind, expected in ((strict, errno.EFAULT, ReportKind.BOUNDS, 0),
+                                         (faithful, errno.ETIMEDOUT, ReportKind.UNMAPPED, 2)):
         client = Client(SimKernel(driver), loaded)
         client.tensor("x")[...] = 2
         assert refused(client, code, kind).task == 1

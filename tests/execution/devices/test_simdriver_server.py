@@ -21,9 +21,9 @@ from support.killing import ENVIRONMENT, run_and_kill
 
 from openane.devices.linux import interface
 from openane.devices.linux.interface import BufferInit
-from openane.devices.simdriver import DriverError, LeakReport, Server, SimDriver, SimKernel, SocketKernel
+from openane.devices.simdriver import DriverError, DriverServer, LeakReport, SimDriver, SimKernel, SocketKernel
 from openane.devices.simdriver.driver import MODES, PAGE
-from openane.devices.simdriver.messages import FAMILY, LONGEST, TYPE, Action, Request
+from openane.devices.simdriver.messages import FAMILY, LONGEST, TYPE, Action, DriverRequest
 from openane.errors import DeviceError
 
 THREADS, PROCESSES = 8, 4
@@ -61,7 +61,7 @@ def test_threads_and_processes_share_a_device(mode: str, tmp_path: Path) -> None
 def share_device(driver: SimDriver, path: Path) -> None:
     """Threads, some in this process and some over the socket, and processes: every answer is checked."""
     share = -(-RUNS // (THREADS + PROCESSES))
-    with Server(driver, path), ThreadPoolExecutor(THREADS) as threads:
+    with DriverServer(driver, path), ThreadPoolExecutor(THREADS) as threads:
         processes = [subprocess.Popen(worker(path, share, seed), env=ENVIRONMENT, stdout=subprocess.PIPE)
                      for seed in range(PROCESSES)]
         for process in processes:
@@ -96,7 +96,7 @@ def kill_clients(driver: SimDriver, path: Path) -> None:
             wrong += check_runs(SocketKernel(path), 20, seed)
         return wrong
 
-    with Server(driver, path) as server, ThreadPoolExecutor(2) as threads:
+    with DriverServer(driver, path) as server, ThreadPoolExecutor(2) as threads:
         survivors = [threads.submit(survivor, seed) for seed in range(2)]
         try:
             run_and_kill([worker(path, 0, seed) for seed in range(2)], random.Random(4), 0.1, "an answer was wrong")
@@ -110,7 +110,7 @@ def kill_clients(driver: SimDriver, path: Path) -> None:
 
 
 def test_clients_that_go_without_a_word(driver: SimDriver, tmp_path: Path) -> None:
-    with Server(driver, tmp_path / "driver") as server:
+    with DriverServer(driver, tmp_path / "driver") as server:
         client = Client(SocketKernel(tmp_path / "driver"), program())
         client.close(frees=False)
         assert until(lambda: not server.clients)
@@ -120,7 +120,7 @@ def test_clients_that_go_without_a_word(driver: SimDriver, tmp_path: Path) -> No
 
 def test_errors_reach_the_client_as_they_are(driver: SimDriver, tmp_path: Path) -> None:
     before = leftovers()
-    with Server(driver, tmp_path / "driver"):
+    with DriverServer(driver, tmp_path / "driver"):
         kernel = SocketKernel(tmp_path / "driver")
         assert kernel.nodes() == SimKernel(driver).nodes()
         client = Client(kernel, program())
@@ -155,15 +155,15 @@ def strange_messages(count: int) -> Iterator[bytes]:
     rng = random.Random(8)
     for _ in range(count):
         number = rng.choice((interface.BO_FREE, interface.SUBMIT, interface.DRM_VERSION, rng.getrandbits(32)))
-        head = bytes(Request(rng.choice((*Action, rng.getrandbits(32))), number, rng.getrandbits(64),
-                             rng.getrandbits(64)).pack())
+        head = bytes(DriverRequest(rng.choice((*Action, rng.getrandbits(32))), number, rng.getrandbits(64),
+                                   rng.getrandbits(64)).pack())
         body = rng.randbytes(rng.choice((8, 24, 64, 152, rng.randrange(LONGEST))))
         yield rng.choice((head + body, rng.randbytes(rng.randrange(1, 4 * LONGEST)), head[:rng.randrange(1, 24)]))
 
 
 def test_strange_messages_get_errors(driver: SimDriver, tmp_path: Path) -> None:
     path = tmp_path / "driver"
-    with Server(driver, path) as server:
+    with DriverServer(driver, path) as server:
         with socket.socket(FAMILY, TYPE) as stranger:
             stranger.connect(str(path))
             stranger.recv(LONGEST)
@@ -171,7 +171,7 @@ def test_strange_messages_get_errors(driver: SimDriver, tmp_path: Path) -> None:
                 stranger.send(message)
                 assert len(stranger.recv(LONGEST)) >= 8
             argument = BufferInit(size=(1 << 64) - PAGE).pack()
-            stranger.send(bytes(Request(Action.IOCTL, interface.BO_INIT).pack()) + argument)
+            stranger.send(bytes(DriverRequest(Action.IOCTL, interface.BO_INIT).pack()) + argument)
             assert int.from_bytes(stranger.recv(LONGEST)[:4], "little") == errno.ENOMEM
         with socket.socket(FAMILY, TYPE) as rude:
             rude.connect(str(path))  # and goes without a word
@@ -185,7 +185,7 @@ def test_strange_messages_get_errors(driver: SimDriver, tmp_path: Path) -> None:
 def test_a_server_that_goes_first(driver: SimDriver, tmp_path: Path) -> None:
     before = leftovers()
     path = tmp_path / "driver"
-    with Server(driver, path) as server:
+    with DriverServer(driver, path) as server:
         client = Client(SocketKernel(path), program())
         server.close()
         server.close()
@@ -201,14 +201,14 @@ def test_a_server_that_goes_first(driver: SimDriver, tmp_path: Path) -> None:
 
 
 def test_places_where_nothing_can_be_served(driver: SimDriver, tmp_path: Path) -> None:
-    with Server(driver, tmp_path / "driver"):
+    with DriverServer(driver, tmp_path / "driver"):
         with pytest.raises(DeviceError, match="remove it if no server runs there"):
-            Server(driver, tmp_path / "driver")
+            DriverServer(driver, tmp_path / "driver")
         assert (tmp_path / "driver").stat().st_mode % 0o1000 == 0o600
     for path in (tmp_path / "none" / "driver", tmp_path / ("long" * 60)):
         with pytest.raises(DeviceError, match="no socket can be made"):
-            Server(driver, path)
+            DriverServer(driver, path)
     driver.close()
-    with Server(driver, tmp_path / "driver"), pytest.raises(DriverError) as failed:
+    with DriverServer(driver, tmp_path / "driver"), pytest.raises(DriverError) as failed:
         SocketKernel(tmp_path / "driver").open(interface.NODE.format(0))
     assert failed.value.errno == errno.ENODEV

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from openane.devices.simdriver import DriverError, DriverFile
-from openane.devices.simdriver.space import AddressSpace, BufferObject
+from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Access
 
 PAGE, BASE, PAGES = mmap.PAGESIZE, 16 * mmap.PAGESIZE, 40
@@ -36,7 +36,7 @@ def file() -> Iterator[DriverFile]:
     made.close()
 
 
-def insert(space: AddressSpace, file: DriverFile, pages: int) -> BufferObject | None:
+def insert(space: AddressSpace, file: DriverFile, pages: int) -> SimulatedBufferObject | None:
     item = file.create(pages * PAGE, pages * PAGE, poisoned=False)
     try:
         space.insert(item, file.memfd)
@@ -45,13 +45,13 @@ def insert(space: AddressSpace, file: DriverFile, pages: int) -> BufferObject | 
     return item
 
 
-def mapped_pages(items: list[BufferObject]) -> set[int]:
+def mapped_pages(items: list[SimulatedBufferObject]) -> set[int]:
     return {page for item in items for page in range(item.address // PAGE, item.end // PAGE)}
 
 
 def test_random_lives(space: AddressSpace, file: DriverFile, guard: int) -> None:
     rng = random.Random(1)
-    items: list[BufferObject] = []
+    items: list[SimulatedBufferObject] = []
     for _ in range(400):
         if items and rng.random() < 0.45:
             space.remove(items.pop(rng.randrange(len(items))))

@@ -14,7 +14,7 @@ from support.verifier_programs import base_programs
 
 from openane.chips import get_chip
 from openane.devices.linux.interface import Submit
-from openane.devices.simdriver import DriverError, FaultReport, Kind, SimDriver, SimKernel
+from openane.devices.simdriver import DriverError, FaultReport, ReportKind, SimDriver, SimKernel
 from openane.devices.simdriver.chain import queue_word
 from openane.devices.simdriver.driver import MODES, PAGE
 from openane.program import Program
@@ -42,16 +42,16 @@ def test_chains_that_lead_astray(mode: str) -> None:
         client.tensor("state")[...] = 1
         client.submit()
         assert (client.tensor("x") == 2).all()
-        refused(client, errno.ETIMEDOUT, Kind.CHAIN, replace(client.request, task_count=3))
-        refused(client, errno.ETIMEDOUT, Kind.CHAIN, replace(client.request, task_count=0x10000))
+        refused(client, errno.ETIMEDOUT, ReportKind.CHAIN, replace(client.request, task_count=3))
+        refused(client, errno.ETIMEDOUT, ReportKind.CHAIN, replace(client.request, task_count=0x10000))
         first = client.request.first_task_size
-        refused(client, errno.ETIMEDOUT, Kind.DESCRIPTOR, replace(client.request, first_task_size=first - 4))
+        refused(client, errno.ETIMEDOUT, ReportKind.DESCRIPTOR, replace(client.request, first_task_size=first - 4))
         client.tensor("x")[...] = 7
         client.submit(replace(client.request, task_count=1))  # inferred: the engine counts
         assert ((client.tensor("y") == 8) & (client.tensor("x") == 7)).all()
         client.submit()
         client.arrays["commands"][client.program.tasks[1].offset:] = 0
-        refused(client, errno.ETIMEDOUT, Kind.DESCRIPTOR)
+        refused(client, errno.ETIMEDOUT, ReportKind.DESCRIPTOR)
         client.close()
 
 
@@ -68,17 +68,17 @@ def relinked(**changes: int) -> Program:
 
 
 @pytest.mark.parametrize(("loaded", "strict_kind", "faithful_kind"), [
-    (relinked(FIRST_Bases_TBase=9), Kind.UNBOUND, Kind.UNMAPPED),
-    (relinked(FIRST_Bases_TBaseEn=0), Kind.DESCRIPTOR, Kind.DESCRIPTOR),
-    (relinked(FIRST_NextPointer_Offset=3 * PAGE + 16), Kind.BOUNDS, Kind.DESCRIPTOR),
-    (relinked(FIRST_NextPointer_Offset=1 << 30), Kind.BOUNDS, Kind.UNMAPPED),
-    (relinked(FIRST_Bases_RBase0En=0), Kind.DESCRIPTOR, Kind.DESCRIPTOR),
+    (relinked(FIRST_Bases_TBase=9), ReportKind.UNBOUND, ReportKind.UNMAPPED),
+    (relinked(FIRST_Bases_TBaseEn=0), ReportKind.DESCRIPTOR, ReportKind.DESCRIPTOR),
+    (relinked(FIRST_NextPointer_Offset=3 * PAGE + 16), ReportKind.BOUNDS, ReportKind.DESCRIPTOR),
+    (relinked(FIRST_NextPointer_Offset=1 << 30), ReportKind.BOUNDS, ReportKind.UNMAPPED),
+    (relinked(FIRST_Bases_RBase0En=0), ReportKind.DESCRIPTOR, ReportKind.DESCRIPTOR),
 ], ids=["unbound", "no slot", "another buffer", "nowhere", "operand without a slot"])
-def test_tasks_fetched_from_elsewhere(loaded: Program, strict_kind: Kind, faithful_kind: Kind) -> None:
+def test_tasks_fetched_from_elsewhere(loaded: Program, strict_kind: ReportKind, faithful_kind: ReportKind) -> None:
     for mode, kind in (("strict", strict_kind), ("faithful", faithful_kind)):
         with SimDriver(mode) as driver:
             client = Client(SimKernel(driver), loaded)
-            refused(client, errno.EFAULT if kind in (Kind.BOUNDS, Kind.UNBOUND) else errno.ETIMEDOUT, kind)
+            refused(client, errno.EFAULT if kind in (ReportKind.BOUNDS, ReportKind.UNBOUND) else errno.ETIMEDOUT, kind)
             client.close()
 
 
@@ -89,13 +89,14 @@ def test_chains_that_do_not_end(mode: str) -> None:
                     LAST_Bases_TBaseEn=1)
     with SimDriver(mode) as driver:
         client = Client(SimKernel(driver), loop)
-        assert "comes back to" in str(refused(client, errno.ETIMEDOUT, Kind.CHAIN,
+        assert "comes back to" in str(refused(client, errno.ETIMEDOUT, ReportKind.CHAIN,
                                               replace(client.request, task_count=0xFFFF)))
         client.close()
 
 
 def test_a_first_task_larger_than_the_bootstrap(strict: SimDriver, faithful: SimDriver) -> None:
-    for driver, code, kind in ((strict, errno.EFAULT, Kind.BOUNDS), (faithful, errno.ETIMEDOUT, Kind.DESCRIPTOR)):
+    for driver, code, kind in ((strict, errno.EFAULT, ReportKind.BOUNDS),
+                               (faithful, errno.ETIMEDOUT, ReportKind.DESCRIPTOR)):
         client = Client(SimKernel(driver), program())
         larger = replace(client.request, first_task_size=client.request.first_task_size + 4)
         refused(client, code, kind, larger)
@@ -109,7 +110,7 @@ def test_bootstraps_that_are_no_copy(strict: SimDriver) -> None:
     client.arrays["commands"][4:8] += 1  # the compiler's estimate
     client.submit()
     texts = [report.text.split(",")[0] for report in strict.reports
-             if isinstance(report, FaultReport) and report.kind is Kind.BOOTSTRAP]
+             if isinstance(report, FaultReport) and report.kind is ReportKind.BOOTSTRAP]
     assert texts == ["its network number is 0x0", "the bootstrap is no copy of the first of the commands"]
     client.close()
 

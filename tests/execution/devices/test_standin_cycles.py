@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support.standin import weighted_sum
 
-from openane.devices.macos.routes import LoadedGraph, Route, RouteOptions, RunFacts, open_route
+from openane.devices.macos.routes import LoadedGraph, RouteOptions, RunFacts, RuntimeRoute, open_route
 from openane.devices.macos.standin import SimulatedSymbols
 from openane.errors import AneError, BudgetExhausted, DeviceChanged, DeviceError, DeviceRejected, SubmitFailed
 
@@ -59,7 +59,7 @@ def descriptors() -> int:
     return len(os.listdir(folder)) if folder.is_dir() else 0
 
 
-def opened(route: str, inject: str) -> tuple[SimulatedSymbols, Route]:
+def opened(route: str, inject: str) -> tuple[SimulatedSymbols, RuntimeRoute]:
     """A route over the stand-in."""
     symbols = SimulatedSymbols(inject)
     return symbols, open_route(symbols, RouteOptions(route=route))

@@ -18,7 +18,7 @@ from openane.compiler import Model
 from openane.compiler.patch_model import PatchedModel
 from openane.devices.constants import BLOCK, differing
 from openane.devices.linux.executable import LinuxExecutable
-from openane.devices.simdriver.engine import Engine
+from openane.devices.simdriver.engine import SimulatedEngine
 from openane.engine import Coefficients, NeuralOperation, Packing
 from openane.errors import DeviceError, DeviceRejected, SimulationError, UnsupportedError, VerifyError
 from openane.ops.build import GraphBuilder
@@ -125,7 +125,7 @@ def test_only_tasks_whose_weights_changed_are_prepared_again(model: Model, monke
 def test_the_driver_prepares_nothing_anew(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     with ane.open_device("linux?driver=simulated") as device, device.load(model) as executable:
         executable.run(X)
-        monkeypatch.setattr(Engine, "prepare", lambda *given: pytest.fail("a submission was prepared anew"))
+        monkeypatch.setattr(SimulatedEngine, "prepare", lambda *given: pytest.fail("a submission was prepared anew"))
         executable.update_constants(patched(model, drawn(7)))
         executable.run(X)
 

@@ -16,7 +16,7 @@ from openane import models
 from openane.errors import FormatError, UnsupportedError
 
 DEVICE = "simulator?arithmetic=fast"
-SETTINGS = models.Settings(models.Buckets((32,), (8,)))
+SETTINGS = models.LanguageSettings(models.Buckets((32,), (8,)))
 TOKENS = [5, 17, 3, 60, 44, 9, 31, 12, 7, 80]
 
 

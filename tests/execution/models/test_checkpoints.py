@@ -22,7 +22,7 @@ from openane.models.load import opened
 from openane.models.rope import frequencies
 
 DEVICE = "simulator?arithmetic=fast"
-SETTINGS = models.Settings(models.Buckets((32,), (8,)))
+SETTINGS = models.LanguageSettings(models.Buckets((32,), (8,)))
 TOKENS = [5, 17, 3, 60, 44, 9, 31, 12, 7, 80]
 
 pytestmark = pytest.mark.filterwarnings("ignore:builtin type Swig:DeprecationWarning")
@@ -98,7 +98,7 @@ def test_llama2c_checkpoints(tmp_path: Path, version: int, tied: bool) -> None:
     config = replace(LLAMA, tied=tied)
     weights = RandomWeights(config)
     checkpoints.llama2c_checkpoint(tmp_path / "model.bin", config, weights, version)
-    found = llama2c.Checkpoint(tmp_path / "model.bin")
+    found = llama2c.Llama2cCheckpoint(tmp_path / "model.bin")
     assert found.config == replace(config, stops=(1, 2), start=1)
     assert set(found.weights) == set(weights)
     for name, array in found.weights.items():
@@ -130,7 +130,7 @@ def test_broken_checkpoints_are_refused(tmp_path: Path, version: int) -> None:
     for broken in cases:
         path.write_bytes(broken)
         with pytest.raises(FormatError):
-            llama2c.Checkpoint(path)
+            llama2c.Llama2cCheckpoint(path)
 
 
 def _with(data: bytes, place: int, value: int) -> bytes:

@@ -11,10 +11,10 @@ from support.language_reference import BERT, GPT2, GROUPED, LLAMA, NORMED, score
 
 import openane as ane
 from openane.errors import ContextFull, FormatError, GenerationError, UnsupportedError
-from openane.models import Buckets, Config, LanguageModel, Placement, Precision, Residence, Rope, Settings
+from openane.models import Buckets, CacheWriter, Config, LanguageModel, LanguageSettings, Precision, Residence, Rope
 from openane.models.decoder import build
-from openane.models.layers import Parameters
-from openane.models.steps import Step
+from openane.models.layers import CheckpointParameters
+from openane.models.steps import ModelStep
 
 DEVICE = "simulator?arithmetic=fast"
 BUCKETS = Buckets((32, 48), (8, 16))
@@ -33,19 +33,19 @@ def close(found: np.ndarray, wanted: np.ndarray, bound: float = BOUND) -> None:
     assert np.abs(found - wanted).max() <= bound * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("placement", Placement)
+@pytest.mark.parametrize("placement", CacheWriter)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_prefill_and_decode_are_the_reference(name: str, placement: Placement) -> None:
+def test_prefill_and_decode_are_the_reference(name: str, placement: CacheWriter) -> None:
     config = FAMILIES[name]
     weights, tokens = RandomWeights(config), text(config, 44)
     wanted = scores(config, weights, tokens)
-    with LanguageModel(config, weights, DEVICE, Settings(BUCKETS, scores=True, placement=placement)) as model:
+    with LanguageModel(config, weights, DEVICE, LanguageSettings(BUCKETS, scores=True, placement=placement)) as model:
         whole = model.score(tokens[:27])  # chunks of 16, then of 8 and 3, rows beyond the text masked
         stepwise = np.stack([model.decode(token) for token in tokens[27:]])  # past 32: the longer bucket
         found = np.concatenate([whole, stepwise])
         close(found, wanted)
         assert model.tokens == tuple(tokens)
-        assert (model.usage.placed > 0) == (placement is Placement.HOST)
+        assert (model.usage.placed > 0) == (placement is CacheWriter.HOST)
         decided = margin(wanted) > 2 * BOUND * np.abs(wanted).max()
         assert decided.mean() > 0.5
         assert (found.argmax(-1) == wanted.argmax(-1))[decided].all()
@@ -64,8 +64,9 @@ def margin(wanted: np.ndarray) -> np.ndarray:
 def test_host_places_exactly_what_the_engine_blends() -> None:
     tokens = text(GROUPED, 30)
     found, caches = [], []
-    for placement in Placement:
-        with LanguageModel(GROUPED, RandomWeights(GROUPED), DEVICE, Settings(FEW, placement=placement)) as model:
+    for placement in CacheWriter:
+        with LanguageModel(GROUPED, RandomWeights(GROUPED), DEVICE,
+                           LanguageSettings(FEW, placement=placement)) as model:
             model.prefill(tokens[:20])
             found.append(np.stack([model.decode(token) for token in tokens[20:]]))
             caches.append([model.runner.read("keys")[..., :30], model.runner.read("values")[:, :, :30]])
@@ -75,7 +76,7 @@ def test_host_places_exactly_what_the_engine_blends() -> None:
 
 
 def test_bytes_placed_are_those_of_the_new_tokens() -> None:
-    with LanguageModel(GROUPED, RandomWeights(GROUPED), DEVICE, Settings(FEW)) as model:
+    with LanguageModel(GROUPED, RandomWeights(GROUPED), DEVICE, LanguageSettings(FEW)) as model:
         each = 2 * 2 * GROUPED.layers * GROUPED.kv_heads * GROUPED.head_size
         model.prefill(text(GROUPED, 11))
         assert model.usage.placed == 11 * each
@@ -86,12 +87,12 @@ def test_bytes_placed_are_those_of_the_new_tokens() -> None:
 @pytest.mark.parametrize("precision", [Precision.INT8, Precision.PALETTE4])
 def test_compressed_weights_are_folded(precision: Precision) -> None:
     """The model is that of the weights as they come back from 8 or 4 bits: the reference with those agrees."""
-    parameters = Parameters(LLAMA, RandomWeights(LLAMA), precision)
-    graph = build(parameters, Step("decode", 1, 32, 32))
+    parameters = CheckpointParameters(LLAMA, RandomWeights(LLAMA), precision)
+    graph = build(parameters, ModelStep("decode", 1, 32, 32))
     compressed = [node for node in graph.nodes if node.op.startswith("constexpr_")]
     assert len(compressed) == 1 + 5 * LLAMA.layers
     tokens = text(LLAMA, 12)
-    with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, Settings(Buckets((16,), ()), precision)) as model:
+    with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, LanguageSettings(Buckets((16,), ()), precision)) as model:
         found = np.stack([model.decode(token) for token in tokens])
     wanted = scores(LLAMA, RandomWeights(LLAMA), tokens)
     apart = np.sqrt(np.mean((found - wanted) ** 2)) / wanted.std()
@@ -102,7 +103,8 @@ def test_one_function_at_a_time_gives_the_same_numbers() -> None:
     tokens = text(GROUPED, 30)
     found = []
     for residence in (Residence.ALL, Residence.ONE):
-        with LanguageModel(GROUPED, RandomWeights(GROUPED), DEVICE, Settings(FEW, residence=residence)) as model:
+        with LanguageModel(GROUPED, RandomWeights(GROUPED), DEVICE,
+                           LanguageSettings(FEW, residence=residence)) as model:
             model.prefill(tokens[:16])
             found.append(np.stack([model.decode(token) for token in tokens[16:]]))
             assert (model.usage.switches > 1) == (residence is Residence.ONE)
@@ -110,7 +112,7 @@ def test_one_function_at_a_time_gives_the_same_numbers() -> None:
 
 
 def test_everything_runs_on_the_engine() -> None:
-    with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, Settings(BUCKETS)) as model:
+    with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, LanguageSettings(BUCKETS)) as model:
         for function in model.runner.models.values():
             assert not function.host_operations
             for program in function.programs:
@@ -122,14 +124,14 @@ def test_long_vocabularies_are_split_by_the_compiler() -> None:
     """More outputs than one task has channels, and more coefficients than one task takes."""
     config = replace(GROUPED, vocabulary=70001, layers=1)
     tokens = text(config, 3)
-    with LanguageModel(config, RandomWeights(config), DEVICE, Settings(Buckets((16,), ()))) as model:
+    with LanguageModel(config, RandomWeights(config), DEVICE, LanguageSettings(Buckets((16,), ()))) as model:
         found = np.stack([model.decode(token) for token in tokens])
         assert not model.runner.models["decode"].host_operations
     close(found, scores(config, RandomWeights(config), tokens))
 
 
 def test_limits_and_wrong_input() -> None:
-    with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, Settings(Buckets((10,), (4,)))) as model:
+    with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, LanguageSettings(Buckets((10,), (4,)))) as model:
         with pytest.raises(ContextFull, match="holds 10 tokens, not 11") as full:
             model.prefill(text(LLAMA, 11))
         assert (full.value.limit, full.value.asked) == (10, 11)
@@ -143,7 +145,7 @@ def test_limits_and_wrong_input() -> None:
         model.reset()
         assert model.tokens == ()
     with pytest.raises(ContextFull, match="holds 64 tokens, not 65"):
-        LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, Settings(Buckets((65,), ())))
+        LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, LanguageSettings(Buckets((65,), ())))
     with pytest.raises(UnsupportedError, match="cannot continue"):
         LanguageModel(BERT, RandomWeights(BERT), DEVICE)
     with pytest.raises(FormatError, match="a weight is missing"):
@@ -171,7 +173,7 @@ def test_rotary_positions_far_out_keep_their_precision() -> None:
 def test_the_same_on_every_kind_of_device(device: str) -> None:
     config = replace(GROUPED, layers=1)
     tokens = text(config, 7)
-    with LanguageModel(config, RandomWeights(config), device, Settings(Buckets((16,), (4,)))) as model:
+    with LanguageModel(config, RandomWeights(config), device, LanguageSettings(Buckets((16,), (4,)))) as model:
         model.prefill(tokens[:4])
         found = np.stack([model.decode(token) for token in tokens[4:]])
         close(found, scores(config, RandomWeights(config), tokens)[4:])

@@ -15,16 +15,16 @@ from support.language_reference import GROUPED, LLAMA, scores
 
 from openane.cli import main
 from openane.errors import FormatError, GenerationError
-from openane.models import Buckets, LanguageModel, Options, Sampling, Settings, Token, load
+from openane.models import Buckets, GeneratedToken, LanguageModel, LanguageSettings, Options, Sampling, load
 from openane.models.chat import of_folder as template_of
 from openane.models.generation import Stops
 from openane.models.pieces import Pieces
 from openane.models.sampling import Sampler, distribution
-from openane.models.text import Text
+from openane.models.text import CachedText
 from openane.models.tokenizer import of_json, of_llama2c
 
 DEVICE = "simulator?arithmetic=fast"
-SETTINGS = Settings(Buckets((48,), (8,)))
+SETTINGS = LanguageSettings(Buckets((48,), (8,)))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def model() -> Iterator[LanguageModel]:
         yield made
 
 
-def numbers(tokens: Iterator[Token]) -> list[int | None]:
+def numbers(tokens: Iterator[GeneratedToken]) -> list[int | None]:
     return [token.number for token in tokens]
 
 
@@ -219,14 +219,14 @@ def test_the_command_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[s
                                  monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C ends the text, not the report of it; a terminal shows what is loaded, and is left clean."""
     checkpoints.llama_directory(tmp_path, GROUPED, RandomWeights(GROUPED))
-    decode, calls = Text.decode, iter(range(9))
+    decode, calls = CachedText.decode, iter(range(9))
 
-    def interrupted(text: Text, token: int) -> np.ndarray:
+    def interrupted(text: CachedText, token: int) -> np.ndarray:
         if next(calls) == 2:
             raise KeyboardInterrupt
         return decode(text, token)
 
-    monkeypatch.setattr(Text, "decode", interrupted)
+    monkeypatch.setattr(CachedText, "decode", interrupted)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert main(["generate", str(tmp_path), "--device", DEVICE, "--context", "32", "--prefill", "4", "--tokens",
                  "5,6,7,8,9", "--json"]) == 130
@@ -249,7 +249,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert summary["functions"]["decode"]["host_operations"] == 0
     assert "tokens/s" in err
     assert "host: new keys and values" in err
-    with load(tmp_path, DEVICE, Settings(Buckets((32,), (4,)))) as model:
+    with load(tmp_path, DEVICE, LanguageSettings(Buckets((32,), (4,)))) as model:
         wanted = [token.number for token in model.generate("the cat sat on", Options(3))]
     assert [line["token"] for line in lines] == wanted
     counts = []

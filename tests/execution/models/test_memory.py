@@ -14,7 +14,7 @@ from support import checkpoints
 
 from openane import models
 from openane.compiler import pipeline
-from openane.models import Buckets, Config, LanguageModel, Options, Residence, Sampling, Settings, language
+from openane.models import Buckets, Config, LanguageModel, LanguageSettings, Options, Residence, Sampling, language
 
 STEPS = 300
 
@@ -27,7 +27,7 @@ def blocks() -> int:
 
 def test_memory_stays_flat() -> None:
     config = Config("llama", 512, 32, 1, 2, 1, 16, 64, 512)
-    settings = Settings(Buckets((STEPS + 10,), ()))
+    settings = LanguageSettings(Buckets((STEPS + 10,), ()))
     with LanguageModel(config, RandomWeights(config), "simulator?arithmetic=fast", settings) as model:
         stream = model.stream([1], Options(STEPS, Sampling(1.0, seed=0)))
         for _ in range(20):
@@ -48,7 +48,7 @@ def test_functions_share_their_weights() -> None:
     held = []
     for buckets in (Buckets((32,), ()), BUCKETS):
         tracemalloc.start()
-        with LanguageModel(WIDE, RandomWeights(WIDE), "simulator?arithmetic=fast", Settings(buckets)):
+        with LanguageModel(WIDE, RandomWeights(WIDE), "simulator?arithmetic=fast", LanguageSettings(buckets)):
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
@@ -63,9 +63,9 @@ def test_a_model_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pipeline, "plan", lambda graph, *rest: made.append(graph.name) or plan(graph, *rest))
     config = Config("llama", 64, 32, 1, 2, 1, 16, 64, 64)
     scores = []
-    for seed, settings in ((0, Settings(BUCKETS, residence=residence)),
-                           *[(0, Settings(BUCKETS, residence=residence, cache=tmp_path))] * 2,
-                           (1, Settings(BUCKETS, residence=residence, cache=tmp_path))):
+    for seed, settings in ((0, LanguageSettings(BUCKETS, residence=residence)),
+                           *[(0, LanguageSettings(BUCKETS, residence=residence, cache=tmp_path))] * 2,
+                           (1, LanguageSettings(BUCKETS, residence=residence, cache=tmp_path))):
         with LanguageModel(config, RandomWeights(config, seed), "simulator?arithmetic=fast", settings) as model:
             scores.append(model.score(range(3, 8)))
     assert made == ["decode", "prefill_16"] * 3  # without the cache, into it, and for other weights
@@ -82,7 +82,8 @@ def test_a_known_checkpoint_is_not_read_again(tmp_path: Path, monkeypatch: pytes
     config, file = Config("llama", 64, 32, 1, 2, 1, 16, 64, 64, start=1, stops=(1, 2)), tmp_path / "model.bin"
 
     def scores(buckets: Buckets = BUCKETS) -> np.ndarray:
-        with models.load(file, "simulator?arithmetic=fast", Settings(buckets, cache=tmp_path / "cache")) as model:
+        with models.load(file, "simulator?arithmetic=fast", LanguageSettings(buckets,
+                                                                             cache=tmp_path / "cache")) as model:
             return model.score(range(3, 8))
 
     checkpoints.llama2c_checkpoint(file, config, RandomWeights(config), 0)

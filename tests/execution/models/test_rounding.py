@@ -13,7 +13,7 @@ import pytest
 from networks.language import RandomWeights
 from support.language_reference import GROUPED, LLAMA, NORMED
 
-from openane.models import Buckets, Config, LanguageModel, Settings
+from openane.models import Buckets, Config, LanguageModel, LanguageSettings
 
 ALLOWED = 1.3
 """Root mean square of the engine's error over that of rounding alone."""
@@ -87,7 +87,7 @@ def test_the_engine_is_little_worse_than_rounding(config: Config) -> None:
     wanted = Forward(config, exact).scores(tokens)
     rounding = np.sqrt(np.mean((Forward(config, half).scores(tokens) - wanted) ** 2))
     with LanguageModel(config, RandomWeights(config, spread=2.0), "simulator",
-                       Settings(Buckets((48,), (16,)), scores=True)) as model:
+                       LanguageSettings(Buckets((48,), (16,)), scores=True)) as model:
         found = np.concatenate([model.score(tokens[:32]), *(model.decode(token)[None] for token in tokens[32:])])
     error = np.sqrt(np.mean((found - wanted) ** 2))
     assert 0 < rounding < 0.01 * np.abs(wanted).max()

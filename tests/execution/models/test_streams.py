@@ -17,14 +17,14 @@ from openane.errors import ContextFull, FormatError, GenerationError, Unsupporte
 from openane.models import (
     Adapter,
     Buckets,
-    Encoder,
+    GeneratedToken,
     LanguageModel,
+    LanguageSettings,
     Options,
     Precision,
     Sampling,
-    Settings,
     Slots,
-    Token,
+    TextEncoder,
     load_adapter,
 )
 from openane.models.chat import Template
@@ -39,7 +39,7 @@ CHANGES: dict[str, Callable[[LanguageModel], object]] = {
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[LanguageModel]:
-    settings = Settings(Buckets((48,), (16,)), scores=True, slots=Slots(frozenset({"query"}), 4))
+    settings = LanguageSettings(Buckets((48,), (16,)), scores=True, slots=Slots(frozenset({"query"}), 4))
     with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, settings) as made:
         yield made
 
@@ -49,7 +49,7 @@ def wanted(model: LanguageModel) -> list[int | None]:
     return numbers(model.stream(PROMPT, Options(6)))
 
 
-def numbers(tokens: Iterator[Token]) -> list[int | None]:
+def numbers(tokens: Iterator[GeneratedToken]) -> list[int | None]:
     return [token.number for token in tokens]
 
 
@@ -168,21 +168,21 @@ def test_sampling_of_another_kind_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_encoders_take_whole_numbers() -> None:
-    with Encoder(BERT, RandomWeights(BERT), DEVICE, (16,)) as encoder:
+    with TextEncoder(BERT, RandomWeights(BERT), DEVICE, (16,)) as encoder:
         for wrong in ([3.0], ["a"], 5, None, [True], b"ab"):
             with pytest.raises(GenerationError, match=r"tokens are .*whole numbers"):
                 encoder.encode(wrong)  # type: ignore[arg-type]
         with pytest.raises(GenerationError, match="segments are whole numbers"):
             encoder.encode([3], [0.5])  # type: ignore[list-item]
     with pytest.raises(GenerationError, match="lengths are whole numbers"):
-        Encoder(BERT, RandomWeights(BERT), DEVICE, (16.0,))  # type: ignore[arg-type]
+        TextEncoder(BERT, RandomWeights(BERT), DEVICE, (16.0,))  # type: ignore[arg-type]
 
 
 def test_choices_by_name() -> None:
-    assert Settings(precision="int8").precision is Precision.INT8  # type: ignore[arg-type]
+    assert LanguageSettings(precision="int8").precision is Precision.INT8  # type: ignore[arg-type]
     for wrong in ({"precision": "int3"}, {"placement": "nobody"}, {"residence": 1}):
         with pytest.raises(UnsupportedError, match="is none there is"):
-            Settings(**wrong)  # type: ignore[arg-type]
+            LanguageSettings(**wrong)  # type: ignore[arg-type]
     for lengths in ((48.0,), ("48",)):
         with pytest.raises(GenerationError, match="whole numbers that ascend"):
             Buckets(lengths, ())  # type: ignore[arg-type]

@@ -15,11 +15,11 @@ import pytest
 from support.language_reference import scores
 from support.trained_llama import CONFIG, WORDS, Weights, text, trained
 
-from openane.models import Buckets, Config, LanguageModel, Options, Settings, load
-from openane.models.llama2c import Checkpoint
+from openane.models import Buckets, Config, LanguageModel, LanguageSettings, Options, load
+from openane.models.llama2c import Llama2cCheckpoint
 
 DEVICE = "simulator?arithmetic=fast"
-SETTINGS = Settings(Buckets((128,), (64,)), scores=True)
+SETTINGS = LanguageSettings(Buckets((128,), (64,)), scores=True)
 NEAR = 0.005
 """Of the largest score: what fp16 and the engine's tables leave unsure (measured: 0.003 to 0.004)."""
 
@@ -63,7 +63,7 @@ def stories() -> Path:
 @pytest.mark.needs("OPENANE_CHECKPOINTS")
 def test_a_published_checkpoint_tells_its_story(stories: Path) -> None:
     """Greedy, as llama2.c's documentation prints it; every choice held to the float32 reference."""
-    checkpoint = Checkpoint(stories)
+    checkpoint = Llama2cCheckpoint(stories)
     weights = {name: np.array(array) for name, array in checkpoint.weights.items()}
     with load(stories, DEVICE, SETTINGS, stories.with_name("tok512.bin")) as model:
         prompt = model.prompt_tokens("Once upon a time")

@@ -58,7 +58,7 @@ def saved(folder: Path, family: str, sizes: dict[str, Any], kind: str) -> Any:
 def test_decoders(name: str, tmp_path: Path) -> None:
     family, sizes = DECODERS[name]
     wanted = saved(tmp_path, family, sizes, "LMHeadModel" if family == "GPT2" else "ForCausalLM").logits[0].numpy()
-    settings = models.Settings(models.Buckets((48,), (16,)), scores=True)
+    settings = models.LanguageSettings(models.Buckets((48,), (16,)), scores=True)
     with models.load(tmp_path, DEVICE, settings) as model:
         found = np.concatenate([model.score(TOKENS[:30]), *(model.decode(token)[None] for token in TOKENS[30:])])
     # matrices of GPT-2 lie the other way round here, so that its up projection is drawn twice as large

@@ -15,7 +15,7 @@ from openane.errors import FormatError
 from openane.training.data import batches, order
 from openane.training.data.arrays import Arrays
 from openane.training.data.digits import Digits
-from openane.training.data.text import Text
+from openane.training.data.text import TextFiles
 from openane.training.data.tokens import Tokens
 
 
@@ -134,25 +134,25 @@ def test_digits_are_split_as_in_the_example() -> None:
 def test_characters_are_tokens(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("abcabcab" * 40)
     (tmp_path / "a.txt").write_text("z" + "aab" * 40)
-    split = Text(files=("*.txt",), length=8, classes=4).load(tmp_path)
+    split = TextFiles(files=("*.txt",), length=8, classes=4).load(tmp_path)
     assert split.tokens
     inputs, labels = split.training.take(np.array([0]))
     assert inputs.tolist() == [[0, 1, 1, 2, 1, 1, 2, 1]]  # z is the least frequent character
     assert labels.tolist() == [[1, 1, 2, 1, 1, 2, 1, 1]]
     assert len(split.training) == (len("z" + "aab" * 40 + "abcabcab" * 40) * 9 // 10 - 1) // 8
     with pytest.raises(FormatError, match=r"no file matches '\*\.md'"):
-        Text(files=("*.md",)).load(tmp_path)
+        TextFiles(files=("*.md",)).load(tmp_path)
     for wrong in ("", "a**b/"):
         with pytest.raises(FormatError, match=r"data\.files: "):
-            Text(files=(wrong,)).load(tmp_path)
+            TextFiles(files=(wrong,)).load(tmp_path)
     with pytest.raises(FormatError, match=r"have 441 characters; data\.least asks for 5000"):
-        Text(files=("*.txt",), least=5000).load(tmp_path)
+        TextFiles(files=("*.txt",), least=5000).load(tmp_path)
     with pytest.raises(FormatError, match="too few for windows of 400"):
-        Text(files=("*.txt",), length=400).load(tmp_path)
+        TextFiles(files=("*.txt",), length=400).load(tmp_path)
 
 
 def test_the_library_of_python_is_text_enough() -> None:
-    split = Text(files=("{stdlib}/[a-d]*.py",), limit=240_000, least=200_000).load(Path())
+    split = TextFiles(files=("{stdlib}/[a-d]*.py",), limit=240_000, least=200_000).load(Path())
     assert len(split.training) > 3000
 
 

@@ -10,7 +10,7 @@ import pytest
 from openane.training.clipping import clip, global_norm
 from openane.training.optimisers import Adam, AdamW, Optimiser, Sgd
 from openane.training.scaling import LossScale, Scaling, overflowed
-from openane.training.schedules import Constant, Cosine, Steps
+from openane.training.schedules import ConstantSchedule, Cosine, StepSchedule
 
 OURS: list[tuple[Optimiser, str, dict[str, Any]]] = [
     (Sgd(rate=0.05, momentum=0.9), "SGD", {"momentum": 0.9}),
@@ -66,13 +66,13 @@ def test_without_a_limit_nothing_is_clipped() -> None:
 
 
 def test_schedules() -> None:
-    assert [Constant(warm_up=4).factor(step, 9) for step in (0, 1, 3, 8)] == [0.25, 0.5, 1, 1]
+    assert [ConstantSchedule(warm_up=4).factor(step, 9) for step in (0, 1, 3, 8)] == [0.25, 0.5, 1, 1]
     cosine = Cosine(warm_up=2, lowest=0.1)
     assert cosine.factor(0, 12) == 0.5
     assert cosine.factor(2, 12) == 1
     assert cosine.factor(7, 12) == pytest.approx(0.55)
     assert cosine.factor(12, 12) == pytest.approx(0.1)
-    assert [Steps(every=3, gamma=0.5).factor(step, 9) for step in (0, 2, 3, 6)] == [1, 1, 0.5, 0.25]
+    assert [StepSchedule(every=3, gamma=0.5).factor(step, 9) for step in (0, 2, 3, 6)] == [1, 1, 0.5, 0.25]
 
 
 def test_the_loss_scale_falls_on_overflow_and_rises_after_a_while() -> None:

@@ -131,7 +131,7 @@ def _same(one: Any, other: Any) -> bool:
                   if (a := getattr(operation, f, None)) is not None}
         coefficients = getattr(operation, "coefficients", None)
         if coefficients:
-            places["coefficients"] = coefficients.moved(lambda section: replace(section, slot=1))
+            places["coefficients"] = coefficients.relocated(lambda section: replace(section, slot=1))
         return replace(operation, **places)
 
     return bool(type(one) is type(other) and plain(one) == plain(other))

@@ -16,13 +16,13 @@ from openane.chips.emit.repeats import forms
 from openane.chips.emit.rings import Planner
 from openane.engine import (
     Access,
+    CoefficientStream,
     Convolution,
     DType,
     Elementwise,
     PassThrough,
     Reduction,
     Space,
-    Stream,
 )
 from openane.errors import ProgramError
 
@@ -47,7 +47,7 @@ def resident(shape, offset=0, swapped=False):
 
 
 def weights(cores=16, size=0x400, lanes=1):
-    return coefficients_at(1, tuple(Stream(c, c * size, size) for c in range(cores)), lanes=lanes)
+    return coefficients_at(1, tuple(CoefficientStream(c, c * size, size) for c in range(cores)), lanes=lanes)
 
 
 def decoded(operations):

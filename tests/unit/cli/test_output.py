@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.cli.arrays import Port, compare, gather, parse_input, parse_seed, read_array, unlike
+from openane.cli.arrays import ArrayPort, compare, gather, parse_input, parse_seed, read_array, unlike
 from openane.cli.files import parse_shape
 from openane.cli.output import as_json, shape_text, table
 from openane.errors import FormatError, UnsupportedError
 from openane.wording import byte_text, line_text, plural
 
-IMAGE = Port("image", (1, 2, 3), np.dtype(np.float32))
-INDEX = Port("index", (4,), np.dtype(np.int32))
+IMAGE = ArrayPort("image", (1, 2, 3), np.dtype(np.float32))
+INDEX = ArrayPort("index", (4,), np.dtype(np.int32))
 
 
 def test_tables_align_numbers_right_and_text_left() -> None:
@@ -106,7 +106,7 @@ def test_inputs_that_do_not_fit_say_what_would(tmp_path: Path, name: str, array:
 
 
 def test_extents_of_one_do_not_matter_and_programs_take_any_order_of_extents() -> None:
-    loose = Port("image", IMAGE.shape, IMAGE.dtype, strict=False)
+    loose = ArrayPort("image", IMAGE.shape, IMAGE.dtype, strict=False)
     assert IMAGE.takes((2, 3))
     assert not IMAGE.takes((3, 2))
     assert loose.takes((6,))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openane.compiler.patch.fold_vectors import Vectors, fold
 from openane.compiler.patch.fold_weights import CHUNK, round_to_half, scaled
 from openane.compiler.patch.writer import _held, _held_exactly
-from openane.compiler.weights.layout_records import Constant, Fold, Route, Step
+from openane.compiler.weights.layout_records import ConstantRecord, Fold, FoldOperation, Route
 from openane.graph import Node, TensorType, Value
 from openane.passes.fold_affine import refolded
 
@@ -54,7 +54,7 @@ def test_scaling_rounds_after_every_gain(seed: int, shape: tuple[int, int, int],
 class Chain:
     """A convolution and what is folded into it: as nodes, and as a route."""
 
-    def __init__(self, random: np.random.Generator, number: int, kinds: list[Step], bias: bool) -> None:
+    def __init__(self, random: np.random.Generator, number: int, kinds: list[FoldOperation], bias: bool) -> None:
         self.random, self.number = random, number
         self.arrays: dict[str, np.ndarray] = {}
         self.channels = int(random.integers(1, 6))
@@ -71,9 +71,9 @@ class Chain:
         self.arrays[name] = self.random.uniform(low, 1, shape).astype(np.float16)
         return Value(name, TensorType("fp16", shape), self.arrays[name])
 
-    def add(self, kind: Step) -> None:
+    def add(self, kind: FoldOperation) -> None:
         x = self.users[-1].output if self.users else self.conv.output
-        if kind is Step.NORM:
+        if kind is FoldOperation.NORM:
             given = {name: self.constant(name, (self.channels,), 0.1) for name in ("mean", "variance", "gamma", "beta")
                      if name in ("mean", "variance") or self.random.random() < 0.7}
             given["epsilon"] = self.constant("epsilon", (), 0.01)
@@ -82,9 +82,9 @@ class Chain:
         else:
             single = self.random.random() < 0.3
             vector = self.constant("v", () if single else (1, self.channels, 1, 1), 0.1)
-            given = {"x": vector, "y": x} if kind is Step.SUBTRACT_FROM else {"x": x, "y": vector}
+            given = {"x": vector, "y": x} if kind is FoldOperation.SUBTRACT_FROM else {"x": x, "y": vector}
             names = (vector.name,)
-        op = "sub" if kind is Step.SUBTRACT_FROM else str(kind)
+        op = "sub" if kind is FoldOperation.SUBTRACT_FROM else str(kind)
         self.users.append(Node(op, {"x": x, **given}, (Value(f"{kind}{len(self.users)}", self.type),)))
         self.folds.append(Fold(kind, names))
 
@@ -95,15 +95,15 @@ class Chain:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 9999), chains=st.lists(st.tuples(st.lists(st.sampled_from(list(Step)), max_size=4),
+@given(seed=st.integers(0, 9999), chains=st.lists(st.tuples(st.lists(st.sampled_from(list(FoldOperation)), max_size=4),
                                                            st.booleans()), min_size=1, max_size=5))
-def test_vectors_of_all_chains_at_once(seed: int, chains: list[tuple[list[Step], bool]]) -> None:
+def test_vectors_of_all_chains_at_once(seed: int, chains: list[tuple[list[FoldOperation], bool]]) -> None:
     random = np.random.default_rng(seed)
     made = [Chain(random, number, kinds, bias) for number, (kinds, bias) in enumerate(
         sorted(chains, key=lambda chain: -len(chain[0])))]
     arrays = {name: array for chain in made for name, array in chain.arrays.items()}
     vectors = Vectors([chain.route() for chain in made],
-                      {name: Constant("fp16", array.shape) for name, array in arrays.items()})
+                      {name: ConstantRecord("fp16", array.shape) for name, array in arrays.items()})
     folded = fold(vectors, vectors.pool(arrays))
     assert folded is not None
     for number, (chain, start) in enumerate(zip(made, vectors.starts, strict=False)):
@@ -123,8 +123,9 @@ def test_vectors_of_all_chains_at_once(seed: int, chains: list[tuple[list[Step],
 
 
 def test_numbers_nobody_holds_are_refused() -> None:
-    chain = Chain(np.random.default_rng(0), 0, [Step.NORM, Step.DIVIDE], True)
-    vectors = Vectors([chain.route()], {name: Constant("fp16", array.shape) for name, array in chain.arrays.items()})
+    chain = Chain(np.random.default_rng(0), 0, [FoldOperation.NORM, FoldOperation.DIVIDE], True)
+    vectors = Vectors([chain.route()], {name: ConstantRecord("fp16", array.shape) for name,
+                                        array in chain.arrays.items()})
     for name, number in ((chain.folds[1].operands[0], 0.0), (chain.folds[0].operands[1], -1.0),
                          (chain.folds[0].operands[0], np.inf)):
         assert isinstance(name, str)

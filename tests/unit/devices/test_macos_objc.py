@@ -124,7 +124,7 @@ def test_values_come_back_as_they_went(bridge: Bridge, value: object) -> None:
         return known.dictionary({made(key): made(one) for key, one in each.items()})
 
     with bridge.objc.pool():
-        assert known.plain(made(value)) == value
+        assert known.python_value(made(value)) == value
 
 
 def test_what_is_no_plain_value_is_none(bridge: Bridge) -> None:
@@ -134,11 +134,11 @@ def test_what_is_no_plain_value_is_none(bridge: Bridge) -> None:
         for _ in range(DEEPEST + 1):
             deep = known.array([deep])
         with pytest.raises(DeviceError, match="nested more than"):
-            known.plain(deep)
+            known.python_value(deep)
         with pytest.raises(DeviceError, match="NUL"):
             known.string("a\0b")
-        assert known.plain(0) is None
-        assert known.plain(bridge.objc.send(bridge.objc.cls("NSObject"), Selector("new", "@"))) is None
+        assert known.python_value(0) is None
+        assert known.python_value(bridge.objc.send(bridge.objc.cls("NSObject"), Selector("new", "@"))) is None
         assert known.error(known.string("no error")) == known.error(None) == \
             ErrorFacts("none", 0, "the system gave no error object")
 

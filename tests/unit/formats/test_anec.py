@@ -13,8 +13,8 @@ from support.h13 import layout_of
 
 from openane.errors import FormatError, ProgramError
 from openane.formats import load_program, read_anec, read_hwx, write_anec, write_hwx
-from openane.formats.anec import Header
-from openane.formats.reader import Reader
+from openane.formats.anec import AnecHeader
+from openane.formats.reader import ByteReader
 from openane.program import Buffer, Program, Role, Task
 
 
@@ -43,8 +43,8 @@ def test_a_file_with_inputs_in_the_first_slots_is_not_misread(small: Program) ->
     text = small.text()
     numbers = (1, 4, 2, 5, surface.strides[1], surface.strides[3])
     nchw = (0,) * 24 + numbers * 3 + (0,) * (6 * 25)
-    header = Header(0x4000 + -(-len(text) // 16) * 16, small.tasks[0].size, 2, len(text), 0x4000, 2, 1,
-                    (2, 0, 0, 1, 1, 1, 1, *[0] * 25), nchw)
+    header = AnecHeader(0x4000 + -(-len(text) // 16) * 16, small.tasks[0].size, 2, len(text), 0x4000, 2, 1,
+                        (2, 0, 0, 1, 1, 1, 1, *[0] * 25), nchw)
     payload = text.ljust(-(-len(text) // 16) * 16, b"\0") + bytes(0x4000)
     program = read_anec(header.pack().ljust(0x1000, b"\0") + payload)
     assert {b.slot: b.name for b in program.buffers} == {3: "scratch0", 4: "input0", 5: "input1", 6: "output0"}
@@ -54,7 +54,7 @@ def test_a_file_with_inputs_in_the_first_slots_is_not_misread(small: Program) ->
 
 def test_the_header_states_the_first_tasks_size(small: Program) -> None:
     data = write_anec(small)
-    header = Reader(data).record(Header, 0, "the header")
+    header = ByteReader(data).record(AnecHeader, 0, "the header")
     assert header.first_task == 0x274
     assert header.text % 16 == 4
     assert header.size == len(data) - 0x1000

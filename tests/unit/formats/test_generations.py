@@ -19,7 +19,7 @@ from openane.formats import read_hwx, write_hwx
 from openane.formats.hwx import MAGIC
 from openane.formats.hwx.wide import SLOTS, WIDE_PROGRAM, TextHead, WideDescriptor
 from openane.formats.listing import assemble, disassemble_bytes
-from openane.formats.macho import Header, MachO, Segment, Thread, read_macho, section_data, write_macho
+from openane.formats.macho import MachO, MachOHeader, Segment, Thread, read_macho, section_data, write_macho
 from openane.program import Buffer, Program, Role, Task
 from openane.program.text import disassemble
 
@@ -137,7 +137,8 @@ def test_what_is_not_known_is_refused_by_name() -> None:
     with pytest.raises(FormatError, match="__KERN_0"):
         read_hwx(write_macho(MachO(file.header, (*file.commands[:1], kernels, *file.commands[1:]))))
     for subtype, name in ((1, "h11"), (3, "h12"), (8, "unknown")):
-        header = Header(file.header.magic, file.header.cputype, subtype, file.header.filetype, flags=file.header.flags)
+        header = MachOHeader(file.header.magic, file.header.cputype, subtype, file.header.filetype,
+                             flags=file.header.flags)
         with pytest.raises(FormatError, match=name):
             read_hwx(write_macho(MachO(header, file.commands)))
 

@@ -19,7 +19,7 @@ from openane.formats import read_hwx, write_hwx
 from openane.formats.hwx import MAGIC
 from openane.formats.hwx.descriptors import read_program
 from openane.formats.hwx.symbols import read_tensors, tensor_symbols
-from openane.formats.macho import Ident, Library, MachO, Segment, Symbol, Symbols, Thread, read_macho, write_macho
+from openane.formats.macho import Ident, Library, MachO, Segment, Symbol, SymbolTable, Thread, read_macho, write_macho
 from openane.program import Buffer, Layout, Program, Role, Task
 
 DRAWN = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -136,7 +136,7 @@ def test_layouts_come_from_stabs_where_there_are_no_descriptors(small: Program) 
     bare = [c for c in file.commands
             if not isinstance(c, (Ident, Library)) and not (isinstance(c, Thread) and c.flavor == 3)]
     assert read_hwx(write_macho(MachO(file.header, tuple(bare)))) == small
-    nameless = [c for c in bare if not isinstance(c, Symbols)]
+    nameless = [c for c in bare if not isinstance(c, SymbolTable)]
     again = read_hwx(write_macho(MachO(file.header, tuple(nameless))))
     assert [b.name for b in again.buffers] == ["scratch0", "input0", "input1", "output0"]
 

@@ -13,22 +13,22 @@ from openane.errors import FormatError, ProgramError
 from openane.formats.hwx import MAGIC
 from openane.formats.macho import (
     PAGE,
-    Header,
     Ident,
     Library,
     MachO,
+    MachOHeader,
     Note,
     Section,
     Segment,
     Symbol,
-    Symbols,
+    SymbolTable,
     Thread,
     Unknown,
     read_macho,
     section_data,
     write_macho,
 )
-from openane.formats.reader import Reader, Record, text, u8, u16, u32, u32s, u64
+from openane.formats.reader import ByteReader, Record, text, u8, u16, u32, u32s, u64
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Everything(Record):
 def test_a_record_reads_back(a: int, d: int, e: tuple[int, ...], f: str) -> None:
     record = _Everything(a, 7, 9, d, e, f)
     assert _Everything.byte_size() == 1 + 2 + 4 + 8 + 12 + 5
-    assert Reader(b"xx" + record.pack()).record(_Everything, 2, "it") == record
+    assert ByteReader(b"xx" + record.pack()).record(_Everything, 2, "it") == record
 
 
 @pytest.mark.parametrize("broken", [{"a": 256}, {"b": -1}, {"e": (0, 1, 2**32)}, {"f": "sixsix"}])
@@ -56,16 +56,16 @@ def test_a_value_that_does_not_fit_is_named(broken: dict[str, object]) -> None:
 
 
 def test_offsets_in_errors_are_offsets_in_the_file() -> None:
-    window = Reader(bytes(100), base=1000).window(10, 20, "a window").window(5, 10, "a smaller one")
+    window = ByteReader(bytes(100), base=1000).window(10, 20, "a window").window(5, 10, "a smaller one")
     with pytest.raises(FormatError) as caught:
         window.record(_Everything, 3, "a record")
     assert caught.value.offset == 1018
     with pytest.raises(FormatError):
         window.take(-1, 1, "what lies before")
     with pytest.raises(FormatError, match="UTF-8"):
-        Reader(b"ab\xff\0").string(0, "a name")
+        ByteReader(b"ab\xff\0").string(0, "a name")
     with pytest.raises(FormatError, match="does not end"):
-        Reader(b"abcd").string(0, "a name")
+        ByteReader(b"abcd").string(0, "a name")
 
 
 def _file() -> MachO:
@@ -74,8 +74,8 @@ def _file() -> MachO:
     segments = (Segment("__PAGEZERO", 0, PAGE, 0, 4),
                 Segment("__TEXT", 0x30000000, PAGE, 5, 4, sections, b"hello".ljust(0x40, b"\0") + b"abc"),
                 Segment("__FVMLIB", 0x30004000, PAGE, 1, 6, (Section("__const", "__FVMLIB", 0x30004000, 64),)))
-    symbols = Symbols((Symbol("image", 0x0F, 3, 2, 0x30004000), Symbol("", 0x0E, 1), Symbol("void:t1=1", 0x80)))
-    return MachO(Header(MAGIC, 0x80, 4, 2, flags=0x200000), (
+    symbols = SymbolTable((Symbol("image", 0x0F, 3, 2, 0x30004000), Symbol("", 0x0E, 1), Symbol("void:t1=1", 0x80)))
+    return MachO(MachOHeader(MAGIC, 0x80, 4, 2, flags=0x200000), (
         *segments, Library("image", 0x30004000), Library("bild", 0x30004000, wide=True),
         Thread(3, bytes(range(12)), b"net\0image\0"), Ident("ANEC v1\nme\n"), Note("src model info", bytes(8)),
         Unknown(0x77, b"12345678"), symbols))

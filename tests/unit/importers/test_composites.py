@@ -10,7 +10,7 @@ import pytest
 
 from openane.graph import Value
 from openane.importers import composites
-from openane.importers.step import Step
+from openane.importers.step import ImportStep
 from openane.ops import get_op
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
@@ -18,9 +18,9 @@ from openane.ops.evaluate import evaluate
 X = np.linspace(-6, 6, 49, dtype=np.float32)
 
 
-def started() -> tuple[Step, Value]:
+def started() -> tuple[ImportStep, Value]:
     builder = GraphBuilder()
-    return Step("Format Op 'it'", "y", builder), builder.input("x", "fp32", X.shape)
+    return ImportStep("Format Op 'it'", "y", builder), builder.input("x", "fp32", X.shape)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -56,7 +56,7 @@ def elu(x: np.ndarray, alpha: float) -> np.ndarray:
     (lambda s, x: composites.log_softmax(s, x, 0), lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum())),
     (lambda s, x: composites.log_base_two(s, s.add("exp2", "power", x=x)), lambda x: x),
 ])
-def test_composites(build: Callable[[Step, Value], Any], wanted: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_composites(build: Callable[[ImportStep, Value], Any], wanted: Callable[[np.ndarray], np.ndarray]) -> None:
     step, x = started()
     graph = step.builder.finish([build(step, x)])
     found = next(iter(evaluate(graph, {"x": X}).values()))
@@ -98,7 +98,8 @@ def test_what_changes_nothing_adds_nothing() -> None:
         "y_max": "reduce_max", "y_below": "sub", "y_exp": "exp", "y_sum": "reduce_sum", "y_log": "log", "y": "sub"}),
     (composites.log_base_two, {"y_log": "log", "y": "mul"}),
 ])
-def test_nodes_are_few_and_named_after_their_part(build: Callable[[Step, Value], Value], nodes: dict[str, str]) -> None:
+def test_nodes_are_few_and_named_after_their_part(build: Callable[[ImportStep, Value], Value],
+                                                  nodes: dict[str, str]) -> None:
     step, x = started()
     graph = step.builder.finish([build(step, x)])
     assert {node.name: node.op for node in graph.nodes} == nodes

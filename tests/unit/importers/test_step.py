@@ -8,21 +8,21 @@ import pytest
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, TensorType, Value
 from openane.importers import composites
-from openane.importers.coreml.layers.layer import Layer as CoreMLLayer
-from openane.importers.espresso.layer import Layer as EspressoLayer
+from openane.importers.coreml.layers.layer import CoremlLayer as CoreMLLayer
+from openane.importers.espresso.layer import EspressoLayer as EspressoLayer
 from openane.importers.netplist.unit import Unit
-from openane.importers.onnx.step import Step as OnnxStep
+from openane.importers.onnx.step import OnnxStep as OnnxStep
 from openane.importers.shapes import agreeing, only_inputs
-from openane.importers.step import Step, in_half, to_half, typed_errors, unknown_operator
-from openane.importers.torch.step import Step as TorchStep
+from openane.importers.step import ImportStep, in_half, to_half, typed_errors, unknown_operator
+from openane.importers.torch.step import TorchStep as TorchStep
 from openane.ops.build import GraphBuilder
 
 X = np.linspace(-6, 6, 49, dtype=np.float32)
 
 
-def started() -> tuple[Step, Value]:
+def started() -> tuple[ImportStep, Value]:
     builder = GraphBuilder()
-    return Step("Format Op 'it'", "y", builder), builder.input("x", "fp32", X.shape)
+    return ImportStep("Format Op 'it'", "y", builder), builder.input("x", "fp32", X.shape)
 
 
 def test_nodes_are_named_and_labelled_after_the_operator() -> None:
@@ -33,7 +33,7 @@ def test_nodes_are_named_and_labelled_after_the_operator() -> None:
 
 
 def test_every_format_has_the_same_step() -> None:
-    assert all(issubclass(each, Step) for each in (OnnxStep, TorchStep, CoreMLLayer, EspressoLayer, Unit))
+    assert all(issubclass(each, ImportStep) for each in (OnnxStep, TorchStep, CoreMLLayer, EspressoLayer, Unit))
     for each in (OnnxStep, TorchStep, CoreMLLayer, EspressoLayer, Unit):
         assert not {"add", "add_all", "cast", "reshaped", "front", "refuse"} & vars(each).keys(), each.__module__
 

@@ -15,7 +15,7 @@ from openane.ops import all_ops, get_op
 from openane.ops.affine import factor, gain_and_offset, scales, summand, term
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate, evaluate_node
-from openane.ops.spec import Moves
+from openane.ops.spec import Movement
 
 OPS = all_ops()
 
@@ -56,31 +56,31 @@ def distinct(node: Node) -> dict[int, np.ndarray]:
 def test_what_moves_elements_makes_no_new_ones(op: str) -> None:
     moves = OPS[op].moves
     for node in nodes(op):
-        if any(value.dtype == "bool" for value in (*node.values(), *node.outputs)) and moves is not Moves.SHAPE:
+        if any(value.dtype == "bool" for value in (*node.values(), *node.outputs)) and moves is not Movement.SHAPE:
             continue  # too few numbers to tell them apart
         arrays = distinct(node)
         results = evaluate_node(node, arrays)
-        if moves is Moves.MIX:
+        if moves is Movement.MIX:
             constants = [value.array().ravel() for value in node.values() if isinstance(value.data, np.ndarray)]
             allowed = np.concatenate([*(array.ravel() for array in arrays.values()), *constants, np.zeros(1)])
             assert all(np.isin(result, allowed).all() for result in results)
             continue
         x = arrays[id(node["x"])]
         assert all(np.isin(result, x).all() for result in results)
-        if moves is Moves.PART:
+        if moves is Movement.PART:
             continue
         result, = results
         assert set(np.unique(result)) == set(np.unique(x))
-        if moves is Moves.SHAPE:
+        if moves is Movement.SHAPE:
             np.testing.assert_array_equal(result.ravel(), x.ravel())
-        if moves is Moves.DIMENSIONS:
+        if moves is Movement.DIMENSIONS:
             assert sorted(result.shape) == sorted(x.shape)
-        if moves is Moves.REPEATS:
+        if moves is Movement.REPEATS:
             assert all(many % one == 0 for many, one in zip(result.shape, x.shape, strict=True))
 
 
 def test_every_kind_of_movement_has_an_operation() -> None:
-    assert {op.moves for op in OPS.values()} == {None, *Moves}
+    assert {op.moves for op in OPS.values()} == {None, *Movement}
 
 
 @pytest.mark.parametrize("op", named(lambda op: op.hands_on and not op.casts))

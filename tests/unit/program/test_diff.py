@@ -10,7 +10,7 @@ import pytest
 from support.h13 import coefficients_at, layout_of
 
 from openane.chips import get_chip
-from openane.engine import Access, Binary, Convolution, Elementwise, Operation, Post, Stream
+from openane.engine import Access, Binary, CoefficientStream, Convolution, Elementwise, Operation, Post
 from openane.formats import load_program
 from openane.program import Buffer, Program, Role, Task
 from openane.program.diff import Diff, diff, diff_document, diff_lines
@@ -36,7 +36,7 @@ ADD = Elementwise(first=access(4), second=access(5), result=access(3))
 MULTIPLY = replace(ADD, first=access(3), function=Binary.MULTIPLY, result=access(6))
 CONVOLUTION = Convolution(
     source=access(4), result=access(3),
-    coefficients=coefficients_at(1, tuple(Stream(core, 64 * core, 64) for core in range(16))))
+    coefficients=coefficients_at(1, tuple(CoefficientStream(core, 64 * core, 64) for core in range(16))))
 CONSTANTS = bytes(range(256)) * 4
 
 

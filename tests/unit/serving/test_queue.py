@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import signal
@@ -125,8 +126,9 @@ def test_a_client_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch)
                      b"Content-Length: %d\r\n\r\n" % len(body) + body)
         until(lambda: model.ended == 1 and not server.server.server_state.connections)
         received = b""
-        while part := slow.recv(1 << 16):
-            received += part
+        with contextlib.suppress(ConnectionResetError):  # how a dropped connection may end
+            while part := slow.recv(1 << 16):
+                received += part
         assert b"DONE" not in received
         assert server.chat("hi", max_tokens=1)[0] == 200
 

@@ -10,9 +10,21 @@ from hypothesis import strategies as st
 from support.h13 import LIMITS, coefficients_at
 
 from openane.chips.machines import SOCS, Known
-from openane.engine import Access, Binary, Convolution, Elementwise, Operation, Space, Stream
+from openane.engine import Access, Binary, CoefficientStream, Convolution, Elementwise, Operation, Space
 from openane.errors import UnsupportedError
-from openane.timing import Part, Route, State, Work, copies, dispatch, rates, schedule, times, waking, work
+from openane.timing import (
+    ClockState,
+    EnginePart,
+    SubmissionRoute,
+    Work,
+    copies,
+    dispatch,
+    rates,
+    schedule,
+    times,
+    waking,
+    work,
+)
 
 M1 = rates("m1")
 
@@ -25,7 +37,7 @@ def dense(channels: int, height: int, width: int, space: Space = Space.L2) -> Ac
 def conv(inputs: int, outputs: int, height: int = 32, width: int = 32, *, kernel: int = 1, at: int = 0,
          space: Space = Space.L2) -> Convolution:
     size = inputs * outputs * kernel * kernel * 2 // 16
-    streams = tuple(Stream(core, at + core * size, size) for core in range(16))
+    streams = tuple(CoefficientStream(core, at + core * size, size) for core in range(16))
     return Convolution(source=dense(inputs, height, width, space), result=dense(outputs, height, width, space),
                        kernel=(1, kernel, kernel), padding=(0, kernel // 2, kernel // 2),
                        coefficients=coefficients_at(1, streams, lanes=LIMITS.lanes.convolution(outputs, height, width)))
@@ -82,7 +94,7 @@ def test_cycles_are_enough_for_the_products_and_grow_with_channels(outputs: int,
 
 def test_3x3_layers_take_two_thirds_where_an_engine_has_the_winograd_form() -> None:
     def spent(operation: Operation, chip: str) -> float:
-        return times(operation, rates(chip)).parts[Part.MULTIPLY]
+        return times(operation, rates(chip)).parts[EnginePart.MULTIPLY]
 
     layer, odd = conv(256, 256, kernel=3), conv(256, 256, width=31, kernel=3)
     strided = replace(layer, stride=(1, 2, 2))
@@ -94,32 +106,32 @@ def test_3x3_layers_take_two_thirds_where_an_engine_has_the_winograd_form() -> N
 
 
 @pytest.mark.parametrize(("operation", "part"), [
-    (conv(256, 256, 64, 64, kernel=3), Part.MULTIPLY), (conv(2048, 2048, 1, 1), Part.KERNEL),
-    (add(64, 64, 64), Part.TILE), (add(64, 64, 64, Space.L2), Part.L2),
+    (conv(256, 256, 64, 64, kernel=3), EnginePart.MULTIPLY), (conv(2048, 2048, 1, 1), EnginePart.KERNEL),
+    (add(64, 64, 64), EnginePart.TILE), (add(64, 64, 64, Space.L2), EnginePart.L2),
 ])
-def test_what_decides(operation: Operation, part: Part) -> None:
+def test_what_decides(operation: Operation, part: EnginePart) -> None:
     assert schedule([operation], M1).tasks[0].bound is part
 
 
 def test_coefficients_come_in_under_the_task_before() -> None:
     first, second = conv(256, 256, 64, 64, kernel=3), conv(256, 256, 64, 64, kernel=3, at=1 << 24)
     alone, both = schedule([first], M1), schedule([first, second], M1)
-    hidden = times(second, M1).parts[Part.KERNEL]
+    hidden = times(second, M1).parts[EnginePart.KERNEL]
     assert hidden > 0
     assert both.tasks[1].kernel_end < both.tasks[0].end
     assert both.seconds == pytest.approx(2 * alone.seconds)
     waiting = schedule([first, conv(4096, 4096, 1, 1, at=1 << 24)], M1)
-    assert waiting.tasks[1].bound is Part.KERNEL
-    assert waiting.seconds < alone.seconds + waiting.tasks[1].times.parts[Part.KERNEL] + 1e-6
+    assert waiting.tasks[1].bound is EnginePart.KERNEL
+    assert waiting.seconds < alone.seconds + waiting.tasks[1].times.parts[EnginePart.KERNEL] + 1e-6
 
 
 def test_what_a_core_holds_is_not_fetched_again() -> None:
     shared = schedule([conv(512, 512, 1, 64)] * 8, M1)
     own = schedule([conv(512, 512, 1, 64, at=k << 24) for k in range(8)], M1)
-    assert sum(task.times.parts[Part.KERNEL] > 0 for task in shared.tasks) == 1
+    assert sum(task.times.parts[EnginePart.KERNEL] > 0 for task in shared.tasks) == 1
     assert shared.seconds < own.seconds
     large = schedule([conv(2048, 2048, 1, 64)] * 2, M1)  # 512 KiB a core: more than it holds
-    assert all(task.times.parts[Part.KERNEL] > 0 for task in large.tasks)
+    assert all(task.times.parts[EnginePart.KERNEL] > 0 for task in large.tasks)
 
 
 def test_repeated_payloads_cost_only_where_they_were_measured() -> None:
@@ -131,7 +143,7 @@ def test_repeated_payloads_cost_only_where_they_were_measured() -> None:
 
 
 def test_the_lowest_clock_is_slower_in_every_part() -> None:
-    low = rates("m1 max", State.LOWEST)
+    low = rates("m1 max", ClockState.LOWEST)
     for operation in (conv(256, 256, 64, 64, kernel=3), conv(2048, 2048, 1, 1), add(64, 64, 64)):
         assert schedule([operation], low).seconds > 3 * schedule([operation], rates("m1 max")).seconds
     assert low.clock.known is Known.DERIVED
@@ -148,15 +160,15 @@ def test_tasks_follow_each_other(operations: list[Operation], chip: str) -> None
         assert task.kernel_start <= task.start + 1e-15
         end = task.end
     assert found.seconds == end
-    assert sum(found.decided(part) for part in Part) == pytest.approx(sum(task.seconds for task in found.tasks))
+    assert sum(found.decided(part) for part in EnginePart) == pytest.approx(sum(task.seconds for task in found.tasks))
     slower = schedule([*operations, operations[0]], rates(chip))
     assert slower.seconds > found.seconds
 
 
 def test_routes() -> None:
-    assert dispatch("m1", Route.ENGINE).value == 0
-    assert (dispatch("m1", Route.LINUX).value or 0) < (dispatch("m1", Route.MACOS).value or 0)
-    assert dispatch("m3 pro", Route.MACOS).known is Known.GUESS
+    assert dispatch("m1", SubmissionRoute.ENGINE).value == 0
+    assert (dispatch("m1", SubmissionRoute.LINUX).value or 0) < (dispatch("m1", SubmissionRoute.MACOS).value or 0)
+    assert dispatch("m3 pro", SubmissionRoute.MACOS).known is Known.GUESS
     assert copies("m1", 1 << 20, 0).value == pytest.approx((1 << 20) / 10.9e9)
 
 
@@ -167,13 +179,14 @@ def test_a_call_waits_longer_for_longer_programs_up_to_a_limit() -> None:
     assert waits[2] == waits[3]
     assert waking("m6", 1.0) == pytest.approx(195e-6)
     assert waking("m1", 1.0) == 0
-    assert dispatch("m4 max", Route.MACOS, 1.0).value == pytest.approx((dispatch("m4 max", Route.MACOS).value or 0)
-                                                                       + waits[3])
-    assert dispatch("m4 max", Route.ENGINE, 1.0).value == 0
+    awake = dispatch("m4 max", SubmissionRoute.MACOS).value or 0
+    assert dispatch("m4 max", SubmissionRoute.MACOS, 1.0).value == pytest.approx(awake + waits[3])
+    assert dispatch("m4 max", SubmissionRoute.ENGINE, 1.0).value == 0
 
 
 def test_a_chip_nobody_has_measured_borrows_from_the_one_most_like_it() -> None:
-    assert dispatch("m4 pro", Route.MACOS) == replace(dispatch("m4 max", Route.MACOS), known=Known.GUESS)
-    assert dispatch("a17 pro", Route.MACOS).known is Known.GUESS
+    assert dispatch("m4 pro", SubmissionRoute.MACOS) == replace(dispatch("m4 max", SubmissionRoute.MACOS),
+                                                                known=Known.GUESS)
+    assert dispatch("a17 pro", SubmissionRoute.MACOS).known is Known.GUESS
     assert rates("a17 pro").tile.value == rates("m4").tile.value
     assert rates("a17 pro").tile.known is Known.GUESS

@@ -11,13 +11,13 @@ from openane.engine import (
     ChannelMaximum,
     ChannelProduct,
     Coefficients,
+    CoefficientSection,
     Convolution,
     DType,
     MatrixProduct,
     NeuralOperation,
     Packing,
     PassThrough,
-    Section,
 )
 from openane.errors import ProgramError
 from openane.registers import Fields
@@ -30,7 +30,7 @@ def stream_fields(cores: int) -> tuple[tuple[str, str, str], ...]:
                   f"KernelDMA.CoeffBfrSize[{core}].Size") for core in range(cores))
 
 
-def only_section(coefficients: Coefficients) -> Section:
+def only_section(coefficients: Coefficients) -> CoefficientSection:
     """The section that holds all of an operation's coefficients. ProgramError where they lie in several."""
     if len(coefficients.sections) != 1:
         raise ProgramError(f"a core reads all coefficients of a task from one stream, not from {coefficients}")

@@ -20,7 +20,7 @@ REMEMBERED = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredAccess:
     """An access as the registers see it: extents and strides in storage order, broadcast and swap taken out."""
 
     extents: Shape
@@ -29,7 +29,7 @@ class Stored:
     broadcast: tuple[str, ...]
 
 
-def stored(access: Access, what: str, *, may_swap: bool, may_broadcast: bool) -> Stored:
+def stored(access: Access, what: str, *, may_swap: bool, may_broadcast: bool) -> StoredAccess:
     """How an access is stored. ProgramError when W is not contiguous and no swap can make it so."""
     view = _view(access.shape, access.strides, access.space is Space.CHAIN, access.dtype, access.interleave,
                  access.packed)
@@ -47,7 +47,7 @@ def stored(access: Access, what: str, *, may_swap: bool, may_broadcast: bool) ->
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _view(shape: Shape, strides: Shape, chained: bool, dtype: DType, interleave: int, packed: int) -> Stored:
+def _view(shape: Shape, strides: Shape, chained: bool, dtype: DType, interleave: int, packed: int) -> StoredAccess:
     """Storage order of an access whose registers may not be able to say it. Remembered: tasks repeat most shapes."""
     n, c, d, h, w = shape
     sn, sc, sd, sh, sw = strides
@@ -58,11 +58,11 @@ def _view(shape: Shape, strides: Shape, chained: bool, dtype: DType, interleave:
         (w > 1 and sw not in (0, dtype.size)) or ((w == 1 or sw == 0) and c > 1 and sc == dtype.size)))
     n, c, d, h, w = [1 if axis in hidden else extent for axis, extent in zip(AXES, shape, strict=True)]
     if swapped:
-        return Stored((n, w, d, h, c), (sn, sw, sd, sh, sc), True, hidden)
-    return Stored((n, c, d, h, w), (sn, sc, sd, sh, sw), False, hidden)
+        return StoredAccess((n, w, d, h, c), (sn, sw, sd, sh, sc), True, hidden)
+    return StoredAccess((n, c, d, h, w), (sn, sc, sd, sh, sw), False, hidden)
 
 
-def memory_strides(access: Access, view: Stored, limits: Limits, *, rows_as_channels: bool = False,
+def memory_strides(access: Access, view: StoredAccess, limits: Limits, *, rows_as_channels: bool = False,
                    grouped: bool = False, surface: int = 0) -> tuple[int, int, int, int]:
     """Group, plane, depth and row stride in memory: the access's own, and for extents of 1 what
     Apple's compiler states.
@@ -93,7 +93,7 @@ def memory_strides(access: Access, view: Stored, limits: Limits, *, rows_as_chan
     return group, plane, depth, row
 
 
-def l2_strides(view: Stored, element: int, limits: Limits, *, result: bool = False) -> tuple[int, int, int, int]:
+def l2_strides(view: StoredAccess, element: int, limits: Limits, *, result: bool = False) -> tuple[int, int, int, int]:
     """Group, channel, depth and row stride of a tensor in L2, where channels lie innermost, then D, then H.
 
     A single group has group stride 0 (all recorded tasks). Where H has moved into the groups (n > 1, H of 1), the row
@@ -111,14 +111,14 @@ def l2_strides(view: Stored, element: int, limits: Limits, *, result: bool = Fal
     return sn if n > 1 else 0, channel, depth, row
 
 
-def packed_strides(view: Stored, element: int, limits: Limits) -> tuple[int, int, int, int]:
+def packed_strides(view: StoredAccess, element: int, limits: Limits) -> tuple[int, int, int, int]:
     """Group, plane, depth and row stride of the dense surface in memory with the extents of `view`."""
     _, c, d, h, w = view.extents
     row = limits.memory_row(w * element)
     return row * h * c * d, row * h, row * h * c, row
 
 
-def memory_fields(access: Access, view: Stored, prefix: str, limits: Limits, *, rows_as_channels: bool = False,
+def memory_fields(access: Access, view: StoredAccess, prefix: str, limits: Limits, *, rows_as_channels: bool = False,
                   grouped: bool = False, surface: int = 0) -> Fields:
     """Strides of a tile DMA operand; `prefix` is `TileDMASrc.`, `TileDMASrc.Second` or `TileDMADst.`."""
     strides = memory_strides(access, view, limits, rows_as_channels=rows_as_channels, grouped=grouped, surface=surface)
@@ -136,7 +136,7 @@ def _memory_names(prefix: str) -> tuple[str, ...]:
     return tuple(f"{prefix}{axis}Stride.Stride" for axis in ("Group", "Plane", "Depth", "Row"))
 
 
-def l2_fields(access: Access, view: Stored, prefix: str, limits: Limits) -> Fields:
+def l2_fields(access: Access, view: StoredAccess, prefix: str, limits: Limits) -> Fields:
     """Strides of an operand that lies in L2; `prefix` is `Source`, `Second` or `Result`."""
     group, channel, depth, row = l2_strides(view, access.dtype.size, limits, result=prefix == "Result")
     return ring_fields(prefix, channel, row, depth, group)

@@ -19,7 +19,7 @@ from openane.chips.emit.schedule import (
     stated_fields,
     view_fields,
 )
-from openane.chips.writer import Body, CommonTask, Writer
+from openane.chips.writer import CommonTask, TaskBody, Writer
 from openane.engine import Operation, Space, sources
 from openane.errors import ProgramError
 
@@ -48,7 +48,7 @@ class _Emission:
         self._writers = coefficient_writers(operations, self._scratch)
         self._known: dict[Hashable, CommonTask] = {}
 
-    def body(self, index: int) -> Body:
+    def body(self, index: int) -> TaskBody:
         """A task without its place in the program."""
         operation, flow, plan = self._operations[index], self._flows[index], self._tiles[index]
         last = index == len(self._operations) - 1
@@ -67,7 +67,7 @@ class _Emission:
                 self._known[key] = CommonTask(self._writer, self._writer.task(fields, {}, self._layout), names)
         except ProgramError as error:
             raise _named(index, operation, error) from error
-        return Body(self._known[key], (*addresses(operation, plan), *self._writers[index]))
+        return TaskBody(self._known[key], (*addresses(operation, plan), *self._writers[index]))
 
 
 def _tiles(operations: Sequence[Operation], alike: Sequence[int], related: Sequence[Flow],
@@ -101,7 +101,7 @@ def relayout_program(tasks: Sequence[TaskFields], writer: Writer, layout: str, b
                 values[name] = slots.get(old, old)
         for name in links:
             values.pop(name, None)
-        bodies.append(Body(CommonTask(writer, writer.task(values, fields.rest, layout), ()), ()))
+        bodies.append(TaskBody(CommonTask(writer, writer.task(values, fields.rest, layout), ()), ()))
     return writer.link(bodies, layout)
 
 

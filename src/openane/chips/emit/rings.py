@@ -15,7 +15,7 @@ from openane.chips.emit.operands import stored
 from openane.chips.emit.patches import Patch, patch, staged, tile_rows
 from openane.chips.emit.policy import Policy
 from openane.engine import Access, Convolution, NeuralOperation, Operation, Pooling, Space, sources
-from openane.engine.relayout import covers, touches
+from openane.engine.relayout import contains, touches
 from openane.errors import ProgramError
 
 Range = tuple[int, int]
@@ -68,7 +68,7 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
             for resident in reversed(held):
                 if low < resident.high and resident.low < high:
                     resident.last = index
-                    if covers(resident.access, read):
+                    if contains(resident.access, read):
                         break  # what lies below it was overwritten
         for written, _ in l2_writes(operation):
             low, high = written.span

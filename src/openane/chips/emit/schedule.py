@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from openane.chips.emit.estimate import microseconds
 from openane.chips.emit.flow import Flow
 from openane.chips.emit.latest import Latest
-from openane.chips.emit.operands import Stored, format_fields, packed_strides, stored, stride_fields
+from openane.chips.emit.operands import StoredAccess, format_fields, packed_strides, stored, stride_fields
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.rings import Range, TilePlan
 from openane.engine import (
     Access,
     Activation,
+    CoefficientSection,
     NeuralOperation,
     Operation,
     PassThrough,
-    Section,
     Space,
     sources,
 )
@@ -44,7 +44,7 @@ def coefficient_writers(operations: Sequence[Operation], scratch: int) -> list[t
     return found
 
 
-def _from_scratch(operation: Operation, scratch: int) -> Section | None:
+def _from_scratch(operation: Operation, scratch: int) -> CoefficientSection | None:
     """The section of an operation's coefficients that an earlier task wrote."""
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     sections = () if coefficients is None else coefficients.sections
@@ -108,7 +108,7 @@ def stated_fields(operation: Operation, flow: Flow, policy: Policy) -> Fields:
     return fields
 
 
-def _surface(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
+def _surface(access: Access, view: StoredAccess, prefix: str, policy: Policy) -> Fields:
     return {**stride_fields(prefix, *packed_strides(view, access.dtype.size, policy.limits)),
             **format_fields(access, f"{prefix}Fmt", policy.idle.truncate, idle=False)}
 

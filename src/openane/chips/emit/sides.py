@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openane.chips.emit.operands import (
-    Stored,
+    StoredAccess,
     format_fields,
     l2_fields,
     l2_strides,
@@ -42,7 +42,7 @@ def _kind(access: Access) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AccessForm:
     """What the strides of a task's memory operands depend on: the engine, whether rows of a matrix are read as
     channels, whether the groups are those of a convolution."""
 
@@ -51,18 +51,18 @@ class Form:
     grouped: bool = False
 
 
-def form(operation: Operation) -> Form:
+def form(operation: Operation) -> AccessForm:
     """Rule: products, transposes, reductions of rows, copies from L2 and copies into coefficient packing read rows as
     channels."""
     accesses = (*sources(operation), operation.result)
     packed = any(access.interleave > 1 for access in accesses)
     if not isinstance(operation, NeuralOperation):
-        return Form(True, packed or (isinstance(operation, Reduction) and _rows_moved(operation.first)))
+        return AccessForm(True, packed or (isinstance(operation, Reduction) and _rows_moved(operation.first)))
     copied = (isinstance(operation, PassThrough) and operation.coefficients is None
               and operation.source.space is Space.L2 and operation.result.space is Space.MEMORY)
     swapped = stored(operation.result, "the result", may_swap=True, may_broadcast=True).swapped
     grouped = isinstance(operation, Convolution) and not operation.shared
-    return Form(False, packed or copied or swapped or isinstance(operation, MatrixProduct), grouped)
+    return AccessForm(False, packed or copied or swapped or isinstance(operation, MatrixProduct), grouped)
 
 
 def _rows_moved(access: Access) -> bool:
@@ -71,7 +71,7 @@ def _rows_moved(access: Access) -> bool:
     return h == 1 < w or c == 1 == w
 
 
-def first_fields(access: Access, form: Form, ring: Ring | None, policy: Policy) -> Fields:
+def first_fields(access: Access, form: AccessForm, ring: Ring | None, policy: Policy) -> Fields:
     """Rule: the first operand comes from L2, from a chain, or from memory through a ring or a kept copy."""
     planar = form.planar
     view = stored(access, "the first operand", may_swap=planar, may_broadcast=planar)
@@ -88,7 +88,7 @@ def first_fields(access: Access, form: Form, ring: Ring | None, policy: Policy) 
     return fields
 
 
-def _kept(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
+def _kept(access: Access, view: StoredAccess, prefix: str, policy: Policy) -> Fields:
     copy = access.copy
     if copy is None or copy.space is not Space.L2:
         raise ProgramError(f"an operand's copy must lie in L2: {access}")
@@ -100,14 +100,14 @@ def _kept(access: Access, view: Stored, prefix: str, policy: Policy) -> Fields:
     if other.swapped != view.swapped and not neutral:
         raise ProgramError("an operand and its copy must both be swapped, or neither")
     if view.swapped and not other.swapped:
-        other = Stored(other.extents, other.strides, True, other.broadcast)
+        other = StoredAccess(other.extents, other.strides, True, other.broadcast)
     group, channel, depth, row = l2_strides(other, copy.dtype.size, policy.limits, result=prefix == "Result")
     if copy.shape[0] == 1 and prefix == "Source":
         group = max(depth, depth * copy.shape[2])
     return ring_fields(prefix, channel, row, depth, group)
 
 
-def _in_l2(access: Access, view: Stored, prefix: str, ring: Ring | None, policy: Policy) -> Fields:
+def _in_l2(access: Access, view: StoredAccess, prefix: str, ring: Ring | None, policy: Policy) -> Fields:
     """Rule: how an operand lies in L2, how its copy does, or the ring it passes through. A streamed result that is not
     staged states its ring's base alone (see `addresses`)."""
     through_memory = access.space is not Space.L2 or prefix == "Result"
@@ -159,7 +159,7 @@ def _hints(register: str, used: bool, hints: Hints) -> Fields:
     return {f"TileDMASrc.{register}.{name}": value for name, value in stated.items()}
 
 
-def result_fields(access: Access, form: Form, ring: Ring | None, policy: Policy, surface: int = 0) -> Fields:
+def result_fields(access: Access, form: AccessForm, ring: Ring | None, policy: Policy, surface: int = 0) -> Fields:
     """Rule: the result stays in L2, is chained, or goes to memory, with or without an L2 copy."""
     planar = form.planar
     view = stored(access, "the result", may_swap=True, may_broadcast=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openane.chips.chip import Breach, Link, Rule, TaskFields
+from openane.chips.chip import Breach, Rule, TaskFields, TaskLink
 from openane.chips.emit.neural import stream_fields
 from openane.chips.h13.idle import IDLE, NEURAL_IDLE, PLANAR_IDLE
 from openane.chips.linked import full_runs, split_runs
@@ -22,13 +22,13 @@ PAIRED = ("binary", "gain_offset", "binary_reduce")
 _Values = Mapping[str, Any]
 
 
-def described_bits(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def described_bits(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """Every bit a task sets must belong to a described field, and every field must hold a described value."""
     for name, bits in fields.rest.items():
         yield Breach(name, hex(bits), "no undescribed bits")
 
 
-def all_registers(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def all_registers(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A task must write every described register and no other: what it leaves out would keep an earlier task's value.
     Only the coefficient addresses of a task without coefficients may be left out."""
     bank, used = link.chip.bank, _coefficients(fields.values, link)
@@ -42,7 +42,7 @@ def all_registers(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield Breach(bank.by_address[address][0], "not written", "written by every task")
 
 
-def position(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def position(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """Tasks must be numbered from 0; all but the first are marked as followers, the last one ends the program, the
     others state the base of the next pointer (the text), and the network number is left to the driver."""
     last = link.identifier == link.tasks - 1
@@ -54,7 +54,7 @@ def position(fields: TaskFields, link: Link) -> Iterator[Breach]:
     yield from _differing(fields.values, expected)
 
 
-def extended_header(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def extended_header(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A task must have the eleventh header word exactly when its coefficients come from scratch memory; the word names
     an earlier task that wrote to that slot."""
     values, scratch = fields.values, link.chip.limits.slots.scratch
@@ -73,12 +73,12 @@ def extended_header(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield Breach("Header.Dependency.DTID", named, f"an earlier task that writes slot {scratch}")
 
 
-def idle_fields(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def idle_fields(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A field that no known program uses must keep its idle value; what another value does is not known."""
     yield from _differing(fields.values, IDLE)
 
 
-def one_engine(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def one_engine(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A task must select one engine and enable as many cores as it has channels or blocks of lanes for, up to 16 (log2;
     with channels and width swapped in the result either may count); the other engine's fields stay idle."""
     values = fields.values
@@ -97,7 +97,7 @@ def one_engine(fields: TaskFields, link: Link) -> Iterator[Breach]:
             yield Breach("Common.Cfg.ActiveNE", active, " or ".join(map(str, sorted(allowed))))
 
 
-def memory_enables(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def memory_enables(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """The memory side of a task must be enabled exactly when an operand comes from or goes to memory: in the header,
     in the tile DMA and by source and result types alike. Each used base slot must be enabled."""
     values = fields.values
@@ -116,7 +116,7 @@ def memory_enables(fields: TaskFields, link: Link) -> Iterator[Breach]:
             yield Breach(f"Header.Bases.{name}En", 0, 1)
 
 
-def coefficient_enables(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def coefficient_enables(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """The coefficient side of a task must be enabled as a whole: streams, their base slot and the DMA; sparse and
     runtime coefficients are marked in both places that state them, and weights are fp16."""
     values = fields.values
@@ -140,7 +140,7 @@ def coefficient_enables(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield from _differing(values, {"NE.MACCfg.BiasRow": 0, "Common.ConvCfg.OCGSize": 0})
 
 
-def element_formats(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def element_formats(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A tile DMA must move elements of the type the engine works on, in the same blocks of channels."""
     values = fields.values
     kind = values.get("L2.SourceCfg.SourceType")
@@ -158,7 +158,7 @@ def element_formats(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield Breach("L2.SourceCfg.DMAInterleave", values.get("L2.SourceCfg.DMAInterleave"), 1)
 
 
-def windows(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def windows(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """Only convolutions and pools have a window: every other task states 1x1x1, stride 1, no padding. A window has
     at least one tap and a stride of at least 1."""
     values = fields.values
@@ -183,7 +183,7 @@ def windows(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield from _differing(values, {"Common.ConvCfg.Sx": 1, "Common.ConvCfg.Sy": 1} | dict.fromkeys(pads, 0))
 
 
-def grouping(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def grouping(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """Channels must be paired one to one by a pass-through; only convolutions, maxima and products take several inputs
     each, products two; weights are shared between groups only where there are groups."""
     values = fields.values
@@ -205,7 +205,7 @@ def grouping(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield Breach("NE.KernelCfg.GroupKernelReuse", 1, "0 with a single group")
 
 
-def planar_modes(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def planar_modes(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A planar task must state its sources, and settings of the second operand only where there is one; a function of
     two operands other than the sum only where there are two, but for a reduction's square."""
     values = fields.values
@@ -225,7 +225,7 @@ def planar_modes(fields: TaskFields, link: Link) -> Iterator[Breach]:
         yield from _differing(values, {"PE.PreScale.Epsilon": 0.0, "PE.Cfg.Root": "none"})
 
 
-def padding_value(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def padding_value(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """What lies outside a window must be minus infinity for a maximum and zero for everything else."""
     values = fields.values
     maximum = (values.get("NE.MACCfg.OpMode") == "max" if values.get("Common.TaskInfo.NEEn")
@@ -233,7 +233,7 @@ def padding_value(fields: TaskFields, link: Link) -> Iterator[Breach]:
     yield from _differing(values, {"L2.L2Cfg.PaddingMode": "minus_infinity" if maximum else "zero"})
 
 
-def tiles(fields: TaskFields, link: Link) -> Iterator[Breach]:
+def tiles(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """A tile must have at least one row and no more than the operands; a planar tile is 16 to 512 elements wide and
     up to 32 rows high."""
     values = fields.values
@@ -273,12 +273,12 @@ def _differing(values: _Values, expected: Mapping[str, object]) -> Iterator[Brea
             yield Breach(name, values[name], wanted)
 
 
-def _cores(values: _Values, name: str, link: Link, lanes: int = 1) -> int:
+def _cores(values: _Values, name: str, link: TaskLink, lanes: int = 1) -> int:
     """log2 of the cores that this many channels take, in blocks of `lanes`."""
     return (min(link.chip.limits.cores, max(1, -(-_number(values, name) // lanes))) - 1).bit_length()
 
 
-def _coefficients(values: _Values, link: Link) -> bool:
+def _coefficients(values: _Values, link: TaskLink) -> bool:
     return any(values.get(enable) for enable, _, _ in stream_fields(link.chip.limits.cores))
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from openane.chips.h13 import registers as h13
 from openane.chips.stream import RUNS, slots_block
-from openane.chips.tables import S, U, at_most, bytes64, enum, flag, moved, uint, without, word
+from openane.chips.tables import S, U, at_most, bytes64, enum, flag, rearranged, uint, without, word
 from openane.registers import Bank, Block, Register, Value
 
 HEADER = Block("Header", 0x0, (
@@ -93,8 +93,8 @@ LANES = uint("OCGSize", 2, 0, S, "log2 of the coefficient lanes", default=3)
 _CFG = at_most(h13.COMMON, S).register("Cfg")
 _FILL = flag("FillLowerNE", 29, S, "set on copies that swap C and W in several lanes and on products with runtime "
                                    "coefficients; no effect seen")
-COMMON = moved(at_most(h13.COMMON, S), 0x0, ConvCfg3d=0x24, GroupConvCfg=0x28, TileCfg=0x2C, PETile=0x30,
-               Broadcast=0x34, Cfg=0x38, TaskInfo=0x3C, DPE=0x40).patched(
+COMMON = rearranged(at_most(h13.COMMON, S), 0x0, ConvCfg3d=0x24, GroupConvCfg=0x28, TileCfg=0x2C, PETile=0x30,
+                    Broadcast=0x34, Cfg=0x38, TaskInfo=0x3C, DPE=0x40).patched(
     *DEPTHS, *CHANNELS, CHANNEL_FORMATS, word("OCG", 0x1C, LANES), WINDOW,
     replace(_CFG, offset=0x38, fields=(*_CFG.fields, _FILL)), replace(WINDOW_3D, offset=0x24), GROUPS,
     Register("Spare", 0x44, count=2))
@@ -113,7 +113,7 @@ def hints(name: str, offset: int) -> Register:
 
 
 _SOURCES = at_most(h13.TILE_DMA_SRC, S)
-TILE_DMA_SRC = moved(
+TILE_DMA_SRC = rearranged(
     _SOURCES, 0x1100, BaseAddr=0x10, RowStride=0x18, PlaneStride=0x1C, DepthStride=0x20,
     GroupStride=0x24, SecondBaseAddr=0x28, SecondRowStride=0x30, SecondPlaneStride=0x34, SecondDepthStride=0x38,
     SecondGroupStride=0x3C, Fmt=0x50, Reserved2=0x58, PixelOffset=0x68, Reserved3=0x78).patched(
@@ -144,7 +144,7 @@ def _operand_config(register: Register) -> Register:
     return _with_defaults(replace(register, fields=(*register.fields, _COMPRESSION)), DMAInterleave=1)
 
 
-_L2 = moved(at_most(h13.L2, S), 0x500)
+_L2 = rearranged(at_most(h13.L2, S), 0x500)
 L2 = _L2.patched(
     _operand_config(_L2.register("SourceCfg")), _operand_config(_L2.register("ResultCfg")), wrap("WrapCfg", 0x48),
     wrap("SourceWrapStart", 0x4C), wrap("SecondWrapStart", 0x50), Register("Reserved", 0x54),
@@ -153,14 +153,14 @@ L2 = _L2.patched(
 
 QUANT = word("Quant", 0x10, uint("FirstInputOffset", 7, 0, U), uint("SecondInputOffset", 15, 8, U),
              uint("OutputZeroPoint", 23, 16, U))
-PE = moved(at_most(h13.PE, S), 0x900).patched(QUANT)
+PE = rearranged(at_most(h13.PE, S), 0x900).patched(QUANT)
 
-_NE = moved(at_most(h13.NE, S), 0xD00)
+_NE = rearranged(at_most(h13.NE, S), 0xD00)
 NE = _NE.patched(replace(_with_defaults(_NE.register("KernelCfg"), KernelFmt="fp16", PalettizeBits=8),
                          doc="RuntimeKernel: also set where a task reads a table"))
 
-TILE_DMA_DST = moved(at_most(h13.TILE_DMA_DST, S), 0x1500, BaseAddr=0x08, RowStride=0x10, PlaneStride=0x14,
-                     DepthStride=0x18, GroupStride=0x1C, Fmt=0x20).patched(
+TILE_DMA_DST = rearranged(at_most(h13.TILE_DMA_DST, S), 0x1500, BaseAddr=0x08, RowStride=0x10, PlaneStride=0x14,
+                          DepthStride=0x18, GroupStride=0x1C, Fmt=0x20).patched(
     word("DMAConfig", 0x00, flag("En", 0, S), uint("CrH", 3, 2, U), uint("CacheHint", 7, 4, S),
          uint("DataSetId", 15, 8, S), uint("UserTag", 23, 16, S, "the task's number"),
          flag("L2BfrMode", 24, S, "set for streamed results"), flag("BypassEOW", 25, U)),

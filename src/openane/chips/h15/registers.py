@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from openane.chips.h14 import registers as h14
 from openane.chips.stream import RUNS, slots_block
-from openane.chips.tables import S, U, bytes16, bytes64, enum, flag, moved, single, uint, without, word
+from openane.chips.tables import S, U, bytes16, bytes64, enum, flag, rearranged, single, uint, without, word
 from openane.registers import Bank, Block, Evidence, Register
 
 HEADER = h14.HEADER.patched(
@@ -54,7 +54,7 @@ TILE_DMA_SRC = without(h14.TILE_DMA_SRC, "Spare", "Reserved3", "PixelOffset").pa
       for name, offset in (("CacheHints", 0x08), ("SecondCacheHints", 0x0C))),
     h14.source_config("SecondDMAConfig", 0x04, "En: the second operand comes from memory"),
     Register("Reserved2", 0x58, count=4), Register("Reserved3", 0x70, count=41))
-TILE_DMA_SRC = moved(TILE_DMA_SRC, 0x4D00, Fmt=0x68, SecondFmt=0x6C).patched(Register("Reserved", 0x40, count=6))
+TILE_DMA_SRC = rearranged(TILE_DMA_SRC, 0x4D00, Fmt=0x68, SecondFmt=0x6C).patched(Register("Reserved", 0x40, count=6))
 
 _SOURCE = h14.L2.register("SourceCfg")
 _SOURCE = replace(_SOURCE, fields=tuple(f for f in _SOURCE.fields if f.name != "SecondDMA"))
@@ -88,13 +88,13 @@ PE = Block("PE", 0x4500, (
     replace(h14.QUANT, offset=0x38),
 ), doc=h14.PE.doc)
 
-NE = moved(h14.NE, 0x4900).patched(
+NE = rearranged(h14.NE, 0x4900).patched(
     word("RcasConfig", 0x14, uint("KeyMask", 7, 0, U), uint("CmpBit", 10, 8, U), uint("Axis", 13, 12, U),
          uint("SenseBit", 19, 16, U), flag("Mode", 20, U)),
     word("RoundModeCfg", 0x18, uint("Mode", 1, 0, U), uint("IntBits", 8, 4, U)),
     Register("SRSeed", 0x1C, (uint("Seed", 31, 0, U),), count=4))
 
-TILE_DMA_DST = moved(without(h14.TILE_DMA_DST, "Marker"), 0x5100, Fmt=0x38).patched(
+TILE_DMA_DST = rearranged(without(h14.TILE_DMA_DST, "Marker"), 0x5100, Fmt=0x38).patched(
     Register("Reserved2", 0x20, count=6), Register("Reserved3", 0x3C, count=6))
 
 CACHE_DMA = Block("CacheDMA", 0x5900, (

@@ -45,7 +45,7 @@ Read = Callable[[str], bytes]
 def save_model(model: CompiledModel, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
     """Writes `model` to `path`; see api.Model.save. GraphError when a single file cannot hold it."""
     if path.suffix in PROGRAM_SUFFIXES:
-        if not model.plain:
+        if not model.one_program:
             raise GraphError(f"{path.name}: a {path.suffix} file holds exactly one engine program and no host "
                              f"operations; this model has {_counts(model)}: save a bundle, NAME.ane")
         save_program(model.program, path, layout=layout, header=header)

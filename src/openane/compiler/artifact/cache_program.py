@@ -15,7 +15,7 @@ from openane.program import Buffer, Layout, Program, Role, Task
 WORD = "I"
 
 
-def write_plain(program: Program) -> bytes:
+def write_cached(program: Program) -> bytes:
     """The bytes of a program."""
     head = {"chip": program.chip, "name": program.name,
             "tasks": [(task.offset, len(task.words)) for task in program.tasks],
@@ -25,8 +25,8 @@ def write_plain(program: Program) -> bytes:
     return b"".join((json.dumps(head).encode(), b"\n", words.tobytes(), program.constants))
 
 
-def read_plain(data: bytes) -> Program:
-    """The program. FormatError when these are no bytes of `write_plain`."""
+def read_cached(data: bytes) -> Program:
+    """The program. FormatError when these are no bytes of `write_cached`."""
     try:
         end = data.index(b"\n")
         head = json.loads(data[:end])

@@ -10,7 +10,7 @@ from typing import Any
 
 from openane.compiler.artifact.source_graphs import Graphs
 from openane.compiler.model import CompiledModel
-from openane.compiler.records import Concern, Entry, HostStep, Port, State, Step, Where
+from openane.compiler.records import Concern, Entry, HostStep, Port, ProgramStep, State, Where
 from openane.engine import DType
 from openane.errors import FormatError
 from openane.graph import NUMPY_TYPES, Graph
@@ -106,14 +106,14 @@ def _agree(name: str, expected: object, found: object) -> None:
         raise FormatError(f"port {name!r} lies otherwise in the program", expected=expected, found=found)
 
 
-def _read_step(step: Mapping[str, Any], graphs: Graphs, count: int) -> Step | HostStep:
+def _read_step(step: Mapping[str, Any], graphs: Graphs, count: int) -> ProgramStep | HostStep:
     if "host" in step:
         return HostStep.of(graphs(str(step["host"])), [str(name) for name in step["operands"]],
                            [str(name) for name in step["results"]])
     number = int(step["program"])
     if not 0 <= number < count:
         raise FormatError("a step names a program that is not there", expected=f"0 to {count - 1}", found=number)
-    return Step(number)
+    return ProgramStep(number)
 
 
 def _write_port(port: Port) -> Document:

@@ -21,7 +21,7 @@ FIRST_VIRTUAL_SLOT = 1000
 """Slot numbers from here on are virtual: placement replaces them."""
 
 
-class Kind(Enum):
+class BufferKind(Enum):
     """What a virtual buffer becomes."""
 
     SCRATCH = "scratch"
@@ -30,22 +30,22 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class VirtualBuffer:
     """A virtual buffer: bytes, what it becomes, the port's name and surface when it is one."""
 
     size: int
-    kind: Kind
+    kind: BufferKind
     name: str = ""
     surface: Layout | None = None
 
 
-class Blocks:
+class VirtualBuffers:
     """All virtual buffers of one program, by slot."""
 
-    def __init__(self, table: Mapping[int, Block] | None = None) -> None:
+    def __init__(self, table: Mapping[int, VirtualBuffer] | None = None) -> None:
         self.table = dict(table or {})
 
-    def add(self, block: Block) -> int:
+    def add(self, block: VirtualBuffer) -> int:
         """Registers a block and returns its virtual slot."""
         slot = FIRST_VIRTUAL_SLOT + len(self.table)
         self.table[slot] = block

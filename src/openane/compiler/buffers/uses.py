@@ -22,7 +22,7 @@ class Use(NamedTuple):
 
 
 @dataclass(slots=True)
-class Usage:
+class BufferUses:
     """Everything that names one virtual buffer, in order; `streamed`: operations that take coefficients from it."""
 
     uses: list[Use]
@@ -59,7 +59,7 @@ def named_slots(operation: Operation) -> list[int]:
     return [slot for slot in slots if slot >= FIRST_VIRTUAL_SLOT]
 
 
-class Life(NamedTuple):
+class BufferLife(NamedTuple):
     """The first and the last operation that name a virtual buffer, and how many times it is named in all."""
 
     first: int
@@ -67,13 +67,14 @@ class Life(NamedTuple):
     times: int
 
 
-def lives(operations: Sequence[Operation]) -> dict[int, Life]:
+def lives(operations: Sequence[Operation]) -> dict[int, BufferLife]:
     """When each virtual buffer is in use."""
-    found: dict[int, Life] = {}
+    found: dict[int, BufferLife] = {}
     for number, operation in enumerate(operations):
         for slot in named_slots(operation):
             known = found.get(slot)
-            found[slot] = Life(number, number, 1) if known is None else Life(known.first, number, known.times + 1)
+            found[slot] = BufferLife(number, number, 1) if known is None else BufferLife(known.first, number,
+                                                                                         known.times + 1)
     return found
 
 
@@ -85,9 +86,9 @@ def read_slots(operation: Operation) -> list[int]:
     return slots
 
 
-def usage(operations: Sequence[Operation]) -> dict[int, Usage]:
+def usage(operations: Sequence[Operation]) -> dict[int, BufferUses]:
     """The uses of every virtual buffer."""
-    found: defaultdict[int, Usage] = defaultdict(lambda: Usage([], []))
+    found: defaultdict[int, BufferUses] = defaultdict(lambda: BufferUses([], []))
     for number, operation in enumerate(operations):
         for role, access in operands(operation):
             if access.slot >= FIRST_VIRTUAL_SLOT:

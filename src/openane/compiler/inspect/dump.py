@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from openane.chips import Chip
-from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, BufferKind, VirtualBuffer
 from openane.compiler.buffers.uses import operands
 from openane.compiler.partition.events import Event, PassesBegin, ProgramStored
 from openane.compiler.records import Watch
-from openane.compiler.schedule.pipeline import Stored
+from openane.compiler.schedule.pipeline import ScheduledOperations
 from openane.compiler.schedule.placement import lifetimes
 from openane.engine import NeuralOperation, Operation, Space, Streams, describe
 from openane.graph import Graph
@@ -55,7 +55,7 @@ class Dump:
         self._watch("34-weights.txt", "\n".join(_weights(stored, labels)) + "\n")
 
 
-def _operations(operations: Sequence[Operation], blocks: Mapping[int, Block], labels: Sequence[str]) -> str:
+def _operations(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], labels: Sequence[str]) -> str:
     lines = ["# engine operations over virtual buffers, and the model operation each comes from"]
     for number, (operation, label) in enumerate(zip(operations, labels, strict=True)):
         text = describe(operation)
@@ -66,31 +66,31 @@ def _operations(operations: Sequence[Operation], blocks: Mapping[int, Block], la
     return "\n".join(lines) + "\n"
 
 
-def _name(slot: int, block: Block) -> str:
+def _name(slot: int, block: VirtualBuffer) -> str:
     """A port by its name, anything else by its number: `port x`, `scratch 3`, `L2 4`."""
-    if block.kind is Kind.PORT:
+    if block.kind is BufferKind.PORT:
         return f"port {block.name}"
-    return f"{'L2' if block.kind is Kind.L2 else 'scratch'} {slot - FIRST_VIRTUAL_SLOT}"
+    return f"{'L2' if block.kind is BufferKind.L2 else 'scratch'} {slot - FIRST_VIRTUAL_SLOT}"
 
 
-def _placement(stored: Stored, scratch: int) -> Iterator[str]:
+def _placement(stored: ScheduledOperations, scratch: int) -> Iterator[str]:
     yield "# buffer            where            bytes      operations"
     lives = lifetimes(stored.virtual)
     for slot, (first, last) in sorted(lives.items(), key=lambda item: (_order(stored, item[0]), item[0])):
         block = stored.blocks[slot]
         place, offset = stored.placement.places[slot]
-        where = f"L2+{offset:#x}" if block.kind is Kind.L2 else f"slot{place}+{offset:#x}"
+        where = f"L2+{offset:#x}" if block.kind is BufferKind.L2 else f"slot{place}+{offset:#x}"
         yield f"{_name(slot, block):18}  {where:16} {block.size:9}  {first}..{last}"
     yield f"scratch memory (slot {scratch}): {stored.placement.scratch} bytes"
     yield f"L2 at its fullest, rings apart: {stored.placement.l2} bytes"
 
 
-def _order(stored: Stored, slot: int) -> tuple[int, int]:
-    kinds = (Kind.PORT, Kind.SCRATCH, Kind.L2)
+def _order(stored: ScheduledOperations, slot: int) -> tuple[int, int]:
+    kinds = (BufferKind.PORT, BufferKind.SCRATCH, BufferKind.L2)
     return kinds.index(stored.blocks[slot].kind), stored.placement.places[slot][1]
 
 
-def _tiling(chip: Chip, stored: Stored, labels: Sequence[str]) -> Iterator[str]:
+def _tiling(chip: Chip, stored: ScheduledOperations, labels: Sequence[str]) -> Iterator[str]:
     yield "# task  operation, extents of each operand (N, C, D, H, W), and the L2 bytes it is streamed through"
     for number, (task, operation) in enumerate(zip(stored.tasks, stored.operations, strict=True)):
         rings = {p.operand: f"ring {p.low:#x}..{p.high:#x}" for p in chip.passages(chip.decode(task.words))}
@@ -100,7 +100,7 @@ def _tiling(chip: Chip, stored: Stored, labels: Sequence[str]) -> Iterator[str]:
         yield f"{number:4}  {type(operation).__name__} of {labels[number]}: {'; '.join(sides)}"
 
 
-def _weights(stored: Stored, labels: Sequence[str]) -> Iterator[str]:
+def _weights(stored: ScheduledOperations, labels: Sequence[str]) -> Iterator[str]:
     yield "# task  coefficients: where each core's stream lies and how it is packed"
     for number, operation in enumerate(stored.operations):
         if isinstance(operation, NeuralOperation) and operation.coefficients is not None:

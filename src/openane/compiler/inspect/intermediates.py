@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from openane.chips import Limits, get_chip
-from openane.compiler.buffers.storage import Blocks
+from openane.compiler.buffers.storage import VirtualBuffers
 from openane.compiler.partition.planning import plan
 from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.schedule.copy_elimination import forwarded
@@ -56,7 +56,7 @@ def intermediates(graph: Graph, target: str, allow_host: bool = False) -> Interm
 
 def _whereabouts(piece: CompiledPiece, limits: Limits) -> Whereabouts:
     lowered = piece.lowered
-    blocks = Blocks(lowered.blocks)
+    blocks = VirtualBuffers(lowered.blocks)
     steps = forwarded(list(enumerate(lowered.operations)), blocks, limits.l2_size // SHARES[0], limits)
     if [number for number, _ in steps] != list(piece.origins):
         raise UnsupportedError(piece.program.name, "its tasks cannot be told apart by the operations they come from")

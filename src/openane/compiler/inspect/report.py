@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from openane.compiler.partition.planning import Plan
+from openane.compiler.partition.planning import PartitionPlan
 from openane.compiler.records import Entry, Port, Where
 from openane.graph import Graph
 from openane.ops import get_op
@@ -15,7 +15,7 @@ RESULT_PORTS = 0
 """In place of a node: tasks that move results to their ports."""
 
 
-def report(source: Graph, made: Plan, ports: Sequence[Port]) -> tuple[Entry, ...]:
+def report(source: Graph, made: PartitionPlan, ports: Sequence[Port]) -> tuple[Entry, ...]:
     """One entry for each operation of `source`, of which `made.graph` is the simplified form, and for each converted
     port; an operation that runs in several engine programs has one for each."""
     places = _places(made)
@@ -49,7 +49,7 @@ def report(source: Graph, made: Plan, ports: Sequence[Port]) -> tuple[Entry, ...
     return tuple(entries)
 
 
-def _places(made: Plan) -> Places:
+def _places(made: PartitionPlan) -> Places:
     table: dict[int, dict[int, list[int]]] = {}
     for number, piece in enumerate(made.pieces):
         for task, origin in enumerate(piece.origins):
@@ -64,7 +64,7 @@ def _on_engine(label: str, reason: str, tasks: Mapping[int, Sequence[int]]) -> I
         yield Entry(label, Where.ENGINE, reason, tuple(numbers), program)
 
 
-def _decomposed(label: str, made: Plan, places: Places) -> Iterator[Entry]:
+def _decomposed(label: str, made: PartitionPlan, places: Places) -> Iterator[Entry]:
     """Entries of an operation that runs as others: all their tasks."""
     parts = [node for node in made.graph.nodes if node.source == label]
     if not parts:

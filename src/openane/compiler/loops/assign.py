@@ -27,7 +27,7 @@ MAXIMUM_OPERATIONS = 4096
 """Engine operations one model operation may be unrolled into."""
 
 
-class Role(Enum):
+class OperandRole(Enum):
     """What an operand is to its operation."""
 
     NEURAL_SOURCE = "neural source"
@@ -36,7 +36,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class OperandStrides:
     """Byte strides of an operand, the bytes of an element, what other strides are multiples of, whether it is in L2."""
 
     strides: Shape
@@ -56,16 +56,16 @@ class _Side:
     swaps: bool
 
     @staticmethod
-    def of(shape: Shape, steps: Steps, role: Role) -> _Side:
-        repeats = role is Role.PLANAR_SOURCE and steps.near
+    def of(shape: Shape, steps: OperandStrides, role: OperandRole) -> _Side:
+        repeats = role is OperandRole.PLANAR_SOURCE and steps.near
         single = {d for d, extent in enumerate(shape) if extent == 1}
         zero = {d for d, stride in enumerate(steps.strides) if stride == 0} - single
         aligned = {d for d, stride in enumerate(steps.strides) if stride % steps.unit == 0} - zero | single
         element = {d for d, stride in enumerate(steps.strides) if stride == steps.element} | single
         outer = frozenset(aligned | zero if repeats else aligned)
-        return _Side(frozenset(aligned if role is Role.RESULT else aligned | zero), outer,
+        return _Side(frozenset(aligned if role is OperandRole.RESULT else aligned | zero), outer,
                      frozenset(element | zero if repeats else element), frozenset(element),
-                     repeats or role is Role.RESULT)
+                     repeats or role is OperandRole.RESULT)
 
     def takes(self, row: int | None, plane: int | None) -> bool:
         """Whether W can walk `row` and C `plane`: W contiguous, or C where the operand may be swapped."""
@@ -88,19 +88,19 @@ def row_cut(limits: Limits) -> int:
     return limits.memory_alignment
 
 
-def legal(operand: Access, role: Role, limits: Limits) -> bool:
+def legal(operand: Access, role: OperandRole, limits: Limits) -> bool:
     """Whether the engine can walk the operand in this role: from an aligned place, N, D and H in aligned steps, and
     either C in aligned steps and W contiguous, or where they may be swapped C contiguous and W in aligned steps."""
     unit = limits.alignment(operand.space is not Space.MEMORY)
-    repeats = role is Role.PLANAR_SOURCE and operand.space is Space.L2
-    if operand.offset % unit or not _steps(operand, 0, unit, role is not Role.RESULT):
+    repeats = role is OperandRole.PLANAR_SOURCE and operand.space is Space.L2
+    if operand.offset % unit or not _steps(operand, 0, unit, role is not OperandRole.RESULT):
         return False
     if not all(_steps(operand, loop, unit, repeats) for loop in (DEPTH, HEIGHT)):
         return False
     row = _contiguous(operand, WIDTH) or (repeats and operand.strides[WIDTH] == 0)
     if row and _steps(operand, CHANNELS, unit, repeats):
         return True
-    swaps = repeats or role is Role.RESULT
+    swaps = repeats or role is OperandRole.RESULT
     return swaps and _contiguous(operand, CHANNELS) and _steps(operand, WIDTH, unit, repeats)
 
 
@@ -115,7 +115,7 @@ def _contiguous(operand: Access, loop: int) -> bool:
     return operand.shape[loop] == 1 or operand.strides[loop] == operand.dtype.size
 
 
-def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,
+def assign(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
            channel: int | None = None) -> Dims | None:
     """Dimensions for N, C, D, H, W that suit every operand and the field widths, or None.
 
@@ -125,7 +125,7 @@ def assign(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits,
     return None if steps is None else _assigned(shape, steps, tuple(roles), limits, channel)
 
 
-def assignments(tensors: Sequence[Tensor], roles: Sequence[Role], channel: int | None = None) -> list[Dims]:
+def assignments(tensors: Sequence[Tensor], roles: Sequence[OperandRole], channel: int | None = None) -> list[Dims]:
     """Every choice of dimensions for N, C, D, H, W that suits the strides of every operand, extents apart."""
     steps = _strides(tensors)
     return [] if steps is None else list(_assignments(tensors[0].shape, steps, tuple(roles), channel))
@@ -156,20 +156,20 @@ def within(shape: Sequence[int], limits: Limits) -> bool:
     return not excess(tuple(shape), (0, 1, 2, 3, 4), limits)
 
 
-def _strides(tensors: Sequence[Tensor]) -> tuple[Steps, ...] | None:
+def _strides(tensors: Sequence[Tensor]) -> tuple[OperandStrides, ...] | None:
     """The strides of every operand by what they allow; None where an offset rules everything out."""
     if any(t.offset % t.alignment for t in tensors):
         return None
-    return tuple(Steps(t.strides, t.element, t.alignment, t.space is Space.L2) for t in tensors)
+    return tuple(OperandStrides(t.strides, t.element, t.alignment, t.space is Space.L2) for t in tensors)
 
 
 @lru_cache(maxsize=4096)
-def _assigned(shape: Shape, steps: tuple[Steps, ...], roles: tuple[Role, ...], limits: Limits,
+def _assigned(shape: Shape, steps: tuple[OperandStrides, ...], roles: tuple[OperandRole, ...], limits: Limits,
               channel: int | None) -> Dims | None:
     return next((dims for dims in _assignments(shape, steps, roles, channel) if not excess(shape, dims, limits)), None)
 
 
-def _assignments(shape: Shape, steps: tuple[Steps, ...], roles: tuple[Role, ...],
+def _assignments(shape: Shape, steps: tuple[OperandStrides, ...], roles: tuple[OperandRole, ...],
                  channel: int | None) -> Iterator[Dims]:
     """Choices that suit the strides, the one closest to the natural order first."""
     real = [d for d in range(len(shape)) if shape[d] > 1 or d == channel]

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from openane.chips import Limits
-from openane.compiler.loops.assign import MAXIMUM_OPERATIONS, Role, access, assign, assignments, excess, merged, row_cut
+from openane.compiler.loops.assign import (
+    MAXIMUM_OPERATIONS,
+    OperandRole,
+    access,
+    assign,
+    assignments,
+    excess,
+    merged,
+    row_cut,
+)
 from openane.engine import Access
 from openane.errors import UnsupportedError
 from openane.ops.lowering import Tensor
@@ -18,13 +27,14 @@ from openane.ops.lowering import Tensor
 Tensors = list[Tensor]
 
 
-def walk(tensors: Sequence[Tensor], roles: Sequence[Role], limits: Limits, label: str) -> list[list[Access]] | None:
+def split_operands(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limits: Limits,
+                   label: str) -> list[list[Access]] | None:
     """Operands of the operations that together cover the tensors; None when their strides rule it out.
 
     UnsupportedError when more than MAXIMUM_OPERATIONS would be needed.
     """
     found: list[list[Access]] = []
-    for operands in _cover(list(tensors), tuple(roles), limits):
+    for operands in _split(list(tensors), tuple(roles), limits):
         if operands is None:
             return None
         found.append(operands)
@@ -43,7 +53,7 @@ def ranges(extent: int, limit: int, cut: int) -> Iterator[tuple[int, int]]:
         yield start, min(size, extent - start)
 
 
-def _cover(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Iterator[list[Access] | None]:
+def _split(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> Iterator[list[Access] | None]:
     dims = assign(tensors, roles, limits)
     if dims is None:
         joined = merged(tensors, min(limits.width, limits.height, limits.groups))
@@ -58,10 +68,10 @@ def _cover(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Iterato
         yield None
         return
     for piece in pieces:
-        yield from _cover(piece, roles, limits)
+        yield from _split(piece, roles, limits)
 
 
-def _smaller(tensors: Tensors, roles: tuple[Role, ...], limits: Limits) -> Iterator[Tensors] | None:
+def _smaller(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -> Iterator[Tensors] | None:
     """The same elements as tensors that are closer to what one operation can walk, or None."""
     shape = tensors[0].shape
     choices = [excess(shape, dims, limits) for dims in assignments(tensors, roles)]
@@ -102,7 +112,7 @@ def _folded(tensors: Tensors, axis: int, size: int) -> Tensors | None:
     return out
 
 
-def _improves(tensors: Tensors, roles: tuple[Role, ...], limits: Limits, ratio: float) -> bool:
+def _improves(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits, ratio: float) -> bool:
     """Whether some walk of the folded tensors exceeds the limits by less."""
     shape = tensors[0].shape
     return any(max((over[0] for over in excess(shape, dims, limits)), default=0.0) < ratio
@@ -115,7 +125,7 @@ def _ranges(tensors: Tensors, axis: int, size: int) -> Iterator[Tensors]:
         yield [t.part(axis, start, min(size, extent - start)) for t in tensors]
 
 
-def _unrolled(tensors: Tensors, roles: tuple[Role, ...]) -> Iterator[Tensors] | None:
+def _unrolled(tensors: Tensors, roles: tuple[OperandRole, ...]) -> Iterator[Tensors] | None:
     """One piece per element of a dimension without which strides suit, else of the smallest; None when there is
     none to take away."""
     shape = tensors[0].shape

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from openane.chips import Chip
-from openane.compiler.buffers.storage import Block, Blocks, ConstantPool, Kind, padded
+from openane.compiler.buffers.storage import BufferKind, ConstantPool, VirtualBuffer, VirtualBuffers, padded
 from openane.compiler.loops.assign import streamed_channels
-from openane.compiler.lower.provenance import Trace
-from openane.compiler.recipes.context import Context
-from openane.compiler.weights.pack import Packed
+from openane.compiler.lower.provenance import Provenance
+from openane.compiler.recipes.context import RecipeContext
+from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import DType, Space
 from openane.graph import Node
 from openane.ops.lowering import Tensor, plane_axis
@@ -23,15 +23,15 @@ NEAR_SHARE = 8
 """A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
 
 
-class Allocation(Context):
+class Allocation(RecipeContext):
     """Virtual buffers and the constant section; `node` is the one that is lowered."""
 
     def __init__(self, chip: Chip) -> None:
         self.chip = chip
         self.limits = replace(chip.limits, channels=streamed_channels(chip.limits, chip.limits.width, OPERANDS))
-        self.blocks = Blocks()
+        self.blocks = VirtualBuffers()
         self.constants = ConstantPool(chip.limits)
-        self.trace = Trace()
+        self.trace = Provenance()
         self.node: Node | None = None
 
     def scratch(self, shape: Sequence[int], order: Sequence[int] | None = None,
@@ -41,11 +41,11 @@ class Allocation(Context):
 
     def temporary(self, shape: Sequence[int], order: Sequence[int] | None, space: Space,
                   dtype: DType = DType.FLOAT16) -> Tensor:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         memory = space is Space.MEMORY
         alignment = self.limits.alignment(not memory)
         size, strides = padded(tuple(shape), alignment, None if order is None else tuple(order), dtype.size)
-        slot = self.blocks.add(Block(size, Kind.SCRATCH if memory else Kind.L2))
+        slot = self.blocks.add(VirtualBuffer(size, BufferKind.SCRATCH if memory else BufferKind.L2))
         return Tensor(slot, 0, tuple(shape), strides, alignment, space, dtype)
 
     def near(self, shape: Sequence[int], row: int = -1) -> Tensor:
@@ -62,8 +62,8 @@ class Allocation(Context):
         self.trace.stored(self.node, array, tensor.offset)
         return tensor
 
-    def store(self, packed: Packed, *, weights: bool, table: bool) -> int:
-        """See recipes.context.Context."""
+    def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
+        """See recipes.context.RecipeContext."""
         owner = tuple(value.name for value in self.node.values() if value.constant) if weights and self.node else ()
         offset = self.constants.add(packed.data, owner if weights else None)
         if weights:

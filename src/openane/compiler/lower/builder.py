@@ -41,7 +41,7 @@ def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Low
 
 
 class Builder(Allocation, Fusion, Values):
-    """Implements ops.lowering.Lowering, and recipes.context.Context, for one graph and one chip.
+    """Implements ops.lowering.Lowering, and recipes.context.RecipeContext, for one graph and one chip.
 
     Most methods are recipes: functions whose first argument is the context, which is what a method is.
     """
@@ -57,7 +57,7 @@ class Builder(Allocation, Fusion, Values):
     access = staticmethod(access)
     copy, copied, compact, with_last = copies.copy, copies.copied, copies.compact, copies.with_last
     part, join, reshape = data_movement.part, data_movement.join, data_movement.reshape
-    turned, taken, moved = gather.turned, gather.taken, gather.moved
+    turned, taken, copy_indexed = gather.turned, gather.taken, gather.copy_indexed
     mix = linear_map.mix
     elementwise, gain_offset = planar_ops.elementwise, planar_ops.gain_offset
     reduce, staged = reduction.reduce, reduction.staged
@@ -71,7 +71,7 @@ class Builder(Allocation, Fusion, Values):
 
     @property
     def label(self) -> str:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         return self.node.label if self.node is not None else "result port"
 
     def emit(self, operation: Operation) -> None:

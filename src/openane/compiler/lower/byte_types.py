@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from openane.compiler.buffers.storage import Block, Blocks, Kind
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, VirtualBuffers
 from openane.compiler.buffers.uses import read_slots
 from openane.compiler.lower.lowered import Emitted
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.engine import Access, DType
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
@@ -35,7 +35,7 @@ class Shadow:
 class Shadows:
     """Stand-ins for one-byte ports. What is only written through one is written to the port itself in the end."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: VirtualBuffers) -> None:
         self._blocks = blocks
         self._known: dict[int, Shadow] = {}
 
@@ -44,7 +44,7 @@ class Shadows:
         for shadow in self._known.values():
             if shadow.port == port:
                 return shadow.made
-        slot = self._blocks.add(Block(ELEMENT * self._blocks.table[port.slot].size, Kind.SCRATCH))
+        slot = self._blocks.add(VirtualBuffer(ELEMENT * self._blocks.table[port.slot].size, BufferKind.SCRATCH))
         made = Tensor(slot, ELEMENT * port.offset, port.shape, tuple(ELEMENT * s for s in port.strides),
                       port.alignment, port.space)
         self._known[slot] = Shadow(made, port)
@@ -55,7 +55,7 @@ class Shadows:
         shadow = self._known.get(tensor.slot)
         return shadow is not None and shadow.port.slot == port.slot
 
-    def settle(self, context: Context, written: list[Emitted]) -> None:
+    def settle(self, context: RecipeContext, written: list[Emitted]) -> None:
         """Writers of a stand-in nobody reads write its port; others are followed by a copy that converts."""
         read = {slot for emitted in written for slot in read_slots(emitted.operation)}
         for slot, shadow in self._known.items():
@@ -68,7 +68,7 @@ class Shadows:
                     written[position] = replace(emitted, operation=replace(emitted.operation, result=result))
 
 
-def widened(context: Context, tensor: Tensor) -> Tensor:
+def widened(context: RecipeContext, tensor: Tensor) -> Tensor:
     """A one-byte tensor as fp16, in scratch of its own."""
     order = tuple(sorted(range(tensor.rank), key=lambda d: (d == tensor.contiguous, d)))
     target = context.scratch(tensor.shape, order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openane.compiler.lower.users import Users
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.engine import Activation, Post
 from openane.engine.table import Table
 from openane.graph import Node, Value
@@ -11,7 +11,7 @@ from openane.ops import get_op
 from openane.ops.lowering import Tensor
 
 
-class Fusion(Context):
+class Fusion(RecipeContext):
     """Which nodes are not lowered by themselves: `fused` has the node that does it for them, by id."""
 
     def __init__(self, users: Users) -> None:
@@ -20,7 +20,7 @@ class Fusion(Context):
         self.fused: dict[int, Node] = {}
 
     def only_user(self, value: Value) -> Node | None:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         return self._users.only_user(value)
 
     def followers(self, node: Node, tables: bool = True) -> tuple[Value, Post | None, Table | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openane.compiler.buffers.storage import Block
+from openane.compiler.buffers.storage import VirtualBuffer
 from openane.compiler.lower.provenance import Traced
 from openane.engine import Operation
 from openane.graph import Graph, Node
@@ -38,7 +38,7 @@ class Lowered:
 
     graph: Graph
     emitted: tuple[Emitted, ...]
-    blocks: Mapping[int, Block]
+    blocks: Mapping[int, VirtualBuffer]
     constants: bytes
     layouts: Mapping[str, Layout]
     slots: Mapping[str, int]

@@ -7,7 +7,7 @@ Surfaces that several programs share keep their tensor's shape.
 
 from __future__ import annotations
 
-from openane.compiler.buffers.storage import Block, Blocks, Kind, port_layout, view
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, VirtualBuffers, port_layout, view
 from openane.compiler.lower.byte_types import stored
 from openane.compiler.lower.users import Users
 from openane.graph import Graph, Value
@@ -23,7 +23,7 @@ Key = tuple[str, str]
 class Ports:
     """Virtual slots and surfaces of a graph's inputs and outputs. `shared` names those other programs know too."""
 
-    def __init__(self, graph: Graph, users: Users, blocks: Blocks, alignment: int,
+    def __init__(self, graph: Graph, users: Users, blocks: VirtualBuffers, alignment: int,
                  shared: frozenset[str] = frozenset()) -> None:
         self.layouts: dict[Key, Layout] = {}
         self.slots: dict[Key, int] = {}
@@ -57,7 +57,7 @@ class Ports:
         key = OUTPUT, value.name
         layout = port_layout(value.shape, self._alignment, stored(value))
         self.layouts[key], self._bases[key] = layout, value
-        self._blocks.table[self.slots[key]] = Block(layout.size, Kind.PORT, value.name, layout)
+        self._blocks.table[self.slots[key]] = VirtualBuffer(layout.size, BufferKind.PORT, value.name, layout)
         return view(layout, self.slots[key], value.shape, self._alignment)
 
     def is_output(self, slot: int) -> bool:
@@ -66,7 +66,7 @@ class Ports:
 
     def _add(self, key: Key, layout: Layout) -> None:
         self.layouts[key] = layout
-        self.slots[key] = self._blocks.add(Block(layout.size, Kind.PORT, key[1], layout))
+        self.slots[key] = self._blocks.add(VirtualBuffer(layout.size, BufferKind.PORT, key[1], layout))
 
     def _input_shape(self, value: Value) -> tuple[int, ...]:
         seen, shape = value, value.shape

@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 
-from openane.compiler.weights.layout_records import Form, Picked, Piece, View
-from openane.compiler.weights.pack import Packed
+from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, Picked, WeightView
+from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import Packing
 from openane.graph import Node
 from openane.ops import get_op
@@ -29,7 +29,7 @@ class Traced:
 
     operand: str
     bias: str
-    piece: Piece
+    piece: ConstantPiece
     weights: np.ndarray | None = None
 
     def picked(self, numbers: np.ndarray) -> Traced:
@@ -37,7 +37,7 @@ class Traced:
         return replace(self, piece=replace(self.piece, weights=Picked(numbers)), weights=None)
 
 
-class Trace:
+class Provenance:
     """What became of the constants of each node that is lowered, by id(node)."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Trace:
         self.lost: set[int] = set()
         self._norms: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def packed(self, node: Node | None, packed: Packed, offset: int, table: bool) -> None:
+    def packed(self, node: Node | None, packed: PackedCoefficients, offset: int, table: bool) -> None:
         """Weights of a node were stored as coefficients."""
         if node is None or not (keeps_weights(node) or get_op(node.op).channel_affine) or packed.weights is None \
                 or packed.packing is Packing.PALETTE:
@@ -57,9 +57,9 @@ class Trace:
             self.unknown(node)
             return
         sparse = packed.form is None
-        operand, view = weights or ("weight", View(0, packed.weights.shape, (0,) * packed.weights.ndim))
-        piece = Piece(0, offset, Form.SPARSE if sparse else Form.DENSE, view, None if bias is None else bias[1],
-                      packed.lanes, table, packed.streams if sparse else ())
+        operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
+        piece = ConstantPiece(0, offset, ConstantForm.SPARSE if sparse else ConstantForm.DENSE, view,
+                              None if bias is None else bias[1], packed.lanes, table, packed.streams if sparse else ())
         self.pieces.setdefault(id(node), []).append(Traced(operand, "" if bias is None else bias[0], piece,
                                                            None if weights else packed.weights))
 
@@ -75,15 +75,15 @@ class Trace:
         if rows is None:
             self.unknown(node)
             return
-        seen = View(view.offset, (rows[0], width), (rows[1], view.strides[-1]))
-        self.pieces.setdefault(id(node), []).append(Traced(name, "", Piece(0, offset, Form.ROWS, seen)))
+        seen = WeightView(view.offset, (rows[0], width), (rows[1], view.strides[-1]))
+        self.pieces.setdefault(id(node), []).append(Traced(name, "", ConstantPiece(0, offset, ConstantForm.ROWS, seen)))
 
     def unknown(self, node: Node | None) -> None:
         """Something was stored for a node that may be made of its constants."""
         if node is not None:
             self.lost.add(id(node))
 
-    def _seen(self, node: Node, array: np.ndarray | None, place: int) -> tuple[str, View] | None:
+    def _seen(self, node: Node, array: np.ndarray | None, place: int) -> tuple[str, WeightView] | None:
         """The operand and the elements of it that an array is; `place` 0 of weights, 1 of biases."""
         if array is None:
             return None
@@ -113,7 +113,7 @@ def _merged(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, int] |
     return (prod(extents), known[-1][1] if known else 0) if follows else None
 
 
-def _view(node: Node, array: np.ndarray) -> tuple[str, View] | None:
+def _view(node: Node, array: np.ndarray) -> tuple[str, WeightView] | None:
     """The one operand of a node whose memory an array lies in, and which elements it is."""
     found = []
     for name, operand in node.operands.items():
@@ -124,7 +124,7 @@ def _view(node: Node, array: np.ndarray) -> tuple[str, View] | None:
     return found[0] if len(found) == 1 else None
 
 
-def _elements(data: np.ndarray, array: np.ndarray) -> View | None:
+def _elements(data: np.ndarray, array: np.ndarray) -> WeightView | None:
     """Which elements of `data`, counted as they lie in memory, an array is; None where it lies elsewhere."""
     if data.dtype != array.dtype or not data.size or not array.size or not _filled(data):
         return None
@@ -133,7 +133,7 @@ def _elements(data: np.ndarray, array: np.ndarray) -> View | None:
     last = first + sum((extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True))
     if first < 0 or last + size > data.nbytes or first % size or any(step % size or step < 0 for step in array.strides):
         return None
-    return View(first // size, array.shape, tuple(step // size for step in array.strides))
+    return WeightView(first // size, array.shape, tuple(step // size for step in array.strides))
 
 
 def _filled(data: np.ndarray) -> bool:

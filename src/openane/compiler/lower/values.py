@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from openane.compiler.buffers.storage import Blocks
+from openane.compiler.buffers.storage import VirtualBuffers
 from openane.compiler.lower.byte_types import Shadows, widened
 from openane.compiler.lower.lowered import Emitted
 from openane.compiler.lower.ports import Ports
 from openane.compiler.lower.users import Users
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.engine import DType
 from openane.errors import GraphError
 from openane.graph import Graph, Value
@@ -25,10 +25,11 @@ class Reshaped:
     shape: tuple[int, ...]
 
 
-class Values(Context):
+class Values(RecipeContext):
     """What is known of each value so far. `shared` names ports that other programs know too."""
 
-    def __init__(self, graph: Graph, users: Users, blocks: Blocks, alignment: int, shared: frozenset[str]) -> None:
+    def __init__(self, graph: Graph, users: Users, blocks: VirtualBuffers, alignment: int,
+                 shared: frozenset[str]) -> None:
         self._graph = graph
         self._shadows = Shadows(blocks)
         self._known: dict[int, Tensor | Reshaped] = {}
@@ -107,7 +108,7 @@ class Values(Context):
         self._known[id(value)] = Reshaped(tensor, wanted) if seen is None else seen
 
     def is_output(self, slot: int) -> bool:
-        """See recipes.context.Context."""
+        """See recipes.context.RecipeContext."""
         return self.ports.is_output(slot)
 
     def settle(self, emitted: list[Emitted]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from openane.chips import Chip
 from openane.compiler.lower.lowered import Lowered
-from openane.compiler.schedule.pipeline import Stored
+from openane.compiler.schedule.pipeline import ScheduledOperations
 from openane.graph import Graph
 
 
@@ -32,7 +32,7 @@ class ProgramStored:
 
     chip: Chip
     lowered: Lowered
-    stored: Stored
+    stored: ScheduledOperations
 
 
 Event = PassesBegin | PassEnds | ProgramStored

@@ -13,18 +13,18 @@ from openane.graph import Graph, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphPart:
     """Nodes that run together: one of the host's, or a piece for the engine."""
 
     nodes: tuple[Node, ...]
     host: bool
 
 
-def partition(nodes: Iterable[Node], hosted: Mapping[int, str]) -> list[Part]:
+def partition(nodes: Iterable[Node], hosted: Mapping[int, str]) -> list[GraphPart]:
     """The nodes in parts that can run one after another; `hosted` has the host's nodes by id(node)."""
     waiting = list(nodes)
     unmade = {id(value) for node in waiting for value in node.outputs}
-    parts: list[Part] = []
+    parts: list[GraphPart] = []
     while waiting:
         for host in (False, True):
             taken: list[Node] = []
@@ -35,7 +35,8 @@ def partition(nodes: Iterable[Node], hosted: Mapping[int, str]) -> list[Part]:
                 if ready:
                     unmade.difference_update(id(value) for value in node.outputs)
             waiting = left
-            parts += [Part((node,), True) for node in taken] if host else [Part(tuple(taken), False)] if taken else []
+            parts += [GraphPart((node,), True) for node in taken] if host else [GraphPart(tuple(taken),
+                                                                                          False)] if taken else []
     return parts
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from openane.chips import get_chip
 from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.events import PassEnds, PassesBegin, Tell
-from openane.compiler.partition.host_steps import Part, partition, piece
+from openane.compiler.partition.host_steps import GraphPart, partition, piece
 from openane.compiler.partition.legality import broken, broken_composed, check_interface, check_known, refuse
-from openane.compiler.partition.program import CompiledPiece, Settings, compile_pieces, computed_outputs
-from openane.compiler.records import HostStep, KnownProgram, Step
+from openane.compiler.partition.program import CompiledPiece, CompileSettings, compile_pieces, computed_outputs
+from openane.compiler.records import HostStep, KnownProgram, ProgramStep
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node, Value
 from openane.graph.states import Stateless, without_states
@@ -26,7 +26,7 @@ UNLOWERED = "the operation has no lowering to engine operations"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PartitionPlan:
     """A graph without its states, the same after the passes, why nodes of that run on the host (by id(node)), the
     engine programs and all steps."""
 
@@ -34,11 +34,11 @@ class Plan:
     graph: Graph
     hosted: Mapping[int, str]
     pieces: tuple[CompiledPiece, ...]
-    steps: tuple[Step | HostStep, ...]
+    steps: tuple[ProgramStep | HostStep, ...]
 
 
 def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None = None,
-         capacity: Capacity | None = None, known: Sequence[KnownProgram] = ()) -> Plan:
+         capacity: Capacity | None = None, known: Sequence[KnownProgram] = ()) -> PartitionPlan:
     """The engine programs and steps that compute `graph`; `tell` hears what happens, programs of `known` are taken
     again where they fit. UnsupportedError names every operation the engine cannot take, unless `allow_host` gives those
     that a reference can compute to the host; other errors as for `api.compile`."""
@@ -48,7 +48,7 @@ def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None 
     check_interface(source.graph)
     check_known(source.graph)
     kept = frozenset((*(value.name for value in source.states), *source.next.values()))
-    settings = Settings(chip, capacity or Capacity.of(chip.limits), graph.name, kept, tell, known)
+    settings = CompileSettings(chip, capacity or Capacity.of(chip.limits), graph.name, kept, tell, known)
     simple, hosted = _simplified(source.graph, settings, allow_host)
     found = broken(simple.nodes, chip.limits)
     if not allow_host:
@@ -59,7 +59,7 @@ def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None 
         simple = computed_outputs(simple) if hosted else simple
         try:
             pieces, steps = _compiled(simple, hosted, settings)
-            return Plan(source, simple, hosted, tuple(pieces), tuple(steps))
+            return PartitionPlan(source, simple, hosted, tuple(pieces), tuple(steps))
         except UnsupportedError as error:
             refused = next((node for node in simple.nodes if node.label == error.operation), None)
             if not allow_host or refused is None or id(refused) in hosted:
@@ -67,7 +67,7 @@ def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None 
             hosted[id(refused)] = error.rule
 
 
-def _simplified(graph: Graph, settings: Settings, allow_host: bool) -> tuple[Graph, dict[int, str]]:
+def _simplified(graph: Graph, settings: CompileSettings, allow_host: bool) -> tuple[Graph, dict[int, str]]:
     """The graph after the passes, and why nodes of it run on the host; the passes do not see the operations that must
     be kept whole for it."""
     found = broken_composed(graph, settings.chip.limits)
@@ -93,7 +93,8 @@ def _simplified(graph: Graph, settings: Settings, allow_host: bool) -> tuple[Gra
     return whole, hosted
 
 
-def _simplified_part(graph: Graph, part: Part, changed: dict[int, Value], settings: Settings) -> Sequence[Node]:
+def _simplified_part(graph: Graph, part: GraphPart, changed: dict[int, Value],
+                     settings: CompileSettings) -> Sequence[Node]:
     """The nodes of an engine part after the passes; `changed` has values of earlier parts that are others now."""
     whole = piece(graph, part.nodes)
     inputs = tuple(changed.get(id(value), value) for value in whole.inputs)
@@ -116,21 +117,21 @@ def _unlowered(node: Node) -> bool:
 
 
 def _compiled(graph: Graph, hosted: Mapping[int, str],
-              settings: Settings) -> tuple[list[CompiledPiece], list[Step | HostStep]]:
+              settings: CompileSettings) -> tuple[list[CompiledPiece], list[ProgramStep | HostStep]]:
     """Every engine part of the graph compiled. Where there are several, ports keep their own shapes."""
-    parts: list[Part | Graph] = [graph]
+    parts: list[GraphPart | Graph] = [graph]
     shared = settings.shared
     if hosted:
         parts = [part if part.host else piece(graph, part.nodes) for part in partition(graph.nodes, hosted)]
         shared |= _shared([part for part in parts if isinstance(part, Graph)])
     pieces: list[CompiledPiece] = []
-    steps: list[Step | HostStep] = []
+    steps: list[ProgramStep | HostStep] = []
     for part in parts:
-        if isinstance(part, Part):
+        if isinstance(part, GraphPart):
             steps.append(HostStep(part.nodes[0]))
             continue
         for made in compile_pieces(part, shared, settings):
-            steps.append(Step(len(pieces)))
+            steps.append(ProgramStep(len(pieces)))
             pieces.append(made)
     return pieces, steps
 

@@ -13,7 +13,7 @@ from openane.compiler.partition.capacity import Capacity, FullError, check_ports
 from openane.compiler.partition.events import ProgramStored, Tell
 from openane.compiler.partition.host_steps import piece
 from openane.compiler.records import KnownProgram
-from openane.compiler.schedule.pipeline import Stored, store
+from openane.compiler.schedule.pipeline import ScheduledOperations, store
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, copy_of
 from openane.program import Buffer, Program, Role, Task
@@ -34,7 +34,7 @@ class CompiledPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CompileSettings:
     """What all programs of a model have in common. Ports called as `shared` says keep their tensor's own shape; `tell`
     hears what happens; programs of `known` are taken again for pieces that are lowered to the same operations."""
 
@@ -46,7 +46,7 @@ class Settings:
     known: Sequence[KnownProgram] = ()
 
 
-def compile_pieces(graph: Graph, shared: frozenset[str], settings: Settings) -> list[CompiledPiece]:
+def compile_pieces(graph: Graph, shared: frozenset[str], settings: CompileSettings) -> list[CompiledPiece]:
     """The graph as engine programs that run in order, as few as hold it. `shared` are names of ports that other
     programs know too. UnsupportedError when an operation does not fit on its own, or cannot be lowered."""
     waiting, done = [(graph, shared)], []
@@ -67,7 +67,7 @@ def compile_pieces(graph: Graph, shared: frozenset[str], settings: Settings) -> 
     return done
 
 
-def compile_piece(graph: Graph, shared: frozenset[str], settings: Settings) -> CompiledPiece:
+def compile_piece(graph: Graph, shared: frozenset[str], settings: CompileSettings) -> CompiledPiece:
     """The graph as one program. FullError when one cannot hold it."""
     check_ports(graph, settings.capacity)
     _check_storable(graph)
@@ -81,7 +81,7 @@ def compile_piece(graph: Graph, shared: frozenset[str], settings: Settings) -> C
     return _stored(lowered, size, settings)
 
 
-def _stored(lowered: Lowered, size: int, settings: Settings) -> CompiledPiece:
+def _stored(lowered: Lowered, size: int, settings: CompileSettings) -> CompiledPiece:
     """The lowered operations as a program; `size` is its memory, scratch and tasks apart."""
     labels = [emitted.label for emitted in lowered.emitted]
     slots = [lowered.slots[value.name] for _, value in _ports(lowered.graph)]
@@ -122,7 +122,7 @@ def _check_storable(graph: Graph) -> None:
                                        "tensors of rank 0 to 5 of at most 32 bits", found=value.type)
 
 
-def _buffers(lowered: Lowered, stored: Stored, slots: BaseSlots) -> tuple[Buffer, ...]:
+def _buffers(lowered: Lowered, stored: ScheduledOperations, slots: BaseSlots) -> tuple[Buffer, ...]:
     buffers = []
     names = _names(lowered.graph)
     if stored.placement.scratch:

@@ -1,8 +1,8 @@
 """From which constants of a graph the bytes of its programs are made: the routes of new weights.
 
-What was folded is traced to the nodes it was made of (see passes.fold_affine.Folded), and constants are known by the
-memory they lie in. A kernel whose taps are laid out anew is lowered once more with the numbers of its elements in their
-place. Constants that take any other way have no routes; a model compiles again to get others.
+What was folded is traced to the nodes it was made of (see passes.fold_affine.FoldedConstant), and constants are known
+by the memory they lie in. A kernel whose taps are laid out anew is lowered once more with the numbers of its elements
+in their place. Constants that take any other way have no routes; a model compiles again to get others.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from openane.chips import Chip
 from openane.compiler.lower.builder import lower
 from openane.compiler.lower.provenance import Traced, address, keeps_weights
 from openane.compiler.partition.program import CompiledPiece
-from openane.compiler.weights.layout_records import Constant, Fold, Piece, Route, Routes, Step
+from openane.compiler.weights.layout_records import ConstantPiece, ConstantRecord, Fold, FoldOperation, Route, Routes
 from openane.errors import AneError
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.affine import folding
-from openane.passes.fold_affine import Folded, takes_up
+from openane.passes.fold_affine import FoldedConstant, takes_up
 
 MANY = 1 << 20
 """Uses of a constant by an operation that is taken apart: nobody knows how many it becomes."""
@@ -65,7 +65,8 @@ def traced(graph: Graph, compiled: Sequence[CompiledPiece], chip: Chip) -> Route
     routes = tuple(_agreeing(found))
     taken = Counter(name for route in routes for name in route.sources)
     left = _uses(compiled, constants)
-    known = {name: Constant(value.dtype, value.shape) for name, value in constants.values.items() if name in taken}
+    known = {name: ConstantRecord(value.dtype, value.shape) for name,
+             value in constants.values.items() if name in taken}
     complete = frozenset(name for name in known if taken[name] == constants.counts[name] == left[name])
     return Routes(routes, known, complete)
 
@@ -74,7 +75,7 @@ def _uses(compiled: Sequence[CompiledPiece], constants: _Constants) -> Counter[s
     """How often the programs' operations, and those folded into them, read each constant."""
     found: Counter[str] = Counter()
     for node in (node for piece in compiled for node in piece.lowered.graph.nodes):
-        folded = next((value for value in node.values() if isinstance(value, Folded) and value.before), None)
+        folded = next((value for value in node.values() if isinstance(value, FoldedConstant) and value.before), None)
         parts = (node,) if folded is None or folded.before is None else (folded.before, *folded.users)
         found.update(name for part in parts for value in _numbers(part)
                      if (name := constants.name(value)) is not None)
@@ -150,7 +151,7 @@ def _norm_route(node: Node, pieces: list[Traced], constants: _Constants) -> Rout
 
 def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Route | None:
     """A convolution or product with constant weights and what was folded into it."""
-    folded = next((value for value in node.values() if isinstance(value, Folded)), None)
+    folded = next((value for value in node.values() if isinstance(value, FoldedConstant)), None)
     before, behind = (node, ()) if folded is None or folded.before is None else (folded.before, folded.users)
     names = {each.operand for each in pieces}
     if not keeps_weights(before) or len(names) != 1 or any(each.bias not in ("", "bias") for each in pieces):
@@ -164,9 +165,9 @@ def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Ro
     return Route(source, _extents(before, value, bool(steps)), named, steps, any(each.bias for each in pieces), unique)
 
 
-def _unique(pieces: list[Traced]) -> tuple[Piece, ...] | None:
+def _unique(pieces: list[Traced]) -> tuple[ConstantPiece, ...] | None:
     """Pieces once each; None where two that are different came to be stored once."""
-    found: dict[int, Piece] = {}
+    found: dict[int, ConstantPiece] = {}
     same = all(found.setdefault(each.piece.offset, each.piece) == each.piece for each in pieces)
     return tuple(found.values()) if same else None
 
@@ -189,13 +190,13 @@ def _steps(before: Node, users: Sequence[Node], constants: _Constants) -> tuple[
 
 
 def _norm_step(node: Node, constants: _Constants) -> Fold:
-    return Fold(Step.NORM, tuple(_operand(node.get(name), constants) for name in NORM_OPERANDS))
+    return Fold(FoldOperation.NORM, tuple(_operand(node.get(name), constants) for name in NORM_OPERANDS))
 
 
 def _vector_step(node: Node, result: Value, constants: _Constants) -> Fold:
     first = node["x"] is result
     operand = _operand(node["y"] if first else node["x"], constants)
-    return Fold(Step(folding(node, result)), (operand,))
+    return Fold(FoldOperation(folding(node, result)), (operand,))
 
 
 def _operand(value: Value | None, constants: _Constants) -> str | tuple[float, ...] | None:

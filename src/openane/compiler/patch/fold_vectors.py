@@ -13,12 +13,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from openane.compiler.weights.layout_records import HALF, Constant, Fold, Route, Step
+from openane.compiler.weights.layout_records import HALF, ConstantRecord, Fold, FoldOperation, Route
 from openane.ops.batch_norm import gain_and_offset
 from openane.passes.fold_affine import OVERFLOW
 
 Numbers = np.ndarray
-NEUTRAL = {Step.NORM: (0.0, 1.0, 1.0, 0.0, 1e-5)}
+NEUTRAL = {FoldOperation.NORM: (0.0, 1.0, 1.0, 0.0, 1e-5)}
 """What an operand that is left out stands for."""
 
 
@@ -26,13 +26,13 @@ def _norm(mean: Numbers, variance: Numbers, gamma: Numbers, beta: Numbers, epsil
     return gain_and_offset(mean=mean, variance=variance, gamma=gamma, beta=beta, epsilon=epsilon)
 
 
-RULES: Mapping[Step, Callable[..., tuple[Numbers | float, Numbers | float]]] = {
-    Step.NORM: _norm,
-    Step.MULTIPLY: lambda v: (v, 0.0),
-    Step.DIVIDE: lambda v: (1 / v, 0.0),
-    Step.ADD: lambda v: (1.0, v),
-    Step.SUBTRACT: lambda v: (1.0, -v),
-    Step.SUBTRACT_FROM: lambda v: (-1.0, v),
+RULES: Mapping[FoldOperation, Callable[..., tuple[Numbers | float, Numbers | float]]] = {
+    FoldOperation.NORM: _norm,
+    FoldOperation.MULTIPLY: lambda v: (v, 0.0),
+    FoldOperation.DIVIDE: lambda v: (1 / v, 0.0),
+    FoldOperation.ADD: lambda v: (1.0, v),
+    FoldOperation.SUBTRACT: lambda v: (1.0, -v),
+    FoldOperation.SUBTRACT_FROM: lambda v: (-1.0, v),
 }
 """Gain and offset of each channel from the step's vectors, in float64."""
 
@@ -41,7 +41,7 @@ RULES: Mapping[Step, Callable[..., tuple[Numbers | float, Numbers | float]]] = {
 class _Part:
     """Folds of one kind of one level: where their channels lie, and where the operands lie in the pool."""
 
-    step: Step
+    step: FoldOperation
     channels: np.ndarray
     operands: tuple[np.ndarray, ...]
 
@@ -49,7 +49,7 @@ class _Part:
 class Vectors:
     """The vectors of routes. `starts` are where each route's channels begin; routes come with most steps first."""
 
-    def __init__(self, routes: Sequence[Route], constants: Mapping[str, Constant]) -> None:
+    def __init__(self, routes: Sequence[Route], constants: Mapping[str, ConstantRecord]) -> None:
         self.routes = routes
         self.starts = [0, *accumulate(route.channels for route in routes)]
         self._names = tuple(dict.fromkeys(name for route in routes for name in route.vectors))
@@ -92,13 +92,13 @@ class Vectors:
         return sum(len(route.steps) > level for route in self.routes)
 
     def _level(self, level: int) -> list[_Part]:
-        found: dict[Step, list[tuple[int, int, Fold]]] = {}
+        found: dict[FoldOperation, list[tuple[int, int, Fold]]] = {}
         for start, route in zip(self.starts, self.routes, strict=False):
             if len(route.steps) > level:
                 found.setdefault(route.steps[level].step, []).append((start, route.channels, route.steps[level]))
         return [self._part(step, folds) for step, folds in found.items()]
 
-    def _part(self, step: Step, folds: list[tuple[int, int, Fold]]) -> _Part:
+    def _part(self, step: FoldOperation, folds: list[tuple[int, int, Fold]]) -> _Part:
         channels = np.concatenate([np.arange(start, start + count) for start, count, _ in folds])
         neutral = NEUTRAL.get(step, (0.0,))
         operands = tuple(np.concatenate([self._indices(fold.operands[place], count, neutral[place])
@@ -121,7 +121,7 @@ _NONE = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedVectors:
     """What steps make of all channels: `gains` of each level, the `bias` in fp16, which routes have one, and of each
     level which routes have a gain other than one."""
 
@@ -131,7 +131,7 @@ class Folded:
     scaled: tuple[np.ndarray, ...]
 
 
-def fold(vectors: Vectors, pool: Numbers) -> Folded | None:
+def fold(vectors: Vectors, pool: Numbers) -> FoldedVectors | None:
     """All steps of all routes; None where fp16 does not hold what would become a bias, or a gain is no number."""
     bias = vectors.biases(pool)
     biased = np.array([route.bias is not None for route in vectors.routes], bool)
@@ -147,4 +147,4 @@ def fold(vectors: Vectors, pool: Numbers) -> Folded | None:
         scaled.append(np.logical_or.reduceat(gain != 1, starts))
         bias[:end] = shift.astype(np.float16)
         gains.append(gain)
-    return Folded(tuple(gains), bias.astype(np.float16), biased, tuple(scaled))
+    return FoldedVectors(tuple(gains), bias.astype(np.float16), biased, tuple(scaled))

@@ -21,7 +21,7 @@ LEAST = float(np.finfo(np.float16).smallest_normal)
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class FloatBits:
     """A float type by its bits: an integer type of the same size, the mask of the exponent, and what is added to a
     power of two to get the number that rounds numbers of its size."""
 
@@ -30,15 +30,16 @@ class Binary:
     more: int
 
     @staticmethod
-    def of(kind: type[np.floating], bits: type[np.integer]) -> Binary:
+    def of(kind: type[np.floating], bits: type[np.integer]) -> FloatBits:
         """The numbers of a float type."""
         info = np.finfo(kind)
         unit = 2 ** info.nmant
         mask = (2 ** info.iexp - 1) * unit
-        return Binary(bits, mask, (info.nmant + 1 - DIGITS) * unit + unit // 2)
+        return FloatBits(bits, mask, (info.nmant + 1 - DIGITS) * unit + unit // 2)
 
 
-KINDS = {np.dtype(np.float32): Binary.of(np.float32, np.int32), np.dtype(np.float64): Binary.of(np.float64, np.int64)}
+KINDS = {np.dtype(np.float32): FloatBits.of(np.float32, np.int32),
+         np.dtype(np.float64): FloatBits.of(np.float64, np.int64)}
 
 
 def round_to_half(numbers: np.ndarray, place: np.ndarray, work: np.ndarray) -> None:

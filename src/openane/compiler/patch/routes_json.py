@@ -22,7 +22,17 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.chips.coefficients import HALFWORD
-from openane.compiler.weights.layout_records import Constant, Fold, Form, Picked, Piece, Route, Routes, Step, View
+from openane.compiler.weights.layout_records import (
+    ConstantForm,
+    ConstantPiece,
+    ConstantRecord,
+    Fold,
+    FoldOperation,
+    Picked,
+    Route,
+    Routes,
+    WeightView,
+)
 from openane.engine import Geometry
 from openane.errors import FormatError
 from openane.graph import NUMPY_TYPES, Graph
@@ -84,13 +94,13 @@ def _written(routes: Routes, graph: Graph) -> dict[str, Any]:
             "routes": [route(each) for each in routes.routes]}
 
 
-def _written_piece(piece: Piece) -> list[Any]:
+def _written_piece(piece: ConstantPiece) -> list[Any]:
     return [piece.program, piece.offset, piece.form, _written_view(piece.weights),
             None if piece.bias is None else _written_view(piece.bias), piece.lanes, piece.table, piece.streams]
 
 
-def _written_view(view: View | Picked) -> list[Any]:
-    if isinstance(view, View):
+def _written_view(view: WeightView | Picked) -> list[Any]:
+    if isinstance(view, WeightView):
         return [view.offset, view.shape, view.strides]
     data = zlib.compress(np.diff(view.numbers.reshape(-1).astype("<i4"), prepend=np.int32(0)).tobytes())
     return [view.shape, base64.b85encode(data).decode()]
@@ -98,13 +108,13 @@ def _written_view(view: View | Picked) -> list[Any]:
 
 def _read(document: Mapping[str, Any], sizes: Sequence[int], limits: Limits) -> Routes:
     names: list[str] = []
-    constants: dict[str, Constant] = {}
+    constants: dict[str, ConstantRecord] = {}
     complete = set()
     for name, dtype, shape, whole, number in document["constants"]:
         _require(isinstance(name, str) and name not in constants, "names of constants that differ", name)
         _require(dtype in NUMPY_TYPES, "an element type", dtype)
         _require(number is None or type(number) in (int, float), "a number or null", number)
-        constants[name] = Constant(dtype, _extents(shape, least=0), None if number is None else float(number))
+        constants[name] = ConstantRecord(dtype, _extents(shape, least=0), None if number is None else float(number))
         names.append(name)
         if _flag(whole):
             complete.add(name)
@@ -114,7 +124,7 @@ def _read(document: Mapping[str, Any], sizes: Sequence[int], limits: Limits) -> 
     return Routes(routes, constants, frozenset(complete))
 
 
-def _read_route(route: Any, names: Sequence[str], constants: Mapping[str, Constant], sizes: Sequence[int],
+def _read_route(route: Any, names: Sequence[str], constants: Mapping[str, ConstantRecord], sizes: Sequence[int],
                 limits: Limits) -> Route:
     weight, extents, bias, steps, biased, pieces = route
     outer, channels, inner = _extents(extents)
@@ -131,8 +141,8 @@ def _read_route(route: Any, names: Sequence[str], constants: Mapping[str, Consta
     return found
 
 
-def _read_fold(fold: Any, names: Sequence[str], constants: Mapping[str, Constant], channels: int) -> Fold:
-    step, operands = Step(fold[0]), []
+def _read_fold(fold: Any, names: Sequence[str], constants: Mapping[str, ConstantRecord], channels: int) -> Fold:
+    step, operands = FoldOperation(fold[0]), []
     for operand in fold[1:]:
         read: str | tuple[float, ...] | None
         if isinstance(operand, list):
@@ -143,27 +153,28 @@ def _read_fold(fold: Any, names: Sequence[str], constants: Mapping[str, Constant
         size = 1 if read is None else len(read) if isinstance(read, tuple) else constants[read].elements
         _require(size in (1, channels), f"1 or {channels} numbers", size)
         operands.append(read)
-    _require(len(operands) == (5 if step is Step.NORM else 1), f"the operands of {step}", len(operands))
+    _require(len(operands) == (5 if step is FoldOperation.NORM else 1), f"the operands of {step}", len(operands))
     return Fold(step, tuple(operands))
 
 
-def _read_piece(piece: Any, sizes: Sequence[int], limits: Limits) -> Piece:
+def _read_piece(piece: Any, sizes: Sequence[int], limits: Limits) -> ConstantPiece:
     program, offset, form, weights, bias, lanes, table, streams = piece
     number = _number(program, len(sizes))
     biases = None if bias is None else _read_view(bias, sizes[number])
     _require(not isinstance(biases, Picked), "a view of the biases", "picked elements")
     assert not isinstance(biases, Picked)
     places = tuple((_number(core, limits.cores), _number(start), _number(size)) for core, start, size in streams)
-    return Piece(number, _number(offset, sizes[number] + 1), Form(form), _read_view(weights, sizes[number]), biases,
-                 1 + _number(lanes - 1, limits.lanes.small_most), _flag(table), places)
+    return ConstantPiece(number, _number(offset, sizes[number] + 1), ConstantForm(form),
+                         _read_view(weights, sizes[number]), biases,
+                         1 + _number(lanes - 1, limits.lanes.small_most), _flag(table), places)
 
 
-def _read_view(view: Any, most: int) -> View | Picked:
+def _read_view(view: Any, most: int) -> WeightView | Picked:
     if len(view) == 3:
         offset, shape, strides = view
         extents, steps = _extents(shape), tuple(_number(step) for step in strides)
         _require(len(extents) == len(steps), "as many strides as extents", strides)
-        return View(_number(offset), extents, steps)
+        return WeightView(_number(offset), extents, steps)
     shape, text = view
     extents = _extents(shape)
     _require(prod(extents) <= most, f"no more than the {most} bytes of constants", shape)
@@ -173,22 +184,22 @@ def _read_view(view: Any, most: int) -> View | Picked:
     return Picked(np.cumsum(np.frombuffer(data, "<i4"), dtype=np.int64).reshape(extents))
 
 
-def _check(piece: Piece, elements: int, channels: int, size: int, limits: Limits) -> None:
+def _check(piece: ConstantPiece, elements: int, channels: int, size: int, limits: Limits) -> None:
     """FormatError unless a piece reads elements there are and writes bytes there are."""
     seen, bias = piece.weights, piece.bias
-    ranks = {Form.DENSE: 3, Form.SPARSE: 5, Form.ROWS: 2}
+    ranks = {ConstantForm.DENSE: 3, ConstantForm.SPARSE: 5, ConstantForm.ROWS: 2}
     _require(len(seen.shape) == ranks[piece.form], f"{ranks[piece.form]} dimensions", seen.shape)
     _require(prod(seen.shape) <= size, f"no more than the {size} bytes of constants", seen.shape)
-    if isinstance(seen, View):
+    if isinstance(seen, WeightView):
         _require(seen.end <= elements, f"one of {elements} elements", seen.end)
     else:
         _require(seen.numbers.min() >= 0 and seen.numbers.max() <= elements, f"one of {elements} elements", "others")
     if bias is not None:
-        _require(bias.shape == seen.shape[:2] and bias.end <= channels and piece.form is not Form.ROWS,
+        _require(bias.shape == seen.shape[:2] and bias.end <= channels and piece.form is not ConstantForm.ROWS,
                  f"biases of {channels} channels", bias.shape)
-    if piece.form is Form.ROWS:
+    if piece.form is ConstantForm.ROWS:
         end = seen.shape[0] * limits.memory_row(HALFWORD * seen.shape[1])
-    elif piece.form is Form.DENSE:
+    elif piece.form is ConstantForm.DENSE:
         groups, count, rows = seen.shape
         form = limits.coefficients
         place = form.dense(Geometry(groups, count, rows), piece.lanes, bias is not None,

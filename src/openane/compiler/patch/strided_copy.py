@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from openane.chips import Limits
-from openane.chips.coefficients import HALFWORD, Run, SparseFormat
-from openane.compiler.weights.layout_records import Form, Piece, View
+from openane.chips.coefficients import HALFWORD, CoreRun, SparseFormat
+from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, WeightView
 from openane.engine import Geometry
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StridedCopy:
     """Halfwords from one array to another: shape, and the first byte and strides in bytes on both sides."""
 
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class Move:
         np.ndarray(self.shape, "<f2", section, self.target, self.target_strides)[...] = np.ndarray(
             self.shape, "<f2", halves, self.source + HALFWORD * start, self.source_strides)
 
-    def follows(self, before: Move, first: Move, second: Move) -> bool:
+    def follows(self, before: StridedCopy, first: StridedCopy, second: StridedCopy) -> bool:
         """Whether it continues a row of moves that begins with two others, `before` its last so far."""
         alike = (self.shape, self.target_strides, self.source_strides) == \
             (first.shape, first.target_strides, first.source_strides)
@@ -37,22 +37,23 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class StridedCopies:
     """The moves of a piece: its weights, and its biases."""
 
-    weights: tuple[Move, ...]
-    biases: tuple[Move, ...] = ()
+    weights: tuple[StridedCopy, ...]
+    biases: tuple[StridedCopy, ...] = ()
 
 
-def moves(piece: Piece, weights: View, limits: Limits) -> Moves:
+def strided_copies(piece: ConstantPiece, weights: WeightView, limits: Limits) -> StridedCopies:
     """The moves that fill a piece from the elements `weights` sees; zero-skipping ones while no weight is zero, and
     none where some are zero now."""
-    if piece.form is Form.SPARSE:
+    if piece.form is ConstantForm.SPARSE:
         return _sparse(piece, weights, limits)
-    if piece.form is Form.ROWS:
+    if piece.form is ConstantForm.ROWS:
         row = limits.memory_row(weights.shape[1] * HALFWORD)
         source = HALFWORD * weights.offset
-        return Moves((Move(weights.shape, piece.offset, (row, HALFWORD), source, _bytes(weights.strides)),))
+        return StridedCopies((StridedCopy(weights.shape, piece.offset, (row, HALFWORD), source,
+                                          _bytes(weights.strides)),))
     groups, channels, rows = weights.shape
     coefficients = limits.coefficients
     form = coefficients.dense(Geometry(groups, channels, rows), piece.lanes, piece.bias is not None,
@@ -63,14 +64,14 @@ def moves(piece: Piece, weights: View, limits: Limits) -> Moves:
         place, row = piece.offset + offsets[run.core] + form.head + HALFWORD * run.place, HALFWORD * run.width
         outer = HALFWORD * form.planes[run.core], (rows + form.bias) * row, run.spacing
         extents = groups, run.rounds, run.cores
-        bodies.append(Move((*extents, rows, run.count), place + row * form.bias, (*outer, row, HALFWORD),
-                           *_taken(weights, run)))
+        bodies.append(StridedCopy((*extents, rows, run.count), place + row * form.bias, (*outer, row, HALFWORD),
+                                  *_taken(weights, run)))
         if piece.bias is not None:
-            heads.append(Move((*extents, run.count), place, (*outer, HALFWORD), *_taken(piece.bias, run)))
-    return Moves(tuple(bodies), tuple(heads))
+            heads.append(StridedCopy((*extents, run.count), place, (*outer, HALFWORD), *_taken(piece.bias, run)))
+    return StridedCopies(tuple(bodies), tuple(heads))
 
 
-def _sparse(piece: Piece, weights: View, limits: Limits) -> Moves:
+def _sparse(piece: ConstantPiece, weights: WeightView, limits: Limits) -> StridedCopies:
     """Without zeros every row of a block has the same places; see weights.pack.pack_sparse."""
     groups, channels, inputs, high, wide = weights.shape
     of_group, of_channel, of_input, of_row, of_column = _bytes(weights.strides)
@@ -79,8 +80,8 @@ def _sparse(piece: Piece, weights: View, limits: Limits) -> Moves:
     taps = sparse.taps(high, wide)
     starts = dict.fromkeys(range(form.cores), 0) | {core: piece.offset + start for core, start, _ in piece.streams}
     cursors = dict.fromkeys(range(form.cores), table)
-    bodies: dict[tuple[int, int, int], list[Move]] = {}
-    heads: list[Move] = []
+    bodies: dict[tuple[int, int, int], list[StridedCopy]] = {}
+    heads: list[StridedCopy] = []
     for group in range(groups):
         first = 0
         for core, width, count in form.blocks(channels, piece.lanes):
@@ -88,18 +89,18 @@ def _sparse(piece: Piece, weights: View, limits: Limits) -> Moves:
             place = starts[core] + cursors[core]
             seen = HALFWORD * weights.offset + group * of_group + first * of_channel
             if piece.bias is not None:
-                heads.append(Move((count,), place, (HALFWORD,), *_part(piece.bias, group, first)))
+                heads.append(StridedCopy((count,), place, (HALFWORD,), *_part(piece.bias, group, first)))
                 place += HALFWORD * width
             for number, (tap, lane, lanes, byte) in enumerate(runs):
                 source = seen + lane * of_channel + tap // wide * of_row + tap % wide * of_column
-                bodies.setdefault((width, count, number), []).append(Move(
+                bodies.setdefault((width, count, number), []).append(StridedCopy(
                     (inputs, lanes), place + sparse.length + byte, (size, HALFWORD), source, (of_input, of_channel)))
             cursors[core] = place - starts[core] + sparse.length + inputs * size
             first += count
         cursors = {core: -(-cursor // form.alignment) * form.alignment for core, cursor in cursors.items()}
     if any(cursors[core] != size for core, _, size in piece.streams):
-        return Moves(())
-    return Moves(tuple(move for each in bodies.values() for move in joined(each)), tuple(joined(heads)))
+        return StridedCopies(())
+    return StridedCopies(tuple(move for each in bodies.values() for move in joined(each)), tuple(joined(heads)))
 
 
 def _row(taps: Sequence[int | None], lanes_of_block: int, count: int,
@@ -120,7 +121,7 @@ def _row(taps: Sequence[int | None], lanes_of_block: int, count: int,
     return byte, runs
 
 
-def joined(moves: Sequence[Move]) -> list[Move]:
+def joined(moves: Sequence[StridedCopy]) -> list[StridedCopy]:
     """Moves that follow each other at equal distances as one with one more dimension, three times over: cores, rounds
     and groups."""
     found = list(moves)
@@ -129,7 +130,7 @@ def joined(moves: Sequence[Move]) -> list[Move]:
     return found
 
 
-def _joined_once(moves: Sequence[Move]) -> Iterator[Move]:
+def _joined_once(moves: Sequence[StridedCopy]) -> Iterator[StridedCopy]:
     start = 0
     while start < len(moves):
         first, end = moves[start], start + 1
@@ -137,22 +138,23 @@ def _joined_once(moves: Sequence[Move]) -> Iterator[Move]:
             end += 1
         if end - start > 1:
             second = moves[start + 1]
-            yield Move((end - start, *first.shape), first.target,
-                       (second.target - first.target, *first.target_strides), first.source,
-                       (second.source - first.source, *first.source_strides))
+            yield StridedCopy((end - start, *first.shape), first.target,
+                              (second.target - first.target, *first.target_strides), first.source,
+                              (second.source - first.source, *first.source_strides))
         else:
             yield first
         start = end
 
 
-def _part(view: View, group: int, first: int) -> tuple[int, tuple[int, ...]]:
+def _part(view: WeightView, group: int, first: int) -> tuple[int, tuple[int, ...]]:
     """First byte and stride of the channels from `first` on of a group of [groups, channels]."""
     of_group, of_channel = _bytes(view.strides)
     return HALFWORD * view.offset + group * of_group + first * of_channel, (of_channel,)
 
 
-def _taken(view: View, run: Run) -> tuple[int, tuple[int, ...]]:
-    """First byte and strides of [groups, rounds, cores, ..., count] of [groups, channels, ...]; see packing.Run."""
+def _taken(view: WeightView, run: CoreRun) -> tuple[int, tuple[int, ...]]:
+    """First byte and strides of [groups, rounds, cores, ..., count] of [groups, channels, ...]; see
+    chips.coefficients.CoreRun."""
     group, channel, *rest = view.strides
     first = HALFWORD * (view.offset + run.first * channel)
     return first, _bytes((group, run.turn * run.width * channel, run.width * channel, *rest, channel))

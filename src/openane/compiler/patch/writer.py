@@ -19,10 +19,18 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.chips.coefficients import CoefficientFormat
-from openane.compiler.patch.fold_vectors import Folded, Vectors, fold
+from openane.compiler.patch.fold_vectors import FoldedVectors, Vectors, fold
 from openane.compiler.patch.fold_weights import scaled
-from openane.compiler.patch.strided_copy import Moves, moves
-from openane.compiler.weights.layout_records import Constant, Form, Picked, Piece, Route, Routes, View
+from openane.compiler.patch.strided_copy import StridedCopies, strided_copies
+from openane.compiler.weights.layout_records import (
+    ConstantForm,
+    ConstantPiece,
+    ConstantRecord,
+    Picked,
+    Route,
+    Routes,
+    WeightView,
+)
 from openane.compiler.weights.pack import pack_sparse
 from openane.graph import numpy_type
 from openane.passes.fold_affine import OVERFLOW
@@ -58,7 +66,7 @@ class Patchable:
         self.base: object = None
         self._limits = limits
         self._routes = routes
-        self._kept: tuple[frozenset[str], Rewriter] | None = None
+        self._kept: tuple[frozenset[str], ConstantWriter] | None = None
 
     @property
     def routes(self) -> Routes:
@@ -67,15 +75,15 @@ class Patchable:
             self._routes = self._routes()
         return self._routes
 
-    def rewriter(self, names: frozenset[str]) -> Rewriter:
+    def rewriter(self, names: frozenset[str]) -> ConstantWriter:
         """What writes new numbers for the constants called so, of which `routes` knows all routes."""
         kept = self._kept
         if kept is None or kept[0] != names:
-            kept = self._kept = names, Rewriter(self.routes, names, self._limits)
+            kept = self._kept = names, ConstantWriter(self.routes, names, self._limits)
         return kept[1]
 
 
-class Rewriter:
+class ConstantWriter:
     """Writes new numbers for some constants."""
 
     def __init__(self, routes: Routes, names: frozenset[str], limits: Limits) -> None:
@@ -124,7 +132,7 @@ class Rewriter:
         return tuple(replace(program, constants=finished[number]) if number in finished else program
                      for number, program in enumerate(programs))
 
-    def _write(self, sections: Mapping[int, _Section], arrays: Arrays, made: Folded, way: _Way) -> bool:
+    def _write(self, sections: Mapping[int, _Section], arrays: Arrays, made: FoldedVectors, way: _Way) -> bool:
         """Writes the pieces of one weight; False where they take another form."""
         route, place = way.route, slice(way.start, way.start + way.route.channels)
         gains = [gain[place] for level, gain in enumerate(made.gains[:len(route.steps)])
@@ -153,12 +161,12 @@ class _Way:
     start: int
     route: Route
     weight: str
-    pieces: tuple[tuple[Piece, Moves], ...]
+    pieces: tuple[tuple[ConstantPiece, StridedCopies], ...]
 
 
-def _placed(route: Route, limits: Limits) -> tuple[tuple[Piece, Moves], ...]:
-    return tuple((piece, moves(piece, piece.weights if isinstance(piece.weights, View) else
-                               View.whole(piece.weights.shape), limits)) for piece in route.pieces)
+def _placed(route: Route, limits: Limits) -> tuple[tuple[ConstantPiece, StridedCopies], ...]:
+    return tuple((piece, strided_copies(piece, piece.weights if isinstance(piece.weights, WeightView) else
+                                        WeightView.whole(piece.weights.shape), limits)) for piece in route.pieces)
 
 
 class _Section:
@@ -171,7 +179,7 @@ class _Section:
         self._buffer = self._file.getbuffer()
         self._bytes: np.ndarray | None = np.frombuffer(self._buffer, np.uint8)
 
-    def write(self, piece: Piece, steps: Moves, weights: np.ndarray, first: int, biases: np.ndarray,
+    def write(self, piece: ConstantPiece, steps: StridedCopies, weights: np.ndarray, first: int, biases: np.ndarray,
               start: int) -> bool:
         """Fills a piece from fp16 weights, counted from element `first`, and biases from `start`. False where it takes
         another form."""
@@ -179,7 +187,7 @@ class _Section:
         assert section is not None, "nothing is written to what is finished"
         if isinstance(piece.weights, Picked):
             weights = piece.weights.of(weights).reshape(-1)
-        if piece.form is Form.SPARSE and (not steps.weights or _least(weights) == 0):
+        if piece.form is ConstantForm.SPARSE and (not steps.weights or _least(weights) == 0):
             return self._write_sparse(piece, weights, biases[start:], section)
         for move in steps.weights:
             move.do(section, weights, first)
@@ -193,10 +201,11 @@ class _Section:
         self._buffer.release()
         return self._file.getvalue()
 
-    def _write_sparse(self, piece: Piece, weights: np.ndarray, biases: np.ndarray, section: np.ndarray) -> bool:
+    def _write_sparse(self, piece: ConstantPiece, weights: np.ndarray, biases: np.ndarray, section: np.ndarray) -> bool:
         table = section[piece.offset:piece.offset + self._form.table.size].tobytes() if piece.table else None
         bias = None if piece.bias is None else piece.bias.of(biases)
-        seen = piece.weights.of(weights) if isinstance(piece.weights, View) else weights.reshape(piece.weights.shape)
+        seen = piece.weights.of(weights) if isinstance(piece.weights,
+                                                       WeightView) else weights.reshape(piece.weights.shape)
         packed = pack_sparse(self._form, seen, bias, piece.lanes, table)
         if packed.streams != piece.streams:
             return False
@@ -204,7 +213,8 @@ class _Section:
         return True
 
 
-def _halves(weight: np.ndarray, gains: Sequence[np.ndarray], folded: bool, constant: Constant) -> np.ndarray | None:
+def _halves(weight: np.ndarray, gains: Sequence[np.ndarray], folded: bool,
+            constant: ConstantRecord) -> np.ndarray | None:
     """The weight [outer, channels, inner] as it is packed, times its gains; None where fp16 does not hold them, so that
     they would not be folded."""
     with np.errstate(all="ignore"):

@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 
-from openane.compiler.buffers.storage import Block, Kind
-from openane.compiler.loops.assign import Dims, Role, access, legal
-from openane.compiler.recipes.context import Context
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
+from openane.compiler.loops.assign import Dims, OperandRole, access, legal
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.neural_ops import chunks, coefficients, spans, with_table
 from openane.compiler.recipes.split_product import reduction_parts, summed
 from openane.compiler.weights.pack import pack_dense
@@ -54,7 +54,7 @@ class Pixels:
         return replace(access(self.tensor.part(1, first, count), PIXELS), interleave=self.interleave)
 
 
-def rows_product(context: Context, value: Value, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
+def rows_product(context: RecipeContext, value: Value, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
                  post: Post | None = None, table: Table | None = None) -> None:
     """value = source @ weights [K, N] + bias. The source is [M, K], or pixels [H, W, K] with W contiguous.
 
@@ -78,35 +78,35 @@ def rows_product(context: Context, value: Value, source: Tensor, weights: np.nda
         _convolve(context, _split(target, height), pixels, weights, bias, post, table)
 
 
-def product(context: Context, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
+def product(context: RecipeContext, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
             post: Post | None = None, table: Table | None = None) -> None:
     """target [M, N] = source [M, K] @ weights [K, N] + bias."""
     pixels = pixel_rows(context, source)
     _convolve(context, _split(target, 1), pixels, weights, bias, post, table)
 
 
-def pixel_rows(context: Context, source: Tensor) -> Pixels:
+def pixel_rows(context: RecipeContext, source: Tensor) -> Pixels:
     """A matrix [M, K] as pixels [1, M, K]: as it lies where its rows can be read as channels, else turned."""
-    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, context.limits):
+    if legal(access(source, (None, 1, None, None, 0)), OperandRole.NEURAL_SOURCE, context.limits):
         return Pixels(_split(source, 1))
     return _turned(context, source, 1)
 
 
-def _pixels(context: Context, source: Tensor, columns: int) -> Pixels:
+def _pixels(context: RecipeContext, source: Tensor, columns: int) -> Pixels:
     if source.rank == 3:
         return Pixels(source)
     rows, reduction = source.shape
     height = context.limits.lanes.split_height(rows, reduction, columns)
     if height == 1:
         return pixel_rows(context, source)
-    if legal(access(source, (None, 1, None, None, 0)), Role.NEURAL_SOURCE, context.limits):
+    if legal(access(source, (None, 1, None, None, 0)), OperandRole.NEURAL_SOURCE, context.limits):
         near = context.temporary(source.shape, (0, 1), Space.L2)
         context.copy(source, near)
         source = near
     return _turned(context, source, height)
 
 
-def _turned(context: Context, source: Tensor, height: int) -> Pixels:
+def _turned(context: RecipeContext, source: Tensor, height: int) -> Pixels:
     """[M, K] copied to pixels [H, W, K]: in L2 when they take at most 5/8 of it (seen: 1.03 MiB), else in memory with
     channels in blocks.
 
@@ -122,7 +122,7 @@ def _turned(context: Context, source: Tensor, height: int) -> Pixels:
     row = channels * cells + (0 if height == 1 else cells + line // height)
     if row * height * line > context.limits.l2_size * 5 // 8:
         return _in_blocks(context, source)
-    slot = context.blocks.add(Block(row * height * line, Kind.L2))
+    slot = context.blocks.add(VirtualBuffer(row * height * line, BufferKind.L2))
     pixels = Tensor(slot, 0, (height, width, channels), (row * line, ELEMENT, cells * line), line, Space.L2)
     if height == 1:
         context.copy(_split(source, 1), pixels)
@@ -131,16 +131,17 @@ def _turned(context: Context, source: Tensor, height: int) -> Pixels:
     return Pixels(pixels)
 
 
-def _in_blocks(context: Context, source: Tensor) -> Pixels:
+def _in_blocks(context: RecipeContext, source: Tensor) -> Pixels:
     """[M, K] copied to memory as pixels [1, M, K], channels in blocks: the copy writes columns of what it reads in
     blocks (Apple's turned operands of 8 MiB)."""
     (rows, channels), limits = source.shape, context.limits
     block = limits.lanes.block
     cell = block * ELEMENT
-    if source.strides[1] != ELEMENT or not legal(access(source, (None, 0, None, None, 1)), Role.NEURAL_SOURCE, limits):
+    if source.strides[1] != ELEMENT or not legal(access(source, (None, 0, None, None, 1)), OperandRole.NEURAL_SOURCE,
+                                                 limits):
         source = context.copied(source)
     plane = limits.memory_row(rows * cell)
-    slot = context.blocks.add(Block(-(-channels // block) * plane, Kind.SCRATCH))
+    slot = context.blocks.add(VirtualBuffer(-(-channels // block) * plane, BufferKind.SCRATCH))
     for first, count in spans(rows, context.limits.channels):
         for start, width in spans(channels, context.limits.width):
             read = source.part(0, first, count).part(1, start, width)
@@ -151,7 +152,7 @@ def _in_blocks(context: Context, source: Tensor) -> Pixels:
     return Pixels(Tensor(slot, 0, (1, rows, channels), (0, cell, plane), limits.memory_alignment), block)
 
 
-def _convolve(context: Context, target: Tensor, pixels: Pixels, weights: np.ndarray, bias: np.ndarray | None,
+def _convolve(context: RecipeContext, target: Tensor, pixels: Pixels, weights: np.ndarray, bias: np.ndarray | None,
               post: Post | None, table: Table | None) -> None:
     """target [H, W, N] = pixels [H, W, K] @ weights [K, N] + bias."""
     (height, width, reduction), columns = pixels.shape, weights.shape[1]
@@ -162,7 +163,7 @@ def _convolve(context: Context, target: Tensor, pixels: Pixels, weights: np.ndar
                     bias=bias if start == 0 else None, post=None, table=None) for start, count in parts], post, table)
         return
     final, rows = target, height * width
-    if not legal(access(target, PIXELS), Role.RESULT, context.limits):
+    if not legal(access(target, PIXELS), OperandRole.RESULT, context.limits):
         target = context.scratch(target.shape)
     rules, form = context.limits.lanes, context.limits.coefficients
     turned = target.strides[2] == ELEMENT or rows > rules.streamed
@@ -181,9 +182,9 @@ def _convolve(context: Context, target: Tensor, pixels: Pixels, weights: np.ndar
         context.copy(target, final)
 
 
-def _settle(context: Context, value: Value, place: Tensor, made: Tensor) -> None:
+def _settle(context: RecipeContext, value: Value, place: Tensor, made: Tensor) -> None:
     """What was made in L2 as [M, N] goes to its port, or stays as the value."""
-    if context.blocks.table[place.slot].kind is not Kind.PORT:
+    if context.blocks.table[place.slot].kind is not BufferKind.PORT:
         context.bind(value, made, value.shape)
         return
     seen = place.reshape(made.shape)
@@ -193,18 +194,18 @@ def _settle(context: Context, value: Value, place: Tensor, made: Tensor) -> None
         _pass(context, made, seen, (None, 0, None, None, 1))
 
 
-def _pass(context: Context, source: Tensor, target: Tensor, dims: Dims) -> None:
+def _pass(context: RecipeContext, source: Tensor, target: Tensor, dims: Dims) -> None:
     """target = source, walked so where both can be."""
     read, write = access(source, dims), access(target, dims)
     limits = context.limits
-    if source.shape[-1] <= limits.width and legal(read, Role.NEURAL_SOURCE, limits) \
-            and legal(write, Role.RESULT, limits):
+    if source.shape[-1] <= limits.width and legal(read, OperandRole.NEURAL_SOURCE, limits) \
+            and legal(write, OperandRole.RESULT, limits):
         context.emit(PassThrough(source=read, result=write))
     else:
         context.copy(source, target)
 
 
-def feeds_product(context: Context, value: Value) -> bool:
+def feeds_product(context: RecipeContext, value: Value) -> bool:
     """Whether one product with constant weights is all that reads the rows of `value`."""
     user = context.only_user(value)
     if user is None or user.get("x") is not value:

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from openane.chips import Chip
-from openane.compiler.buffers.storage import Blocks
-from openane.compiler.weights.pack import Packed
+from openane.compiler.buffers.storage import VirtualBuffers
+from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import DType, Space
 from openane.graph import Node, Value
 from openane.ops.lowering import Lowering, Tensor
 
 
-class Context(Lowering, Protocol):
+class RecipeContext(Lowering, Protocol):
     """What `lower` functions call (`ops.lowering.Lowering`), and what recipes need beside it: virtual buffers, the
     constant section, and who reads what. `limits` are those of `chip`, channels cut to what any operation can stream
     through L2."""
 
     chip: Chip
-    blocks: Blocks
+    blocks: VirtualBuffers
 
     @property
     def label(self) -> str:
@@ -35,7 +35,7 @@ class Context(Lowering, Protocol):
         """The tensor in fresh row-major scratch."""
         ...
 
-    def store(self, packed: Packed, *, weights: bool, table: bool) -> int:
+    def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
         """Puts coefficient streams into the constant section: their offset. `weights`: they hold constants of the node
         that is lowered; `table`: each begins with a table."""
         ...

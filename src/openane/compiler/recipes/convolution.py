@@ -15,7 +15,7 @@ import numpy as np
 
 from openane.compiler.loops.assign import access
 from openane.compiler.recipes import neural_ops, stride_phases
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.convolution_problem import Windowed, normal, pair, spread, tiles
 from openane.compiler.recipes.data_movement import writable
 from openane.engine import Activation, Binary, Convolution
@@ -29,7 +29,7 @@ INSERTED = 6
 """Zeros are put between taps when that makes at most so many times as many of them."""
 
 
-def solve(context: Context, problem: Windowed) -> None:
+def solve(context: RecipeContext, problem: Windowed) -> None:
     """Emits the convolution. UnsupportedError when it would take too many operations."""
     with writable(context, problem.target, IMAGES) as target:  # first: parts write to the target's parts
         problem = normal(replace(problem, target=target))
@@ -37,7 +37,7 @@ def solve(context: Context, problem: Windowed) -> None:
             neural_ops.convolve(context, problem)
 
 
-def _padded(context: Context, problem: Windowed) -> bool:
+def _padded(context: RecipeContext, problem: Windowed) -> bool:
     """Padding that whole windows lie in, or more than the field holds, becomes zeros in the source."""
     pads: list[tuple[int, int]] = [(0, 0), (0, 0)]
     padding = problem.padding
@@ -55,7 +55,7 @@ def _padded(context: Context, problem: Windowed) -> bool:
     return True
 
 
-def _strided(context: Context, problem: Windowed) -> bool:
+def _strided(context: RecipeContext, problem: Windowed) -> bool:
     """Strides other than a proved form become phases of the source."""
     fits = max(problem.reach) <= min(context.limits.kernel_width, context.limits.kernel_height)
     if problem.stride == (1, 1):
@@ -69,7 +69,7 @@ def _strided(context: Context, problem: Windowed) -> bool:
     return True
 
 
-def _dilated(context: Context, problem: Windowed) -> bool:
+def _dilated(context: RecipeContext, problem: Windowed) -> bool:
     """Dilation becomes zeros in the kernel while they are few, else phases of the source."""
     if problem.dilation == (1, 1):
         return False
@@ -84,7 +84,7 @@ def _dilated(context: Context, problem: Windowed) -> bool:
     return False
 
 
-def _large_kernel(context: Context, problem: Windowed) -> bool:
+def _large_kernel(context: RecipeContext, problem: Windowed) -> bool:
     """A kernel larger than the field is cut into parts, each reading the source further on; results are summed."""
     limits = context.limits
     for axis, limit in ((0, limits.kernel_height), (1, limits.kernel_width)):
@@ -99,7 +99,7 @@ def _large_kernel(context: Context, problem: Windowed) -> bool:
     return False
 
 
-def _kernel_parts(context: Context, problem: Windowed, axis: int, limit: int) -> Iterator[Windowed]:
+def _kernel_parts(context: RecipeContext, problem: Windowed, axis: int, limit: int) -> Iterator[Windowed]:
     """Parts of up to `limit` elements along one axis; those that read nothing but zeros behind the source are left
     out."""
     step, taps, extent = problem.dilation[axis], problem.kernel[axis], problem.extents[axis]
@@ -111,7 +111,7 @@ def _kernel_parts(context: Context, problem: Windowed, axis: int, limit: int) ->
         yield replace(problem, source=source, weights=weights)
 
 
-def crops(context: Context, source: Tensor, axis: int, ranges: Sequence[tuple[int, int]]) -> list[Tensor]:
+def crops(context: RecipeContext, source: Tensor, axis: int, ranges: Sequence[tuple[int, int]]) -> list[Tensor]:
     """Elements low..high - 1 of one axis for each range; laid out anew once where a part would not start aligned."""
     if not all(source.part(axis, low, high - low).aligned for low, high in ranges):
         order = (*(d for d in range(source.rank) if d not in (1, axis)), axis, 1)
@@ -123,7 +123,7 @@ def crops(context: Context, source: Tensor, axis: int, ranges: Sequence[tuple[in
     return [source.part(axis, low, high - low) for low, high in ranges]
 
 
-def _large_image(context: Context, problem: Windowed) -> bool:
+def _large_image(context: RecipeContext, problem: Windowed) -> bool:
     """An image larger than the fields is cut into tiles of results; their sources overlap."""
     limits = context.limits
     for axis, limit in ((0, limits.height), (1, limits.width)):
@@ -138,7 +138,7 @@ def _large_image(context: Context, problem: Windowed) -> bool:
     return False
 
 
-def _deep(context: Context, problem: Windowed) -> bool:
+def _deep(context: RecipeContext, problem: Windowed) -> bool:
     """A reduction whose weights exceed what a core keeps, or whose source rows exceed L2, is cut into parts of the
     input channels; results are summed."""
     inputs, taps = problem.weights.shape[1], int(np.prod(problem.kernel))
@@ -165,7 +165,7 @@ def _deep(context: Context, problem: Windowed) -> bool:
     return True
 
 
-def _by_group(context: Context, problem: Windowed) -> None:
+def _by_group(context: RecipeContext, problem: Windowed) -> None:
     inputs, outputs = problem.weights.shape[1], problem.weights.shape[0] // problem.groups
     whole = context.scratch(problem.target.shape)
     for group in range(problem.groups):
@@ -176,7 +176,7 @@ def _by_group(context: Context, problem: Windowed) -> None:
     context.copy(whole, problem.target)
 
 
-def _sum(context: Context, problem: Windowed, parts: Sequence[Windowed]) -> None:
+def _sum(context: RecipeContext, problem: Windowed, parts: Sequence[Windowed]) -> None:
     """target = post(sum of the parts + bias). Every part is rounded to fp16 once, then two are added by the planar
     engine and more by a convolution without weights: errors are at most half a unit in the last place of each part
     and of the sum."""
@@ -200,7 +200,7 @@ def _sum(context: Context, problem: Windowed, parts: Sequence[Windowed]) -> None
     _sum_neighbours(context, problem, neighbours)
 
 
-def _sum_neighbours(context: Context, problem: Windowed, parts: Tensor) -> None:
+def _sum_neighbours(context: RecipeContext, problem: Windowed, parts: Tensor) -> None:
     """target [N, C, H, W] = post(sum of parts [N, C, P, H, W] over P): a dense convolution with weights of one into a
     single channel, as in Apple's sums over channels, whose groups are the channels."""
     table, by_channel = problem.table, (1, None, None, 2, 3)
@@ -215,7 +215,7 @@ def _sum_neighbours(context: Context, problem: Windowed, parts: Tensor) -> None:
                     coefficients=None if table is None else neural_ops.table_coefficients(context, table, 1)))
 
 
-Route = Callable[[Context, Windowed], bool]
+Route = Callable[[RecipeContext, Windowed], bool]
 ROUTES: tuple[Route, ...] = (
     _padded,        # before anything shifts windows
     _strided,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.convolution import solve
 from openane.compiler.recipes.convolution_problem import Windowed, spread
 from openane.engine import Post
@@ -19,7 +19,7 @@ from openane.ops.tensor import as_planes
 Numbers = Sequence[int]
 
 
-def convolution(context: Context, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,
+def convolution(context: RecipeContext, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,
                 stride: Numbers = (), padding: Numbers = (), dilation: Numbers = (), groups: int = 1,
                 post: Post | None = None, table: Table | None = None) -> None:
     """See ops.lowering.Lowering."""
@@ -43,7 +43,8 @@ def _plane(tensor: Tensor, image: int) -> Tensor:
     return tensor.at(0, image).transpose((1, 0, 2, 3))
 
 
-def _deep(context: Context, flat: Windowed, weights: np.ndarray, stride: int, padding: int, dilation: int) -> None:
+def _deep(context: RecipeContext, flat: Windowed, weights: np.ndarray, stride: int, padding: int,
+          dilation: int) -> None:
     """Depth becomes the batch, kernel depth channels: with the planes of a source stored one behind the other, the
     channels of neighbouring planes are channels of one image. No Apple-made task shows a 3-D kernel."""
     alone = weights.shape[2] == 1 and padding == 0 and (flat.target.shape[2] - 1) * stride < flat.source.shape[2]
@@ -62,7 +63,7 @@ def _deep(context: Context, flat: Windowed, weights: np.ndarray, stride: int, pa
         solve(context, replace(flat, source=windows, target=target, weights=by_group))
 
 
-def _by_plane(context: Context, flat: Windowed) -> bool:
+def _by_plane(context: RecipeContext, flat: Windowed) -> bool:
     """Depthwise over planes alone: every plane of a channel is a channel. False where they do not follow each other."""
     (n, channels, depth, *_), results = flat.source.shape, flat.target.shape[3:]
     if flat.target.shape[2] != depth:
@@ -77,7 +78,7 @@ def _by_plane(context: Context, flat: Windowed) -> bool:
     return True
 
 
-def _stacked(context: Context, source: Tensor, before: int, depth: int) -> Tensor:
+def _stacked(context: RecipeContext, source: Tensor, before: int, depth: int) -> Tensor:
     """[D, C, H, W] with `before` planes of zeros in front and as many behind as make `depth`, stored in that order; the
     source itself where it is."""
     follows = source.shape[1] == 1 or source.strides[0] == source.shape[1] * source.strides[1]
@@ -92,7 +93,7 @@ def _stacked(context: Context, source: Tensor, before: int, depth: int) -> Tenso
     return stack
 
 
-def _windows(context: Context, stack: Tensor, results: int, stride: int, taps: int, groups: int) -> Tensor:
+def _windows(context: RecipeContext, stack: Tensor, results: int, stride: int, taps: int, groups: int) -> Tensor:
     """Every window of `taps` planes as an image whose channels are [groups, taps, channels / groups]: overlapping
     views of the stack, or copies of them where there are several groups."""
     (_, channels, high, wide), (depth, plane, row, element) = stack.shape, stack.strides

@@ -15,7 +15,7 @@ from openane.ops.lowering import Tensor
 Pair = tuple[int, int]
 
 
-class Windows(Protocol):
+class WindowProblem(Protocol):
     """What a convolution and a pooling have in common."""
 
     @property
@@ -107,7 +107,7 @@ class Windowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class AxisTile:
     """`count` results of one axis from `start`, and the source elements they read: the first (negative: in the padding)
     and one past the last."""
 
@@ -117,7 +117,7 @@ class Tile:
     high: int
 
 
-def tiles(problem: Windows, axis: int, limit: int, step: int) -> list[Tile]:
+def tiles(problem: WindowProblem, axis: int, limit: int, step: int) -> list[AxisTile]:
     """The results along one axis in tiles that neither they nor their sources exceed `limit` in; several begin at
     multiples of `step`, so that rows can be cut there."""
     reach, stride, before = problem.reach[axis], problem.stride[axis], problem.padding[axis]
@@ -127,7 +127,7 @@ def tiles(problem: Windows, axis: int, limit: int, step: int) -> list[Tile]:
     found = []
     for start in range(0, results, size):
         count, low = min(size, results - start), start * stride - before
-        found.append(Tile(start, count, low, min(low + (count - 1) * stride + reach, extent)))
+        found.append(AxisTile(start, count, low, min(low + (count - 1) * stride + reach, extent)))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.neural_ops import pass_through
 from openane.compiler.recipes.planar_ops import repeat, repeats
 from openane.engine import DType, Post
@@ -11,7 +11,7 @@ from openane.errors import GraphError
 from openane.ops.lowering import Tensor
 
 
-def copy(context: Context, source: Tensor, target: Tensor, post: Post | None = None,
+def copy(context: RecipeContext, source: Tensor, target: Tensor, post: Post | None = None,
          table: Table | None = None) -> None:
     """target = post(source), element by element, whatever the strides."""
     if source.shape != target.shape:
@@ -25,19 +25,19 @@ def copy(context: Context, source: Tensor, target: Tensor, post: Post | None = N
         pass_through(context, source, target, post, table)
 
 
-def copied(context: Context, tensor: Tensor) -> Tensor:
+def copied(context: RecipeContext, tensor: Tensor) -> Tensor:
     """The tensor in fresh row-major scratch."""
     target = context.scratch(tensor.shape, None, tensor.dtype)
     context.copy(tensor, target)
     return target
 
 
-def compact(context: Context, tensor: Tensor) -> Tensor:
+def compact(context: RecipeContext, tensor: Tensor) -> Tensor:
     """The tensor itself when the engine can address it, else a copy."""
     return tensor if tensor.aligned else context.copied(tensor)
 
 
-def with_last(context: Context, tensor: Tensor, axis: int) -> Tensor:
+def with_last(context: RecipeContext, tensor: Tensor, axis: int) -> Tensor:
     """The tensor, or a transposed copy, in which `axis` can be reduced or read as a row."""
     if tensor.contiguous in (axis, None):
         return tensor

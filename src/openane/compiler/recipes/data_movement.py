@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.compiler.buffers.storage import Block, Kind, padded
-from openane.compiler.loops.assign import Dims, Role, access, assign, legal
-from openane.compiler.recipes.context import Context
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, padded
+from openane.compiler.loops.assign import Dims, OperandRole, access, assign, legal
+from openane.compiler.recipes.context import RecipeContext
 from openane.engine import Elementwise, Space
 from openane.errors import UnsupportedError
 from openane.ops.indexing import cut_order
@@ -24,7 +24,7 @@ CELL_LIMIT = 1 << 30
 """Beyond this a reshape that cannot be cut is refused."""
 
 
-def part(context: Context, tensor: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:
+def part(context: RecipeContext, tensor: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:
     """Elements start, start + step, ... of one dimension; a row is turned into planes first where it must be cut."""
     seen = tensor.part(axis, start, count, step)
     if seen.aligned:
@@ -35,16 +35,16 @@ def part(context: Context, tensor: Tensor, axis: int, start: int, count: int, st
 
 
 @contextmanager
-def writable(context: Context, target: Tensor, dims: Dims) -> Iterator[Tensor]:
+def writable(context: RecipeContext, target: Tensor, dims: Dims) -> Iterator[Tensor]:
     """The target where the engine can write it with `dims` as N, C, D, H, W; else scratch that is copied to it when the
     block ends."""
-    place = target if legal(access(target, dims), Role.RESULT, context.limits) else context.scratch(target.shape)
+    place = target if legal(access(target, dims), OperandRole.RESULT, context.limits) else context.scratch(target.shape)
     yield place
     if place is not target:
         context.copy(place, target)
 
 
-def repeat(context: Context, source: Tensor, target: Tensor, relu: bool) -> bool:
+def repeat(context: RecipeContext, source: Tensor, target: Tensor, relu: bool) -> bool:
     """target = source, a tensor of memory repeated along some dimensions, in one planar task; False, with nothing done,
     where that cannot be.
 
@@ -58,17 +58,18 @@ def repeat(context: Context, source: Tensor, target: Tensor, relu: bool) -> bool
     order = (*(d for d in range(core.rank) if d != core.contiguous), core.contiguous)
     alignment = context.limits.l2_alignment
     size, strides = padded(core.shape, alignment, order, core.element)
-    near = Tensor(context.blocks.add(Block(size, Kind.L2)), 0, core.shape, strides, alignment, Space.L2, core.dtype)
-    dims = assign([near.expand(source.shape), target], [Role.PLANAR_SOURCE, Role.RESULT], context.limits)
+    near = Tensor(context.blocks.add(VirtualBuffer(size, BufferKind.L2)), 0, core.shape, strides, alignment, Space.L2,
+                  core.dtype)
+    dims = assign([near.expand(source.shape), target], [OperandRole.PLANAR_SOURCE, OperandRole.RESULT], context.limits)
     if size > context.limits.l2_size // REPEAT_SHARE or dims is None or (dims[0] is not None and zero[dims[0]]) \
-            or not legal(access(core, dims), Role.PLANAR_SOURCE, context.limits):
+            or not legal(access(core, dims), OperandRole.PLANAR_SOURCE, context.limits):
         return False
     read = replace(access(source, dims), copy=access(near, dims))
     context.emit(Elementwise(first=read, result=access(target, dims), relu=relu))
     return True
 
 
-def join(context: Context, target: Tensor, parts: Sequence[Tensor], axis: int) -> None:
+def join(context: RecipeContext, target: Tensor, parts: Sequence[Tensor], axis: int) -> None:
     """target = parts side by side along `axis`; through a turned copy where a part would not start aligned."""
     places, start = [], 0
     for source in parts:
@@ -83,7 +84,7 @@ def join(context: Context, target: Tensor, parts: Sequence[Tensor], axis: int) -
         context.copy(whole, target)
 
 
-def reshape(context: Context, source: Tensor, target: Tensor) -> None:
+def reshape(context: RecipeContext, source: Tensor, target: Tensor) -> None:
     """target = source in row-major order. Where no view expresses it every element passes through a cell of its
     own, as large as what memory accesses are aligned to: cells can be walked with any strides, so the reshape happens
     between writing and reading them."""

@@ -11,15 +11,16 @@ from math import isqrt
 
 import numpy as np
 
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.errors import UnsupportedError
-from openane.ops.indexing import MAXIMUM_COPIES, Loop, Piece, cut_order, pieces
+from openane.ops.indexing import MAXIMUM_COPIES, IndexedPiece, Loop, cut_order, pieces
 from openane.ops.lowering import Move, Tensor
 
 REVERSAL = 16
 """Longer reversals take two passes, blocks and what is in them, instead of one copy per element."""
 
-def taken(context: Context, tensor: Tensor, axis: int, indices: np.ndarray, place: Callable[[], Tensor]) -> Tensor:
+def taken(context: RecipeContext, tensor: Tensor, axis: int, indices: np.ndarray,
+          place: Callable[[], Tensor]) -> Tensor:
     """The elements at `indices` of one dimension: a view where possible, else copied into what `place` gives."""
     found = pieces(indices)
     if len(found) == 1 and len(found[0].loops) <= 1:
@@ -31,11 +32,11 @@ def taken(context: Context, tensor: Tensor, axis: int, indices: np.ndarray, plac
             forward = context.part(tensor, axis, found[0].source + (count - 1) * step, count, -step)
             return _reversed(context, forward, axis, place)
     target = place()
-    moved(context, target, axis, [(tensor, indices, None)])
+    copy_indexed(context, target, axis, [(tensor, indices, None)])
     return target
 
 
-def moved(context: Context, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
+def copy_indexed(context: RecipeContext, target: Tensor, axis: int, moves: Sequence[Move]) -> None:
     """target[places] = source[indices] along one dimension for each move in turn; together they must cover target.
 
     Where the target or a source cannot be cut there (its rows run along the dimension), a turned copy is cut instead.
@@ -62,35 +63,36 @@ def moved(context: Context, target: Tensor, axis: int, moves: Sequence[Move]) ->
         context.copy(whole, target)
 
 
-def _writable(target: Tensor, axis: int, piece: Piece) -> bool:
+def _writable(target: Tensor, axis: int, piece: IndexedPiece) -> bool:
     """Whether the places of a piece, and those of the repeats it is made from, can be addressed, and nothing else is
     written: the engine fills the last 64 bytes of a row with zeros."""
     stop = piece.place + sum((loop.count - 1) * loop.place for loop in piece.loops) + 1
     if target.contiguous == axis and stop < target.shape[axis] and stop * target.element % target.alignment:
         return False
     starts = [0, *(loop.place for loop in piece.loops if loop.doubled)]
-    return all(_places(target, axis, Piece(piece.place + start, 0, piece.loops)).aligned for start in starts)
+    return all(_places(target, axis, IndexedPiece(piece.place + start, 0, piece.loops)).aligned for start in starts)
 
 
-def _without_repeats(piece: Piece) -> Piece:
-    return Piece(piece.place, piece.source, tuple(loop for loop in piece.loops if loop.source))
+def _without_repeats(piece: IndexedPiece) -> IndexedPiece:
+    return IndexedPiece(piece.place, piece.source, tuple(loop for loop in piece.loops if loop.source))
 
 
-def _repeat(context: Context, whole: Tensor, axis: int, piece: Piece) -> None:
+def _repeat(context: RecipeContext, whole: Tensor, axis: int, piece: IndexedPiece) -> None:
     """Fills the repeats of a piece from its first elements, twice as many with every copy."""
     done = [loop for loop in piece.loops if loop.source]
     for loop in piece.loops:
         made = loop.count if loop.source else 1
         while made < loop.count:
             loops = (*done, Loop(min(made, loop.count - made), loop.place, loop.place))
-            filled, empty = (Piece(start, start, loops) for start in (piece.place, piece.place + made * loop.place))
+            filled, empty = (IndexedPiece(start, start, loops)
+                             for start in (piece.place, piece.place + made * loop.place))
             context.copy(_places(whole, axis, filled), _places(whole, axis, empty))
             made += loops[-1].count
         if not loop.source:
             done.append(loop)
 
 
-def turned(context: Context, tensor: Tensor, axis: int) -> Tensor:
+def turned(context: RecipeContext, tensor: Tensor, axis: int) -> Tensor:
     """The tensor, or a copy in which rows run along another dimension, so that `axis` can be cut anywhere."""
     if tensor.aligned and tensor.contiguous != axis:
         return tensor
@@ -99,7 +101,7 @@ def turned(context: Context, tensor: Tensor, axis: int) -> Tensor:
     return target
 
 
-def _reversed(context: Context, tensor: Tensor, axis: int, place: Callable[[], Tensor]) -> Tensor:
+def _reversed(context: RecipeContext, tensor: Tensor, axis: int, place: Callable[[], Tensor]) -> Tensor:
     """The tensor backwards: elements within blocks first, then the blocks, what no block holds one by one."""
     count = tensor.shape[axis]
     size = min(range(2, isqrt(count) + 2), key=lambda q: count // q + q + count % q)
@@ -107,19 +109,19 @@ def _reversed(context: Context, tensor: Tensor, axis: int, place: Callable[[], T
     blocks = np.arange(held).reshape(-1, size)
     shape = (*tensor.shape[:axis], held, *tensor.shape[axis + 1:])
     inner = context.scratch(shape, cut_order(tensor.shape, (axis,)), tensor.dtype)
-    moved(context, inner, axis, [(tensor, blocks[:, ::-1].reshape(-1), None)])
+    copy_indexed(context, inner, axis, [(tensor, blocks[:, ::-1].reshape(-1), None)])
     target = place()
     rest = count - held
-    moved(context, target, axis, [(inner, blocks[::-1].reshape(-1), np.arange(rest, count)),
-                                  (tensor, np.arange(count - 1, held - 1, -1), np.arange(rest))])
+    copy_indexed(context, target, axis, [(inner, blocks[::-1].reshape(-1), np.arange(rest, count)),
+                                         (tensor, np.arange(count - 1, held - 1, -1), np.arange(rest))])
     return target
 
 
-def _places(tensor: Tensor, axis: int, piece: Piece) -> Tensor:
+def _places(tensor: Tensor, axis: int, piece: IndexedPiece) -> Tensor:
     return _looped(tensor, axis, piece.place, [(loop.count, loop.place) for loop in _or_one(piece.loops)])
 
 
-def _sources(tensor: Tensor, axis: int, piece: Piece) -> Tensor:
+def _sources(tensor: Tensor, axis: int, piece: IndexedPiece) -> Tensor:
     return _looped(tensor, axis, piece.source, [(loop.count, loop.source) for loop in _or_one(piece.loops)])
 
 

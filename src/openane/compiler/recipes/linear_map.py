@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from openane.compiler.loops.assign import row_cut
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.gather import turned
 from openane.ops.lowering import Tensor
 
@@ -18,7 +18,7 @@ CUTS = 2
 """Places where a result's row may be cut that a block takes, so that blocks start aligned."""
 
 
-def mix(context: Context, target: Tensor, source: Tensor, axis: int, matrix: np.ndarray) -> None:
+def mix(context: RecipeContext, target: Tensor, source: Tensor, axis: int, matrix: np.ndarray) -> None:
     """target = matrix [results, elements] times source along `axis`; see ops.lowering.Lowering.
 
     The dimension is read as channels, so rows must run along another one: a source whose rows run along it is copied
@@ -39,7 +39,7 @@ def mix(context: Context, target: Tensor, source: Tensor, axis: int, matrix: np.
             context.convolution(write, read, weights, None)
 
 
-def _images(context: Context, target: Tensor, source: Tensor, axis: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _images(context: RecipeContext, target: Tensor, source: Tensor, axis: int) -> Iterator[tuple[Tensor, Tensor]]:
     """(target, source) as [N, axis, H, W] tensors; what is beyond them, or field widths, is taken apart."""
     if source.rank > 4:
         fewer = _merged(target, source, axis)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from openane.chips import Limits
-from openane.compiler.loops.assign import Role, access, legal
-from openane.compiler.loops.split import walk
-from openane.compiler.recipes.context import Context
+from openane.compiler.loops.assign import OperandRole, access, legal
+from openane.compiler.loops.split import split_operands
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.convolution_problem import Windowed
 from openane.compiler.weights.pack import (
-    Packed,
+    PackedCoefficients,
     pack_dense,
     pack_sparse,
     pack_table,
@@ -22,11 +22,11 @@ from openane.compiler.weights.pack import (
 from openane.engine import (
     Activation,
     Coefficients,
+    CoefficientSection,
+    CoefficientStream,
     Convolution,
     PassThrough,
     Post,
-    Section,
-    Stream,
 )
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
@@ -36,20 +36,22 @@ REPEATED = 1 << 19
 """Bytes of weights up to which they are stored once per image, so that one operation takes all images."""
 
 
-def coefficients(context: Context, packed: Packed, *, weights: bool, bias: bool, table: bool) -> Coefficients:
+def coefficients(context: RecipeContext, packed: PackedCoefficients, *, weights: bool, bias: bool,
+                 table: bool) -> Coefficients:
     """Stores the streams in the constant section."""
     base = context.store(packed, weights=weights, table=table)
-    section = Section.of(context.limits.slots.constants, [Stream(*stream) for stream in packed.streams])
-    return Coefficients.together(section.moved(section.slot, base), weights=weights, bias=bias, table=table,
+    section = CoefficientSection.of(context.limits.slots.constants,
+                                    [CoefficientStream(*stream) for stream in packed.streams])
+    return Coefficients.together(section.relocated(section.slot, base), weights=weights, bias=bias, table=table,
                                  lanes=packed.lanes, packing=packed.packing)
 
 
-def channel_step(context: Context) -> int:
+def channel_step(context: RecipeContext) -> int:
     """Output channels are split at multiples of this, so that rows of a swapped result stay aligned."""
     return context.limits.memory_alignment // ELEMENT
 
 
-def table_coefficients(context: Context, table: Table, channels: int) -> Coefficients:
+def table_coefficients(context: RecipeContext, table: Table, channels: int) -> Coefficients:
     """A table alone, read by every core that has a channel."""
     form = context.limits.coefficients
     packed = pack_table(form.table.pack(table), min(form.cores, channels))
@@ -62,10 +64,12 @@ def with_table(post: Post | None, table: Table | None) -> Post:
     return post if table is None else Post(bias=post.bias, scale=post.scale, activation=Activation.TABLE)
 
 
-def pass_through(context: Context, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
+def pass_through(context: RecipeContext, source: Tensor, target: Tensor, post: Post | None,
+                 table: Table | None) -> None:
     """target = post(source) for operands the engine can address."""
     stage = with_table(post, table)
-    operands = walk([source, target], [Role.NEURAL_SOURCE, Role.RESULT], context.limits, context.label)
+    operands = split_operands([source, target], [OperandRole.NEURAL_SOURCE, OperandRole.RESULT], context.limits,
+                              context.label)
     if operands is None:
         raise UnsupportedError(context.label, "a copy must be expressible by strides",
                                found=f"{source} to {target}")
@@ -74,7 +78,7 @@ def pass_through(context: Context, source: Tensor, target: Tensor, post: Post | 
         context.emit(PassThrough(source=read, result=write, post=stage, coefficients=streams))
 
 
-def convolve(context: Context, problem: Windowed) -> None:
+def convolve(context: RecipeContext, problem: Windowed) -> None:
     """A convolution the engine does as it is, in as few operations as its coefficients take.
 
     Stride 2 uses zero-skipping weights; kernels up to 3x3 are stored as 3x3 ones, whose form is proved, larger ones
@@ -92,7 +96,7 @@ def convolve(context: Context, problem: Windowed) -> None:
         _dense(context, problem)
 
 
-def _in_one_image(context: Context, problem: Windowed) -> bool:
+def _in_one_image(context: RecipeContext, problem: Windowed) -> bool:
     """Images of groups are more groups of one image, with the weights once for each; False where planes do not follow
     each other, or the weights would be many."""
     n, channels, high, wide = problem.source.shape
@@ -125,19 +129,19 @@ def _pieces(extent: int, size: int) -> Iterator[tuple[int, int]]:
 
 def _plain(source: Tensor, limits: Limits) -> bool:
     """Whether a [N, C, H, W] tensor can be read as it lies."""
-    return legal(access(source, (0, 1, None, 2, 3)), Role.NEURAL_SOURCE, limits) and (
+    return legal(access(source, (0, 1, None, 2, 3)), OperandRole.NEURAL_SOURCE, limits) and (
         source.shape[3] == 1 or source.strides[3] == ELEMENT)
 
 
-def _table_bytes(context: Context, problem: Windowed) -> bytes | None:
+def _table_bytes(context: RecipeContext, problem: Windowed) -> bytes | None:
     return None if problem.table is None else context.limits.coefficients.table.pack(problem.table)
 
 
-def _streams(context: Context, problem: Windowed, packed: Packed) -> Coefficients:
+def _streams(context: RecipeContext, problem: Windowed, packed: PackedCoefficients) -> Coefficients:
     return coefficients(context, packed, weights=True, bias=problem.bias is not None, table=problem.table is not None)
 
 
-def _dense(context: Context, problem: Windowed) -> None:
+def _dense(context: RecipeContext, problem: Windowed) -> None:
     problem, sparse = _sparse_form(context, problem)
     source, target, weights, rows = problem.source, problem.target, problem.weights, problem.rows
     rules, form = context.limits.lanes, context.limits.coefficients
@@ -162,7 +166,7 @@ def _dense(context: Context, problem: Windowed) -> None:
                                      coefficients=streams, shared=count > 1, **_window(problem)))
 
 
-def _sparse_form(context: Context, problem: Windowed) -> tuple[Windowed, bool]:
+def _sparse_form(context: RecipeContext, problem: Windowed) -> tuple[Windowed, bool]:
     """Whether the weights are zero-skipping, their kernel widened to a proved one."""
     sparse, proved = problem.stride == (2, 2), context.limits.coefficients.sparse.proved
     if sparse and problem.kernel != (1, 1) and max(problem.kernel) < proved:
@@ -171,7 +175,7 @@ def _sparse_form(context: Context, problem: Windowed) -> tuple[Windowed, bool]:
     return problem, sparse
 
 
-def _depthwise(context: Context, problem: Windowed) -> None:
+def _depthwise(context: RecipeContext, problem: Windowed) -> None:
     weights, rows = problem.weights, problem.rows
     form = context.limits.coefficients
     room = min(context.limits.kernel_memory // form.cores, context.limits.lanes.kept) - form.table.size
@@ -189,7 +193,7 @@ def _depthwise(context: Context, problem: Windowed) -> None:
                                      coefficients=streams, unicast=1, **_window(problem)))
 
 
-def _grouped(context: Context, problem: Windowed) -> None:
+def _grouped(context: RecipeContext, problem: Windowed) -> None:
     problem, sparse = _sparse_form(context, problem)
     groups, source, target = problem.groups, problem.source, problem.target
     channels = problem.weights.shape[0] // groups
@@ -224,7 +228,7 @@ def _by_group(image: Tensor, groups: int) -> Tensor:
                       (plane * each, plane, image.strides[2], image.strides[3]))
 
 
-def chunks(context: Context, channels: int, rows: int, lanes: int, streamed: bool,
+def chunks(context: RecipeContext, channels: int, rows: int, lanes: int, streamed: bool,
            head: int = 0) -> Iterator[tuple[int, int]]:
     """Ranges of output channels whose coefficients fit one operation, at multiples of `channel_step`; `rows` counts a
     bias."""

@@ -19,9 +19,9 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.chips.coefficients import padded
-from openane.compiler.buffers.storage import Block, Kind
-from openane.compiler.loops.assign import Role, access, assign, merged
-from openane.compiler.recipes.context import Context
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
+from openane.compiler.loops.assign import OperandRole, access, assign, merged
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.reduction import SHARE, pixel_loops, staged
 from openane.engine import Access, Binary, GainOffset, Reduction, Root, Space
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
@@ -42,7 +42,7 @@ class Loops:
     step: int
 
 
-def normalise(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
+def normalise(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
     """target = source normalised over `axes`."""
     if len(axes) == 1 and axes[0] == plane_axis(source.rank) and 1 < source.shape[axes[0]] == source.elements:
         _as_row(context, target, source, axes[0], epsilon)
@@ -55,7 +55,7 @@ def normalise(context: Context, target: Tensor, source: Tensor, axes: Sequence[i
     mean_scale, small = float(np.float32(1 / count)), float(np.float16(epsilon))
     channels = loops.source.shape[1]
     row = padded(channels * ELEMENT, ROW * context.limits.l2_alignment)
-    slot = context.blocks.add(Block(2 * row, Kind.L2))
+    slot = context.blocks.add(VirtualBuffer(2 * row, BufferKind.L2))
     mean = Access(space=Space.L2, slot=slot, shape=(1, channels, 1, 1, 1), strides=(0, ELEMENT, 0, 0, 0))
     spread = replace(mean, offset=row)
     repeated = replace(mean, shape=loops.source.shape)
@@ -67,7 +67,7 @@ def normalise(context: Context, target: Tensor, source: Tensor, axes: Sequence[i
     context.emit(GainOffset(first=loops.first, second=rows, result=loops.target, subtract=True))
 
 
-def _as_row(context: Context, target: Tensor, source: Tensor, axis: int, epsilon: float) -> None:
+def _as_row(context: RecipeContext, target: Tensor, source: Tensor, axis: int, epsilon: float) -> None:
     """Planes without pixels, normalised as a row where it lies in L2: in and out by a planar operation, as Apple's
     compiler does."""
     order = (*(d for d in range(source.rank) if d != axis), axis)
@@ -78,7 +78,7 @@ def _as_row(context: Context, target: Tensor, source: Tensor, axis: int, epsilon
     context.elementwise(target, result)
 
 
-def _loops(context: Context, target: Tensor, source: Tensor, axes: Sequence[int]) -> Loops | None:
+def _loops(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int]) -> Loops | None:
     """The walk of the three-operation form, or None where strides or sizes rule it out."""
     if not (source.aligned and target.aligned) or source.contiguous != target.contiguous:
         return None
@@ -90,7 +90,7 @@ def _loops(context: Context, target: Tensor, source: Tensor, axes: Sequence[int]
     walked = _walked(source, target, inner, kept, limits)
     if walked is None:
         return None
-    dims = None if kept else assign([source, target], [Role.PLANAR_SOURCE, Role.RESULT], limits)
+    dims = None if kept else assign([source, target], [OperandRole.PLANAR_SOURCE, OperandRole.RESULT], limits)
     if dims is not None:
         return Loops(walked[0], access(source, dims), access(target, dims), 0)
     return Loops(walked[0], *walked, ELEMENT) if walked[0].shape == walked[1].shape else None
@@ -124,7 +124,7 @@ def _access(tensor: Tensor, plane: tuple[int, int], pixel: Sequence[tuple[int, i
                   strides=(0, sc, sd, sh, sw))
 
 
-def _in_steps(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], share: float,
+def _in_steps(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], share: float,
               epsilon: float) -> None:
     """Mean, difference, reciprocal root of the mean square, product."""
     longest = max(axes, key=lambda axis: source.shape[axis])

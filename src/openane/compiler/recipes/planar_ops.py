@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from openane.chips import Limits
-from openane.compiler.loops.assign import Role, access, assign, row_cut
-from openane.compiler.loops.split import walk
+from openane.compiler.loops.assign import OperandRole, access, assign, row_cut
+from openane.compiler.loops.split import split_operands
 from openane.compiler.recipes import data_movement
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.engine import (
     Access,
     Activation,
@@ -28,7 +28,7 @@ L2_SHARE = 8
 """A broadcast operand kept in L2 takes at most 1/8 of it."""
 
 
-def elementwise(context: Context, target: Tensor, first: Tensor, second: Tensor | None = None,
+def elementwise(context: RecipeContext, target: Tensor, first: Tensor, second: Tensor | None = None,
                 function: Binary = Binary.ADD, **settings: float | bool) -> None:
     """target = function(first, second) with numpy broadcasting; any strides."""
     operands = [first.expand(target.shape)] + ([] if second is None else [second.expand(target.shape)])
@@ -43,10 +43,10 @@ def elementwise(context: Context, target: Tensor, first: Tensor, second: Tensor 
     _elementwise(context, target, operands, function, settings)
 
 
-def _elementwise(context: Context, target: Tensor, operands: list[Tensor], function: Binary,
+def _elementwise(context: RecipeContext, target: Tensor, operands: list[Tensor], function: Binary,
                  settings: dict[str, Any]) -> None:
-    roles = [Role.PLANAR_SOURCE] * len(operands)
-    operations = walk([*operands, target], [*roles, Role.RESULT], context.limits, context.label) \
+    roles = [OperandRole.PLANAR_SOURCE] * len(operands)
+    operations = split_operands([*operands, target], [*roles, OperandRole.RESULT], context.limits, context.label) \
         if _expressible(operands) else None
     if operations is None:
         axis = _split_axis(context, operands)
@@ -60,7 +60,7 @@ def _elementwise(context: Context, target: Tensor, operands: list[Tensor], funct
                              [t.part(axis, start, count) for t in operands], function, settings)
             return
         operands = _prepared(context, operands, target)
-        operations = walk([*operands, target], [*roles, Role.RESULT], context.limits, context.label)
+        operations = split_operands([*operands, target], [*roles, OperandRole.RESULT], context.limits, context.label)
     if operations is None:
         raise UnsupportedError(context.label, "operands must be expressible by strides", found=f"{operands}")
     for accesses in operations:
@@ -69,7 +69,7 @@ def _elementwise(context: Context, target: Tensor, operands: list[Tensor], funct
                                  **settings))
 
 
-def repeat(context: Context, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
+def repeat(context: RecipeContext, source: Tensor, target: Tensor, post: Post | None, table: Table | None) -> None:
     """target = post(source) for a source that is broadcast: all but a ReLU works on its own elements."""
     clamp = post == Post(activation=Activation.RELU)
     if not clamp and (post is not None or table is not None):
@@ -126,7 +126,7 @@ def _resident_size(tensor: Tensor, lead: int | None, limits: Limits) -> int:
     return row * core.elements // (1 if last is None else core.shape[last])
 
 
-def _split_axis(context: Context, operands: list[Tensor]) -> int | None:
+def _split_axis(context: RecipeContext, operands: list[Tensor]) -> int | None:
     """The dimension to halve when a broadcast operand is too large for L2, or None."""
     for t in operands:
         if repeats(t) and _resident_size(t, None, context.limits) > context.limits.l2_size // L2_SHARE:
@@ -138,7 +138,7 @@ def _split_axis(context: Context, operands: list[Tensor]) -> int | None:
     return None
 
 
-def _prepared(context: Context, operands: list[Tensor], target: Tensor) -> list[Tensor]:
+def _prepared(context: RecipeContext, operands: list[Tensor], target: Tensor) -> list[Tensor]:
     """Operands that agree on the row dimension: broadcast ones in L2, others copied to scratch where they differ."""
     lead = _leader(operands, target)
     ready = []
@@ -158,21 +158,21 @@ def _prepared(context: Context, operands: list[Tensor], target: Tensor) -> list[
     return ready
 
 
-def _materialised(context: Context, tensor: Tensor) -> Tensor:
+def _materialised(context: RecipeContext, tensor: Tensor) -> Tensor:
     """A broadcast operand written out in full."""
     full = context.scratch(tensor.shape, None, tensor.dtype)
     _elementwise(context, full, [tensor], Binary.ADD, {})
     return full
 
 
-def gain_offset(context: Context, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
+def gain_offset(context: RecipeContext, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
                 relu: bool = False) -> None:
     """target = (source + offset) * gain, one pair per position of `axis`: vectors in L2 as two rows.
 
     Where `axis` runs along rows the vectors would have to lie along W, which no sample shows: two broadcast
     operations instead.
     """
-    roles = [Role.PLANAR_SOURCE, Role.RESULT]
+    roles = [OperandRole.PLANAR_SOURCE, OperandRole.RESULT]
     pair = [source, target] if source.aligned and target.aligned else []
     dims = assign(pair, roles, context.limits, channel=axis) if pair and source.contiguous != axis else None
     if dims is None:
@@ -187,7 +187,7 @@ def gain_offset(context: Context, target: Tensor, source: Tensor, axis: int, off
     context.emit(GainOffset(first=first, second=second, result=access(target, dims), relu=relu))
 
 
-def _two_steps(context: Context, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
+def _two_steps(context: RecipeContext, target: Tensor, source: Tensor, axis: int, offset: np.ndarray, gain: np.ndarray,
                relu: bool) -> None:
     shape = tuple(len(offset) if d == axis else 1 for d in range(source.rank))
     adds, multiplies = bool(np.any(offset != 0)), bool(np.any(gain != 1))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from openane.compiler.loops.assign import Role, access, legal, row_cut
-from openane.compiler.recipes.context import Context
+from openane.compiler.loops.assign import OperandRole, access, legal, row_cut
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.convolution import IMAGES, crops
 from openane.compiler.recipes.convolution_problem import Pair, pair, tiles
 from openane.compiler.recipes.data_movement import writable
@@ -40,7 +40,7 @@ class Pooled:
         return self.kernel
 
 
-def pool(context: Context, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
+def pool(context: RecipeContext, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
          padding: Numbers) -> None:
     """See ops.lowering.Lowering."""
     if source.rank == 5:
@@ -53,7 +53,7 @@ def pool(context: Context, target: Tensor, source: Tensor, kind: Pool, kernel: N
                           (padding[0], padding[1])))
 
 
-def _deep(context: Context, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
+def _deep(context: RecipeContext, target: Tensor, source: Tensor, kind: Pool, kernel: Numbers, stride: Numbers,
           padding: Numbers) -> None:
     """Rows and columns of every depth first, the depths being images; then depth, the rows being images."""
     n, c, d, _, _ = source.shape
@@ -71,7 +71,7 @@ def _images(tensor: Tensor, image: int, axis: int) -> Tensor:
     return tensor.part(0, image, 1).only((axis, 1, other, 4))
 
 
-def solve(context: Context, problem: Pooled) -> None:
+def solve(context: RecipeContext, problem: Pooled) -> None:
     """Emits the pooling as operations the fields can state."""
     results = problem.target.shape[2:]
     stride = tuple(step if result > 1 else 1 for step, result in zip(problem.stride, results, strict=True))
@@ -81,7 +81,7 @@ def solve(context: Context, problem: Pooled) -> None:
             _emit(context, problem)
 
 
-def _subsampled(context: Context, problem: Pooled) -> bool:
+def _subsampled(context: RecipeContext, problem: Pooled) -> bool:
     """A stride beyond the field: every stride-th result of the pooling with stride 1."""
     if max(problem.stride) <= context.limits.stride:
         return False
@@ -97,7 +97,7 @@ def _subsampled(context: Context, problem: Pooled) -> bool:
     return True
 
 
-def _staged(context: Context, problem: Pooled) -> bool:
+def _staged(context: RecipeContext, problem: Pooled) -> bool:
     """A kernel beyond the field: a first stage of the largest kernel, whose windows overlap in all but one element,
     then the rest of the kernel over its results."""
     for axis, limit in ((0, context.limits.kernel_height), (1, context.limits.kernel_width)):
@@ -119,7 +119,7 @@ def _staged(context: Context, problem: Pooled) -> bool:
     return False
 
 
-def _tiled(context: Context, problem: Pooled) -> bool:
+def _tiled(context: RecipeContext, problem: Pooled) -> bool:
     """An image beyond the fields is pooled tile by tile; batches and channels too."""
     limits = context.limits
     for axis, limit in ((0, limits.height), (1, limits.width)):
@@ -144,12 +144,12 @@ def _tiled(context: Context, problem: Pooled) -> bool:
     return False
 
 
-def _emit(context: Context, problem: Pooled) -> None:
+def _emit(context: RecipeContext, problem: Pooled) -> None:
     source = problem.source
     if problem.kernel == problem.stride == (1, 1) and source.shape == problem.target.shape:
         context.copy(source, problem.target)
         return
-    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE, context.limits):
+    if not legal(access(source, IMAGES), OperandRole.NEURAL_SOURCE, context.limits):
         source = context.copied(source)
     context.emit(Pooling(first=access(source, IMAGES), result=access(problem.target, IMAGES), pool=problem.kind,
                           kernel=problem.kernel, stride=problem.stride, padding=problem.padding))

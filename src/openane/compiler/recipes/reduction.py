@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from openane.compiler.buffers.storage import Block, Kind, padded
-from openane.compiler.loops.assign import MAXIMUM_OPERATIONS, Role, access, assign, legal, merged
-from openane.compiler.recipes.context import Context
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, padded
+from openane.compiler.loops.assign import MAXIMUM_OPERATIONS, OperandRole, access, assign, legal, merged
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.neural_ops import channel_step, table_coefficients
 from openane.engine import (
     Access,
@@ -49,7 +49,7 @@ class Folding:
             all(idle[name] == value for name, value in self.closing.items())
 
 
-def reduce(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], kind: Reduce = Reduce.SUM,
+def reduce(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], kind: Reduce = Reduce.SUM,
            pre_scale: float = 1.0, final_scale: float = 1.0, epsilon: float = 0.0, root: Root = Root.NONE,
            square: bool = False) -> None:
     """See ops.lowering.Lowering. Factors and epsilon are rounded to what the fields hold."""
@@ -58,7 +58,7 @@ def reduce(context: Context, target: Tensor, source: Tensor, axes: Sequence[int]
     fold(context, target, source, axes, Folding(kind, pre_scale, square, closing))
 
 
-def fold(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
+def fold(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
     """Reduces `axes` of source; target has extent 1 there."""
     source = source if source.aligned else context.copied(source)
     if not target.aligned:
@@ -69,7 +69,7 @@ def fold(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], 
         _fold(context, target, source, axes, folding)
 
 
-def _fold(context: Context, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
+def _fold(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], folding: Folding) -> None:
     """The same for tensors the engine can address."""
     inner = [d for d in axes if source.shape[d] > 1]
     row = source.contiguous
@@ -89,7 +89,7 @@ def _fold(context: Context, target: Tensor, source: Tensor, axes: Sequence[int],
     _reduce(context, target, source, inner, kept, folding)
 
 
-def max_planes(context: Context, target: Tensor, source: Tensor, axis: int) -> bool:
+def max_planes(context: RecipeContext, target: Tensor, source: Tensor, axis: int) -> bool:
     """A maximum over planes is one neural-engine operation that leaves rows as they lie; False where strides or
     field widths rule it out."""
     operands = _by_channel(context, target, source, axis)
@@ -99,7 +99,7 @@ def max_planes(context: Context, target: Tensor, source: Tensor, axis: int) -> b
     return True
 
 
-def sum_planes(context: Context, target: Tensor, source: Tensor, axis: int, table: Table) -> bool:
+def sum_planes(context: RecipeContext, target: Tensor, source: Tensor, axis: int, table: Table) -> bool:
     """target = table(sum over `axis`) by a dense convolution with weights of one into a single channel, as Apple's
     softmax does; False where strides or field widths rule it out."""
     operands = _by_channel(context, target, source, axis)
@@ -112,7 +112,7 @@ def sum_planes(context: Context, target: Tensor, source: Tensor, axis: int, tabl
     return True
 
 
-def multiply_planes(context: Context, target: Tensor, first: Tensor, second: Tensor, axis: int, before: Table,
+def multiply_planes(context: RecipeContext, target: Tensor, first: Tensor, second: Tensor, axis: int, before: Table,
                     after: Table) -> bool:
     """target = after(before(first) * second): both laid side by side, plane by plane, and multiplied in pairs with the
     product unrounded, as Apple's pow. False, with nothing done, where strides or field widths rule it out."""
@@ -133,19 +133,19 @@ def multiply_planes(context: Context, target: Tensor, first: Tensor, second: Ten
     return True
 
 
-def _by_channel(context: Context, target: Tensor, source: Tensor, axis: int) -> tuple[Access, Access] | None:
+def _by_channel(context: RecipeContext, target: Tensor, source: Tensor, axis: int) -> tuple[Access, Access] | None:
     """Operands whose C walks `axis`, or None."""
     if source.shape[axis] > context.limits.channels or not (source.aligned and target.aligned):
         return None
     first = source.part(axis, 0, target.shape[axis])
-    dims = assign([first, target], [Role.NEURAL_SOURCE, Role.RESULT], context.limits, channel=axis)
+    dims = assign([first, target], [OperandRole.NEURAL_SOURCE, OperandRole.RESULT], context.limits, channel=axis)
     read = None if dims is None else access(source, dims)
-    if dims is None or read is None or not legal(read, Role.NEURAL_SOURCE, context.limits):
+    if dims is None or read is None or not legal(read, OperandRole.NEURAL_SOURCE, context.limits):
         return None
     return read, access(target, dims)
 
 
-def _by_cells(context: Context, target: Tensor, source: Tensor, inner: Sequence[int], folding: Folding) -> bool:
+def _by_cells(context: RecipeContext, target: Tensor, source: Tensor, inner: Sequence[int], folding: Folding) -> bool:
     """Reduces a dimension between planes and rows as Apple's compiler reduces H, sums and maxima alike: turned into
     rows, reduced with the old rows as groups into a cell per result, and turned back. False for any other."""
     plane, row = plane_axis(source.rank), source.contiguous
@@ -163,16 +163,16 @@ def _by_cells(context: Context, target: Tensor, source: Tensor, inner: Sequence[
     return True
 
 
-def staged(context: Context, tensor: Tensor) -> Tensor:
+def staged(context: RecipeContext, tensor: Tensor) -> Tensor:
     """A copy of an input that several operations are about to walk by different loops: small ones live in L2 from then
     on, as in Apple's softmax and layer norm over rows. An intermediate, or a tensor beyond 1/8 of L2, is itself."""
     size, _ = padded(tensor.shape, context.limits.l2_alignment)
-    if context.blocks.table[tensor.slot].kind is not Kind.PORT or size > context.limits.l2_size // SHARE:
+    if context.blocks.table[tensor.slot].kind is not BufferKind.PORT or size > context.limits.l2_size // SHARE:
         return tensor
     return context.copied(tensor)
 
 
-def _identity_reduction(context: Context, target: Tensor, source: Tensor, folding: Folding) -> None:
+def _identity_reduction(context: RecipeContext, target: Tensor, source: Tensor, folding: Folding) -> None:
     """Reducing extents of 1: a factor, or where a root follows cells, so that no row runs along a kept dimension."""
     closing = folding.closing
     if closing.get("root", Root.NONE) is Root.NONE and not closing.get("epsilon") and not folding.square:
@@ -184,7 +184,7 @@ def _identity_reduction(context: Context, target: Tensor, source: Tensor, foldin
     _reduce(context, target, cells, [], kept, folding)
 
 
-def _reduce(context: Context, target: Tensor, source: Tensor, inner: list[int], kept: list[int],
+def _reduce(context: RecipeContext, target: Tensor, source: Tensor, inner: list[int], kept: list[int],
             folding: Folding) -> None:
     loops = pixel_loops(source.only(inner), context.limits.width)
     if loops is None:
@@ -200,14 +200,14 @@ def _reduce(context: Context, target: Tensor, source: Tensor, inner: list[int], 
                                pre_scale=folding.pre_scale, **folding.closing))
 
 
-def _kept(context: Context, result: Access) -> Access:
+def _kept(context: RecipeContext, result: Access) -> Access:
     """A result written to a port with channels along rows also stays in L2, one row over the other, as in Apple's
     reductions of C."""
-    port = result.space is Space.MEMORY and context.blocks.table[result.slot].kind is Kind.PORT
+    port = result.space is Space.MEMORY and context.blocks.table[result.slot].kind is BufferKind.PORT
     large = result.elements * ELEMENT > context.limits.l2_size // SHARE
     if not port or large or result.shape[1] == 1 or result.strides[1] != ELEMENT:
         return result
-    slot = context.blocks.add(Block(context.limits.l2_row(result.shape[1] * ELEMENT), Kind.L2))
+    slot = context.blocks.add(VirtualBuffer(context.limits.l2_row(result.shape[1] * ELEMENT), BufferKind.L2))
     return replace(result, copy=Access(space=Space.L2, slot=slot, shape=result.shape, strides=(0, ELEMENT, 0, 0, 0)))
 
 
@@ -229,7 +229,7 @@ def pixel_loops(walked: Tensor, limit: int) -> list[tuple[int, int]] | None:
     return [outer[1], outer[0], inner]
 
 
-def _kept_loops(context: Context, source: Tensor, target: Tensor) -> list[tuple[Access, Access]]:
+def _kept_loops(context: RecipeContext, source: Tensor, target: Tensor) -> list[tuple[Access, Access]]:
     """N and C of the operations that together visit the dimensions kept: C walks the target's rows if it has any."""
     if source.rank > 2:
         source, target = merged([source, target], min(context.limits.groups, context.limits.channels))
@@ -255,7 +255,7 @@ def _kept_loops(context: Context, source: Tensor, target: Tensor) -> list[tuple[
     return [(access(source, dims), access(target, dims))]
 
 
-def _reduce_in_steps(context: Context, target: Tensor, source: Tensor, inner: list[int],
+def _reduce_in_steps(context: RecipeContext, target: Tensor, source: Tensor, inner: list[int],
                      folding: Folding) -> None:
     """Partial results first, along one dimension, then the rest; what closes the reduction is applied at the end,
     the scale of a sum at the start, where it keeps partial sums small."""

@@ -13,23 +13,23 @@ from math import prod
 
 from openane.chips import Limits
 from openane.chips.coefficients import padded
-from openane.compiler.buffers.storage import Block, Kind
-from openane.compiler.loops.assign import Role, access, legal, row_cut
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
+from openane.compiler.loops.assign import OperandRole, access, legal, row_cut
 from openane.compiler.loops.split import ranges
 from openane.compiler.recipes.constant_product import Pixels, feeds_product, pixel_rows
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.neural_ops import spans
 from openane.compiler.recipes.split_product import reduction_parts, summed
 from openane.engine import (
     Access,
     Coefficients,
+    CoefficientSection,
+    CoefficientStream,
     Elementwise,
     MatrixProduct,
     PassThrough,
     Post,
-    Section,
     Space,
-    Stream,
     Streams,
 )
 from openane.engine.access import CHANNELS, WIDTH
@@ -67,16 +67,17 @@ class _Rows:
         base = self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
         base += start // self.lanes * self.step
         streams = _streams(count // self.lanes, self.step, self.size)
-        return Coefficients(weights=Section(self.slot, Streams(streams, base)), lanes=self.lanes, runtime=True)
+        return Coefficients(weights=CoefficientSection(self.slot, Streams(streams, base)), lanes=self.lanes,
+                            runtime=True)
 
 
 @lru_cache(maxsize=64)
-def _streams(cores: int, step: int, size: int) -> tuple[Stream, ...]:
+def _streams(cores: int, step: int, size: int) -> tuple[CoefficientStream, ...]:
     """Streams of `size` bytes every `step` bytes. Remembered: the parts of a product share them."""
-    return tuple(Stream(core, core * step, size) for core in range(cores))
+    return tuple(CoefficientStream(core, core * step, size) for core in range(cores))
 
 
-def product_of(context: Context, value: Value, left: Tensor, right: Tensor, post: Post | None = None) -> None:
+def product_of(context: RecipeContext, value: Value, left: Tensor, right: Tensor, post: Post | None = None) -> None:
     """value = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
 
     Where a product with constant weights alone reads the result it is made transposed, so that rows are pixels already
@@ -93,7 +94,8 @@ def product_of(context: Context, value: Value, left: Tensor, right: Tensor, post
         runtime_product(context, target, left, right, post)
 
 
-def runtime_product(context: Context, target: Tensor, left: Tensor, right: Tensor, post: Post | None = None) -> None:
+def runtime_product(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor,
+                    post: Post | None = None) -> None:
     """target [..., M, N] = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
 
     Last matrix first and last rows first, as in every one of Apple's programs. Where that would be hundreds of
@@ -118,7 +120,7 @@ def runtime_product(context: Context, target: Tensor, left: Tensor, right: Tenso
     rows = _coefficients(context, left, lanes, len(parts))
     batch = target.shape[:-2]
     if _distinct(right) > SEPARATE and not legal(
-            access(_at(right, (0,) * len(batch)), ROWS), Role.NEURAL_SOURCE, context.limits):
+            access(_at(right, (0,) * len(batch)), ROWS), OperandRole.NEURAL_SOURCE, context.limits):
         right = context.copied(right)
     seen: dict[int, Pixels] = {}
     for index in reversed(list(combinations(*(range(extent) for extent in batch)))):
@@ -129,7 +131,7 @@ def runtime_product(context: Context, target: Tensor, left: Tensor, right: Tenso
                   [(start, count, rows.part(index, start, count)) for start, count in parts])
 
 
-def _together(context: Context, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:
+def _together(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:
     """One product for a whole batch, where all its matrices meet the same one; False where it has to be taken apart.
 
     On the right: the rows of all of them are the rows of one matrix, which is made by whichever of the two has fewer
@@ -156,7 +158,7 @@ def _together(context: Context, target: Tensor, left: Tensor, right: Tensor, pos
     return runtime_convolution(context, made, matrices, images, post)
 
 
-def _fewest(context: Context, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> None:
+def _fewest(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> None:
     """target [M, N] = post(left [M, K] @ right [K, N]), transposed where that takes fewer operations."""
     rules = context.limits.lanes
     straight, turned = (len(list(rules.row_parts(rows, rules.runtime_product(rows)))) for rows in target.shape)
@@ -165,7 +167,7 @@ def _fewest(context: Context, target: Tensor, left: Tensor, right: Tensor, post:
     runtime_product(context, target, left, right, post)
 
 
-def runtime_convolution(context: Context, target: Tensor, matrices: Tensor, source: Tensor,
+def runtime_convolution(context: RecipeContext, target: Tensor, matrices: Tensor, source: Tensor,
                         post: Post | None = None) -> bool:
     """target [N, G * M, H, W] = post(1x1 convolution of source [N, G * K, H, W] with matrices [G, M, K]).
 
@@ -179,9 +181,9 @@ def runtime_convolution(context: Context, target: Tensor, matrices: Tensor, sour
     if len(parts) > MANY_PARTS or max(height, width) > limits.height or reduction > limits.width \
             or len(reduction_parts(context, reduction, width)) > 1:
         return False
-    if not legal(access(source, IMAGES), Role.NEURAL_SOURCE, limits):
+    if not legal(access(source, IMAGES), OperandRole.NEURAL_SOURCE, limits):
         source = context.copied(source)
-    made = target if legal(access(target, IMAGES), Role.RESULT, limits) else context.scratch(target.shape)
+    made = target if legal(access(target, IMAGES), OperandRole.RESULT, limits) else context.scratch(target.shape)
     rows = _coefficients(context, matrices, lanes, len(parts))
     for first, some in spans(images, limits.groups):
         for group in range(groups):
@@ -195,12 +197,12 @@ def runtime_convolution(context: Context, target: Tensor, matrices: Tensor, sour
     return True
 
 
-def _multiply(context: Context, target: Tensor, right: Pixels, post: Post,
+def _multiply(context: RecipeContext, target: Tensor, right: Pixels, post: Post,
               parts: list[tuple[int, int, Coefficients]]) -> None:
     """target [M, N] = coefficients @ right (K channels of N pixels), part after part."""
     final, columns = target, target.shape[1]
     whole = _parts(target, parts)
-    if not all(legal(result, Role.RESULT, context.limits) for result in whole):
+    if not all(legal(result, OperandRole.RESULT, context.limits) for result in whole):
         target = context.scratch(target.shape)
         whole = _parts(target, parts)
     for first, width in spans(columns, context.limits.width):
@@ -222,7 +224,7 @@ def _distinct(matrices: Tensor) -> int:
     return prod(extent for extent, stride in zip(matrices.shape[:-2], matrices.strides[:-2], strict=True) if stride)
 
 
-def _coefficients(context: Context, left: Tensor, lanes: int, parts: int) -> _Rows:
+def _coefficients(context: RecipeContext, left: Tensor, lanes: int, parts: int) -> _Rows:
     """The rows of `left` where they can be read as coefficients."""
     real = tuple(1 if stride == 0 else extent for extent, stride in zip(left.shape, left.strides, strict=True))
     core = left.seen(left.offset, (*real[:-2], *left.shape[-2:]), left.strides)
@@ -236,13 +238,13 @@ def _coefficients(context: Context, left: Tensor, lanes: int, parts: int) -> _Ro
     if lanes == 1:
         return _Rows(core.slot, core.offset, core.strides[:-2], core.strides[-2], size, 1)
     whole = count // lanes * size
-    slot = context.blocks.add(Block(prod(batch) * whole, Kind.SCRATCH))
+    slot = context.blocks.add(VirtualBuffer(prod(batch) * whole, BufferKind.SCRATCH))
     strides = tuple(0 if extent == 1 else prod(batch[d + 1:]) * whole for d, extent in enumerate(batch))
     _interleave(context, core, slot, strides, size, lanes, parts)
     return _Rows(slot, 0, strides, size, size, lanes)
 
 
-def _interleave(context: Context, rows: Tensor, slot: int, strides: tuple[int, ...], size: int, lanes: int,
+def _interleave(context: RecipeContext, rows: Tensor, slot: int, strides: tuple[int, ...], size: int, lanes: int,
                 parts: int) -> None:
     """Copies matrices [..., M, K] to `slot`, blocks of `lanes` rows at distances of `size`.
 
@@ -277,13 +279,13 @@ def _packing(rows: Tensor, slot: int, offset: int, size: int, lanes: int,
 
 
 def _by_rows(matrix: Tensor, limits: Limits) -> bool:
-    return legal(access(matrix, ROWS), Role.NEURAL_SOURCE, limits)
+    return legal(access(matrix, ROWS), OperandRole.NEURAL_SOURCE, limits)
 
 
 def _readable(matrices: Tensor, lanes: int, limits: Limits) -> bool:
     """Whether matrices can be read as coefficients, or by the copy that packs them."""
     first = _at(matrices, (0,) * (matrices.rank - 2))
-    return _by_rows(first, limits) or (lanes > 1 and legal(access(first, COLUMNS), Role.NEURAL_SOURCE, limits))
+    return _by_rows(first, limits) or (lanes > 1 and legal(access(first, COLUMNS), OperandRole.NEURAL_SOURCE, limits))
 
 
 def _turned(matrices: Tensor) -> Tensor:
@@ -293,7 +295,7 @@ def _turned(matrices: Tensor) -> Tensor:
     return matrices.transpose(order)
 
 
-def _range(context: Context, matrices: Tensor, axis: int, start: int, count: int) -> Tensor:
+def _range(context: RecipeContext, matrices: Tensor, axis: int, start: int, count: int) -> Tensor:
     """Rows or columns start .. start + count."""
     seen = matrices.part(axis, start, count)
     return seen if seen.aligned else context.copied(seen)

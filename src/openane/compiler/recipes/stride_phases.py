@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.compiler.recipes.context import Context
+from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.convolution_problem import Pair, Windowed, spread
 from openane.ops.phases import blocks, interleaved, turned
 
-Solve = Callable[[Context, Windowed], None]
+Solve = Callable[[RecipeContext, Windowed], None]
 SUBSAMPLED = 3
 """Grouped convolutions of strides up to this are computed at stride 1 and every so-manieth result is kept."""
 
 
-def subsampled(context: Context, problem: Windowed, solve: Solve) -> None:
+def subsampled(context: RecipeContext, problem: Windowed, solve: Solve) -> None:
     """Every stride-th result of the convolution with stride 1."""
     shape = (*problem.target.shape[:2], *((result - 1) * step + 1 for result, step in zip(
         problem.results, problem.stride, strict=True)))
@@ -34,7 +34,7 @@ def subsampled(context: Context, problem: Windowed, solve: Solve) -> None:
     context.copy(whole, problem.target)
 
 
-def strided(context: Context, problem: Windowed, solve: Solve) -> None:
+def strided(context: RecipeContext, problem: Windowed, solve: Solve) -> None:
     """A convolution of stride s along an axis is one of stride 1 over s times as many channels: element s * q + r of
     the source is element q of phase r. Phases no tap falls on are left out."""
     weights = spread(problem.weights, problem.dilation)
@@ -84,7 +84,7 @@ def _weights_by_phase(weights: np.ndarray, axes: list[_Axis]) -> np.ndarray:
     return parts.transpose(0, 3, 5, 1, 2, 4).reshape(outputs, -1, high.taps, wide.taps)
 
 
-def dilated(context: Context, problem: Windowed, solve: Solve) -> None:
+def dilated(context: RecipeContext, problem: Windowed, solve: Solve) -> None:
     """Taps d apart never leave their phase: the d x d phases of the source are images of their own."""
     factors = problem.dilation
     late: Pair = (-problem.padding[0] % factors[0], -problem.padding[1] % factors[1])

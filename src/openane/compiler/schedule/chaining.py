@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from openane.chips import Limits
-from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Blocks, Kind
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, BufferKind, VirtualBuffer, VirtualBuffers
 from openane.compiler.buffers.uses import RESULT, Use, lives, operands
 from openane.compiler.schedule.l2_residency import hold, resident_strides, residents
 from openane.engine import Access, Elementwise, Operation, PassThrough, Space, with_operands
 
 
-def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[Operation]:
+def chain(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer]) -> list[Operation]:
     """Operations with scratch buffers between neighbours replaced by direct handover where both walk them alike.
 
     Only pointwise neighbours on different engines: that is what Apple's programs show.
@@ -29,8 +29,8 @@ def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[
     for number, (before, after) in enumerate(pairwise(operations)):
         role, source = operands(after)[0]
         slot = before.result.slot
-        if taken == number or slot not in named or named[slot].times != 2 or blocks[slot].kind is not Kind.SCRATCH \
-                or before.result.space is not Space.MEMORY:
+        if taken == number or slot not in named or named[slot].times != 2 \
+                or blocks[slot].kind is not BufferKind.SCRATCH or before.result.space is not Space.MEMORY:
             continue
         if _pointwise(before, after) and before.result == source and _in_order(source):
             handed = Access(space=Space.CHAIN, shape=source.shape, dtype=source.dtype)
@@ -40,7 +40,7 @@ def chain(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[
     return linked
 
 
-def in_place(operations: Sequence[Operation], blocks: Mapping[int, Block]) -> list[Operation]:
+def in_place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer]) -> list[Operation]:
     """Functions of one L2 tensor write over it where nothing needs it any more, as in Apple's programs."""
     changed = []
     known = {slot: (life.first, life.last) for slot, life in lives(operations).items()}
@@ -101,7 +101,7 @@ class _Copy:
         return moved / (self.size * (self.readers[-1].operation - self.maker.operation + 1))
 
 
-def keep(operations: Sequence[Operation], blocks: Blocks, share: int, limits: Limits) -> list[Operation]:
+def keep(operations: Sequence[Operation], blocks: VirtualBuffers, share: int, limits: Limits) -> list[Operation]:
     """Operations in which a tensor of memory that several of them walk alike is read from L2 after the first.
 
     New L2 blocks are added to `blocks`; residents and copies together take at most `share` bytes at any time.
@@ -117,9 +117,10 @@ def keep(operations: Sequence[Operation], blocks: Blocks, share: int, limits: Li
     return changed
 
 
-def _apply(changed: list[Operation], copy: _Copy, blocks: Blocks, limits: Limits) -> None:
+def _apply(changed: list[Operation], copy: _Copy, blocks: VirtualBuffers, limits: Limits) -> None:
     size, strides = resident_strides(copy.access, limits)
-    resident = replace(copy.access, space=Space.L2, slot=blocks.add(Block(size, Kind.L2)), offset=0, strides=strides)
+    resident = replace(copy.access, space=Space.L2, slot=blocks.add(VirtualBuffer(size, BufferKind.L2)), offset=0,
+                       strides=strides)
     maker = copy.maker
     changed[maker.operation] = with_operands(changed[maker.operation],
                                              {maker.role: replace(maker.access, copy=resident)})

@@ -13,9 +13,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from openane.chips import Limits
-from openane.compiler.buffers.storage import Block, Blocks, Kind
-from openane.compiler.buffers.uses import RESULT, Usage, Use, operands, read_slots, usage
-from openane.compiler.loops.assign import Role, legal, within
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, VirtualBuffers
+from openane.compiler.buffers.uses import RESULT, BufferUses, Use, operands, read_slots, usage
+from openane.compiler.loops.assign import OperandRole, legal, within
 from openane.compiler.schedule.reorder_loops import packing_copy, written_as
 from openane.engine import (
     Access,
@@ -34,7 +34,7 @@ Steps = list[tuple[int, Operation]]
 """Operations with the number each had when it was lowered."""
 
 
-def forwarded(steps: Steps, blocks: Blocks, share: int, limits: Limits) -> Steps:
+def forwarded(steps: Steps, blocks: VirtualBuffers, share: int, limits: Limits) -> Steps:
     """The operations with repeated work done once and needless copies gone; new buffers are added to `blocks`.
 
     Inputs of at most `share` bytes that several operations read in different ways are copied once.
@@ -46,11 +46,11 @@ def forwarded(steps: Steps, blocks: Blocks, share: int, limits: Limits) -> Steps
     return _merged(shared, uses if len(shared) == len(kept) else _usage(shared), blocks.table, limits)
 
 
-def _usage(steps: Steps) -> dict[int, Usage]:
+def _usage(steps: Steps) -> dict[int, BufferUses]:
     return usage([operation for _, operation in steps])
 
 
-def _merged(steps: Steps, uses: dict[int, Usage], blocks: Mapping[int, Block], limits: Limits) -> Steps:
+def _merged(steps: Steps, uses: dict[int, BufferUses], blocks: Mapping[int, VirtualBuffer], limits: Limits) -> Steps:
     merger = _Merger(steps, uses, blocks, limits)
     for position in range(len(merger.steps)):
         earlier = merger.merge(position)
@@ -66,7 +66,8 @@ def _plain_copy(operation: Operation) -> bool:
         and operation.source.dtype is operation.result.dtype
 
 
-def _shared_inputs(steps: Steps, uses: Mapping[int, Usage], blocks: Blocks, share: int, limits: Limits) -> Steps:
+def _shared_inputs(steps: Steps, uses: Mapping[int, BufferUses], blocks: VirtualBuffers, share: int,
+                   limits: Limits) -> Steps:
     """An input that is turned for one operation and read as it lies by another is first copied, so that memory is read
     once (Apple's residual products)."""
     moved: dict[int, int] = {}
@@ -76,7 +77,7 @@ def _shared_inputs(steps: Steps, uses: Mapping[int, Usage], blocks: Blocks, shar
         if surface is None or surface.size > share or not within(surface.shape, limits) \
                 or not _read_in_several_ways(steps, use):
             continue
-        moved[slot] = blocks.add(Block(surface.size, Kind.SCRATCH))
+        moved[slot] = blocks.add(VirtualBuffer(surface.size, BufferKind.SCRATCH))
         whole = Access(slot=slot, shape=surface.shape, strides=surface.strides, dtype=surface.dtype)
         first = min(u.operation for u in use.uses)
         copies.setdefault(first, []).append(PassThrough(source=whole, result=replace(whole, slot=moved[slot])))
@@ -89,7 +90,7 @@ def _shared_inputs(steps: Steps, uses: Mapping[int, Usage], blocks: Blocks, shar
     return found
 
 
-def _read_in_several_ways(steps: Steps, use: Usage) -> bool:
+def _read_in_several_ways(steps: Steps, use: BufferUses) -> bool:
     """Whether several operations read the same bytes of a buffer, one of them only to turn them, and none writes."""
     turned = any(_plain_copy(steps[u.operation][1]) and u.access.strides[1] != 0 and u.access.shape[4] > 1
                  for u in use.uses)
@@ -106,7 +107,8 @@ def _apart(accesses: Iterable[Access]) -> bool:
 class _Merger:
     """Takes copies into the operations before them, keeping account of who names which buffer."""
 
-    def __init__(self, steps: Steps, uses: dict[int, Usage], blocks: Mapping[int, Block], limits: Limits) -> None:
+    def __init__(self, steps: Steps, uses: dict[int, BufferUses], blocks: Mapping[int, VirtualBuffer],
+                 limits: Limits) -> None:
         self.steps: list[tuple[int, Operation] | None] = list(steps)
         self._blocks = blocks
         self._limits = limits
@@ -151,7 +153,7 @@ class _Merger:
     def _maker(self, slot: int, position: int) -> int | None:
         """The operation that makes a buffer only operation `position` reads, or None."""
         use = self._uses.get(slot)
-        if use is None or self._blocks[slot].kind is Kind.PORT or use.streamed or len(use.uses) != 2:
+        if use is None or self._blocks[slot].kind is BufferKind.PORT or use.streamed or len(use.uses) != 2:
             return None
         made, read = use.uses
         alone = made.role == RESULT and read.operation == position and made.access.copy is None
@@ -171,7 +173,7 @@ class _Merger:
         """The maker writes where the copy would have, where its result can lie so."""
         result = relaid(maker.result, copy.source, copy.result)
         if result is None or maker.result.dtype is not copy.result.dtype \
-                or not legal(result, Role.RESULT, self._limits) \
+                or not legal(result, OperandRole.RESULT, self._limits) \
                 or (maker.result.space is Space.L2 and _turned_rows(result)):
             return
         self._replace(made, with_operands(maker, {RESULT: result}))
@@ -181,9 +183,9 @@ class _Merger:
         """The copy moves before a planar function of one tensor, which then works in place on what it made."""
         source = relaid(copy.source, maker.result, maker.first)
         place = _along_rows(copy.result)
-        if source is None or maker.first.copy is not None or self._blocks[copy.result.slot].kind is Kind.PORT \
-                or not legal(source, Role.NEURAL_SOURCE, self._limits) \
-                or not legal(place, Role.NEURAL_SOURCE, self._limits) \
+        if source is None or maker.first.copy is not None or self._blocks[copy.result.slot].kind is BufferKind.PORT \
+                or not legal(source, OperandRole.NEURAL_SOURCE, self._limits) \
+                or not legal(place, OperandRole.NEURAL_SOURCE, self._limits) \
                 or maker.first.interleave > 1 or maker.first.dtype is not copy.source.dtype \
                 or not within(place.shape, self._limits):
             return False
@@ -222,9 +224,9 @@ def _along_rows(access: Access) -> Access:
     return replace(access, shape=(n, w, d, h, c), strides=(sn, sw, sd, sh, sc))
 
 
-def _once(steps: Steps, uses: Mapping[int, Usage], blocks: Mapping[int, Block]) -> Steps:
+def _once(steps: Steps, uses: Mapping[int, BufferUses], blocks: Mapping[int, VirtualBuffer]) -> Steps:
     """Equal operations on equal operands done once: readers of the later result read the earlier one."""
-    alone = {slot for slot, use in uses.items() if blocks[slot].kind is not Kind.PORT
+    alone = {slot for slot, use in uses.items() if blocks[slot].kind is not BufferKind.PORT
              and sum(u.role == RESULT for u in use.uses) == 1}
     renamed: dict[int, int] = {}
     known: dict[Operation, int] = {}
@@ -245,7 +247,7 @@ def _once(steps: Steps, uses: Mapping[int, Usage], blocks: Mapping[int, Block]) 
     return kept
 
 
-def _only_read(use: Usage) -> bool:
+def _only_read(use: BufferUses) -> bool:
     return all(u.role != RESULT for u in use.uses)
 
 
@@ -255,6 +257,6 @@ def _with_slots(operation: Operation, renamed: Mapping[int, int]) -> Operation:
         role: replace(a, slot=renamed[a.slot]) for role, a in operands(operation) if a.slot in renamed}
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if coefficients is not None and any(slot in renamed for slot in coefficients.slots):
-        changes["coefficients"] = coefficients.moved(lambda section: section.moved(renamed[section.slot], 0)
-                                                     if section.slot in renamed else section)
+        changes["coefficients"] = coefficients.relocated(lambda section: section.relocated(renamed[section.slot], 0)
+                                                         if section.slot in renamed else section)
     return with_operands(operation, changes) if changes else operation

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openane.chips import Limits
-from openane.compiler.buffers.storage import Block, Kind
-from openane.compiler.buffers.uses import RESULT, Usage, operands, usage
-from openane.compiler.loops.assign import Role, legal
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
+from openane.compiler.buffers.uses import RESULT, BufferUses, operands, usage
+from openane.compiler.loops.assign import OperandRole, legal
 from openane.engine import Access, Operation, Space, with_operands
 from openane.engine.relayout import dimensions, nested, relaid
 
-ROLES = {"source": Role.NEURAL_SOURCE, RESULT: Role.RESULT}
+ROLES = {"source": OperandRole.NEURAL_SOURCE, RESULT: OperandRole.RESULT}
 """What the operands of an operation are to it; all others are sources of the planar engine."""
 
 
@@ -40,8 +40,8 @@ class Candidate:
         return self.traffic / (self.size * (self.life[1] - self.life[0] + 1))
 
 
-def settle(operations: Sequence[Operation], blocks: Mapping[int, Block],
-           share: int, limits: Limits) -> tuple[list[Operation], dict[int, Block]]:
+def settle(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer],
+           share: int, limits: Limits) -> tuple[list[Operation], dict[int, VirtualBuffer]]:
     """Operations and buffers with as many scratch buffers in L2 as `share` bytes allow at any time."""
     uses = usage(operations)
     held = residents(len(operations), {slot: use.life for slot, use in uses.items()}, blocks)
@@ -55,7 +55,7 @@ def settle(operations: Sequence[Operation], blocks: Mapping[int, Block],
             continue
         hold(held, candidate.life, candidate.size)
         moved |= candidate.moved
-        table[candidate.slot] = replace(table[candidate.slot], size=candidate.size, kind=Kind.L2)
+        table[candidate.slot] = replace(table[candidate.slot], size=candidate.size, kind=BufferKind.L2)
     return [_replaced(number, operation, moved) for number, operation in enumerate(operations)], table
 
 
@@ -77,11 +77,11 @@ def resident_strides(access: Access, limits: Limits) -> tuple[int, tuple[int, in
     return step, (strides[0], strides[1], strides[2], strides[3], strides[4])
 
 
-def residents(operations: int, lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block]) -> list[int]:
+def residents(operations: int, lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, VirtualBuffer]) -> list[int]:
     """Bytes that L2 buffers take during each of so many operations; `lives` are the first and last that name one."""
     held = [0] * operations
     for slot, life in lives.items():
-        if blocks[slot].kind is Kind.L2:
+        if blocks[slot].kind is BufferKind.L2:
             hold(held, life, blocks[slot].size)
     return held
 
@@ -97,11 +97,11 @@ def _replaced(number: int, operation: Operation, moved: Mapping[tuple[int, str],
     return with_operands(operation, changes) if changes else operation
 
 
-def _candidate(slot: int, use: Usage, block: Block, share: int, limits: Limits) -> Candidate | None:
+def _candidate(slot: int, use: BufferUses, block: VirtualBuffer, share: int, limits: Limits) -> Candidate | None:
     """The buffer in L2 form, or None: coefficients and interleaved operands need memory, as does what `share` bytes do
     not hold."""
-    if block.kind is not Kind.SCRATCH or use.streamed or any(u.access.interleave > 1 or u.access.copy is not None
-                                                             for u in use.uses):
+    if block.kind is not BufferKind.SCRATCH or use.streamed or any(u.access.interleave > 1 or u.access.copy is not None
+                                                                   for u in use.uses):
         return None
     wholes = list(dict.fromkeys(u.access for u in use.uses if _covers(u.access, block.size, limits)))
     if min([block.size, *(resident_strides(whole, limits)[0] for whole in wholes)]) > share:
@@ -114,13 +114,13 @@ def _candidate(slot: int, use: Usage, block: Block, share: int, limits: Limits) 
     return Candidate(slot, block.size, use.life, use.traffic, kept)
 
 
-def _relaid_uses(use: Usage, whole: Access, limits: Limits) -> dict[tuple[int, str], Access] | None:
+def _relaid_uses(use: BufferUses, whole: Access, limits: Limits) -> dict[tuple[int, str], Access] | None:
     """Every access of a buffer in the resident layout of one that covers it, or None where one has no such form."""
     resident = replace(whole, space=Space.L2, strides=resident_strides(whole, limits)[1])
     moved = {}
     for u in use.uses:
         access = relaid(u.access, whole, resident)
-        if access is None or not legal(access, ROLES.get(u.role, Role.PLANAR_SOURCE), limits):
+        if access is None or not legal(access, ROLES.get(u.role, OperandRole.PLANAR_SOURCE), limits):
             return None
         moved[u.operation, u.role] = access
     return moved

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from openane.chips import Chip, EmittedTask, Limits
-from openane.compiler.buffers.storage import Block, Blocks
+from openane.compiler.buffers.storage import VirtualBuffer, VirtualBuffers
 from openane.compiler.schedule.chaining import chain, in_place, keep
 from openane.compiler.schedule.copy_elimination import forwarded
 from openane.compiler.schedule.l2_residency import settle
-from openane.compiler.schedule.placement import Placement, bound, place
+from openane.compiler.schedule.placement import BufferPlacement, bound, place
 from openane.engine import Operation
 from openane.errors import ProgramError, UnsupportedError
 
@@ -19,25 +19,25 @@ SHARES = (2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ScheduledOperations:
     """Operations with their final operands, the lowered operation each comes from, the same over virtual buffers, the
     buffers, where those lie, and the tasks."""
 
     operations: tuple[Operation, ...]
     origins: tuple[int, ...]
     virtual: tuple[Operation, ...]
-    blocks: Mapping[int, Block]
-    placement: Placement
+    blocks: Mapping[int, VirtualBuffer]
+    placement: BufferPlacement
     tasks: tuple[EmittedTask, ...]
 
 
-def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int],
-          labels: Sequence[str], name: str) -> Stored:
+def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int],
+          labels: Sequence[str], name: str) -> ScheduledOperations:
     """Gives every buffer a place, keeping in L2 what fits beside the rings, and emits the tasks.
 
     `labels` say where each operation comes from. UnsupportedError names the one no register or memory can hold.
     """
-    all_blocks = Blocks(blocks)
+    all_blocks = VirtualBuffers(blocks)
     steps = forwarded(list(enumerate(operations)), all_blocks, chip.limits.l2_size // SHARES[0], chip.limits)
     origins = tuple(number for number, _ in steps)
     own = [labels[number] for number in origins]
@@ -47,7 +47,7 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
         try:
             placement = place(virtual, table, ports, chip.limits, own)
             placed = bound(virtual, placement.places)
-            return Stored(placed, origins, tuple(virtual), table, placement, chip.emit(placed))
+            return ScheduledOperations(placed, origins, tuple(virtual), table, placement, chip.emit(placed))
         except ProgramError as error:
             label = own[error.task] if error.task is not None else name
             refusal = UnsupportedError(label, f"no register can express its lowering: {error}")
@@ -57,12 +57,12 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Bloc
     raise refusal
 
 
-def resident(operations: Sequence[Operation], blocks: Mapping[int, Block],
-             share: int, limits: Limits) -> tuple[list[Operation], dict[int, Block]]:
+def resident(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer],
+             share: int, limits: Limits) -> tuple[list[Operation], dict[int, VirtualBuffer]]:
     """Operations with intermediates in L2, handed over, or kept there after their first use, within `share` bytes."""
     if share == 0:
         return list(operations), dict(blocks)
     settled, table = settle(operations, blocks, share, limits)
-    all_blocks = Blocks(table)
+    all_blocks = VirtualBuffers(table)
     kept = keep(chain(settled, table), all_blocks, share, limits)
     return in_place(kept, all_blocks.table), all_blocks.table

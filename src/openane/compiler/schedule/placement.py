@@ -8,15 +8,24 @@ from dataclasses import dataclass, replace
 from openane.chips import Limits
 from openane.chips.coefficients import padded
 from openane.compiler.buffers.intervals import Interval, allocate
-from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
+from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, BufferKind, VirtualBuffer
 from openane.compiler.buffers.uses import named_slots, operands
 from openane.compiler.schedule.l2_order import allocate_l2
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Section, Space, sources, with_operands
+from openane.engine import (
+    Access,
+    Coefficients,
+    CoefficientSection,
+    NeuralOperation,
+    Operation,
+    Space,
+    sources,
+    with_operands,
+)
 from openane.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class BufferPlacement:
     """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak."""
 
     places: Mapping[int, tuple[int, int]]
@@ -24,25 +33,25 @@ class Placement:
     l2: int
 
 
-def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: Sequence[int], limits: Limits,
-          labels: Sequence[str]) -> Placement:
+def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int], limits: Limits,
+          labels: Sequence[str]) -> BufferPlacement:
     """Places every virtual buffer `operations` name; `ports` get the slots for them in order.
 
     UnsupportedError names the operation at which L2 overflows.
     """
     lives = lifetimes(operations)
     places = {slot: (limits.slots.first_port + index, 0) for index, slot in enumerate(ports)}
-    scratch = _requests(lives, blocks, Kind.SCRATCH, limits.memory_alignment)
+    scratch = _requests(lives, blocks, BufferKind.SCRATCH, limits.memory_alignment)
     offsets, total = allocate(scratch, limits.memory_alignment)
     places |= {key: (limits.slots.scratch, offset) for key, offset in offsets.items()}
-    resident = _requests(lives, blocks, Kind.L2, limits.l2_alignment)
+    resident = _requests(lives, blocks, BufferKind.L2, limits.l2_alignment)
     l2_offsets, peak = allocate_l2(resident, operations, limits)
     if peak > limits.l2_size:
         worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
         raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=limits.l2_size,
                                found=peak)
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return Placement(places, padded(total, limits.page), peak)
+    return BufferPlacement(places, padded(total, limits.page), peak)
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
@@ -67,14 +76,14 @@ def bound(operations: Sequence[Operation], places: Mapping[int, tuple[int, int]]
             known[id(access)] = _moved(access, places)
         return known[id(access)]
 
-    def streamed(section: Section) -> Section:
-        return section.moved(*places[section.slot]) if section.slot >= FIRST_VIRTUAL_SLOT else section
+    def streamed(section: CoefficientSection) -> CoefficientSection:
+        return section.relocated(*places[section.slot]) if section.slot >= FIRST_VIRTUAL_SLOT else section
 
     def placed(operation: Operation) -> Operation:
         changes: dict[str, Access | Coefficients | None] = {role: moved(access) for role, access in operands(operation)}
         coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
         if coefficients is not None and any(slot >= FIRST_VIRTUAL_SLOT for slot in coefficients.slots):
-            changes["coefficients"] = coefficients.moved(streamed)
+            changes["coefficients"] = coefficients.relocated(streamed)
         return with_operands(operation, changes)
 
     return tuple([placed(operation) for operation in operations])
@@ -86,10 +95,10 @@ def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
     if access.slot < FIRST_VIRTUAL_SLOT:
         return access
     slot, offset = places[access.slot]
-    return access.moved(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
+    return access.relocated(access.space, 0 if access.space is Space.L2 else slot, access.offset + offset)
 
 
-def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block], kind: Kind,
+def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, VirtualBuffer], kind: BufferKind,
               step: int) -> list[Interval]:
     return [Interval(slot, padded(blocks[slot].size, step), first, last)
             for slot, (first, last) in lives.items() if blocks[slot].kind is kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openane.chips import Limits
-from openane.compiler.loops.assign import Role, legal
+from openane.compiler.loops.assign import OperandRole, legal
 from openane.engine import Access, Convolution, Elementwise, GainOffset, Operation, PassThrough, Post
 from openane.engine.access import CHANNELS, WIDTH
 
@@ -39,7 +39,7 @@ def written_as(maker: Operation, read: Access, result: Access, limits: Limits) -
         return None
     first = _turned(maker.first, order)
     second = None if maker.second is None else _turned(maker.second, order)
-    walks = all(legal(replace(access, copy=None), Role.PLANAR_SOURCE, limits) for access in (first, second)
+    walks = all(legal(replace(access, copy=None), OperandRole.PLANAR_SOURCE, limits) for access in (first, second)
                 if access is not None)
     return replace(maker, first=first, second=second, result=result) if walks else None
 

@@ -17,7 +17,7 @@ import numpy as np
 HALF = "fp16"
 
 
-class Step(StrEnum):
+class FoldOperation(StrEnum):
     """What an operation that is folded into a weight does to each output channel; v is its constant vector. The value
     is what a file calls it."""
 
@@ -29,16 +29,16 @@ class Step(StrEnum):
     SUBTRACT_FROM = "sub_from"  # v - x
 
 
-class Form(StrEnum):
+class ConstantForm(StrEnum):
     """How a piece of constants is laid out."""
 
-    DENSE = "dense"    # coefficient streams, see packing.DenseForm
-    SPARSE = "sparse"  # zero-skipping streams, see packing.pack_sparse
+    DENSE = "dense"    # coefficient streams, see chips.coefficients.CoefficientPlacement
+    SPARSE = "sparse"  # zero-skipping streams, see weights.pack.pack_sparse
     ROWS = "rows"      # rows of halfwords, each padded to 64 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class WeightView:
     """Elements of a weight in row-major order: the first and the strides are counted in elements."""
 
     offset: int
@@ -51,9 +51,9 @@ class View:
         return np.ndarray(self.shape, flat.dtype, flat, self.offset * size, tuple(size * step for step in self.strides))
 
     @staticmethod
-    def whole(shape: tuple[int, ...]) -> View:
+    def whole(shape: tuple[int, ...]) -> WeightView:
         """All elements of an array of that shape."""
-        return View(0, shape, tuple(prod(shape[axis + 1:]) for axis in range(len(shape))))
+        return WeightView(0, shape, tuple(prod(shape[axis + 1:]) for axis in range(len(shape))))
 
     @property
     def elements(self) -> int:
@@ -84,7 +84,7 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ConstantPiece:
     """Constants of one task, or one tensor, at `offset` of a program's section.
 
     `weights` sees [groups, channels, rows] of a dense piece, [groups, channels, inputs, Kh, Kw] of a zero-skipping one,
@@ -94,9 +94,9 @@ class Piece:
 
     program: int
     offset: int
-    form: Form
-    weights: View | Picked
-    bias: View | None = None
+    form: ConstantForm
+    weights: WeightView | Picked
+    bias: WeightView | None = None
     lanes: int = 1
     table: bool = False
     streams: tuple[tuple[int, int, int], ...] = ()
@@ -107,7 +107,7 @@ class Fold:
     """One step: names of constants, numbers that no constant of the model gives, or None for what is left out. Of a
     norm mean, variance, gamma, beta, epsilon; else the vector."""
 
-    step: Step
+    step: FoldOperation
     operands: tuple[str | tuple[float, ...] | None, ...]
 
 
@@ -121,7 +121,7 @@ class Route:
     bias: str | None
     steps: tuple[Fold, ...]
     biased: bool
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ConstantPiece, ...]
 
     @property
     def channels(self) -> int:
@@ -131,7 +131,7 @@ class Route:
     @property
     def scales(self) -> bool:
         """Whether a step can change the weight."""
-        return any(fold.step not in (Step.ADD, Step.SUBTRACT) for fold in self.steps)
+        return any(fold.step not in (FoldOperation.ADD, FoldOperation.SUBTRACT) for fold in self.steps)
 
     @property
     def vectors(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantRecord:
     """Element type (MIL's name) and shape of a constant of the model. `number` is the value of one that is a single
     number when the model was saved: the graph need not be read for it."""
 
@@ -166,7 +166,7 @@ class Routes:
     new numbers. `refused` says why there are no routes where a file had some that cannot be used."""
 
     routes: tuple[Route, ...] = ()
-    constants: Mapping[str, Constant] = field(default_factory=dict)
+    constants: Mapping[str, ConstantRecord] = field(default_factory=dict)
     complete: frozenset[str] = frozenset()
     refused: str = ""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.chips.coefficients import HALFWORD, CoefficientFormat, Placement, Run, SparseFormat
+from openane.chips.coefficients import HALFWORD, CoefficientFormat, CoefficientPlacement, CoreRun, SparseFormat
 from openane.engine import Geometry, Packing
 
 HOLES = 16
@@ -14,7 +14,7 @@ HOLES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedCoefficients:
     """Streams of one task, concatenated: `streams` lists (core, offset in `data`, bytes). `weights` and `bias` are what
     was packed, `form` where it went if that does not depend on the values."""
 
@@ -24,11 +24,11 @@ class Packed:
     packing: Packing = Packing.DENSE
     weights: np.ndarray | None = None
     bias: np.ndarray | None = None
-    form: Placement | None = None
+    form: CoefficientPlacement | None = None
 
 
 def pack_dense(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray | None, lanes: int,
-               table: bytes | None = None) -> Packed:
+               table: bytes | None = None) -> PackedCoefficients:
     """Streams of weights [groups, channels, rows] and bias [groups, channels] (both become fp16), behind a table where
     there is one."""
     groups, channels, rows = weights.shape
@@ -38,16 +38,17 @@ def pack_dense(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray | 
     write_dense(place, section, 0, weights, bias)
     for _, offset, _ in place.streams if head else ():
         section[offset:offset + len(head)] = np.frombuffer(head, np.uint8)
-    return Packed(section.tobytes(), place.streams, lanes, Packing.DENSE, weights, bias, place)
+    return PackedCoefficients(section.tobytes(), place.streams, lanes, Packing.DENSE, weights, bias, place)
 
 
-def pack_table(table: bytes, cores: int) -> Packed:
+def pack_table(table: bytes, cores: int) -> PackedCoefficients:
     """A table alone: every active core reads the same bytes. Room for one each is kept, as Apple does."""
     size = len(table)
-    return Packed(table.ljust(cores * size, b"\0"), tuple((core, 0, size) for core in range(cores)), 1)
+    return PackedCoefficients(table.ljust(cores * size, b"\0"), tuple((core, 0, size) for core in range(cores)), 1)
 
 
-def write_dense(place: Placement, section: np.ndarray, base: int, weights: np.ndarray, bias: np.ndarray | None) -> None:
+def write_dense(place: CoefficientPlacement, section: np.ndarray, base: int, weights: np.ndarray,
+                bias: np.ndarray | None) -> None:
     """Puts weights [groups, channels, rows] and biases [groups, channels], rounded to fp16, into a section of bytes
     (uint8) from `base` on; what lies between is left as it is."""
     with np.errstate(over="ignore"):
@@ -65,7 +66,7 @@ def write_dense(place: Placement, section: np.ndarray, base: int, weights: np.nd
             np.ndarray((*extents, run.count), "<f2", section, start, (*outer, HALFWORD))[...] = _taken(run, biases)
 
 
-def _taken(run: Run, values: np.ndarray) -> np.ndarray:
+def _taken(run: CoreRun, values: np.ndarray) -> np.ndarray:
     """A run's [groups, rounds, cores, count, ...] of [groups, channels, ...]."""
     step = values.strides[1]
     return np.lib.stride_tricks.as_strided(
@@ -74,7 +75,7 @@ def _taken(run: Run, values: np.ndarray) -> np.ndarray:
 
 
 def pack_sparse(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray | None, lanes: int,
-                table: bytes | None = None) -> Packed:
+                table: bytes | None = None) -> PackedCoefficients:
     """Zero-skipping streams of a stride-2 convolution, weights [groups, channels, Cin, Kh, Kw], biases
     [groups, channels].
 
@@ -89,7 +90,7 @@ def pack_sparse(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray |
     for core, stream in sorted(streams.items()):
         places.append((core, len(data), len(stream)))
         data += stream
-    return Packed(bytes(data), tuple(places), lanes, Packing.SPARSE, weights, bias)
+    return PackedCoefficients(bytes(data), tuple(places), lanes, Packing.SPARSE, weights, bias)
 
 
 def _sparse_group(form: CoefficientFormat, streams: dict[int, bytearray], weights: np.ndarray,

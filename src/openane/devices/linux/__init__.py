@@ -19,7 +19,7 @@ from openane.devices.protocol import DeviceInfo
 
 
 def open_kind(target: str, options: Mapping[str, str]) -> LinuxDevice:
-    """See `openane.devices.Kind`."""
+    """See `openane.devices.DeviceKind`."""
     timeout = seconds(options, "timeout", 1.0) if "timeout" in options else None
     opened = open_driver(target, options)
     try:

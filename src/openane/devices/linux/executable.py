@@ -53,9 +53,9 @@ class LinuxExecutable(BufferExecutable):
         """See `BufferExecutable.stores`."""
         return self._stores
 
-    def perform(self) -> RunReport:
-        """See `BufferExecutable.perform`. The driver tells nothing about the tasks; the seconds are those of the
-        request. DeviceHung and SubmitFailed when it fails."""
+    def execute_buffers(self) -> RunReport:
+        """See `BufferExecutable.execute_buffers`. The driver tells nothing about the tasks; the seconds are those of
+        the request. DeviceHung and SubmitFailed when it fails."""
         if self._commands is None:
             raise DeviceError("the executable is closed")
         self._commands.check()

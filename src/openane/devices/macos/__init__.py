@@ -26,7 +26,7 @@ DEFAULTS = HostOptions()
 
 
 def open_kind(target: str, options: Mapping[str, str]) -> MacDevice:
-    """See `openane.devices.Kind`."""
+    """See `openane.devices.DeviceKind`."""
     if target:
         raise DeviceError(f"a Mac has one neural engine, 'macos', and no target {target!r}")
     refuse_unknown("macos", options, OPTIONS)

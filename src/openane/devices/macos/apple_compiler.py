@@ -23,7 +23,7 @@ from openane.devices.macos.foundation import Foundation
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.objc import ObjC
 from openane.devices.macos.routes import open_symbols
-from openane.devices.macos.symbols import COMPILER, SYSTEM, Symbols
+from openane.devices.macos.symbols import COMPILER, SYSTEM, RuntimeSymbols
 from openane.errors import AneError, DeviceChanged, DeviceError, DeviceHung, DeviceRejected, DeviceUnavailable
 
 TARGETS = tuple(f"h{number}" for number in range(11, 19))
@@ -117,7 +117,7 @@ def serve(place: str) -> None:
     (folder / ANSWER).write_text(json.dumps(answer))
 
 
-def compile_folder(symbols: Symbols, folder: Path, target: str, debug_mask: int | None) -> tuple[int, str]:
+def compile_folder(symbols: RuntimeSymbols, folder: Path, target: str, debug_mask: int | None) -> tuple[int, str]:
     """Calls ANECCompile: its status, and what it reported to the block. It writes `model.hwx` into the folder."""
     objc = ObjC(symbols)
     known = Foundation(symbols, objc)
@@ -126,7 +126,7 @@ def compile_folder(symbols: Symbols, folder: Path, target: str, debug_mask: int 
     said: list[str] = []
 
     def report(_block: int | None, status: int, details: int | None) -> None:
-        found = known.plain(details or 0)
+        found = known.python_value(details or 0)
         if status:
             said.append(json.dumps(found, default=str) if found else f"reported {status:#x}")
 

@@ -22,7 +22,7 @@ from openane.devices.macos.hosting import Host, Hosted, HostOptions, InProcess
 from openane.devices.macos.symbols import Platform
 from openane.devices.macos.worker import Worker
 from openane.devices.model import ModelExecutable
-from openane.devices.protocol import CompiledModel, DeviceInfo, Executable
+from openane.devices.protocol import DeviceInfo, Executable, LoadableModel
 from openane.errors import DeviceError, DeviceUnavailable, UnsupportedError
 from openane.program import Program
 from openane.program.verify import Verified
@@ -59,9 +59,9 @@ class MacDevice(ProgramDevice):
     def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...
 
     @overload
-    def load(self, program: CompiledModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
+    def load(self, program: LoadableModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
 
-    def load(self, program: Program | Verified | CompiledModel,
+    def load(self, program: Program | Verified | LoadableModel,
              buffers: Mapping[str, np.ndarray] | None = None) -> Executable | ModelExecutable:
         """See `Device.load`. UnsupportedError names what the route cannot take, DeviceRejected has the compiler's
         words; DeviceError for an engine program, which this route does not take."""
@@ -92,7 +92,7 @@ class MacDevice(ProgramDevice):
         """See `ProgramDevice.release`."""
         self._host.close()
 
-    def _loaded(self, model: CompiledModel) -> ModelExecutable:
+    def _loaded(self, model: LoadableModel) -> ModelExecutable:
         """Every function compiled and loaded; nothing stays loaded when one is refused."""
         opset = dialect(self._host.platform.version)
         hosted: list[Hosted] = []

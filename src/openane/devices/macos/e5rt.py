@@ -23,10 +23,10 @@ import numpy as np
 from openane.devices.closing import every
 from openane.devices.macos import e5rt_functions as api
 from openane.devices.macos.directories import TEXT_FILE, ModelDirectory
-from openane.devices.macos.e5rt_functions import POINTER, CallFailed, Functions
+from openane.devices.macos.e5rt_functions import POINTER, CallFailed, E5Functions
 from openane.devices.macos.graph_program import GraphPort, GraphProgram
 from openane.devices.macos.routes import COMPILATIONS, RouteOptions, RunFacts, compilations
-from openane.devices.macos.symbols import Symbols
+from openane.devices.macos.symbols import RuntimeSymbols
 from openane.errors import (
     DeviceError,
     DeviceRejected,
@@ -50,9 +50,9 @@ DOMAIN = "e5rt"
 
 
 class E5Route:
-    """See `Route`."""
+    """See `RuntimeRoute`."""
 
-    def __init__(self, symbols: Symbols, options: RouteOptions) -> None:
+    def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads Espresso and looks up its functions. DeviceUnavailable on a version of macOS nobody has checked."""
         platform = symbols.platform
         major = platform.version.partition(".")[0]
@@ -60,14 +60,14 @@ class E5Route:
             raise DeviceUnavailable(f"route e5rt is verified on macOS {', '.join(VERIFIED)}, and this is macOS "
                                     f"{platform.version or 'of no known version'}", "use route=memory")
         self.symbols, self.options = symbols, options
-        self.functions = Functions(symbols)
+        self.functions = E5Functions(symbols)
         self.compilations = compilations(symbols)
         self._process = os.getpid()
         self._lock = RLock()
         self._programs: list[E5Program] = []
 
     def load(self, program: GraphProgram) -> E5Program:
-        """See `Route.load`."""
+        """See `RuntimeRoute.load`."""
         self.spend()
         made = E5Program(self, program)
         with self._lock:
@@ -88,7 +88,7 @@ class E5Route:
                 raise DeviceRejected(f"model {program.name!r} for {architecture}", [str(failed)]) from None
 
     def close(self) -> None:
-        """See `Route.close`."""
+        """See `RuntimeRoute.close`."""
         with self._lock:
             programs, self._programs = self._programs, []
         every(program.close for program in programs)

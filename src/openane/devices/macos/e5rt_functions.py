@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from openane.devices.macos.symbols import ESPRESSO, Symbols
+from openane.devices.macos.symbols import ESPRESSO, RuntimeSymbols
 from openane.errors import DeviceChanged
 
 POINTER = ctypes.c_void_p
@@ -75,10 +75,10 @@ class CallFailed(Exception):
         super().__init__(f"{function} gives {code}: {text or 'no text was given'}")
 
 
-class Functions:
+class E5Functions:
     """The functions behind `symbols`."""
 
-    def __init__(self, symbols: Symbols) -> None:
+    def __init__(self, symbols: RuntimeSymbols) -> None:
         """DeviceUnavailable where the library is missing, DeviceChanged naming the functions it does not have."""
         symbols.load(ESPRESSO)
         self._calls: dict[str, Callable[..., int]] = {}
@@ -125,7 +125,7 @@ class Functions:
         return self.obtain(held, kind, lambda out: self.call(name, *arguments, out))
 
 
-def _message(symbols: Symbols) -> Callable[[], str]:
+def _message(symbols: RuntimeSymbols) -> Callable[[], str]:
     """How to ask for the text of the last error; without the function there is none."""
     try:
         address = symbols.function(ESPRESSO, LAST_ERROR)

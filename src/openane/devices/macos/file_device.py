@@ -16,7 +16,7 @@ from openane.devices.macos.device import MacDevice
 from openane.devices.macos.graph_model import GraphTask
 from openane.devices.macos.precompiled import file_program
 from openane.devices.model import ModelExecutable
-from openane.devices.protocol import CompiledModel, DeviceInfo, Executable
+from openane.devices.protocol import DeviceInfo, Executable, LoadableModel
 from openane.program import Program
 from openane.program.verify import Verified
 
@@ -34,9 +34,9 @@ class FileDevice(MacDevice):
     def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...
 
     @overload
-    def load(self, program: CompiledModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
+    def load(self, program: LoadableModel, buffers: Mapping[str, np.ndarray] | None = None) -> ModelExecutable: ...
 
-    def load(self, program: Program | Verified | CompiledModel,
+    def load(self, program: Program | Verified | LoadableModel,
              buffers: Mapping[str, np.ndarray] | None = None) -> Executable | ModelExecutable:
         """See `Device.load`. UnsupportedError for buffers that persist, DeviceRejected where the system does not load
         the file."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from openane.devices.macos.objc import ObjC, Selector
-from openane.devices.macos.symbols import FOUNDATION, Symbols
+from openane.devices.macos.symbols import FOUNDATION, RuntimeSymbols
 from openane.errors import DeviceError
 
 STRING = Selector("stringWithUTF8String:", "@", "*")
@@ -53,7 +53,7 @@ class ErrorFacts:
 class Foundation:
     """Values of the Foundation framework."""
 
-    def __init__(self, symbols: Symbols, objc: ObjC) -> None:
+    def __init__(self, symbols: RuntimeSymbols, objc: ObjC) -> None:
         """DeviceUnavailable when the framework is missing."""
         symbols.load(FOUNDATION)
         self.objc = objc
@@ -90,10 +90,10 @@ class Foundation:
 
     def text(self, thing: int) -> str:
         """The text of an NSString; empty for nil and for anything else."""
-        found = self.plain(thing)
+        found = self.python_value(thing)
         return found if isinstance(found, str) else ""
 
-    def plain(self, thing: int, depth: int = 0) -> Plain:
+    def python_value(self, thing: int, depth: int = 0) -> Plain:
         """Python's value for an NSString, NSNumber, NSData, NSArray or NSDictionary with string keys; None for nil and
         for objects of other classes. DeviceError for collections deeper or larger than any the system is known to
         give."""
@@ -109,9 +109,10 @@ class Foundation:
             return ctypes.string_at(self.objc.send(thing, BYTES) or 0, self.objc.send(thing, LENGTH))
         if self._is(thing, "NSDictionary"):
             keys = self._elements(self.objc.send(thing, KEYS))
-            return {self.text(key): self.plain(self.objc.send(thing, ENTRY, key) or 0, depth + 1) for key in keys}
+            return {self.text(key): self.python_value(self.objc.send(thing, ENTRY, key) or 0, depth + 1)
+                    for key in keys}
         if self._is(thing, "NSArray"):
-            return [self.plain(each, depth + 1) for each in self._elements(thing)]
+            return [self.python_value(each, depth + 1) for each in self._elements(thing)]
         return None
 
     def error(self, thing: int | None) -> ErrorFacts:

@@ -11,14 +11,14 @@ from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.objc import ObjC
 from openane.devices.macos.routes import RouteOptions
 from openane.devices.macos.surfaces import Surfaces
-from openane.devices.macos.symbols import NEURAL_ENGINE, Symbols
+from openane.devices.macos.symbols import NEURAL_ENGINE, RuntimeSymbols
 from openane.errors import DeviceRejected
 
 
 class Framework:
     """What a route and its loaded models call."""
 
-    def __init__(self, symbols: Symbols, options: RouteOptions) -> None:
+    def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads the framework and checks every class and method that will be called."""
         self.options, self.symbols = options, symbols
         self.objc = ObjC(symbols)

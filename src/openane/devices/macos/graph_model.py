@@ -17,7 +17,7 @@ from openane.devices.executable import BufferExecutable
 from openane.devices.macos.graph_program import GraphPort, GraphProgram
 from openane.devices.macos.hosting import Hosted
 from openane.devices.macos.live_layout import ELEMENTS
-from openane.devices.protocol import Arrays, CompiledModel, EngineStep, HostOperation, ModelState, SurfacePort
+from openane.devices.protocol import Arrays, EngineStep, HostOperation, LoadableModel, ModelState, SurfacePort
 from openane.errors import DeviceError
 from openane.graph import numpy_type
 from openane.program import Buffer, Constants, Layout, Program, Role
@@ -29,7 +29,7 @@ WIDE = ("int16", "uint16")
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class GraphModelPort:
     """See `SurfacePort`."""
 
     name: str
@@ -39,15 +39,15 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class GraphModelState:
     """See `ModelState`."""
 
-    port: Port
+    port: GraphModelPort
     next: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GraphModelStep:
     """See `EngineStep`."""
 
     program: int = 0
@@ -57,17 +57,17 @@ class Step:
 class _Bits:
     """Whole numbers on one side, 16-bit integers `element` in a buffer on the other."""
 
-    source: Port
-    target: Port
+    source: GraphModelPort
+    target: GraphModelPort
     element: str
 
     @property
-    def operands(self) -> Sequence[Port]:
+    def operands(self) -> Sequence[GraphModelPort]:
         """See `HostOperation`."""
         return (self.source,)
 
     @property
-    def results(self) -> Sequence[Port]:
+    def results(self) -> Sequence[GraphModelPort]:
         """See `HostOperation`."""
         return (self.target,)
 
@@ -76,7 +76,7 @@ class _Bits:
 class ToBits(_Bits):
     """Whole numbers to the buffer of an input that takes them as 16-bit integers."""
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """See `HostOperation`. DeviceError for numbers beyond 16 bits."""
         values, limits = arrays[self.source.name], np.iinfo(self.element)
         beyond = values[(values < limits.min) | (values > limits.max)]
@@ -90,7 +90,7 @@ class ToBits(_Bits):
 class FromBits(_Bits):
     """The buffer of an output that holds 16-bit integers to whole numbers."""
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    def compute(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """See `HostOperation`. DeviceError for a number at the end of 16 bits: one beyond is cast to it."""
         values = np.ascontiguousarray(arrays[self.source.name]).view(self.element)
         limits = np.iinfo(self.element)
@@ -114,7 +114,7 @@ class GraphTask(Program):
 
 @dataclass(frozen=True)
 class GraphFunction:
-    """See `CompiledModel`: one function, and in `others` those that share its states."""
+    """See `LoadableModel`: one function, and in `others` those that share its states."""
 
     name: str
     programs: Sequence[Program]
@@ -125,12 +125,12 @@ class GraphFunction:
     others: tuple[GraphFunction, ...] = ()
 
     @property
-    def functions(self) -> Mapping[str, CompiledModel]:
+    def functions(self) -> Mapping[str, LoadableModel]:
         """Every function by name, this one first."""
         return {each.name: each for each in (self, *self.others)}
 
 
-def graph_function(model: CompiledModel, program: GraphProgram, hosted: Hosted) -> GraphFunction:
+def graph_function(model: LoadableModel, program: GraphProgram, hosted: Hosted) -> GraphFunction:
     """A function of a model, run by `hosted`."""
     shapes = {port.name: port for port in (*model.inputs, *model.outputs)}
     shapes |= {state.port.name: state.port for state in model.states}
@@ -138,17 +138,17 @@ def graph_function(model: CompiledModel, program: GraphProgram, hosted: Hosted) 
         if state.next is not None:
             shapes.setdefault(state.next, state.port)
     buffers: dict[str, GraphPort] = {}
-    known: dict[str, Port] = {}
+    known: dict[str, GraphModelPort] = {}
     before: list[EngineStep | HostOperation] = []
     after: list[EngineStep | HostOperation] = []
     for sides, moved in ((program.inputs, before), (program.outputs, after)):
         for each in sides:
-            port = Port(each.name, shapes[each.name].shape, each.dtype, _layout(each, shapes[each.name]))
+            port = GraphModelPort(each.name, shapes[each.name].shape, each.dtype, _layout(each, shapes[each.name]))
             known[each.name] = port
             if each.element not in WIDE:
                 buffers[each.name] = each
                 continue
-            bits = Port(f"{each.name} as {each.element}", port.shape, "fp16", port.layout)
+            bits = GraphModelPort(f"{each.name} as {each.element}", port.shape, "fp16", port.layout)
             known[bits.name], buffers[bits.name] = bits, each
             moved.append(ToBits(port, bits, each.element) if moved is before else FromBits(bits, port, each.element))
     inputs = {port.mil for port in program.inputs}
@@ -157,9 +157,9 @@ def graph_function(model: CompiledModel, program: GraphProgram, hosted: Hosted) 
                known[name].layout) for number, (name, port) in enumerate(buffers.items())), program.name,
         hosted=hosted, ports=buffers)
     return GraphFunction(
-        program.name, (task,), (*before, Step(), *after), [known[port.name] for port in model.inputs],
+        program.name, (task,), (*before, GraphModelStep(), *after), [known[port.name] for port in model.inputs],
         [known[port.name] for port in model.outputs],
-        [State(known[state.port.name], program.carried.get(state.port.name)) for state in model.states])
+        [GraphModelState(known[state.port.name], program.carried.get(state.port.name)) for state in model.states])
 
 
 class GraphExecutable(BufferExecutable):
@@ -176,8 +176,9 @@ class GraphExecutable(BufferExecutable):
         """See `BufferExecutable.stores`."""
         return self._stores
 
-    def perform(self) -> RunReport:
-        """See `BufferExecutable.perform`. The report has the graph as its one task, and says what carried it out."""
+    def execute_buffers(self) -> RunReport:
+        """See `BufferExecutable.execute_buffers`. The report has the graph as its one task, and says what carried it
+        out."""
         for buffer in self.program.inputs:
             tensor = self._hosted.inputs[self._ports[buffer.name].mil]
             tensor.reshape(-1).view(np.uint8)[:] = self._stores[buffer.name][:buffer.size]

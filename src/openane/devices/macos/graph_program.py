@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from openane.devices.macos.half_graph import PortNames, halved
-from openane.devices.protocol import CompiledModel, ModelPort
+from openane.devices.protocol import LoadableModel, ModelPort
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.graph.mil import print_mil
@@ -69,7 +69,7 @@ def dialect(version: str) -> str:
     return next((opset for first, opset in DIALECTS if number >= first), "ios15")
 
 
-def graph_program(model: CompiledModel, opset: str = DIALECT) -> GraphProgram:
+def graph_program(model: LoadableModel, opset: str = DIALECT) -> GraphProgram:
     """The graph of a compiled model for the system's compiler.
 
     UnsupportedError names what the route cannot take: an element type or rank, a name or operation MIL text cannot

@@ -19,7 +19,7 @@ from openane.devices.macos.spelled import spelled
 from openane.errors import UnsupportedError
 from openane.graph import Data, Graph, Node, Operand, TensorType, Value, numpy_type, substituted
 from openane.ops import all_ops
-from openane.ops.spec import Moves
+from openane.ops.spec import Movement
 
 NARROWED = {"fp32": "fp16", "fp64": "fp16", "int64": "int32", "uint32": "int32", "uint64": "int32"}
 """Element types inside the graph to those the engine's compiler knows."""
@@ -106,7 +106,7 @@ def _rows(node: Node) -> int:
     """How many rows a node selects among; 0 when it selects none."""
     table, axis = node.get("x"), node.get("axis")
     op = all_ops().get(node.op)
-    if op is None or op.moves is not Moves.MIX or node.get("indices") is None or table is None:
+    if op is None or op.moves is not Movement.MIX or node.get("indices") is None or table is None:
         return 0
     known = axis is not None and isinstance(axis.data, np.ndarray) and axis.data.dtype.kind == "i" and axis.data.size
     if axis is None or known != 1 or not table.shape:
@@ -119,7 +119,7 @@ def _roots(graph: Graph) -> dict[int, Value]:
     roots: dict[int, Value] = {}
     for node in graph.nodes:
         op = all_ops().get(node.op)
-        copies = op is not None and (op.casts or op.moves is Moves.SHAPE)
+        copies = op is not None and (op.casts or op.moves is Movement.SHAPE)
         if copies and _narrow(node["x"].type) == _narrow(node.output.type):
             roots[id(node.output)] = roots.get(id(node["x"]), node["x"])
     return roots

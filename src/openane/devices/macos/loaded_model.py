@@ -126,7 +126,7 @@ class LoadedMemoryModel:
         """What the model says about itself, or the model behind it; None when both are silent."""
         framework = self._framework
         for model in (self._model, framework.optional(self._model, api.UNDERLYING)):
-            found = framework.foundation.plain(framework.optional(model, api.ATTRIBUTES)) if model else None
+            found = framework.foundation.python_value(framework.optional(model, api.ATTRIBUTES)) if model else None
             if found:
                 return found
         return None

@@ -18,14 +18,14 @@ from openane.devices.macos.framework import Framework
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.loaded_model import LoadedMemoryModel
 from openane.devices.macos.routes import COMPILATIONS, RouteOptions, compilations
-from openane.devices.macos.symbols import Symbols
+from openane.devices.macos.symbols import RuntimeSymbols
 from openane.errors import DeviceChanged, DeviceRejected
 
 
 class MemoryRoute:
-    """See `Route`."""
+    """See `RuntimeRoute`."""
 
-    def __init__(self, symbols: Symbols, options: RouteOptions) -> None:
+    def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads the framework and checks every class and method it will call."""
         self._framework = Framework(symbols, options)
         self.compilations = compilations(symbols)
@@ -33,7 +33,7 @@ class MemoryRoute:
         self._models: list[LoadedMemoryModel] = []
 
     def load(self, program: GraphProgram) -> LoadedMemoryModel:
-        """See `Route.load`."""
+        """See `RuntimeRoute.load`."""
         with self._lock:
             self.compilations.take(COMPILATIONS)
             self._models = [model for model in self._models if not model.closed]
@@ -44,7 +44,7 @@ class MemoryRoute:
         return made
 
     def close(self) -> None:
-        """See `Route.close`."""
+        """See `RuntimeRoute.close`."""
         with self._lock:
             models, self._models = self._models, []
         every(model.close for model in models)

@@ -1,6 +1,6 @@
 """What a device and its worker say to each other.
 
-A request is a tuple that begins with a `Request`; a loading request is followed by the descriptor of the tensors'
+A request is a tuple that begins with a `WorkerRequest`; a loading request is followed by the descriptor of the tensors'
 memory. The worker answers with any number of (NOTE, directory) and then (DONE, value) or (ERROR, facts).
 """
 
@@ -16,7 +16,7 @@ from openane.errors import AneError, DeviceError
 NOTE, DONE, ERROR = "note", "done", "error"
 
 
-class Request(StrEnum):
+class WorkerRequest(StrEnum):
     """What a worker is asked."""
 
     OPEN = "open"      # options -> Platform

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from openane.devices.macos.symbols import OBJC, Symbols
+from openane.devices.macos.symbols import OBJC, RuntimeSymbols
 from openane.errors import DeviceChanged, DeviceUnavailable
 
 POINTER = ctypes.c_void_p
@@ -106,7 +106,7 @@ def _first(one: str) -> str:
 class ObjC:
     """The runtime behind `symbols`. Usable by several threads; each needs its own `pool`."""
 
-    def __init__(self, symbols: Symbols) -> None:
+    def __init__(self, symbols: RuntimeSymbols) -> None:
         """DeviceUnavailable when the runtime is not there, DeviceChanged when a function of it is missing."""
         self._symbols, self._process = symbols, os.getpid()
         self._get_class = self.function(OBJC, "objc_getClass", POINTER, ctypes.c_char_p)

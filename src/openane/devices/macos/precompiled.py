@@ -28,7 +28,7 @@ from openane.devices.macos.graph_program import GraphPort, GraphProgram
 from openane.devices.macos.objc import ObjC, Selector
 from openane.devices.macos.routes import RouteOptions, RunFacts
 from openane.devices.macos.surfaces import LARGEST, Surface, Surfaces
-from openane.devices.macos.symbols import NEURAL_ENGINE, Symbols
+from openane.devices.macos.symbols import NEURAL_ENGINE, RuntimeSymbols
 from openane.errors import DeviceChanged, DeviceError, DeviceRejected, SubmitFailed, UnsupportedError
 from openane.formats.hwx import write_hwx
 from openane.program import Program, Role
@@ -61,9 +61,9 @@ def file_program(program: Program) -> GraphProgram:
 
 
 class PrecompiledRoute:
-    """See `Route`; it loads what `file_program` makes."""
+    """See `RuntimeRoute`; it loads what `file_program` makes."""
 
-    def __init__(self, symbols: Symbols, options: RouteOptions) -> None:
+    def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads the framework and checks every class and method it will call."""
         self.options, self.symbols = options, symbols
         self.objc = ObjC(symbols)
@@ -79,7 +79,7 @@ class PrecompiledRoute:
             self.objc.check(name, *methods)
 
     def load(self, program: GraphProgram) -> LoadedFile:
-        """See `Route.load`. DeviceRejected with the system's text."""
+        """See `RuntimeRoute.load`. DeviceRejected with the system's text."""
         if f"{MODEL_PATH}{FILE}" not in program.weights:
             raise DeviceError(f"{program.name!r} is no engine program; graphs are for route=memory")
         made = LoadedFile(self, program)
@@ -88,7 +88,7 @@ class PrecompiledRoute:
         return made
 
     def close(self) -> None:
-        """See `Route.close`."""
+        """See `RuntimeRoute.close`."""
         with self._lock:
             programs, self._programs = self._programs, []
         every(program.close for program in programs)
@@ -163,7 +163,7 @@ class LoadedFile:
             raise DeviceRejected(f"program {self.program.name!r}", [
                 f"the loader says: {failed.text or 'no text was given'} ({failed.domain} {failed.code})\nhint: {HINT}"])
         held.callback(self._unload)
-        attributes = known.plain(objc.send(self._model, api.ATTRIBUTES) or 0) \
+        attributes = known.python_value(objc.send(self._model, api.ATTRIBUTES) or 0) \
             if objc.responds(self._model, api.ATTRIBUTES) else None
         for key, ports, made in (("LiveInputList", self.program.inputs, self._inputs),
                                  ("LiveOutputList", self.program.outputs, self._outputs)):

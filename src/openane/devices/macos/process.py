@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 
 from openane.devices.macos.directories import remove_abandoned
 from openane.devices.macos.hosting import HostOptions
-from openane.devices.macos.messages import DONE, NOTE, Request, received_error
+from openane.devices.macos.messages import DONE, NOTE, WorkerRequest, received_error
 from openane.devices.macos.symbols import Platform
 from openane.errors import DeviceHung, DeviceUnavailable, SubmitFailed
 
@@ -59,7 +59,7 @@ class WorkerProcess:
         self._end = weakref.finalize(self, _end, self._owner, self._process, self._channel, lifeline, self._words,
                                      self._directories)
         try:
-            self.platform = cast(Platform, self.ask("starting the worker", START_TIMEOUT, Request.OPEN, options))
+            self.platform = cast(Platform, self.ask("starting the worker", START_TIMEOUT, WorkerRequest.OPEN, options))
         except BaseException:
             self._end()
             raise
@@ -102,7 +102,7 @@ class WorkerProcess:
         """Ends it in good order, or kills it. Closing twice does nothing."""
         if self.alive:
             with contextlib.suppress(DeviceHung, SubmitFailed, DeviceUnavailable):
-                self.ask("ending the worker", STOP_TIMEOUT, Request.CLOSE)
+                self.ask("ending the worker", STOP_TIMEOUT, WorkerRequest.CLOSE)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(STOP_TIMEOUT)
         self._end()

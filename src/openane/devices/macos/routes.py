@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from openane.devices.macos.graph_program import GraphProgram
-from openane.devices.macos.symbols import Symbols, SystemSymbols
+from openane.devices.macos.symbols import RuntimeSymbols, SystemSymbols
 from openane.errors import BudgetExhausted, DeviceError, DeviceUnavailable
 
 COMPILATIONS = 100
@@ -40,7 +40,7 @@ class Compilations:
         self.used += 1
 
 
-def compilations(symbols: Symbols) -> Compilations:
+def compilations(symbols: RuntimeSymbols) -> Compilations:
     """The count of this process; each stand-in of the runtime has one of its own."""
     return Compilations() if symbols.platform.simulated else _of_this_process()
 
@@ -92,7 +92,7 @@ class LoadedGraph(Protocol):
         ...
 
 
-class Route(Protocol):
+class RuntimeRoute(Protocol):
     """A way into the runtime. Made by `Maker(symbols, options)`; the constructor loads the libraries and checks what it
     will call. DeviceUnavailable where something is missing, DeviceChanged where it is not what is known."""
 
@@ -106,7 +106,7 @@ class Route(Protocol):
         ...
 
 
-Maker = Callable[[Symbols, RouteOptions], Route]
+Maker = Callable[[RuntimeSymbols, RouteOptions], RuntimeRoute]
 
 ROUTES = {"memory": ("openane.devices.macos.memory_model", "MemoryRoute"),
           "e5rt": ("openane.devices.macos.e5rt", "E5Route"),
@@ -114,7 +114,7 @@ ROUTES = {"memory": ("openane.devices.macos.memory_model", "MemoryRoute"),
 """Module and class of every route, imported when asked for."""
 
 
-def open_route(symbols: Symbols, options: RouteOptions) -> Route:
+def open_route(symbols: RuntimeSymbols, options: RouteOptions) -> RuntimeRoute:
     """The route of the options. DeviceError for a route nobody knows; DeviceUnavailable on a machine without engine."""
     if options.route not in ROUTES:
         raise DeviceError(f"no route is called {options.route!r}; there are {', '.join(ROUTES)}")
@@ -127,11 +127,12 @@ def open_route(symbols: Symbols, options: RouteOptions) -> Route:
     return cast(Maker, getattr(import_module(module), name))(symbols, options)
 
 
-def open_symbols(runtime: str, inject: str = "") -> Symbols:
+def open_symbols(runtime: str, inject: str = "") -> RuntimeSymbols:
     """The system's symbols (`runtime` "system"), or the stand-in's ("simulated") with the failures `inject` names.
 
-    The stand-in's package offers `open_symbols(inject: str) -> Symbols`; DeviceError lists the failures it knows.
+    The stand-in's package offers `open_symbols(inject: str) -> RuntimeSymbols`; DeviceError lists the failures it
+    knows.
     """
     if runtime == "system":
         return SystemSymbols()
-    return cast(Symbols, import_module("openane.devices.macos.standin").open_symbols(inject))
+    return cast(RuntimeSymbols, import_module("openane.devices.macos.standin").open_symbols(inject))

@@ -20,10 +20,10 @@ from typing import Any
 
 from openane.devices.macos.directories import remove_abandoned
 from openane.devices.macos.hosting import HostedHere, HostOptions
-from openane.devices.macos.messages import DONE, ERROR, NOTE, Request, error_state
-from openane.devices.macos.routes import Route, open_route, open_symbols
+from openane.devices.macos.messages import DONE, ERROR, NOTE, WorkerRequest, error_state
+from openane.devices.macos.routes import RuntimeRoute, open_route, open_symbols
 from openane.devices.macos.shared_memory import SharedMemory
-from openane.devices.macos.symbols import Symbols
+from openane.devices.macos.symbols import RuntimeSymbols
 
 GRACE = 1.0
 """Seconds the main thread has to end by itself once the other side is gone."""
@@ -34,7 +34,7 @@ _CLEAN = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); " \
 def main(channel: int, lifeline: int, paths: str) -> None:
     """Serves on the socket `channel` until told to stop; `paths` is sys.path as JSON, for the cleaning process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that started this one
-    server = Server(Connection(channel))
+    server = WorkerServer(Connection(channel))
     Thread(target=_watch, args=(lifeline, paths, server), daemon=True).start()
     try:
         server.serve()
@@ -48,21 +48,21 @@ def clean(directories: list[str]) -> None:
         remove_abandoned(Path(directory))
 
 
-class Server:
+class WorkerServer:
     """The runtime and what is loaded, by number."""
 
     def __init__(self, channel: Connection) -> None:
         self.directories: set[str] = set()
         self._channel, self._sending = channel, Lock()
-        self._symbols: Symbols | None = None
-        self._route: Route | None = None
+        self._symbols: RuntimeSymbols | None = None
+        self._route: RuntimeRoute | None = None
         self._loaded: dict[int, HostedHere] = {}
 
     def serve(self) -> None:
         """Answers requests until CLOSE or until the other side is gone."""
         actions: dict[str, Callable[..., Any]] = {
-            Request.OPEN: self._open, Request.LOAD: self._load, Request.RUN: self._run,
-            Request.UNLOAD: self._unload, Request.CLOSE: self.close}
+            WorkerRequest.OPEN: self._open, WorkerRequest.LOAD: self._load, WorkerRequest.RUN: self._run,
+            WorkerRequest.UNLOAD: self._unload, WorkerRequest.CLOSE: self.close}
         with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
             while True:
                 kind, *arguments = self._channel.recv()
@@ -71,7 +71,7 @@ class Server:
                 except Exception as error:  # everything goes to the caller, defects with their traceback
                     answer = (ERROR, error_state(error))
                 self._send(answer)
-                if kind == Request.CLOSE:
+                if kind == WorkerRequest.CLOSE:
                     return
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Server:
             self._channel.send(answer)
 
 
-def _watch(lifeline: int, paths: str, server: Server) -> None:
+def _watch(lifeline: int, paths: str, server: WorkerServer) -> None:
     """Waits for the end of the other side."""
     while os.read(lifeline, 1):
         pass

@@ -16,7 +16,7 @@ import numpy as np
 
 from openane.devices.macos.foundation import Foundation
 from openane.devices.macos.objc import POINTER, ObjC
-from openane.devices.macos.symbols import CORE_FOUNDATION, IO_SURFACE, Symbols
+from openane.devices.macos.symbols import CORE_FOUNDATION, IO_SURFACE, RuntimeSymbols
 from openane.errors import DeviceChanged, DeviceError, SubmitFailed
 
 READ_ONLY = 1
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 class Surfaces:
     """Makes surfaces. `live` counts those not released."""
 
-    def __init__(self, symbols: Symbols, objc: ObjC, foundation: Foundation) -> None:
+    def __init__(self, symbols: RuntimeSymbols, objc: ObjC, foundation: Foundation) -> None:
         """DeviceUnavailable or DeviceChanged where a function or key is missing."""
         self._symbols, self._foundation = symbols, foundation
         uint32, int32 = ctypes.c_uint32, ctypes.c_int32

@@ -55,7 +55,7 @@ class Platform:
     """What the system calls its processor, such as "Apple M1 Pro"; empty when it is not known."""
 
 
-class Symbols(Protocol):
+class RuntimeSymbols(Protocol):
     """Addresses of C functions and data. Library names are the constants above (the keys of `PATHS`)."""
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.hosting import HostOptions
-from openane.devices.macos.messages import Request
+from openane.devices.macos.messages import WorkerRequest
 from openane.devices.macos.process import WorkerProcess
 from openane.devices.macos.routes import COMPILATIONS, RunFacts
 from openane.devices.macos.shared_memory import SharedMemory, needed, tensors
@@ -57,8 +57,8 @@ class Worker:
             if model.process is not self._process or not self._process.alive:
                 self._place(model)
             try:
-                facts = self._process.ask(f"a run of model {model.program.name!r}", self._options.timeout, Request.RUN,
-                                          model.number)
+                facts = self._process.ask(f"a run of model {model.program.name!r}", self._options.timeout,
+                                          WorkerRequest.RUN, model.number)
             except SubmitFailed:  # a failed run is reported to make later ones fail until the process ends
                 self._process.close()
                 raise
@@ -70,8 +70,8 @@ class Worker:
         with self._lock:
             self._models.pop(model.number, None)
             if os.getpid() == self._owner and model.process is self._process and self._process.alive:
-                self._process.ask(f"unloading model {model.program.name!r}", self._options.timeout, Request.UNLOAD,
-                                  model.number)
+                self._process.ask(f"unloading model {model.program.name!r}", self._options.timeout,
+                                  WorkerRequest.UNLOAD, model.number)
 
     def close(self) -> None:
         """See `Host.close`."""
@@ -107,7 +107,7 @@ class Worker:
 
     def _load(self, process: WorkerProcess, model: HostedThere) -> None:
         process.compilations += 1
-        process.ask(f"compiling model {model.program.name!r}", self._options.compile_timeout, Request.LOAD,
+        process.ask(f"compiling model {model.program.name!r}", self._options.compile_timeout, WorkerRequest.LOAD,
                     model.number, model.program, model.memory.size, descriptor=model.memory.descriptor)
         model.process = process
 

@@ -15,8 +15,8 @@ import numpy as np
 from openane.chips import Chip, driver_generation, get_chip
 from openane.chips.tables import uint
 from openane.devices.linux.interface import COMMAND_CHANNEL, COMMAND_GRANULE, CONSTANT_CHANNEL, Submit
-from openane.devices.simdriver.reports import FaultReport, Kind
-from openane.devices.simdriver.space import AddressSpace, BufferObject
+from openane.devices.simdriver.reports import FaultReport, ReportKind
+from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Operation
 from openane.errors import AneError, ProgramError
 from openane.registers import Register
@@ -38,11 +38,11 @@ class Submission:
 
     client: int
     request: Submit
-    channels: tuple[BufferObject | None, ...]
-    bootstrap: BufferObject
+    channels: tuple[SimulatedBufferObject | None, ...]
+    bootstrap: SimulatedBufferObject
 
     @property
-    def commands(self) -> BufferObject:
+    def commands(self) -> SimulatedBufferObject:
         """The buffer object with the tasks and the constants."""
         item = self.channels[COMMAND_CHANNEL]
         assert item is not None
@@ -60,16 +60,17 @@ class Submission:
         item = self.bound(slot)
         return 0 if item is None else item.address
 
-    def bound(self, slot: int) -> BufferObject | None:
+    def bound(self, slot: int) -> SimulatedBufferObject | None:
         """The buffer object behind a base-address slot, if any."""
         return self.channels[COMMAND_CHANNEL if slot == CONSTANT_CHANNEL else slot]
 
-    def fault(self, kind: Kind, text: str, task: int | None = None, address: int | None = None) -> Fault:
+    def fault(self, kind: ReportKind, text: str, task: int | None = None,
+              address: int | None = None) -> SubmissionFault:
         """A report about this submission, to raise."""
-        return Fault(FaultReport(kind, self.client, text, task, address=address))
+        return SubmissionFault(FaultReport(kind, self.client, text, task, address=address))
 
 
-class Fault(AneError):
+class SubmissionFault(AneError):
     """A submission cannot go on; caught inside this package."""
 
     def __init__(self, report: FaultReport) -> None:
@@ -102,23 +103,24 @@ def driver_chip() -> Chip:
 
 
 def fetch(space: AddressSpace, submission: Submission, *, strict: bool) -> Iterator[Fetched]:
-    """The tasks in the order of execution. Fault when one cannot be fetched or has no described meaning, when the chain
-    ends before the number of tasks is reached, comes back to a task or has none (inferred: the engine would not end);
-    `strict`: also when a descriptor is not inside the buffer it is fetched from.
+    """The tasks in the order of execution. SubmissionFault when one cannot be fetched or has no described meaning, when
+    the chain ends before the number of tasks is reached, comes back to a task or has none (inferred: the engine would
+    not end); `strict`: also when a descriptor is not inside the buffer it is fetched from.
 
     What the engine does when the chain is longer than the stated number is not known; here it stops.
     """
     chip = driver_chip()
     words, count = queue_word(submission.request)
     address = submission.bootstrap.address
-    source: BufferObject | None = submission.bootstrap
+    source: SimulatedBufferObject | None = submission.bootstrap
     if not count:
-        raise submission.fault(Kind.CHAIN, f"of the number of tasks, {submission.request.task_count}, the queue keeps "
-                                           "16 bits, which say 0")
+        raise submission.fault(ReportKind.CHAIN,
+                               f"of the number of tasks, {submission.request.task_count}, the queue keeps "
+                                                 "16 bits, which say 0")
     seen: set[int] = set()
     for index in range(count):
         if address in seen:
-            raise submission.fault(Kind.CHAIN, f"the chain of tasks comes back to {address:#x}", index, address)
+            raise submission.fault(ReportKind.CHAIN, f"the chain of tasks comes back to {address:#x}", index, address)
         seen.add(address)
         if strict:
             _require_inside(submission, source, address, address + words * WORD, index)
@@ -127,10 +129,11 @@ def fetch(space: AddressSpace, submission: Submission, *, strict: bool) -> Itera
             operation = chip.operation(descriptor)
             offset, following, slot = _next(descriptor)
         except ProgramError as error:
-            raise submission.fault(Kind.DESCRIPTOR, str(error), index, address) from None
+            raise submission.fault(ReportKind.DESCRIPTOR, str(error), index, address) from None
         yield Fetched(address, words * WORD, operation, int(chip.decode(descriptor).values[NETWORK]))
         if not following and index + 1 < count:
-            raise submission.fault(Kind.CHAIN, f"the chain of tasks ends; the submission says there are {count}", index)
+            raise submission.fault(ReportKind.CHAIN, f"the chain of tasks ends; the submission says there are {count}",
+                                   index)
         address, words = submission.base(slot) + offset, following
         source = submission.bound(slot)
 
@@ -138,7 +141,8 @@ def fetch(space: AddressSpace, submission: Submission, *, strict: bool) -> Itera
 def _words(space: AddressSpace, submission: Submission, address: int, count: int, index: int) -> list[int]:
     hole = space.unmapped(address, address + count * WORD)
     if hole is not None:
-        raise submission.fault(Kind.UNMAPPED, f"its descriptor reaches {hole:#x}, where nothing is mapped", index, hole)
+        raise submission.fault(ReportKind.UNMAPPED, f"its descriptor reaches {hole:#x}, where nothing is mapped", index,
+                               hole)
     start = address - space.base
     words: list[int] = np.frombuffer(space.bytes[start:start + count * WORD].tobytes(), "<u4").tolist()
     return words
@@ -158,11 +162,13 @@ def _next(words: Sequence[int]) -> tuple[int, int, int]:
     return offset, size, int(values[TASK_BASE])
 
 
-def _require_inside(submission: Submission, source: BufferObject | None, low: int, high: int, index: int) -> None:
+def _require_inside(submission: Submission, source: SimulatedBufferObject | None, low: int, high: int,
+                    index: int) -> None:
     if source is None:
-        raise submission.fault(Kind.UNBOUND, "is fetched through a slot to which no buffer is bound", index, low)
+        raise submission.fault(ReportKind.UNBOUND, "is fetched through a slot to which no buffer is bound", index, low)
     end = source.address + source.size
     if not source.address <= low <= high <= end:
         beyond = max(source.address - low, high - end)
-        raise Fault(FaultReport(Kind.BOUNDS, submission.client, f"its descriptor of {high - low} bytes lies {beyond} "
-                                f"bytes outside {source}", index, "descriptor", low, source.handle, beyond))
+        raise SubmissionFault(FaultReport(ReportKind.BOUNDS, submission.client,
+                                          f"its descriptor of {high - low} bytes lies {beyond} "
+                                          f"bytes outside {source}", index, "descriptor", low, source.handle, beyond))

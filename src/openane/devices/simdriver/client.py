@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 
 from openane.devices.simdriver.kernel import ONLY_NODE
-from openane.devices.simdriver.messages import FAMILY, LONGEST, TYPE, Action, Request, unpack_answer
+from openane.devices.simdriver.messages import FAMILY, LONGEST, TYPE, Action, DriverRequest, unpack_answer
 from openane.devices.simdriver.reports import DriverError
 
 GREETING_SECONDS = 10.0
@@ -42,7 +42,7 @@ class _Connection:
             self.close()
             raise
 
-    def ask(self, request: Request, argument: bytes | bytearray = b"") -> tuple[bytes, str]:
+    def ask(self, request: DriverRequest, argument: bytes | bytearray = b"") -> tuple[bytes, str]:
         """One request and its answer: structure and text. OSError with the errno of the answer."""
         with self._lock:
             try:
@@ -90,15 +90,15 @@ class SocketKernel:
 
     def version(self, fd: int) -> tuple[str, str, str]:
         """Name, date and description of the driver."""
-        _, text = self._file(fd).ask(Request(Action.VERSION))
+        _, text = self._file(fd).ask(DriverRequest(Action.VERSION))
         name, date, description, *_ = (*text.split("\n"), "", "", "")
         return name, date, description
 
     def ioctl(self, fd: int, request: int, argument: bytearray) -> None:
         """See `SimDriver.ioctl`."""
-        if len(argument) + Request.length() > LONGEST:
+        if len(argument) + DriverRequest.length() > LONGEST:
             raise DriverError(errno.EFAULT, f"no request of the driver takes {len(argument)} bytes")
-        answer, _ = self._file(fd).ask(Request(Action.IOCTL, request), argument)
+        answer, _ = self._file(fd).ask(DriverRequest(Action.IOCTL, request), argument)
         if len(answer) != len(argument):
             raise DriverError(errno.EPROTO, f"the answer has {len(answer)} bytes, not {len(argument)}")
         argument[:] = answer
@@ -107,7 +107,7 @@ class SocketKernel:
         """A mapping of a buffer object. OSError EINVAL unless BO_INIT gave the offset."""
         if length < 1 or offset < 0 or max(length, offset).bit_length() > 63:
             raise DriverError(errno.EINVAL, f"{length} bytes at offset {offset} cannot be mapped")
-        self._file(fd).ask(Request(Action.MAP, 0, length, offset))
+        self._file(fd).ask(DriverRequest(Action.MAP, 0, length, offset))
         return mmap.mmap(fd, length, mmap.MAP_SHARED, offset=offset)
 
     def close(self, fd: int) -> None:

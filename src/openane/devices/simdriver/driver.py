@@ -21,12 +21,12 @@ from typing import Self
 
 from openane.devices.linux import interface
 from openane.devices.linux.interface import BufferFree, BufferInit, Structure, Submit, Version
-from openane.devices.simdriver.chain import Fault, Submission
-from openane.devices.simdriver.engine import Engine
+from openane.devices.simdriver.chain import Submission, SubmissionFault
+from openane.devices.simdriver.engine import SimulatedEngine
 from openane.devices.simdriver.files import DriverFile
 from openane.devices.simdriver.injection import CLOSE, MAP, OPEN, Injections
-from openane.devices.simdriver.reports import DriverError, FaultReport, Kind, LeakReport, Report, StaleReport
-from openane.devices.simdriver.space import AddressSpace, BufferObject
+from openane.devices.simdriver.reports import DriverError, FaultReport, LeakReport, Report, ReportKind, StaleReport
+from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.errors import DeviceError, DeviceUnavailable
 from openane.simulator import Mode
 
@@ -60,9 +60,9 @@ class SimDriver:
         self._memory, self._hang_seconds, self._recovers = memory, hang_seconds, recovers
         self._reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
         self._space = AddressSpace(base, size, PAGE if self.strict else 0)
-        self._engine = Engine(self._space, computes, self._tell, strict=self.strict)
+        self._engine = SimulatedEngine(self._space, computes, self._tell, strict=self.strict)
         self._files: dict[int, DriverFile] = {}
-        self.leaked: list[BufferObject] = []
+        self.leaked: list[SimulatedBufferObject] = []
         self._injections = Injections()
         self._running, self._state = Lock(), RLock()  # taken in this order
         self._handlers: Mapping[int, tuple[type[Structure], Callable[[DriverFile, bytearray], None]]] = {
@@ -123,13 +123,13 @@ class SimDriver:
         if handler is None:
             foreign = request < 0 or request.bit_length() > 32 or request.to_bytes(4, "little")[1] != ord(IOCTL_TYPE)
             raise DriverError(errno.ENOTTY if foreign else errno.EINVAL, f"the driver has no request {request:#x}")
-        structure, perform = handler
+        structure, answer = handler
         if len(argument) != structure.length():
             raise DriverError(errno.EFAULT, f"{interface.NAMES[request]} takes {structure.length()} bytes, not "
                                             f"{len(argument)}")
         if request != interface.SUBMIT:
             self._injections.strike(interface.NAMES[request])
-        perform(file, argument)
+        answer(file, argument)
 
     def mappable(self, file: DriverFile, length: int, offset: int) -> None:
         """What the driver checks when a buffer object is mapped. DriverError EINVAL unless BO_INIT gave the offset and
@@ -238,7 +238,7 @@ class SimDriver:
         with self._state:
             self._reports.extend(reports)
 
-    def _remove(self, file: DriverFile, item: BufferObject) -> None:
+    def _remove(self, file: DriverFile, item: SimulatedBufferObject) -> None:
         self._engine.forget(item)
         self._space.remove(item)
         file.forget(item)
@@ -251,12 +251,13 @@ class SimDriver:
             work = self._engine.known(key) or self._checked(file, Submit.unpack(argument))
             self._strike()
             if self.stuck and not self._recovers:
-                self._hang(FaultReport(Kind.STUCK, file.client, "the engine is stuck since an earlier submission"))
+                self._hang(FaultReport(ReportKind.STUCK, file.client,
+                                       "the engine is stuck since an earlier submission"))
             try:
                 if isinstance(work, Submission):
                     work = self._engine.prepare(key, work)
-                self._engine.run(work)
-            except Fault as fault:
+                self._engine.execute(work)
+            except SubmissionFault as fault:
                 self._hang(fault.report)
             except MemoryError:
                 raise DriverError(errno.ENOMEM, "SUBMIT: the simulator has not enough memory for the tasks") from None
@@ -296,7 +297,7 @@ class SimDriver:
         """The end of a submission that does not end: DriverError ETIMEDOUT, or EFAULT for what strict mode did not let
         happen."""
         self._tell(report)
-        if report.kind in (Kind.BOUNDS, Kind.UNBOUND, Kind.PROTECTED):
+        if report.kind in (ReportKind.BOUNDS, ReportKind.UNBOUND, ReportKind.PROTECTED):
             raise DriverError(errno.EFAULT, str(report), report)
         self.stuck = True
         time.sleep(self._hang_seconds)

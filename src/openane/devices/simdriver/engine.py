@@ -16,10 +16,10 @@ from openane.chips import Chip
 from openane.devices.constants import differing
 from openane.devices.linux.interface import BOOTSTRAP_NID, COMMAND_CHANNEL, CONSTANT_CHANNEL
 from openane.devices.simdriver import host
-from openane.devices.simdriver.chain import WORD, Fault, Fetched, Submission, driver_chip, fetch
+from openane.devices.simdriver.chain import WORD, Fetched, Submission, SubmissionFault, driver_chip, fetch
 from openane.devices.simdriver.placing import ANYWHERE, Reach, misplaced, placed, unmapped
-from openane.devices.simdriver.reports import FaultReport, Kind
-from openane.devices.simdriver.space import AddressSpace, BufferObject
+from openane.devices.simdriver.reports import FaultReport, ReportKind
+from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Operation, Space
 from openane.errors import AneError
 from openane.program.patch import ByteRange
@@ -51,12 +51,12 @@ class DeviceMemory(Memory):
         return self._space.bytes
 
 
-class Prepared:
+class PreparedSubmission:
     """A submission that can be run again and again, as long as the descriptors it was made from are what they were.
     `touched` is all it reaches."""
 
-    def __init__(self, client: int, loaded: LoadedProgram, commands: Sequence[Origin], weights: Sequence[Origin],
-                 touched: frozenset[BufferObject]) -> None:
+    def __init__(self, client: int, loaded: LoadedProgram, commands: Sequence[SourceBytes],
+                 weights: Sequence[SourceBytes], touched: frozenset[SimulatedBufferObject]) -> None:
         self.client, self.loaded, self.touched = client, loaded, touched
         self._commands, self._weights = tuple(commands), tuple(weights)
         self.held = sum(origin.copy.size for origin in (*commands, *weights))
@@ -74,7 +74,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Origin:
+class SourceBytes:
     """Bytes something was made from: where they lie in the device's window and in this process, and what they were."""
 
     offset: int
@@ -92,7 +92,7 @@ class Origin:
         return [(self.offset + low, self.offset + high) for low, high in parts]
 
 
-class Engine:
+class SimulatedEngine:
     """Executes submissions one at a time; the driver's lock sees to that."""
 
     def __init__(self, space: AddressSpace, mode: Mode, tell: Callable[[FaultReport], None], *,
@@ -102,15 +102,15 @@ class Engine:
         self._tell = tell
         self._chip = driver_chip()
         self._l2 = np.zeros(self._chip.limits.l2_size, np.uint8)
-        self._prepared: OrderedDict[Hashable, Prepared] = OrderedDict()
-        self.running: frozenset[BufferObject] = frozenset()
+        self._prepared: OrderedDict[Hashable, PreparedSubmission] = OrderedDict()
+        self.running: frozenset[SimulatedBufferObject] = frozenset()
         self.report = RunReport()
 
     def _loaded(self, operations: Sequence[Operation]) -> LoadedProgram:
         """The operations in the device's memory, ready to run."""
         return LoadedProgram(operations, DeviceMemory(self._space, self._l2, self._chip), self._mode, self._chip)
 
-    def known(self, key: Hashable) -> Prepared | None:
+    def known(self, key: Hashable) -> PreparedSubmission | None:
         """What `key` was last prepared as, when its descriptors have not changed."""
         found = self._prepared.get(key)
         if found is None or not found.current():
@@ -119,43 +119,44 @@ class Engine:
         self._prepared.move_to_end(key)
         return found
 
-    def run(self, prepared: Prepared) -> None:
-        """Executes on the memory as it is now. Fault when what it computes for itself to use has no meaning."""
+    def execute(self, prepared: PreparedSubmission) -> None:
+        """Executes on the memory as it is now. SubmissionFault when what it computes for itself to use has no
+        meaning."""
         self.running = prepared.touched
         try:
             self.report = prepared.loaded.run()
         except AneError as error:  # a table or weights computed by the program that mean nothing
-            raise Fault(FaultReport(Kind.DESCRIPTOR, prepared.client, str(error))) from None
+            raise SubmissionFault(FaultReport(ReportKind.DESCRIPTOR, prepared.client, str(error))) from None
         finally:
             self.running = frozenset()
 
-    def prepare(self, key: Hashable, submission: Submission) -> Prepared:
-        """Follows a submission to its tasks and checks where they reach. Fault when the engine would not finish; in
-        faithful mode the tasks before the one at fault are executed first (inferred)."""
+    def prepare(self, key: Hashable, submission: Submission) -> PreparedSubmission:
+        """Follows a submission to its tasks and checks where they reach. SubmissionFault when the engine would not
+        finish; in faithful mode the tasks before the one at fault are executed first (inferred)."""
         self._prepared.pop(key, None)
         tasks: list[Fetched] = []
         try:
             for index, task in enumerate(fetch(self._space, submission, strict=self._strict)):
                 report = self._refusal(task.operation, submission, index)
                 if report is not None:
-                    raise Fault(report)
+                    raise SubmissionFault(report)
                 tasks.append(task)
             self._look_at_bootstrap(tasks[0], submission)
             prepared = self._load(tasks, submission)
-        except Fault:
+        except SubmissionFault:
             if not self._strict:
-                self._run_first(tasks, submission)
+                self._execute_first(tasks, submission)
             raise
         self._remember(key, prepared)
         return prepared
 
-    def _remember(self, key: Hashable, prepared: Prepared) -> None:
+    def _remember(self, key: Hashable, prepared: PreparedSubmission) -> None:
         self._prepared[key] = prepared
         held = sum(known.held for known in self._prepared.values())
         while len(self._prepared) > 1 and (len(self._prepared) > REMEMBERED or held > REMEMBERED_BYTES):
             held -= self._prepared.popitem(last=False)[1].held
 
-    def forget(self, item: BufferObject) -> None:
+    def forget(self, item: SimulatedBufferObject) -> None:
         """Drops every prepared submission that reaches a buffer object."""
         for key in [key for key, known in self._prepared.items() if item in known.touched]:
             del self._prepared[key]
@@ -177,7 +178,7 @@ class Engine:
                 self._space.host_address(first.address + WORD), self._space.host_address(low), high - low):
             text = "the bootstrap is no copy of the first of the commands"
         if text:
-            self._tell(FaultReport(Kind.BOOTSTRAP, submission.client, text, 0, "descriptor", first.address))
+            self._tell(FaultReport(ReportKind.BOOTSTRAP, submission.client, text, 0, "descriptor", first.address))
 
     def _refusal(self, operation: Operation, submission: Submission, index: int) -> FaultReport | None:
         if self._strict:
@@ -186,20 +187,20 @@ class Engine:
                 return report
         return unmapped(operation, submission, self._space, index)
 
-    def _load(self, tasks: Sequence[Fetched], submission: Submission) -> Prepared:
+    def _load(self, tasks: Sequence[Fetched], submission: Submission) -> PreparedSubmission:
         fetched = [(task.address, task.address + task.size) for task in tasks]
         reach = Reach.of([task.operation for task in tasks], submission)
         operations = [placed(task.operation, submission, self._space.base, prepared=reach.steady) for task in tasks]
         try:
             loaded = self._loaded(operations)
         except AneError as error:
-            raise submission.fault(Kind.DESCRIPTOR, str(error)) from None
+            raise submission.fault(ReportKind.DESCRIPTOR, str(error)) from None
         items = {item for low, high in (*fetched, *reach.all) for item in self._space.objects_in(low, high)}
         items |= {item for item in (*submission.channels, submission.bootstrap) if item is not None}
-        return Prepared(submission.client, loaded, self._origins(fetched), self._origins(reach.prepared),
-                        frozenset(items))
+        return PreparedSubmission(submission.client, loaded, self._origins(fetched), self._origins(reach.prepared),
+                                  frozenset(items))
 
-    def _origins(self, ranges: Sequence[tuple[int, int]]) -> list[Origin]:
+    def _origins(self, ranges: Sequence[tuple[int, int]]) -> list[SourceBytes]:
         """The bytes of ranges of device addresses, near ranges as one, by address."""
         joined: list[tuple[int, int]] = []
         for low, high in sorted(ranges):
@@ -208,10 +209,10 @@ class Engine:
             else:
                 joined.append((low, high))
         origin = self._space.base
-        return [Origin(low - origin, memory, memory.copy()) for low, high in joined
+        return [SourceBytes(low - origin, memory, memory.copy()) for low, high in joined
                 for memory in (self._space.bytes[low - origin:high - origin],)]
 
-    def _run_first(self, tasks: Sequence[Fetched], submission: Submission) -> None:
+    def _execute_first(self, tasks: Sequence[Fetched], submission: Submission) -> None:
         """Executes the tasks before one at fault, as far as they hand nothing over to it."""
         operations = [placed(task.operation, submission, self._space.base, prepared=False) for task in tasks]
         while operations and operations[-1].result.space is Space.CHAIN:

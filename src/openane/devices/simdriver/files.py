@@ -13,7 +13,7 @@ from collections import deque
 
 from openane.devices.simdriver import host
 from openane.devices.simdriver.reports import DriverError, StaleReport
-from openane.devices.simdriver.space import BufferObject
+from openane.devices.simdriver.space import SimulatedBufferObject
 
 FIRST_OFFSET = 1 << 32
 """As with the real driver's offsets, 32 bits do not hold them."""
@@ -35,20 +35,20 @@ class DriverFile:
         fcntl.fcntl(self.memfd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
         self.inode = os.fstat(self.memfd).st_ino
         self.open = True
-        self.handles: dict[int, BufferObject] = {}
+        self.handles: dict[int, SimulatedBufferObject] = {}
         self._reuses = reuses
         self._newest = 0
         self._end = FIRST_OFFSET
-        self._freed: deque[BufferObject] = deque(maxlen=MOST_FREED)
+        self._freed: deque[SimulatedBufferObject] = deque(maxlen=MOST_FREED)
 
-    def object(self, handle: int) -> BufferObject:
+    def object(self, handle: int) -> SimulatedBufferObject:
         """The buffer object of a handle. DriverError EINVAL when there is none."""
         try:
             return self.handles[handle]
         except KeyError:
             raise DriverError(errno.EINVAL, f"handle {handle} is no buffer object of this file") from None
 
-    def create(self, size: int, length: int, *, poisoned: bool) -> BufferObject:
+    def create(self, size: int, length: int, *, poisoned: bool) -> SimulatedBufferObject:
         """A buffer object with its slice of the memory file, not yet known by its handle; `poisoned`: filled so that
         what nobody has written is seen. DriverError ENOMEM when there is no memory."""
         offset = self._end
@@ -56,7 +56,7 @@ class DriverFile:
         handle = self._newest + 1
         if self._reuses:
             handle = next(number for number in range(1, len(self.handles) + 2) if number not in self.handles)
-        item = BufferObject(self.client, handle, size, length, offset)
+        item = SimulatedBufferObject(self.client, handle, size, length, offset)
         try:
             if os.fstat(self.memfd).st_size < offset + length:
                 os.ftruncate(self.memfd, offset + length)
@@ -67,7 +67,7 @@ class DriverFile:
         self._newest = max(self._newest, handle)
         return item
 
-    def _poison(self, item: BufferObject) -> None:
+    def _poison(self, item: SimulatedBufferObject) -> None:
         try:
             for start in range(0, item.length, len(POISON_BLOCK)):
                 os.pwrite(self.memfd, POISON_BLOCK[:item.length - start], item.offset + start)
@@ -75,7 +75,7 @@ class DriverFile:
             host.punch(self.memfd, item.offset, item.length)
             raise
 
-    def forget(self, item: BufferObject) -> None:
+    def forget(self, item: SimulatedBufferObject) -> None:
         """Gives the memory of a freed buffer object back; its slice is not used again."""
         self._freed.append(item)
         host.punch(self.memfd, item.offset, item.length)
@@ -90,7 +90,7 @@ class DriverFile:
                                                                        f"byte {at - item.offset} or in that page"))
         return found
 
-    def mapped(self, item: BufferObject, engine: int) -> bool:
+    def mapped(self, item: SimulatedBufferObject, engine: int) -> bool:
         """Whether the client has a part of a buffer object mapped; the engine's own mapping, at the address `engine` of
         this process, does not count."""
         own = self.client == os.getpid()
@@ -98,7 +98,7 @@ class DriverFile:
                    for address, offset, size in host.mappings(self.client, self.inode)
                    if not own or address != engine)
 
-    def live(self, offset: int, length: int) -> BufferObject:
+    def live(self, offset: int, length: int) -> SimulatedBufferObject:
         """The buffer object that may be mapped so. DriverError EINVAL unless the offset is one that BO_INIT gave and
         the length within it."""
         for item in self.handles.values():

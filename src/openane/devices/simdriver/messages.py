@@ -29,7 +29,7 @@ class Action(IntEnum):
 
 
 @dataclass(slots=True)
-class Request(Structure):
+class DriverRequest(Structure):
     """A request: `number` of an ioctl, `size` and `offset` of a mapping. An ioctl's structure follows."""
 
     FORMAT: ClassVar[str] = "<IIQQ"
@@ -40,7 +40,7 @@ class Request(Structure):
 
 
 @dataclass(slots=True)
-class Answer(Structure):
+class DriverAnswer(Structure):
     """An answer: `code` is 0 or an errno, `size` the bytes of an ioctl's structure that follow; then UTF-8 text: why it
     failed, or what VERSION answers."""
 
@@ -51,27 +51,27 @@ class Answer(Structure):
 
 def pack_answer(code: int, argument: bytes | bytearray = b"", text: str = "") -> bytes:
     """An answer's bytes, its text cut to fit."""
-    head = bytes(Answer(code, len(argument)).pack()) + argument
+    head = bytes(DriverAnswer(code, len(argument)).pack()) + argument
     return head + text.encode()[:LONGEST - len(head)]
 
 
 def unpack_answer(message: bytes) -> tuple[int, bytes, str]:
     """Code, structure and text. OSError EPROTO for what is no answer."""
-    head = Answer.length()
+    head = DriverAnswer.length()
     if len(message) >= head:
-        answer = Answer.unpack(message[:head])
+        answer = DriverAnswer.unpack(message[:head])
         if head + answer.size <= len(message):
             body = message[head:]
             return answer.code, body[:answer.size], body[answer.size:].decode(errors="replace")
     raise OSError(errno.EPROTO, f"{len(message)} bytes that are no answer of a simulated driver")
 
 
-def unpack_request(message: bytes) -> tuple[Request, bytearray]:
+def unpack_request(message: bytes) -> tuple[DriverRequest, bytearray]:
     """A request and the structure behind it. OSError EPROTO for what is none."""
-    head = Request.length()
+    head = DriverRequest.length()
     if not head <= len(message) <= LONGEST:
         raise OSError(errno.EPROTO, f"a request has {head} to {LONGEST} bytes, not {len(message)}")
-    request = Request.unpack(message[:head])
+    request = DriverRequest.unpack(message[:head])
     if request.action not in tuple(Action):
         raise OSError(errno.EPROTO, f"there is no action {request.action}")
     return request, bytearray(message[head:])

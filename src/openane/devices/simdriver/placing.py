@@ -11,9 +11,17 @@ from dataclasses import dataclass, replace
 
 from openane.devices.linux.interface import COMMAND_CHANNEL, CONSTANT_CHANNEL
 from openane.devices.simdriver.chain import Submission
-from openane.devices.simdriver.reports import FaultReport, Kind
+from openane.devices.simdriver.reports import FaultReport, ReportKind
 from openane.devices.simdriver.space import AddressSpace
-from openane.engine import Access, Coefficients, NeuralOperation, Operation, Section, Space, Stream
+from openane.engine import (
+    Access,
+    Coefficients,
+    CoefficientSection,
+    CoefficientStream,
+    NeuralOperation,
+    Operation,
+    Space,
+)
 
 ANYWHERE = 2
 """The slot of the placed operations: all of the device's memory. Constants keep theirs, so that the simulator prepares
@@ -21,7 +29,7 @@ their weights once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class PlacedOperand:
     """An operand of a task: what it is called, the access relative to its slot, and whether it is written."""
 
     operand: str
@@ -29,21 +37,21 @@ class Touch:
     writes: bool = False
 
 
-def touches(operation: Operation) -> Iterator[Touch]:
+def touches(operation: Operation) -> Iterator[PlacedOperand]:
     """The memory accesses of an operation, copies included."""
     if isinstance(operation, NeuralOperation):
-        named = [Touch("source", operation.source)]
+        named = [PlacedOperand("source", operation.source)]
     else:
-        named = [Touch("first", operation.first)]
-        named += [] if operation.second is None else [Touch("second", operation.second)]
-    for touch in (*named, Touch("result", operation.result, True)):
+        named = [PlacedOperand("first", operation.first)]
+        named += [] if operation.second is None else [PlacedOperand("second", operation.second)]
+    for touch in (*named, PlacedOperand("result", operation.result, True)):
         if touch.access.space is Space.MEMORY:
             yield touch
         if touch.access.copy is not None and touch.access.copy.space is Space.MEMORY:
-            yield Touch(f"{touch.operand} (copy)", touch.access.copy, True)
+            yield PlacedOperand(f"{touch.operand} (copy)", touch.access.copy, True)
 
 
-def streams(operation: Operation) -> list[tuple[int, Stream]]:
+def streams(operation: Operation) -> list[tuple[int, CoefficientStream]]:
     """Slot and stream of all an operation's coefficients."""
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     sections = () if coefficients is None else coefficients.sections
@@ -112,11 +120,11 @@ def _weighted(operation: Operation) -> bool:
 
 
 def _coefficients(coefficients: Coefficients, submission: Submission, origin: int, prepared: bool) -> Coefficients:
-    def there(section: Section) -> Section:
+    def there(section: CoefficientSection) -> CoefficientSection:
         slot = CONSTANT_CHANNEL if section.slot == CONSTANT_CHANNEL and prepared else ANYWHERE
-        return section.moved(slot, submission.base(section.slot) - origin)
+        return section.relocated(slot, submission.base(section.slot) - origin)
 
-    return coefficients.moved(there)
+    return coefficients.relocated(there)
 
 
 def unmapped(operation: Operation, submission: Submission, space: AddressSpace, index: int) -> FaultReport | None:
@@ -137,7 +145,8 @@ def unmapped(operation: Operation, submission: Submission, space: AddressSpace, 
 def _unmapped(submission: Submission, index: int, operand: str, slot: int, hole: int) -> FaultReport:
     item = submission.bound(slot)
     handle, beyond = (None, 0) if item is None else (item.handle, _distance(hole, hole + 1, item.address, item.end))
-    return FaultReport(Kind.UNMAPPED, submission.client, f"reaches {hole:#x} through slot {slot}, where nothing is "
+    return FaultReport(ReportKind.UNMAPPED, submission.client,
+                       f"reaches {hole:#x} through slot {slot}, where nothing is "
                        "mapped", index, operand, hole, handle, beyond)
 
 
@@ -161,8 +170,8 @@ def _misplaced(submission: Submission, space: AddressSpace, index: int, operand:
                writes: bool) -> FaultReport | None:
     item = submission.bound(slot)
     if item is None:
-        return FaultReport(Kind.UNBOUND, submission.client, f"uses slot {slot}, to which no buffer is bound", index,
-                           operand)
+        return FaultReport(ReportKind.UNBOUND, submission.client, f"uses slot {slot}, to which no buffer is bound",
+                           index, operand)
     start = submission.base(slot)
     bottom, top = start, item.address + item.size
     beyond = _distance(start + low, start + high, bottom, top)
@@ -170,12 +179,12 @@ def _misplaced(submission: Submission, space: AddressSpace, index: int, operand:
         address = start + low if start + low < bottom else max(top, start + low)
         hit = space.at(address)
         what = "writes" if writes else "reads"
-        return FaultReport(Kind.BOUNDS, submission.client, f"{what} bytes {low:#x} to {high:#x} of slot {slot}, "
+        return FaultReport(ReportKind.BOUNDS, submission.client, f"{what} bytes {low:#x} to {high:#x} of slot {slot}, "
                            f"{beyond} bytes outside {item}, which has {top - start:#x} there (at {address:#x})", index,
                            operand, address, item.handle, beyond, None if hit is None else str(hit))
     if writes and slot in (COMMAND_CHANNEL, CONSTANT_CHANNEL):
         what = "the commands" if slot == COMMAND_CHANNEL else "the constants"
-        return FaultReport(Kind.PROTECTED, submission.client, f"writes to slot {slot}, {what}", index, operand,
+        return FaultReport(ReportKind.PROTECTED, submission.client, f"writes to slot {slot}, {what}", index, operand,
                            start + low, item.handle)
     return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class ReportKind(StrEnum):
     """What went wrong."""
 
     BOUNDS = "bounds"          # a task reaches beyond the buffer its slot is bound to
@@ -24,7 +24,7 @@ class FaultReport:
     """A submission the engine cannot finish, or may not: task and operand, the first wrong device address, the buffer
     the task should have stayed in, by how many bytes it leaves it, and whose buffer it would have hit."""
 
-    kind: Kind
+    kind: ReportKind
     client: int
     text: str
     task: int | None = None

@@ -68,7 +68,7 @@ _BY_NUMBER = {
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineNumbers:
     """Numbers of one kind of machine: its name in a filter, its `seccomp` call, the calls to be told of."""
 
     audit: int
@@ -103,14 +103,14 @@ def _block(call: Call) -> list[bytes]:
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000_003E, 317, {
+    "x86_64": MachineNumbers(0xC000_003E, 317, {
         2: Call("open", path=0, flags=1), 257: _BY_NUMBER["openat"], 437: _BY_NUMBER["openat2"],
         16: _BY_NUMBER["ioctl"],
         21: Call("ask", path=0), 269: _BY_NUMBER["faccessat"], 439: _BY_NUMBER["faccessat2"],
         4: Call("ask", path=0, answer=1, size=144), 6: Call("ask", path=0, answer=1, size=144),
         262: Call("ask", path=1, folder=0, flags=3, unless=_EMPTY_PATH, answer=2, size=144),
         332: _BY_NUMBER["statx"]}),
-    "aarch64": Machine(0xC000_00B7, 277, {
+    "aarch64": MachineNumbers(0xC000_00B7, 277, {
         56: _BY_NUMBER["openat"], 437: _BY_NUMBER["openat2"], 29: _BY_NUMBER["ioctl"],
         48: _BY_NUMBER["faccessat"], 439: _BY_NUMBER["faccessat2"],
         79: Call("ask", path=1, folder=0, flags=3, unless=_EMPTY_PATH, answer=2, size=128),
@@ -118,7 +118,7 @@ MACHINES = {
 }
 
 
-def this_machine() -> Machine:
+def this_machine() -> MachineNumbers:
     """The numbers of the machine we run on. DeviceUnavailable where there is no such interface or none known."""
     if sys.platform != "linux":
         raise DeviceUnavailable(f"programs can be watched on Linux only, and this is {sys.platform}", ALTERNATIVES)

@@ -34,7 +34,7 @@ PAUSE = 0.05
 """Seconds until it is tried again to take a connection for which there were no descriptors."""
 
 
-class Server:
+class DriverServer:
     """Serves `driver` at `path` until it is closed. The driver stays the caller's."""
 
     def __init__(self, driver: SimDriver, path: str | Path) -> None:

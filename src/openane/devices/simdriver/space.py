@@ -21,7 +21,7 @@ MOST_PARTS = 1 << 14
 
 
 @dataclass(eq=False, slots=True)
-class BufferObject:
+class SimulatedBufferObject:
     """Memory of one client. `size` is what was asked for, `length` whole pages; `offset` is where it lies in the
     client's memory file, `address` where the device sees it."""
 
@@ -48,13 +48,13 @@ class AddressSpace:
         """`guard` bytes are left free behind each buffer object. OSError ENOMEM without address space."""
         self.base, self.size, self._guard = base, size, guard
         self._starts: list[int] = []
-        self._objects: list[BufferObject] = []
+        self._objects: list[SimulatedBufferObject] = []
         self.used = 0
         self._host = host.reserve(size)
         self.bytes: np.ndarray = host.as_array(self._host, size)
 
     @property
-    def objects(self) -> tuple[BufferObject, ...]:
+    def objects(self) -> tuple[SimulatedBufferObject, ...]:
         """Everything that is mapped, by address."""
         return tuple(self._objects)
 
@@ -62,7 +62,7 @@ class AddressSpace:
         """Where a device address lies in this process."""
         return self._host + address - self.base
 
-    def insert(self, item: BufferObject, fd: int) -> None:
+    def insert(self, item: SimulatedBufferObject, fd: int) -> None:
         """Finds an address for a buffer object and maps its pages there. DriverError ENOSPC when there is none,
         ENOMEM when the pages cannot be mapped."""
         index, address = self._hole(item.length)
@@ -75,14 +75,14 @@ class AddressSpace:
         self._objects.insert(index, item)
         self.used += item.length
 
-    def remove(self, item: BufferObject) -> None:
+    def remove(self, item: SimulatedBufferObject) -> None:
         """Takes a buffer object away; its addresses are free again."""
         index = self._objects.index(item)
         host.unmap_file(self.host_address(item.address), item.length)
         del self._objects[index], self._starts[index]
         self.used -= item.length
 
-    def at(self, address: int) -> BufferObject | None:
+    def at(self, address: int) -> SimulatedBufferObject | None:
         """What lies at a device address."""
         index = bisect_right(self._starts, address) - 1
         return self._objects[index] if index >= 0 and address < self._objects[index].end else None
@@ -96,7 +96,7 @@ class AddressSpace:
             low = item.end
         return None
 
-    def objects_in(self, low: int, high: int) -> tuple[BufferObject, ...]:
+    def objects_in(self, low: int, high: int) -> tuple[SimulatedBufferObject, ...]:
         """What lies between two addresses."""
         first = max(bisect_right(self._starts, low) - 1, 0)
         found = []

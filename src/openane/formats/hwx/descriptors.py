@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from openane.engine import DType
 from openane.errors import ProgramError
 from openane.formats.macho import NAME_LIMIT, Thread
-from openane.formats.reader import Reader, Record, u32, u32s, u64, u64s
+from openane.formats.reader import ByteReader, Record, u32, u32s, u64, u64s
 from openane.program import Buffer, Layout, Program, Role
 
 PROGRAM, TENSOR = 1, 3
@@ -151,7 +151,7 @@ def element_type(number: int) -> DType | None:
     return next((dtype for dtype, code in ELEMENT_TYPES.items() if code == number), None)
 
 
-def _layout(reader: Reader, record: TensorDescriptor) -> Layout:
+def _layout(reader: ByteReader, record: TensorDescriptor) -> Layout:
     dtype = element_type(record.element_type)
     if dtype is None:
         raise reader.error(0x24 - Thread.STATE, "an element type the engine does not move",
@@ -162,7 +162,7 @@ def _layout(reader: Reader, record: TensorDescriptor) -> Layout:
     return Layout((record.n, record.c, record.d, record.h, record.w), strides, dtype, record.interleave)
 
 
-def _string(reader: Reader, offset: int) -> str:
+def _string(reader: ByteReader, offset: int) -> str:
     return reader.string(offset - Thread.STATE, "a descriptor's name", NAME_LIMIT)
 
 

@@ -25,13 +25,13 @@ from openane.formats.hwx.wide import text_bytes, wide_program_thread
 from openane.formats.macho import (
     PAGE,
     Command,
-    Header,
     Ident,
     Library,
     MachO,
+    MachOHeader,
     Segment,
     Symbol,
-    Symbols,
+    SymbolTable,
     write_macho,
 )
 from openane.formats.tasks import (
@@ -80,8 +80,8 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
                     else wide_program_thread(program, chip, addresses, text.vmaddr))
     commands += [tensor_thread(program, b) for b in sorted(ports, key=lambda b: b.name) if b.layout]
     commands.append(Ident(f"ANEC v1\nopenane v{__version__}\n\t-t {program.chip}\n"))
-    commands.append(Symbols(tuple(_symbols(segments, buffers, arrangement))))
-    header = Header(MAGIC, CPU_TYPE, chip.facts.subtype, FILE_TYPE, flags=FLAGS)
+    commands.append(SymbolTable(tuple(_symbols(segments, buffers, arrangement))))
+    header = MachOHeader(MAGIC, CPU_TYPE, chip.facts.subtype, FILE_TYPE, flags=FLAGS)
     return write_macho(MachO(header, tuple(commands)))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 
 from openane.errors import FormatError
-from openane.formats.anec import HEADERS, Header
+from openane.formats.anec import HEADERS, AnecHeader
 from openane.formats.listing.claims import Claims
 from openane.formats.listing.hwx import chain
-from openane.formats.reader import Reader, round_up
+from openane.formats.reader import ByteReader, round_up
 from openane.formats.tasks import CONSTANT_ALIGNMENT
 
 
@@ -19,7 +19,7 @@ def payload_start(data: bytes) -> int | None:
     load, but can be looked at.
     """
     try:
-        header = Reader(data).record(Header, 0, "the ANEC header")
+        header = ByteReader(data).record(AnecHeader, 0, "the ANEC header")
     except FormatError:
         return None
     if not 0 < header.first_task <= header.text <= header.size or not header.tasks:
@@ -29,9 +29,9 @@ def payload_start(data: bytes) -> int | None:
 
 def claim_anec(claims: Claims, start: int) -> None:
     """Claims header, tasks and constants of the file whose payload begins at `start`."""
-    file = Reader(claims.data)
-    header = file.record(Header, 0, "the ANEC header")
-    claims.record("anec", 0, Header)
+    file = ByteReader(claims.data)
+    header = file.record(AnecHeader, 0, "the ANEC header")
+    claims.record("anec", 0, AnecHeader)
     payload = file.window(start, header.size, "the payload")
     text = payload.window(0, header.text, "the task descriptors")
     claims.text_start = start

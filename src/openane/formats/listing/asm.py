@@ -13,7 +13,7 @@ from openane.errors import FormatError
 from openane.formats.listing.claims import LONGEST_GAP
 from openane.formats.listing.dis import SUFFIX, VERSION
 from openane.formats.listing.items import RECORDS, parse_bytes, parse_record
-from openane.program.listing import Line, TextError, Token, integer, parse_task, read_lines, unquoted
+from openane.program.listing import Line, ListingToken, TextError, integer, parse_task, read_lines, unquoted
 
 LARGEST_FILE = 1 << 32
 LARGEST_TEXT = 1 << 30
@@ -76,7 +76,7 @@ class _Piece:
 
     offset: int
     data: bytes
-    token: Token
+    token: ListingToken
 
 
 @dataclass
@@ -135,7 +135,7 @@ class _Assembly:
                                    "to take it as it is, remove 'sha256' and the digest from this line")
         self.sidecar = data
 
-    def _read(self, token: Token, name: bytes) -> bytes:
+    def _read(self, token: ListingToken, name: bytes) -> bytes:
         try:
             plain = name.decode()
         except UnicodeDecodeError:
@@ -191,12 +191,12 @@ class _Assembly:
         inline = line.tokens[2:]
         if len(inline) % 2:
             raise line.end_error("fields come in pairs of a name and a value", "a value")
-        pairs: list[tuple[Token, Sequence[Token]]] = [
+        pairs: list[tuple[ListingToken, Sequence[ListingToken]]] = [
             (name, (value,)) for name, value in zip(inline[::2], inline[1::2], strict=True)]
         pairs += [(member.first, member.tokens[1:]) for member in members]
         self._add(_offset(line.tokens[1]), parse_record(kind.text, pairs, kind), kind)
 
-    def _add(self, offset: int, data: bytes, token: Token) -> None:
+    def _add(self, offset: int, data: bytes, token: ListingToken) -> None:
         self.pieces.append(_Piece(offset, data, token))
 
     def finish(self, last: Line) -> bytes:
@@ -221,11 +221,11 @@ class _Assembly:
         return bytes(out)
 
 
-def _offset(token: Token) -> int:
+def _offset(token: ListingToken) -> int:
     return integer(token, "an offset", 0, LARGEST_FILE)
 
 
-def _check_gap(start: int, end: int, token: Token) -> None:
+def _check_gap(start: int, end: int, token: ListingToken) -> None:
     if end - start > LONGEST_GAP:
         raise token.error(f"nothing states bytes {start:#x} to {end:#x}; at most {LONGEST_GAP:#x} in a row may be left "
                           "to be zero")

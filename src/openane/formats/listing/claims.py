@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from openane.chips import Chip
 from openane.errors import FormatError
-from openane.formats.listing.items import Item, Part, bytes_item, record_item, string_item
+from openane.formats.listing.items import Item, ListingPart, bytes_item, record_item, string_item
 from openane.formats.macho.commands import NAME_LIMIT
-from openane.formats.reader import Reader, Record
+from openane.formats.reader import ByteReader, Record
 from openane.program import Task
 from openane.program.listing import TextError, parse_task, read_lines, rest_bits, task_lines
 from openane.program.listing.lexer import comment
@@ -58,37 +58,37 @@ class Claims:
         if not self.free(offset, offset + structure.byte_size()):
             return
         with contextlib.suppress(FormatError):
-            record = Reader(self.data).record(structure, offset, kind)
+            record = ByteReader(self.data).record(structure, offset, kind)
             self.add(record_item(kind, offset, self.data, record, comment(note), inline))
 
-    def string(self, window: Reader, offset: int, limit: int = NAME_LIMIT) -> None:
+    def string(self, window: ByteReader, offset: int, limit: int = NAME_LIMIT) -> None:
         """Claims the text at `offset` of a window, with the NUL that ends it."""
         start = window.start + offset
         end = self.data.find(b"\0", start, min(window.end, start + limit + 1)) if offset >= 0 else -1
         if end >= 0:
             self.add(string_item(start, self.data[start:end + 1]))
 
-    def text(self, window: Reader, note: str) -> None:
+    def text(self, window: ByteReader, note: str) -> None:
         """Claims a window that holds texts one after another."""
         self.add(string_item(window.start, self.data[window.start:window.end], note))
 
-    def data_item(self, window: Reader, note: str, part: Part = Part.CONTAINER) -> None:
+    def data_item(self, window: ByteReader, note: str, part: ListingPart = ListingPart.CONTAINER) -> None:
         """Claims bytes whose content is not described further: in hexadecimal when short."""
         piece = self.data[window.start:window.end]
         if not piece.strip(b"\0") and len(piece) <= SHORT_ZERO:
             return  # zero bytes need no statement
-        if part is Part.CONTAINER and _mostly_text(piece):
+        if part is ListingPart.CONTAINER and _mostly_text(piece):
             self.add(string_item(window.start, piece, note))
         elif len(piece) <= SHORT:
             self.add(bytes_item(window.start, piece, part, note))
         else:
             self.add(Item(window.start, len(piece), part, None, note))
 
-    def constants(self, window: Reader) -> None:
+    def constants(self, window: ByteReader) -> None:
         """Claims the constant section."""
-        self.data_item(window, "constants", Part.CONSTANTS)
+        self.data_item(window, "constants", ListingPart.CONSTANTS)
 
-    def task(self, text: Reader, offset: int, words: int) -> bool:
+    def task(self, text: ByteReader, offset: int, words: int) -> bool:
         """Claims a task descriptor at `offset` of the text. False when its bytes are taken."""
         start = text.start + offset
         if not self.free(start, start + 4 * words):
@@ -101,7 +101,7 @@ class Claims:
             self.rest_bits += rest_bits(self.chip, task).bits
         self.raw_tasks += lines[-1].startswith("  words")
         self.tasks += 1
-        return self.add(Item(start, task.size, Part.TASK, lines))
+        return self.add(Item(start, task.size, ListingPart.TASK, lines))
 
     def finished(self) -> list[Item]:
         """All items by offset, the gaps between them filled: with bytes where they are not zero."""
@@ -132,12 +132,12 @@ def _pieces(data: bytes, start: int, end: int) -> Iterator[Item]:
     position = start
     for low, high in [*spans, (end, end)]:
         if low - position > LONGEST_GAP:
-            yield Item(position, low - position, Part.PADDING, None, "zero bytes")
+            yield Item(position, low - position, ListingPart.PADDING, None, "zero bytes")
         if high > low:
             short = high - low <= SHORT
             note = "no description"
-            yield bytes_item(low, data[low:high], Part.UNDESCRIBED, note) if short \
-                else Item(low, high - low, Part.UNDESCRIBED, None, note)
+            yield bytes_item(low, data[low:high], ListingPart.UNDESCRIBED, note) if short \
+                else Item(low, high - low, ListingPart.UNDESCRIBED, None, note)
         position = high
 
 

@@ -30,7 +30,7 @@ from openane.formats.hwx import MAGIC
 from openane.formats.listing.anec import claim_anec, payload_start
 from openane.formats.listing.claims import Claims
 from openane.formats.listing.hwx import chip_of, claim_hwx, generation
-from openane.formats.listing.items import Item, Part
+from openane.formats.listing.items import Item, ListingPart
 from openane.program import Program
 from openane.program.listing import quoted, slot_names
 from openane.program.listing.lexer import comment
@@ -82,7 +82,7 @@ def disassemble_bytes(data: bytes, name: str = "program", text_name: str | None 
         digest = hashlib.sha256(sidecar).hexdigest()
         head.append(f"sidecar {quoted(sidecar_name.encode())}  {len(sidecar)} bytes  sha256 {digest}")
     body = _body(items, claims.text_start)
-    undescribed = sum(i.size for i in items if i.part is Part.UNDESCRIBED)
+    undescribed = sum(i.size for i in items if i.part is ListingPart.UNDESCRIBED)
     return Listing("".join(f"{line}\n" for line in (*head, *body)), sidecar, sidecar_name, undescribed)
 
 
@@ -124,19 +124,19 @@ def _with_sidecar(items: Sequence[Item], data: bytes) -> tuple[list[Item], bytes
 
 def _body(items: Sequence[Item], text_start: int) -> Iterator[str]:
     """All lines: tasks, the container, constants, bytes without a description."""
-    titles = {Part.CONTAINER: "the container", Part.CONSTANTS: "constants", Part.PADDING: "zero bytes",
-              Part.UNDESCRIBED: "no description"}
-    for part in Part:
+    titles = {ListingPart.CONTAINER: "the container", ListingPart.CONSTANTS: "constants",
+              ListingPart.PADDING: "zero bytes", ListingPart.UNDESCRIBED: "no description"}
+    for part in ListingPart:
         chosen = [item for item in items if item.part is part]
         if not chosen:
             continue
         yield ""
-        if part is Part.TASK:
+        if part is ListingPart.TASK:
             yield f"text {text_start:#x}  ; offsets of tasks count from here"
         else:
             yield f"; {titles[part]}"
         for item in chosen:
-            if part is Part.TASK or len(item.lines or ()) > 2:
+            if part is ListingPart.TASK or len(item.lines or ()) > 2:
                 yield ""
             yield from item.lines or ()
 
@@ -153,10 +153,11 @@ def _notes(name: str, program: Program | None, problem: str, claims: Claims, ite
         width = max((len(b.name) for b in program.buffers), default=0)
         for buffer in program.buffers:
             yield comment(f";   {buffer.role:<7}  {buffer.name:<{width}}  slot {buffer.slot:<2}  {surface(buffer)}")
-    sizes = {part: sum(item.size for item in items if item.part is part) for part in Part}
-    zero = len(data) - sum(sizes.values()) + sizes[Part.PADDING]
-    yield (f"; {len(data)} bytes: {sizes[Part.TASK]} in {plural(claims.tasks, 'task')}, {sizes[Part.CONTAINER]} in the "
-           f"container, {sizes[Part.CONSTANTS]} of constants, {zero} zero")
-    yield (f"; without a description: {sizes[Part.UNDESCRIBED]} bytes of the file, {claims.rest_bits} bits of tasks"
+    sizes = {part: sum(item.size for item in items if item.part is part) for part in ListingPart}
+    zero = len(data) - sum(sizes.values()) + sizes[ListingPart.PADDING]
+    yield (f"; {len(data)} bytes: {sizes[ListingPart.TASK]} in {plural(claims.tasks, 'task')}, "
+           f"{sizes[ListingPart.CONTAINER]} in the container, {sizes[ListingPart.CONSTANTS]} of constants, {zero} zero")
+    yield (f"; without a description: {sizes[ListingPart.UNDESCRIBED]} bytes of the file, "
+           f"{claims.rest_bits} bits of tasks"
            + (f", {plural(claims.raw_tasks, 'whole task')}" if claims.raw_tasks else ""))
 

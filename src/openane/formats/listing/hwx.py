@@ -25,9 +25,9 @@ from openane.formats.macho.commands import (
     SYMBOLS,
     THREAD,
     CommandHeader,
-    Header,
     LibraryRecord,
     LibraryRecord64,
+    MachOHeader,
     NoteRecord,
     RelocationRecord,
     Section,
@@ -36,7 +36,7 @@ from openane.formats.macho.commands import (
     SymbolsRecord,
     ThreadRecord,
 )
-from openane.formats.reader import Reader, round_up
+from openane.formats.reader import ByteReader, round_up
 
 LARGEST_IDENT = 1 << 16
 MOST_ENTRIES = 1 << 16  # of a table; the rest of a longer table is shown as bytes
@@ -44,7 +44,7 @@ MOST_ENTRIES = 1 << 16  # of a table; the rest of a longer table is shown as byt
 
 def generation(data: bytes) -> str:
     """The generation a file's header names; a number where openane has no name for it."""
-    number = Reader(data).record(Header, 0, "the file header").cpusubtype
+    number = ByteReader(data).record(MachOHeader, 0, "the file header").cpusubtype
     return generation_of(number) or f"subtype{number}"
 
 
@@ -55,11 +55,11 @@ def chip_of(name: str) -> Chip | None:
 
 def claim_hwx(claims: Claims) -> None:
     """Claims everything in the file that can be described. FormatError when not even the header is there."""
-    file = Reader(claims.data)
-    header = file.record(Header, 0, "the file header")
-    claims.record("macho", 0, Header)
+    file = ByteReader(claims.data)
+    header = file.record(MachOHeader, 0, "the file header")
+    claims.record("macho", 0, MachOHeader)
     walk = _Walk(claims, file)
-    offset = Header.byte_size()
+    offset = MachOHeader.byte_size()
     for _ in range(min(header.ncmds, len(file) // CommandHeader.byte_size())):
         try:
             entry = file.record(CommandHeader, offset, "a load command")
@@ -75,7 +75,7 @@ def claim_hwx(claims: Claims) -> None:
 class _Walk:
     """One pass over the load commands."""
 
-    def __init__(self, claims: Claims, file: Reader) -> None:
+    def __init__(self, claims: Claims, file: ByteReader) -> None:
         self._claims, self._file = claims, file
         self._text: tuple[SegmentRecord, Section] | None = None
         self._constants: tuple[SegmentRecord, Section] | None = None
@@ -83,7 +83,7 @@ class _Walk:
         self._program: ProgramDescriptor | None = None
         self._framed = False
 
-    def command(self, command: Reader, cmd: int) -> None:
+    def command(self, command: ByteReader, cmd: int) -> None:
         """Claims one load command and what it points to. FormatError where it leads nowhere."""
         at = command.start
         if cmd == SEGMENT:
@@ -107,7 +107,7 @@ class _Walk:
         else:
             self._claims.record("command", at, CommandHeader, "not described")
 
-    def _segment(self, command: Reader) -> None:
+    def _segment(self, command: ByteReader) -> None:
         record = command.record(SegmentRecord, 0, "a segment")
         self._claims.record("segment", command.start, SegmentRecord)
         offset = SegmentRecord.byte_size()
@@ -129,7 +129,7 @@ class _Walk:
         for index in range(min(section.nreloc, len(self._file) // size, MOST_ENTRIES)):
             self._claims.record("relocation", section.reloff + index * size, RelocationRecord, inline=True)
 
-    def _thread(self, command: Reader) -> None:
+    def _thread(self, command: ByteReader) -> None:
         thread = command.record(ThreadRecord, 0, "a descriptor")
         titles = dict.fromkeys((PROGRAM, WIDE_PROGRAM), "the program descriptor") | {TENSOR: "a tensor descriptor"}
         self._claims.record("thread", command.start, ThreadRecord, titles.get(thread.flavor, "not described"))
@@ -150,7 +150,7 @@ class _Walk:
             for name in (tensor.procedure, tensor.symbol, tensor.name):
                 self._claims.string(command, name)
 
-    def _wide_program(self, command: Reader, start: int, end: int) -> None:
+    def _wide_program(self, command: ByteReader, start: int, end: int) -> None:
         program = command.record(WideDescriptor, start, "the program descriptor")
         self._claims.record("program4", command.start + start, WideDescriptor)
         for offset in range(start + WideDescriptor.byte_size(), end - WideTag.byte_size() + 1, WideTag.byte_size()):
@@ -158,7 +158,7 @@ class _Walk:
         self._framed = True
         self._claims.string(command, program.name)
 
-    def _symbols(self, command: Reader) -> None:
+    def _symbols(self, command: ByteReader) -> None:
         record = command.record(SymbolsRecord, 0, "the symbol table")
         self._claims.record("symbols", command.start, SymbolsRecord)
         table = self._file.window(record.symoff, record.nsyms * SymbolRecord.byte_size(), "the symbol table")
@@ -193,18 +193,18 @@ class _Walk:
                 with contextlib.suppress(FormatError):
                     self._claims.data_item(self._content(segment, section), f"{segment.name},{section.name}")
 
-    def _content(self, segment: SegmentRecord, section: Section) -> Reader:
+    def _content(self, segment: SegmentRecord, section: Section) -> ByteReader:
         content = self._file.window(segment.fileoff, segment.filesize, "a segment's content")
         return content.window(section.address - segment.vmaddr, section.size, "a section")
 
-    def _chain(self, text: Reader, offset: int, words: int, count: int) -> None:
+    def _chain(self, text: ByteReader, offset: int, words: int, count: int) -> None:
         self._claims.text_start = text.start
         for task_offset, task_words in chain(self._claims.chip, text, offset, words, count):
             if not self._claims.task(text, task_offset, task_words):
                 return
 
 
-def chain(chip: Chip | None, text: Reader, offset: int, words: int, count: int) -> Iterator[tuple[int, int]]:
+def chain(chip: Chip | None, text: ByteReader, offset: int, words: int, count: int) -> Iterator[tuple[int, int]]:
     """Offset and words of the tasks that follow one another, as far as they lie in the text."""
     if chip is not None and not chip.linked:
         yield from _frames(chip, text)
@@ -223,7 +223,7 @@ def chain(chip: Chip | None, text: Reader, offset: int, words: int, count: int) 
             return
 
 
-def _frames(chip: Chip, text: Reader) -> Iterator[tuple[int, int]]:
+def _frames(chip: Chip, text: ByteReader) -> Iterator[tuple[int, int]]:
     """The tasks of a text in which they lie one after another, each stating its own size."""
     alignment = chip.limits.task_alignment
     offset = 0

@@ -16,14 +16,14 @@ from enum import IntEnum
 from typing import Any
 
 from openane.errors import ProgramError
-from openane.formats.anec import Header as AnecHeader
+from openane.formats.anec import AnecHeader as AnecHeader
 from openane.formats.hwx.descriptors import ProgramDescriptor, Tag, TensorDescriptor
 from openane.formats.hwx.wide import TextHead, WideDescriptor, WideTag
 from openane.formats.macho.commands import (
     CommandHeader,
-    Header,
     LibraryRecord,
     LibraryRecord64,
+    MachOHeader,
     NoteRecord,
     RelocationRecord,
     Section,
@@ -33,10 +33,10 @@ from openane.formats.macho.commands import (
     ThreadRecord,
 )
 from openane.formats.reader import Record
-from openane.program.listing import Line, Token, integer, quoted, unquoted
+from openane.program.listing import Line, ListingToken, integer, quoted, unquoted
 
 RECORDS: dict[str, type[Record]] = {
-    "macho": Header, "command": CommandHeader, "segment": SegmentRecord, "section": Section,
+    "macho": MachOHeader, "command": CommandHeader, "segment": SegmentRecord, "section": Section,
     "buffer": LibraryRecord, "buffer64": LibraryRecord64, "thread": ThreadRecord, "program": ProgramDescriptor,
     "tag": Tag, "tensor": TensorDescriptor, "note": NoteRecord, "symbols": SymbolsRecord, "symbol": SymbolRecord,
     "relocation": RelocationRecord, "anec": AnecHeader, "program4": WideDescriptor, "tag4": WideTag,
@@ -57,7 +57,7 @@ _ELEMENT = re.compile(r"(\w+)\[(\d{1,4})\]", re.ASCII)
 _BYTE = re.compile(r"[0-9a-fA-F]{2}", re.ASCII)
 
 
-class Part(IntEnum):
+class ListingPart(IntEnum):
     """Where in a listing an item stands, and what its bytes count as."""
 
     TASK = 0
@@ -73,7 +73,7 @@ class Item:
 
     offset: int
     size: int
-    part: Part
+    part: ListingPart
     lines: tuple[str, ...] | None
     note: str = ""
 
@@ -92,10 +92,10 @@ def record_item(kind: str, offset: int, data: bytes, record: Record, note: str =
     rows = [row for f in fields(record) for row in _rows(f, getattr(record, f.name))]
     head, comment = f"{kind} {offset:#x}", f"  ; {note}" if note else ""
     if inline:
-        return Item(offset, size, Part.CONTAINER, ("  ".join((head, *(f"{k} {v}" for k, v in rows))) + comment,))
+        return Item(offset, size, ListingPart.CONTAINER, ("  ".join((head, *(f"{k} {v}" for k, v in rows))) + comment,))
     width = max((len(name) for name, _ in rows), default=0)
     lines = (head + comment, *(f"  {name:<{width}}  {value}" for name, value in rows))
-    return Item(offset, size, Part.CONTAINER, lines)
+    return Item(offset, size, ListingPart.CONTAINER, lines)
 
 
 def string_item(offset: int, data: bytes, note: str = "") -> Item:
@@ -105,11 +105,11 @@ def string_item(offset: int, data: bytes, note: str = "") -> Item:
     head = f"string {offset:#x}"
     comment = f"  ; {note}" if note else ""
     if len(pieces) == 1 and len(head) + len(quoted(data)) < LINE:
-        return Item(offset, len(data), Part.CONTAINER, (f"{head}  {quoted(data)}{comment}",))
-    return Item(offset, len(data), Part.CONTAINER, (head + comment, *(f"  {quoted(piece)}" for piece in pieces)))
+        return Item(offset, len(data), ListingPart.CONTAINER, (f"{head}  {quoted(data)}{comment}",))
+    return Item(offset, len(data), ListingPart.CONTAINER, (head + comment, *(f"  {quoted(piece)}" for piece in pieces)))
 
 
-def bytes_item(offset: int, data: bytes, part: Part, note: str = "") -> Item:
+def bytes_item(offset: int, data: bytes, part: ListingPart, note: str = "") -> Item:
     """Bytes in hexadecimal."""
     rows = (data[i:i + BYTES_PER_LINE].hex(" ") for i in range(0, len(data), BYTES_PER_LINE))
     head = f"bytes {offset:#x}" + (f"  ; {note}" if note else "")
@@ -139,7 +139,7 @@ def _value(name: str, value: object) -> str:
 # Back from text
 
 
-def parse_record(kind: str, pairs: Sequence[tuple[Token, Sequence[Token]]], head: Token) -> bytes:
+def parse_record(kind: str, pairs: Sequence[tuple[ListingToken, Sequence[ListingToken]]], head: ListingToken) -> bytes:
     """The bytes of a record whose fields are `pairs` of a name and its values."""
     record_type = RECORDS[kind]
     known = {f.name: f for f in fields(record_type)}
@@ -163,7 +163,8 @@ def parse_record(kind: str, pairs: Sequence[tuple[Token, Sequence[Token]]], head
         raise head.error(str(error)) from None
 
 
-def _elements(name: Token, match: re.Match[str] | None, before: Any, given: Sequence[Token], code: str) -> Any:
+def _elements(name: ListingToken, match: re.Match[str] | None, before: Any, given: Sequence[ListingToken],
+              code: str) -> Any:
     if match is None or not isinstance(before, tuple):
         raise name.error("this field is an array and no other is" if match is None else "this field is no array",
                          "name[index]" if match is None else "a name without index")
@@ -174,7 +175,7 @@ def _elements(name: Token, match: re.Match[str] | None, before: Any, given: Sequ
     return before[:start] + new + before[start + len(new):]
 
 
-def _single(name: Token, given: Sequence[Token], code: str) -> Any:
+def _single(name: ListingToken, given: Sequence[ListingToken], code: str) -> Any:
     if len(given) != 1:
         raise name.error(f"{name.text} has one value", f"'{name.text} value'")
     if not code.endswith("s"):

@@ -9,20 +9,20 @@ from openane.formats.macho.commands import (
     NAME_LIMIT,
     PAGE,
     Command,
-    Header,
     Ident,
     Library,
     MachO,
+    MachOHeader,
     Note,
     Section,
     Segment,
     Symbol,
-    Symbols,
+    SymbolTable,
     Thread,
     Unknown,
 )
 from openane.formats.macho.reading import read_macho, section_data
 from openane.formats.macho.writing import write_macho
 
-__all__ = ["NAME_LIMIT", "PAGE", "Command", "Header", "Ident", "Library", "MachO", "Note", "Section", "Segment",
-           "Symbol", "Symbols", "Thread", "Unknown", "read_macho", "section_data", "write_macho"]
+__all__ = ["NAME_LIMIT", "PAGE", "Command", "Ident", "Library", "MachO", "MachOHeader", "Note", "Section", "Segment",
+           "Symbol", "SymbolTable", "Thread", "Unknown", "read_macho", "section_data", "write_macho"]

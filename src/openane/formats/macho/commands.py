@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openane.formats.reader import Reader, Record, text, u8, u16, u32, u64
+from openane.formats.reader import ByteReader, Record, text, u8, u16, u32, u64
 
 PAGE = 0x4000
 SEGMENT, THREAD, IDENT, NOTE, SYMBOLS = 0x19, 0x04, 0x08, 0x31, 0x02
@@ -14,7 +14,7 @@ NAME_LIMIT = 4096  # longest symbol or buffer name read; keeps a hostile symbol 
 
 
 @dataclass(frozen=True)
-class Header(Record):
+class MachOHeader(Record):
     """The file header."""
 
     magic: int = u32()
@@ -183,9 +183,9 @@ class Thread:
 
     STATE = 0x10
 
-    def reader(self) -> Reader:
+    def reader(self) -> ByteReader:
         """The command from its state on: offset 0 is byte 0x10 of the command."""
-        return Reader(self.state + self.strings, base=self.offset + self.STATE)
+        return ByteReader(self.state + self.strings, base=self.offset + self.STATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Symbols:
+class SymbolTable:
     """The symbol table."""
 
     symbols: tuple[Symbol, ...]
@@ -229,14 +229,14 @@ class Unknown:
     payload: bytes
 
 
-Command = Segment | Library | Thread | Ident | Note | Symbols | Unknown
+Command = Segment | Library | Thread | Ident | Note | SymbolTable | Unknown
 
 
 @dataclass(frozen=True, slots=True)
 class MachO:
     """A whole file."""
 
-    header: Header
+    header: MachOHeader
     commands: tuple[Command, ...]
 
     @property
@@ -247,4 +247,4 @@ class MachO:
     @property
     def symbols(self) -> Iterator[Symbol]:
         """All symbols."""
-        return (s for command in self.commands if isinstance(command, Symbols) for s in command.symbols)
+        return (s for command in self.commands if isinstance(command, SymbolTable) for s in command.symbols)

@@ -14,12 +14,12 @@ from openane.formats.macho.commands import (
     THREAD,
     Command,
     CommandHeader,
-    Header,
     Ident,
     Library,
     LibraryRecord,
     LibraryRecord64,
     MachO,
+    MachOHeader,
     Note,
     NoteRecord,
     Section,
@@ -27,22 +27,22 @@ from openane.formats.macho.commands import (
     SegmentRecord,
     Symbol,
     SymbolRecord,
-    Symbols,
     SymbolsRecord,
+    SymbolTable,
     Thread,
     ThreadRecord,
     Unknown,
 )
-from openane.formats.reader import Reader
+from openane.formats.reader import ByteReader
 
 
 def read_macho(data: bytes, magic: int) -> MachO:
     """Reads header, commands, symbols and segment contents. FormatError names the byte that breaks the format."""
-    file = Reader(data)
-    header = file.record(Header, 0, "the file header")
+    file = ByteReader(data)
+    header = file.record(MachOHeader, 0, "the file header")
     if header.magic != magic:
         raise file.error(0, "wrong magic number", expected=hex(magic), found=hex(header.magic))
-    area = file.window(Header.byte_size(), header.sizeofcmds, "the load commands")
+    area = file.window(MachOHeader.byte_size(), header.sizeofcmds, "the load commands")
     if header.ncmds * CommandHeader.byte_size() > len(area):
         raise file.error(0x10, "more load commands than their space holds",
                          expected=f"at most {len(area) // CommandHeader.byte_size()}", found=header.ncmds)
@@ -58,7 +58,7 @@ def read_macho(data: bytes, magic: int) -> MachO:
     return MachO(header, tuple(commands))
 
 
-def _read_command(file: Reader, command: Reader, cmd: int) -> Command:
+def _read_command(file: ByteReader, command: ByteReader, cmd: int) -> Command:
     if cmd == SEGMENT:
         return _read_segment(file, command)
     if cmd in (LIBRARY, LIBRARY_64):
@@ -82,7 +82,7 @@ def _read_command(file: Reader, command: Reader, cmd: int) -> Command:
     return Unknown(cmd, command.take(start, len(command) - start, "a load command"))
 
 
-def _read_segment(file: Reader, command: Reader) -> Segment:
+def _read_segment(file: ByteReader, command: ByteReader) -> Segment:
     record = command.record(SegmentRecord, 0, "a segment")
     start = SegmentRecord.byte_size()
     command.check(start, record.nsects * Section.byte_size(), f"segment {record.name}: the sections")
@@ -103,7 +103,7 @@ def _read_segment(file: Reader, command: Reader) -> Segment:
                    record.fileoff)
 
 
-def _read_symbols(file: Reader, record: SymbolsRecord) -> Symbols:
+def _read_symbols(file: ByteReader, record: SymbolsRecord) -> SymbolTable:
     table = file.window(record.symoff, record.nsyms * SymbolRecord.byte_size(), "the symbol table")
     strings = file.window(record.stroff, record.strsize, "the string table")
     symbols = []
@@ -111,14 +111,14 @@ def _read_symbols(file: Reader, record: SymbolsRecord) -> Symbols:
         entry = table.record(SymbolRecord, offset, "a symbol")
         name = strings.string(entry.name, "a symbol's name", NAME_LIMIT) if entry.name else ""
         symbols.append(Symbol(name, entry.type, entry.section, entry.description, entry.value))
-    return Symbols(tuple(symbols))
+    return SymbolTable(tuple(symbols))
 
 
-def section_data(segment: Segment, section: Section) -> Reader:
+def section_data(segment: Segment, section: Section) -> ByteReader:
     """The content of a section. FormatError when the file does not hold all of it."""
     start = section.address - segment.vmaddr
     found = len(segment.data) - start
     if found < section.size:
         raise FormatError(f"section {section.name} is not in the file", offset=segment.offset + len(segment.data),
                           expected=f"{section.size} bytes", found=f"{max(found, 0)} bytes")
-    return Reader(segment.data, start, start + section.size, segment.offset)
+    return ByteReader(segment.data, start, start + section.size, segment.offset)

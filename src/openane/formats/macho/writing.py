@@ -11,12 +11,12 @@ from openane.formats.macho.commands import (
     PAGE,
     Command,
     CommandHeader,
-    Header,
     Ident,
     Library,
     LibraryRecord,
     LibraryRecord64,
     MachO,
+    MachOHeader,
     Note,
     NoteRecord,
     Section,
@@ -24,8 +24,8 @@ from openane.formats.macho.commands import (
     SegmentRecord,
     Symbol,
     SymbolRecord,
-    Symbols,
     SymbolsRecord,
+    SymbolTable,
     Thread,
     ThreadRecord,
 )
@@ -36,8 +36,8 @@ def write_macho(file: MachO) -> bytes:
     """The bytes. Command counts and sizes, file offsets and the string table are worked out here; segment contents
     start at multiples of 0x4000 in command order. ProgramError when a value does not fit its field."""
     sizes = [len(_write_command(command, 0, 0)) for command in file.commands]
-    start = Header.byte_size() + sum(sizes)
-    table, strings = _symbol_tables([s for c in file.commands if isinstance(c, Symbols) for s in c.symbols])
+    start = MachOHeader.byte_size() + sum(sizes)
+    table, strings = _symbol_tables([s for c in file.commands if isinstance(c, SymbolTable) for s in c.symbols])
     position = round_up(start + len(table) + len(strings), PAGE)
     body: list[bytes] = []
     contents: list[bytes] = []
@@ -67,7 +67,7 @@ def _write_command(command: Command, position: int, symbols: int) -> bytes:
         return _sized(CommandHeader(cmd=IDENT), _text(command.text))
     if isinstance(command, Note):
         return _sized(NoteRecord(owner=command.owner, size=len(command.data)), command.data)
-    if isinstance(command, Symbols):
+    if isinstance(command, SymbolTable):
         table, strings = _symbol_tables(command.symbols)
         return SymbolsRecord(symoff=symbols, nsyms=len(command.symbols), stroff=symbols + len(table),
                               strsize=len(strings)).pack()

@@ -20,7 +20,7 @@ from openane.errors import GraphError
 from openane.graph.graph import Graph
 from openane.graph.mil.build import Blobs, Infer, build_graph
 from openane.graph.mil.printer import print_mil
-from openane.graph.mil.program import Function, Program
+from openane.graph.mil.program import MilFunction, MilProgram
 from openane.graph.mil.syntax import parse_syntax
 
 __all__ = ["Blobs", "Infer", "choose_function", "parse_mil", "parse_mil_functions", "print_mil"]
@@ -39,7 +39,7 @@ def parse_mil(text: str, blobs: Blobs | None = None, function: str = "main",
     return build_graph(program, choose_function(program, function), blobs, shapes, infer)
 
 
-def choose_function(program: Program, name: str) -> Function:
+def choose_function(program: MilProgram, name: str) -> MilFunction:
     """The function called `name`, or the only one. GraphError listing what there is."""
     chosen = [each for each in program.functions if each.name == name]
     if not chosen and len(program.functions) == 1 and name == "main":

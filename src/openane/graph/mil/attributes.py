@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from openane.graph.mil.lexer import Cursor, Token, unquote
+from openane.graph.mil.lexer import Cursor, MilToken, unquote
 
 _DEFAULTS = re.compile(r'"DefaultShapes"\s*,\s*\{((?:[^{}]|\{[^{}]*\})*)\}')
 _SHAPE = re.compile(r'\{\s*("(?:[^"\\]|\\.)*")\s*,\s*\[([0-9,\s]*)\]\s*\}', re.DOTALL)
@@ -29,7 +29,7 @@ def _balanced(cursor: Cursor) -> str:
     while depth or cursor.token.text not in (",", "]"):
         if cursor.token.kind == "end":
             cursor.fail("attribute without an end", position=start)
-        token: Token = cursor.advance()
+        token: MilToken = cursor.advance()
         if token.kind == "mark":
             depth += (token.text in "([{<") - (token.text in ")]}>")
         end = token.position + len(token.text)

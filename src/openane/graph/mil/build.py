@@ -23,9 +23,9 @@ from openane.graph.mil.program import (
     BlobFile,
     Declared,
     Expression,
-    Function,
     Immediate,
-    Program,
+    MilFunction,
+    MilProgram,
     Reference,
     Single,
     Statement,
@@ -57,7 +57,7 @@ class _Scope:
     renamed: dict[str, str] = field(default_factory=dict)
 
 
-def build_graph(program: Program, function: Function, blobs: Blobs | None = None,
+def build_graph(program: MilProgram, function: MilFunction, blobs: Blobs | None = None,
                 shapes: Mapping[str, Sequence[int]] | None = None, infer: Infer | None = None) -> Graph:
     """The Graph of one function of `program`. `shapes` fixes inputs whose dimensions are open, by name; `infer` is
     needed for those. GraphError for names unknown or given twice and shapes that do not fit, FormatError for constants
@@ -83,13 +83,13 @@ def build_graph(program: Program, function: Function, blobs: Blobs | None = None
     return graph
 
 
-def _metadata(program: Program, function: Function) -> dict[str, str]:
+def _metadata(program: MilProgram, function: MilFunction) -> dict[str, str]:
     table = {key: value for key, value in program.information.items() if not key.startswith(PORT_KEY)}
     table |= {"opset": function.opset}
     return table | {f"attribute:{key}": text for key, text in function.attributes.items()}
 
 
-def _fixed(declared: Declared, name: str, port: str, function: Function,
+def _fixed(declared: Declared, name: str, port: str, function: MilFunction,
            shapes: Mapping[str, Sequence[int]]) -> TensorType:
     """The static type of an input: what is declared, with the given or default shape in place of open dimensions."""
     if not declared.open:

@@ -48,7 +48,7 @@ def unquote(literal: str) -> str:
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), literal[1:-1], flags=re.DOTALL)
 
 
-class Token(NamedTuple):
+class MilToken(NamedTuple):
     """One token: kind (number, name, string, arrow, mark, end), its text, its position in the program."""
 
     kind: str
@@ -81,12 +81,12 @@ class Cursor:
         self.token = self._scan()
         self.next = self._scan()
 
-    def _scan(self) -> Token:
+    def _scan(self) -> MilToken:
         blank = _BLANK.match(self.text, self._end)
         start = blank.end() if blank else self._end
         if start == len(self.text):
             self._end = start
-            return Token("end", "the end of the text", start)
+            return MilToken("end", "the end of the text", start)
         match = _TOKEN.match(self.text, start)
         if match is None or match.lastgroup is None:
             self._end = start
@@ -96,9 +96,9 @@ class Cursor:
         if match.lastgroup == "number" and match.end() - start > MAXIMUM_NUMBER:
             self.fail("number too long", expected=f"at most {MAXIMUM_NUMBER} characters", found=match.end() - start,
                       position=start)
-        return Token(match.lastgroup, match.group(), start)
+        return MilToken(match.lastgroup, match.group(), start)
 
-    def advance(self) -> Token:
+    def advance(self) -> MilToken:
         """The current token; moves on to the next."""
         token = self.token
         self.token = self.next
@@ -116,7 +116,7 @@ class Cursor:
         self.advance()
         return True
 
-    def expect(self, text: str) -> Token:
+    def expect(self, text: str) -> MilToken:
         """Takes the mark or name `text`. FormatError when something else is there."""
         if not self.at(text):
             self.fail("unexpected token", expected=repr(text), found=repr(self.token.text[:40]))

@@ -16,9 +16,9 @@ from openane.graph.mil.program import (
     OPSETS,
     Declared,
     Expression,
-    Function,
     Immediate,
-    Program,
+    MilFunction,
+    MilProgram,
     Reference,
     Statement,
 )
@@ -60,7 +60,7 @@ def print_mil(graph: Graph, dialect: str = "ios18",
     return print_program(to_program(graph, dialect), path)
 
 
-def print_program(program: Program, path: str = WEIGHT_PATH, once: bool = False) -> tuple[str, bytes]:
+def print_program(program: MilProgram, path: str = WEIGHT_PATH, once: bool = False) -> tuple[str, bytes]:
     """The text of a program made by `to_program`, and its weight file; `once` stores equal constants once."""
     opset = program.functions[0].opset
     text = _Text(program.version != "1.0", path, blob_dtypes(opset), blobs=BlobWriter(once))
@@ -71,13 +71,13 @@ def print_program(program: Program, path: str = WEIGHT_PATH, once: bool = False)
     return "\n".join(text.lines), text.blobs.finish() if len(text.blobs) else b""
 
 
-def _information(text: _Text, program: Program) -> str:
+def _information(text: _Text, program: MilProgram) -> str:
     kind = "string" if text.scalars else "tensor<string, []>"
     pairs = ", ".join(f"{{{quote(key)}, {quote(content)}}}" for key, content in program.information.items())
     return f"[buildInfo = dict<{kind}, {kind}>({{{pairs}}})]"
 
 
-def _function(text: _Text, function: Function) -> None:
+def _function(text: _Text, function: MilFunction) -> None:
     inputs = ", ".join(f"{_declared(declared)} {name}" for declared, name in function.inputs)
     pairs = [f"{key} = {content}" for key, content in function.attributes.items()]
     attributes = f" [{', '.join(pairs)}]" if pairs else ""

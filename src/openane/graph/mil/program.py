@@ -79,7 +79,7 @@ class Statement:
 
 
 @dataclass(slots=True)
-class Function:
+class MilFunction:
     """One function. `attributes` are kept as text, `defaults` are shapes to take for inputs that leave some open."""
 
     name: str
@@ -93,10 +93,10 @@ class Function:
 
 
 @dataclass(slots=True)
-class Program:
+class MilProgram:
     """A whole program: version, key-value pairs of `buildInfo`, functions; `places` finds lines for messages."""
 
     places: Places
     version: str
     information: dict[str, str] = field(default_factory=dict)
-    functions: list[Function] = field(default_factory=list)
+    functions: list[MilFunction] = field(default_factory=list)

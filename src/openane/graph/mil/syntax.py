@@ -16,8 +16,8 @@ from openane.graph.mil.program import (
     BlobFile,
     Declared,
     Expression,
-    Function,
-    Program,
+    MilFunction,
+    MilProgram,
     Reference,
     Statement,
 )
@@ -29,7 +29,7 @@ MAXIMUM_RANK = 32
 MAXIMUM_EXTENT = 2**31 - 1
 
 
-def parse_syntax(text: str) -> Program:
+def parse_syntax(text: str) -> MilProgram:
     """Reads a program's text. FormatError with line and column where it breaks the grammar; UnsupportedError for
     what the grammar has and this reader does not (ranks left open, nested blocks)."""
     cursor = Cursor(text)
@@ -37,7 +37,7 @@ def parse_syntax(text: str) -> Program:
     cursor.expect("(")
     if cursor.token.kind != "number":
         cursor.fail("unexpected token", expected="a program version", found=repr(cursor.token.text[:40]))
-    program = Program(cursor, cursor.advance().text)
+    program = MilProgram(cursor, cursor.advance().text)
     cursor.expect(")")
     if cursor.at("["):
         attributes = raw_attributes(cursor)
@@ -50,7 +50,7 @@ def parse_syntax(text: str) -> Program:
     return program
 
 
-def _function(cursor: Cursor) -> Function:
+def _function(cursor: Cursor) -> MilFunction:
     position = cursor.expect("func").position
     name = cursor.name("a function name")
     cursor.expect("<")
@@ -69,7 +69,7 @@ def _function(cursor: Cursor) -> Function:
     outputs = [_reference(cursor) for _ in cursor.separated(")")]
     cursor.expect(";")
     defaults = default_shapes(attributes.get("FlexibleShapeInformation", ""))
-    return Function(name, opset, inputs, attributes, statements, outputs, position, defaults)
+    return MilFunction(name, opset, inputs, attributes, statements, outputs, position, defaults)
 
 
 def _statement(cursor: Cursor) -> Statement:

@@ -19,9 +19,9 @@ from openane.graph.mil.program import (
     OPSETS,
     Declared,
     Expression,
-    Function,
     Immediate,
-    Program,
+    MilFunction,
+    MilProgram,
     Reference,
     Statement,
 )
@@ -61,7 +61,7 @@ class _Names:
     written: set[int] = field(default_factory=set)
 
 
-def to_program(graph: Graph, opset: str) -> Program:
+def to_program(graph: Graph, opset: str) -> MilProgram:
     """`graph` as a program of one function for `opset`; `build_graph` gives the same graph back.
 
     Before iOS 18, operations on compressed weights hold their data as attributes. GraphError for an unknown opset and
@@ -72,7 +72,7 @@ def to_program(graph: Graph, opset: str) -> Program:
     names = _Names(inline=OPSETS[opset] == "1.0")
     for value in (*graph.inputs, *graph.outputs):
         _name(names, value)
-    function = Function(_word(graph.name, "function"), opset, _inputs(names, graph), {}, names.statements, [])
+    function = MilFunction(_word(graph.name, "function"), opset, _inputs(names, graph), {}, names.statements, [])
     for node in graph.nodes:
         _node(names, node)
     for value in graph.outputs:
@@ -80,7 +80,7 @@ def to_program(graph: Graph, opset: str) -> Program:
     function.outputs = [Reference(_name(names, value)) for value in graph.outputs]
     function.attributes = {_word(key.removeprefix("attribute:"), "attribute"): text
                            for key, text in graph.metadata.items() if key.startswith("attribute:")}
-    return Program(_Nowhere(), OPSETS[opset], _information(names, graph), [function])
+    return MilProgram(_Nowhere(), OPSETS[opset], _information(names, graph), [function])
 
 
 def _word(text: str, what: str) -> str:

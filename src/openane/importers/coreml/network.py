@@ -11,7 +11,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.formats.protobuf import Message
 from openane.graph import Graph, Value
 from openane.importers.coreml.features import CHANNELS, default_shape, image_color
-from openane.importers.coreml.layers import LAYERS, Layer
+from openane.importers.coreml.layers import LAYERS, CoremlLayer
 from openane.importers.coreml.schema import ARRAY_TYPES, LAYER_KINDS
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
@@ -24,7 +24,7 @@ def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence
     FormatError for weights that do not fit, GraphError for layers that contradict themselves, UnsupportedError naming
     layer and parameter for what is not supported.
     """
-    walk = _Walk(model.description, network, shapes)
+    walk = _Import(model.description, network, shapes)
     walk.ports()
     for position, layer in enumerate(network.layers):
         walk.layer(layer, position)
@@ -32,7 +32,7 @@ def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps names of the network to values."""
 
     description: Message
@@ -130,8 +130,8 @@ class _Walk:
         if missing is not None:
             raise GraphError(f"{label}: input {missing!r} has not been made at this point")
         name = self._name(next(iter(layer.output), "") or layer.name or kind, position)
-        step = Layer(label, name, self.builder, kind, getattr(layer, kind), [self.known[each] for each in layer.input],
-                     list(layer.output), self.exact)
+        step = CoremlLayer(label, name, self.builder, kind, getattr(layer, kind),
+                           [self.known[each] for each in layer.input], list(layer.output), self.exact)
         with typed_errors(label, "malformed layer"):
             result = LAYERS[kind](step)
         results = result if isinstance(result, tuple) else (result,)

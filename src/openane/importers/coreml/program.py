@@ -23,9 +23,9 @@ from openane.graph.mil.program import (
     BlobFile,
     Declared,
     Expression,
-    Function,
     Immediate,
-    Program,
+    MilFunction,
+    MilProgram,
     Reference,
     Single,
     Statement,
@@ -59,11 +59,11 @@ class Operations:
 PLACES = Operations()
 
 
-def read_program(model: Message) -> Program:
+def read_program(model: Message) -> MilProgram:
     """All functions of a Model's mlProgram. FormatError where the message contradicts itself, UnsupportedError for
     what the form has and graphs do not (nested blocks, lists, ranks left open)."""
     stored = model.mlProgram
-    program = Program(PLACES, str(stored.version), _information(stored))
+    program = MilProgram(PLACES, str(stored.version), _information(stored))
     described = {each.name: each for each in model.description.functions}
     for name, function in stored.functions.items():
         inputs = described[name].input if name in described else model.description.input
@@ -81,7 +81,7 @@ def _information(stored: Message) -> dict[str, str]:
     return table
 
 
-def _function(name: str, function: Message, features: Sequence[Message], information: dict[str, str]) -> Function:
+def _function(name: str, function: Message, features: Sequence[Message], information: dict[str, str]) -> MilFunction:
     blocks = function.block_specializations
     block = blocks.get(function.opset) or (next(iter(blocks.values())) if len(blocks) == 1 else None)
     if block is None:
@@ -90,8 +90,8 @@ def _function(name: str, function: Message, features: Sequence[Message], informa
     inputs = [(_declared(each.type, 0), each.name) for each in function.inputs]
     statements = [_statement(operation, number) for number, operation in enumerate(block.operations, start=1)
                   if operation.type != CLASSIFY]
-    result = Function(name, OPSET_NAMES.get(function.opset, function.opset), inputs, {}, statements,
-                      _outputs(block, information))
+    result = MilFunction(name, OPSET_NAMES.get(function.opset, function.opset), inputs, {}, statements,
+                         _outputs(block, information))
     by_name = {feature.name: feature for feature in features}
     for declared, port in inputs:
         feature = by_name.get(port)
@@ -121,7 +121,7 @@ def _outputs(block: Message, information: dict[str, str]) -> list[Reference]:
     return outputs
 
 
-def _take_pixels(function: Function, position: int, color: str, information: dict[str, str]) -> None:
+def _take_pixels(function: MilFunction, position: int, color: str, information: dict[str, str]) -> None:
     """Makes input `position` a port of pixels."""
     declared, port = function.inputs[position]
     pixels = pixel_type(color, declared.type.dtype)

@@ -26,9 +26,9 @@ from openane.graph.mil.program import (
     OPSETS,
     Declared,
     Expression,
-    Function,
     Immediate,
-    Program,
+    MilFunction,
+    MilProgram,
     Reference,
     Statement,
 )
@@ -126,7 +126,7 @@ def _feature(graph: Graph, value: Value, state: bool, name: str) -> Message:
     return _message("FeatureDescription", name=name, type=_message("FeatureType", **wrapped))
 
 
-def _restore_pixels(graph: Graph, function: Function) -> None:
+def _restore_pixels(graph: Graph, function: MilFunction) -> None:
     """Image inputs of pixels as programs declare them: the tensor their cast makes. GraphError when there is none."""
     for position, value in enumerate(graph.inputs):
         if f"image:{value.name}" not in graph.metadata or value.dtype != "uint8":
@@ -161,7 +161,7 @@ class _Writer:
     def __init__(self, large: frozenset[str]) -> None:
         self.large, self.blobs = large, BlobWriter()
 
-    def program(self, program: Program) -> Message:
+    def program(self, program: MilProgram) -> Message:
         """A Program message. Attributes of functions are in `information` already."""
         pairs = [_message("KeyValuePair", key=_text(key), value=_text(value))
                  for key, value in program.information.items()]
@@ -172,7 +172,7 @@ class _Writer:
         return _message("Program", version=1, attributes={"buildInfo": built},
                         functions={each.name: self.function(each) for each in program.functions})
 
-    def function(self, function: Function) -> Message:
+    def function(self, function: MilFunction) -> Message:
         """A Function message with one block."""
         opset = _OPSET_CODES[function.opset]
         block = _message("Block", outputs=[reference.name for reference in function.outputs],

@@ -14,7 +14,7 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.formats.lzfse import decompress
-from openane.importers.entry import Entry, halves
+from openane.importers.entry import DictionaryEntry, halves
 
 COMPRESSED = b"pbze"
 _HEADER, _CHUNK = 12, 16
@@ -83,7 +83,7 @@ class Blobs:
             self._places[number] = position, size
             position += size
 
-    def read(self, entry: Entry, key: str, count: int, dtype: str, filled: bool = False) -> np.ndarray:
+    def read(self, entry: DictionaryEntry, key: str, count: int, dtype: str, filled: bool = False) -> np.ndarray:
         """`count` numbers of the blob whose number is under `key`, as fp16. Blobs of biases (`filled`) may hold filler
         behind them; the others must have exactly that length."""
         place = self._places.get(entry.integer(key))
@@ -105,10 +105,10 @@ AXES = ("seq", "n", "k", "h", "w")
 
 def read_shapes(document: Mapping[str, Any]) -> dict[str, Shape]:
     """Shapes by blob name. FormatError for entries that are no shapes."""
-    top = Entry("espresso shapes", document)
+    top = DictionaryEntry("espresso shapes", document)
     shapes = {}
     for name in (table := top.section("layer_shapes")).values:
-        entry = Entry(f"espresso shape of {name!r:.80}", table.section(name).values)
+        entry = DictionaryEntry(f"espresso shape of {name!r:.80}", table.section(name).values)
         rank = entry.integer("_rank", 4, 0, 5)
         shapes[name] = tuple(entry.integer(axis, 1, 1) for axis in AXES[5 - rank:])
     return shapes

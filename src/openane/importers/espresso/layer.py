@@ -11,19 +11,19 @@ import numpy as np
 
 from openane.errors import FormatError, GraphError
 from openane.graph import Value
-from openane.importers.entry import Entry
+from openane.importers.entry import DictionaryEntry
 from openane.importers.espresso.files import Blobs, Shape
-from openane.importers.step import Step
+from openane.importers.step import ImportStep
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
 COMMON = frozenset(["type", "name", "top", "bottom", "weights", "attributes", "debug_info", "version", "nd_mode"])
 
 
 @dataclass(slots=True)
-class Layer(Step):
+class EspressoLayer(ImportStep):
     """`names` are the names its results take, `shapes` what the shape file states for them (None where nothing)."""
 
-    entry: Entry
+    entry: DictionaryEntry
     inputs: Sequence[Value]
     names: Sequence[str]
     shapes: Sequence[Shape | None]
@@ -98,6 +98,6 @@ class Layer(Step):
 
 
 Result = Value | tuple[Value, ...]
-Handler = Callable[[Layer], Result]
+Handler = Callable[[EspressoLayer], Result]
 
 WINDOW = ("pad_l", "pad_r", "pad_t", "pad_b", "pad_mode", "pad_fill_mode", "pad_value", "stride_x", "stride_y")

@@ -11,7 +11,7 @@ from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.composites import chained
 from openane.importers.espresso import movement
-from openane.importers.espresso.layer import WINDOW, Handler, Layer
+from openane.importers.espresso.layer import WINDOW, EspressoLayer, Handler
 
 _CONVOLUTION = (*WINDOW, "C", "K", "Nx", "Ny", "n_groups", "n_parallel", "has_batch_norm", "has_biases", "blob_biases",
                 "blob_weights", "blob_weights_f16", "dilation_x", "dilation_y", "fused_relu", "fused_tanh")
@@ -19,14 +19,14 @@ _FUSED = {"fused_relu": "relu", "fused_tanh": "tanh"}
 _PRODUCT = {"has_relu": "relu", "has_tanh": "tanh"}
 
 
-def _planes(layer: Layer) -> Value:
+def _planes(layer: EspressoLayer) -> Value:
     """The operand as [N, C, H, W]."""
     if layer.x.type.rank != 4:
         raise GraphError(f"{layer.entry.label}: the operand must have rank 4; found {layer.x.type}")
     return layer.x
 
 
-def _convolution(layer: Layer) -> Value:
+def _convolution(layer: EspressoLayer) -> Value:
     """weights [C, K / n_groups, Ny, Nx]; K counts all channels read."""
     layer.known(*_CONVOLUTION)
     layer.require(n_parallel=1, has_batch_norm=0)
@@ -43,7 +43,7 @@ def _convolution(layer: Layer) -> Value:
                         strides=strides, dilations=dilations, **layer.padding(kernel, strides))
 
 
-def _deconvolution(layer: Layer) -> Value:
+def _deconvolution(layer: EspressoLayer) -> Value:
     """One kernel per channel: of others the order of the weights is shown by no model at hand."""
     layer.known(*_CONVOLUTION, "deconv_out_height", "deconv_out_width")
     layer.require(n_parallel=1, has_batch_norm=0, pad_mode=0)
@@ -59,7 +59,7 @@ def _deconvolution(layer: Layer) -> Value:
                         **layer.padding(kernel, strides))
 
 
-def _inner_product(layer: Layer) -> Value:
+def _inner_product(layer: EspressoLayer) -> Value:
     """weights [nC, nB]. Tensors of rank 4 are flattened to nB channels, unless nd_mode is on; of others the last axis
     is multiplied."""
     layer.known("nB", "nC", "has_biases", "blob_biases", "blob_weights", "blob_weights_f16", "has_relu", "has_tanh",
@@ -77,7 +77,7 @@ def _inner_product(layer: Layer) -> Value:
     return layer.finish("linear", _PRODUCT, x=x, weight=weight, bias=bias)
 
 
-def _batch_norm(layer: Layer) -> Value:
+def _batch_norm(layer: EspressoLayer) -> Value:
     """The blob holds gamma, beta, mean and variance of every channel in turn; with training_instancenorm the mean and
     variance are the operand's own. An epsilon nobody states is 1e-5 (inferred: Core ML's default)."""
     layer.known("C", "blob_batchnorm_params", "training", "training_instancenorm", "training_eps", "training_momentum")
@@ -97,22 +97,22 @@ def _batch_norm(layer: Layer) -> Value:
     return layer.add("batch_norm", x=x, mean=mean, variance=variance, gamma=gamma, beta=beta, epsilon=epsilon)
 
 
-def _activation(op: str, **parameters: str) -> Callable[[Layer], Value]:
-    def build(layer: Layer) -> Value:
+def _activation(op: str, **parameters: str) -> Callable[[EspressoLayer], Value]:
+    def build(layer: EspressoLayer) -> Value:
         numbers: dict[str, Any] = {name: layer.entry.number(key) for name, key in parameters.items()}
         layer.known("mode", "alpha", "beta")
         return layer.add(op, x=layer.x, **numbers)
     return build
 
 
-def _gelu(mode: str) -> Callable[[Layer], Value]:
-    def build(layer: Layer) -> Value:
+def _gelu(mode: str) -> Callable[[EspressoLayer], Value]:
+    def build(layer: EspressoLayer) -> Value:
         layer.known("mode", "alpha", "beta")
         return layer.add("gelu", x=layer.x, mode=mode)
     return build
 
 
-ACTIVATIONS: Mapping[int, Callable[[Layer], Value]] = {
+ACTIVATIONS: Mapping[int, Callable[[EspressoLayer], Value]] = {
     0: _activation("relu"), 1: _activation("tanh"), 2: _activation("leaky_relu", alpha="alpha"),
     3: _activation("sigmoid"), 6: _activation("linear_activation", alpha="alpha", beta="beta"),
     8: _activation("elu", alpha="alpha"), 10: _activation("softplus"), 19: _gelu("EXACT"),
@@ -129,7 +129,7 @@ SCALAR = {2: "add", 3: "mul", 13: "pow"}
 CLAMP = 119
 
 
-def _elementwise(layer: Layer) -> Value:
+def _elementwise(layer: EspressoLayer) -> Value:
     layer.known("operation", "alpha", "beta", "fused_relu")
     entry = layer.entry
     code = entry.integer("operation", 0)
@@ -153,7 +153,7 @@ def _elementwise(layer: Layer) -> Value:
 _FUSED_RELU = {"fused_relu": "relu"}
 
 
-def _pool(layer: Layer) -> Value:
+def _pool(layer: EspressoLayer) -> Value:
     """avg_or_max 0 is the mean, 1 the largest; top_shape_style 2 counts a last window that is not full."""
     layer.known(*WINDOW, "avg_or_max", "is_global", "size_x", "size_y", "top_shape_style",
                 "average_count_exclude_padding")
@@ -171,7 +171,7 @@ def _pool(layer: Layer) -> Value:
     return layer.add("avg_pool", x=x, exclude_padding_from_average=exclude, **settings)
 
 
-def _softmax(layer: Layer) -> Value:
+def _softmax(layer: EspressoLayer) -> Value:
     """Over the channels."""
     layer.known("C")
     if layer.x.type.rank < 3:
@@ -179,12 +179,12 @@ def _softmax(layer: Layer) -> Value:
     return layer.add("softmax", x=layer.x, axis=-3)
 
 
-def _softmax_nd(layer: Layer) -> Value:
+def _softmax_nd(layer: EspressoLayer) -> Value:
     layer.known("nd_axis")
     return layer.add("softmax", x=layer.x, axis=layer.entry.integer("nd_axis", None, -8))
 
 
-def _upsample(layer: Layer) -> Value:
+def _upsample(layer: EspressoLayer) -> Value:
     """mode 0 repeats elements, 1 interpolates between their centres."""
     layer.known("mode", "align_corners", "scaling_factor_x", "scaling_factor_y", "is_legacy_mode",
                 "use_fractional_scale_factors", "fractional_scaling_factor_x", "fractional_scaling_factor_y")
@@ -197,7 +197,7 @@ def _upsample(layer: Layer) -> Value:
     return layer.add("upsample_bilinear", x=x, align_corners=entry.flag("align_corners"), **factors)
 
 
-def _batch_matmul(layer: Layer) -> Value:
+def _batch_matmul(layer: EspressoLayer) -> Value:
     layer.known("adj_x", "adj_y")
     x, y = layer.operands(2)
     return layer.add("matmul", x=x, y=y, transpose_x=layer.entry.flag("adj_x"),

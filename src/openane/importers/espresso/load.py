@@ -12,9 +12,9 @@ import numpy as np
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
-from openane.importers.entry import Entry
+from openane.importers.entry import DictionaryEntry
 from openane.importers.espresso.files import Blobs, Shape, read_json, read_shapes
-from openane.importers.espresso.layer import Layer
+from openane.importers.espresso.layer import EspressoLayer
 from openane.importers.espresso.layers import HANDLERS
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors
@@ -35,7 +35,7 @@ def load_espresso(source: str | Path, shapes: Mapping[str, Sequence[int]] | None
     path = Path(source)
     path = path / FOLDER_NETWORK if path.is_dir() else path
     document = read_json(_read(path), "the network")
-    top = Entry("espresso network", document)
+    top = DictionaryEntry("espresso network", document)
     top.integer("format_version", 200, 100, 999)
     storage = PurePosixPath(top.text("storage", path.name.removesuffix(NETWORK) + ".espresso.weights"))
     sidecar = path.with_name(path.name.removesuffix(NETWORK) + SHAPES)
@@ -55,16 +55,16 @@ def _read(path: Path) -> bytes:
 def build_graph(document: Mapping[str, Any], stated: Mapping[str, Shape], blobs: Blobs,
                 shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     """The graph of a network whose files are read already; `stated` are the shape file's shapes."""
-    top = Entry("espresso network", document)
+    top = DictionaryEntry("espresso network", document)
     layers = []
     for index, entry in enumerate(top.sections("layers")):
         name, kind = (entry.values.get(key) for key in ("name", "type"))
-        layers.append(Entry(f"espresso layer {name!r:.80} ({kind!s:.40})" if name else
-                            f"espresso layer {index} ({kind!s:.40})", entry.values))
-    return _Walk(top, layers, stated, blobs, dict(shapes or {})).graph()
+        layers.append(DictionaryEntry(f"espresso layer {name!r:.80} ({kind!s:.40})" if name else
+                                      f"espresso layer {index} ({kind!s:.40})", entry.values))
+    return _Import(top, layers, stated, blobs, dict(shapes or {})).graph()
 
 
-def _blobs(layer: Entry, key: str) -> tuple[str, ...]:
+def _blobs(layer: DictionaryEntry, key: str) -> tuple[str, ...]:
     """Blob names, separated by commas."""
     text = layer.values.get(key, "")
     if not isinstance(text, str):
@@ -73,11 +73,11 @@ def _blobs(layer: Entry, key: str) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps blob names to values, `left` counts how often each is still to be made."""
 
-    top: Entry
-    layers: Sequence[Entry]
+    top: DictionaryEntry
+    layers: Sequence[DictionaryEntry]
     stated: Mapping[str, Shape]
     blobs: Blobs
     shapes: dict[str, Sequence[int]]
@@ -124,7 +124,7 @@ class _Walk:
         transforms = self.top.section("transform_params", optional=True)
         return self._scaled(value, transforms.section(name)) if name in transforms else value
 
-    def _scaled(self, x: Value, entry: Entry) -> Value:
+    def _scaled(self, x: Value, entry: DictionaryEntry) -> Value:
         """The image x times scale, plus the bias of each colour."""
         entry.only("scale", *_COLOURS, "bias_a", "center_mean", "is_network_bgr", "bias_gray")
         colours = _COLOURS[::-1] if entry.flag("is_network_bgr") else _COLOURS
@@ -141,7 +141,7 @@ class _Walk:
                                     y=np.array(bias, np.float16).reshape(3, 1, 1))
         return x
 
-    def _layer(self, layer: Entry) -> None:
+    def _layer(self, layer: DictionaryEntry) -> None:
         handler = layer.choice("type", HANDLERS)
         layer.section("attributes", optional=True).only("is_output")
         tops = _blobs(layer, "top")
@@ -155,7 +155,8 @@ class _Walk:
         inputs = [self.known[name] for name in _blobs(layer, "bottom")]
         stated = [self.stated.get(name) for name in tops]
         with typed_errors(layer.label, "malformed layer"):
-            result = handler(Layer(layer.label, names[0], self.builder, layer, inputs, names, stated, self.blobs))
+            result = handler(EspressoLayer(layer.label, names[0], self.builder, layer, inputs, names, stated,
+                                           self.blobs))
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(tops):
             raise GraphError(f"{layer.label}: gives {len(results)} results, top names {len(tops)}")
@@ -163,7 +164,7 @@ class _Walk:
             self._check(layer, name, value)
             self.known[name] = value
 
-    def _check(self, layer: Entry, name: str, value: Value) -> None:
+    def _check(self, layer: DictionaryEntry, name: str, value: Value) -> None:
         """GraphError when the shape file states another shape: then a layer means something else than it is taken
         for. A blob that is made again is stated once."""
         stated = self.stated.get(name)

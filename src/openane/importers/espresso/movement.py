@@ -9,14 +9,14 @@ from typing import Any
 from openane.errors import FormatError, GraphError
 from openane.graph import Value
 from openane.importers.espresso.files import AXES
-from openane.importers.espresso.layer import Handler, Layer, Result
+from openane.importers.espresso.layer import EspressoLayer, Handler, Result
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
 _NUMBERS = {axis: number for number, axis in enumerate(reversed(AXES))}
 """Numbers of axes in transposes: from w, 0, outwards."""
 
 
-def _concat(layer: Layer) -> Value:
+def _concat(layer: EspressoLayer) -> Value:
     """Along the channels, which axis 1 stands for."""
     layer.known("axis")
     layer.require(axis=1)
@@ -25,12 +25,12 @@ def _concat(layer: Layer) -> Value:
     return layer.add("concat", values=tuple(layer.inputs), axis=-3)
 
 
-def _concat_nd(layer: Layer) -> Value:
+def _concat_nd(layer: EspressoLayer) -> Value:
     layer.known("nd_axis")
     return layer.add("concat", values=tuple(layer.inputs), axis=layer.entry.integer("nd_axis", None, -8))
 
 
-def _split_nd(layer: Layer) -> Result:
+def _split_nd(layer: EspressoLayer) -> Result:
     """Into equal parts, or the ones the shape file states."""
     entry = layer.entry
     layer.known("nd_axis")  # a begin_N that is not 0 is refused with every unknown attribute
@@ -41,7 +41,7 @@ def _split_nd(layer: Layer) -> Result:
     return layer.add_all("split", x=layer.x, axis=axis, **parts)
 
 
-def _transpose(layer: Layer) -> Value:
+def _transpose(layer: EspressoLayer) -> Value:
     """axis_X is the number of the axis that becomes X."""
     layer.known(*(f"axis_{axis}" for axis in AXES))
     rank = layer.x.type.rank
@@ -54,7 +54,7 @@ def _transpose(layer: Layer) -> Value:
     return layer.add("transpose", x=layer.x, perm=kept)
 
 
-def _reshape(layer: Layer) -> Value:
+def _reshape(layer: EspressoLayer) -> Value:
     """To dst_seq, n, k, h, w: the last dst_nd_rank of them (4 unless stated); -1 is what is left."""
     layer.known("mode", "dynamic_shape", "dst_nd_rank", "static_shape", *(f"dst_{axis}" for axis in AXES))
     layer.require(mode=0, dynamic_shape=0)
@@ -65,7 +65,7 @@ def _reshape(layer: Layer) -> Value:
     return layer.add("reshape", x=layer.x, shape=shape)
 
 
-def _flatten(layer: Layer) -> Value:
+def _flatten(layer: EspressoLayer) -> Value:
     """All of k, h and w become channels."""
     layer.known("mode")
     layer.require(mode=0)
@@ -74,14 +74,14 @@ def _flatten(layer: Layer) -> Value:
     return layer.add("reshape", x=x, shape=(batch, x.type.elements // batch, 1, 1))
 
 
-def _axes(layer: Layer) -> list[int]:
+def _axes(layer: EspressoLayer) -> list[int]:
     count = layer.entry.integer("size_of_axes", None, 1, 5)
     keys = [f"axes_{index}" for index in range(count)]
     layer.known("size_of_axes", "nd_axis", *keys)
     return [layer.entry.integer(key, None, -8) for key in keys]
 
 
-def _constant(layer: Layer) -> Value:
+def _constant(layer: EspressoLayer) -> Value:
     """A blob of fp32 numbers [n, k, h, w], or of rank nd_rank."""
     entry = layer.entry
     layer.known("constant_blob", "nd_rank", *AXES)
@@ -95,7 +95,7 @@ def _constant(layer: Layer) -> Value:
     return layer.builder.constant(data.reshape(shape), layer.names[0])
 
 
-def _copy(layer: Layer) -> Value:
+def _copy(layer: EspressoLayer) -> Value:
     layer.known()
     return layer.add("identity", x=layer.x)
 

@@ -14,33 +14,33 @@ from typing import Any
 from xml.parsers.expat import ExpatError
 
 from openane.errors import FormatError, UnsupportedError
-from openane.importers.entry import Entry, distinct, is_table
+from openane.importers.entry import DictionaryEntry, distinct, is_table
 
 _LIMIT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class NetplistNetwork:
     """The only network of a document. `inputs` are its entries by port name in order, `outputs` maps port names to
     the unit (or input) they give out, with the entry that describes the port."""
 
     name: str
-    entry: Entry
-    inputs: Mapping[str, Entry]
-    outputs: Mapping[str, tuple[str, Entry]]
+    entry: DictionaryEntry
+    inputs: Mapping[str, DictionaryEntry]
+    outputs: Mapping[str, tuple[str, DictionaryEntry]]
 
     @property
     def units(self) -> tuple[str, ...]:
         """Unit names, in the order they run."""
         return distinct(self.entry.texts("Units"), "units")
 
-    def object(self, name: str, kind: str) -> Entry:
+    def object(self, name: str, kind: str) -> DictionaryEntry:
         """The entry of unit, constant or port `name`. FormatError when there is none."""
         value = self.entry.values.get(name)
         if not is_table(value):
             raise FormatError(f"net.plist {kind} {name!r:.80} is not described", expected="a dictionary of that name",
                               found="nothing" if value is None else type(value).__name__)
-        return Entry(f"net.plist {kind} {name!r:.80}", value)
+        return DictionaryEntry(f"net.plist {kind} {name!r:.80}", value)
 
 
 def parse(data: bytes) -> Mapping[str, Any]:
@@ -58,23 +58,23 @@ def parse(data: bytes) -> Mapping[str, Any]:
     return document
 
 
-def network(document: Mapping[str, Any]) -> Network:
+def network(document: Mapping[str, Any]) -> NetplistNetwork:
     """The network of a document. FormatError when its lists are missing, UnsupportedError when there are several."""
-    top = Entry("net.plist", document)
+    top = DictionaryEntry("net.plist", document)
     if "Networks" not in top:
         raise top.malformed("Networks", "the names of the networks")
     names = top.texts("Networks")
     if len(names) != 1:
         raise UnsupportedError("net.plist, Networks", "one network is read", found=len(names),
                                remedy="one file per network")
-    entry = Entry("net.plist", top.section(names[0]).values)
+    entry = DictionaryEntry("net.plist", top.section(names[0]).values)
     inputs, outputs = _procedure(top, entry) if "ProcedureList" in top else _listed(entry)
-    return Network(names[0], entry, inputs, outputs)
+    return NetplistNetwork(names[0], entry, inputs, outputs)
 
 
-def _listed(entry: Entry) -> tuple[dict[str, Entry], dict[str, tuple[str, Entry]]]:
+def _listed(entry: DictionaryEntry) -> tuple[dict[str, DictionaryEntry], dict[str, tuple[str, DictionaryEntry]]]:
     """Ports of a network that lists them itself."""
-    plain = Network("", entry, {}, {})
+    plain = NetplistNetwork("", entry, {}, {})
     inputs = {name: plain.object(name, "input") for name in distinct(entry.texts("Inputs"), "inputs")}
     outputs = {}
     for name in distinct(entry.texts("Outputs"), "outputs"):
@@ -83,19 +83,20 @@ def _listed(entry: Entry) -> tuple[dict[str, Entry], dict[str, tuple[str, Entry]
     return inputs, outputs
 
 
-def _procedure(top: Entry, entry: Entry) -> tuple[dict[str, Entry], dict[str, tuple[str, Entry]]]:
+def _procedure(top: DictionaryEntry, entry: DictionaryEntry) -> tuple[dict[str, DictionaryEntry],
+                                                                      dict[str, tuple[str, DictionaryEntry]]]:
     """Ports of the only procedure. An input named for several units is one port."""
     procedures = list(top.sections("ProcedureList"))
     if len(procedures) != 1 or len(list(procedures[0].sections("OperationList"))) != 1:
         raise UnsupportedError("net.plist, ProcedureList", "one procedure of one operation is read",
                                remedy="one file per procedure")
-    inputs: dict[str, Entry] = {}
+    inputs: dict[str, DictionaryEntry] = {}
     for port in procedures[0].sections("InputList"):
         inputs.setdefault(port.text("InputName"), port)
     outputs = {}
     for port in procedures[0].sections("OutputList"):
         name = port.text("OutputName")
         inner = entry.values.get(name)
-        bottom = Entry(port.label, inner).text("Bottom") if is_table(inner) else port.text("Name")
-        outputs[name] = bottom, Entry(port.label, {"Bottom": bottom, **port.values})
+        bottom = DictionaryEntry(port.label, inner).text("Bottom") if is_table(inner) else port.text("Name")
+        outputs[name] = bottom, DictionaryEntry(port.label, {"Bottom": bottom, **port.values})
     return inputs, outputs

@@ -11,12 +11,12 @@ from typing import Any
 
 from openane.errors import AneError, FormatError, GraphError
 from openane.graph import Graph, Value
-from openane.importers.entry import Entry
-from openane.importers.netplist.document import Network, network, parse
+from openane.importers.entry import DictionaryEntry
+from openane.importers.netplist.document import NetplistNetwork, network, parse
 from openane.importers.netplist.neurons import GROUP
 from openane.importers.netplist.unit import COMMON, DIMENSIONS, Unit
 from openane.importers.netplist.units import HANDLERS
-from openane.importers.netplist.weights import TYPES, Weights
+from openane.importers.netplist.weights import TYPES, NetplistWeights
 from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
@@ -53,7 +53,7 @@ def load_netplist(source: str | Path | bytes | Mapping[str, Any],
         folder = Path(weights)
     document = parse(source) if isinstance(source, bytes) else source
     try:
-        return _Walk(network(document), folder, files).graph()
+        return _Import(network(document), folder, files).graph()
     except AneError:
         raise
     except RecursionError:
@@ -61,12 +61,12 @@ def load_netplist(source: str | Path | bytes | Mapping[str, Any],
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps port, constant and unit names to values, `uses` counts their readers, `names`
     maps output ports to their names in the graph, `offsets` units to the GOC unit that reads them, `folded` GOC units
     to the convolution whose bias they became."""
 
-    network: Network
+    network: NetplistNetwork
     folder: Path | None
     files: Mapping[str, bytes]
     builder: GraphBuilder = field(default_factory=lambda: GraphBuilder("main"))
@@ -90,7 +90,7 @@ class _Walk:
         constants = entry.texts("Constants") if "Constants" in entry else ()
         tables = {name: self.network.object(name, "constant") for name in constants}
         self.rank = 5 if any(map(_deep, (*self.network.inputs.values(), *tables.values(), *units.values()))) else 4
-        weights = Weights(entry.texts("Weights") if "Weights" in entry else (), self.folder, self.files)
+        weights = NetplistWeights(entry.texts("Weights") if "Weights" in entry else (), self.folder, self.files)
         for name, port in self.network.inputs.items():
             self._define(name, self._input(name, port))
         for name, table in tables.items():
@@ -104,18 +104,18 @@ class _Walk:
             raise GraphError(f"net.plist: the name {name!r:.80} is taken")
         self.known[name] = value
 
-    def _input(self, name: str, port: Entry) -> Value:
+    def _input(self, name: str, port: DictionaryEntry) -> Value:
         port.only(*_INPUT_KEYS)
         _check_interleave(port, "InputInterleave")
         shape = self._shape(port, "Input")
         return self.builder.input(name, port.choice("InputType", PORT_TYPES, "Float16"), shape)
 
-    def _shape(self, entry: Entry, prefix: str) -> tuple[int, ...]:
+    def _shape(self, entry: DictionaryEntry, prefix: str) -> tuple[int, ...]:
         keys = [key if key == "BatchSize" and prefix == "Input" else prefix + key for key in _EXTENTS]
         found = dict(zip(DIMENSIONS, (entry.integer(key, 1, 1) for key in keys), strict=True))
         return tuple(extent for name, extent in found.items() if self.rank == 5 or name != "Depth")
 
-    def _constant(self, name: str, table: Entry, weights: Weights) -> Value:
+    def _constant(self, name: str, table: DictionaryEntry, weights: NetplistWeights) -> Value:
         table.only("ConstantName", "ConstantType", "ConstantIndex", "ConstantByteOffset", "ConstantInterleave",
                    *(f"Constant{key}" for key in _EXTENTS))
         _check_interleave(table, "ConstantInterleave")
@@ -124,11 +124,13 @@ class _Walk:
         if prod(shape) > MAXIMUM_ELEMENTS:
             raise FormatError(f"{table.label} is too large", expected=f"at most {MAXIMUM_ELEMENTS} elements",
                               found=list(shape))
-        place = Entry(table.label, {**table.values, "ConstantOffset": table.values.get("ConstantByteOffset", 0)})
+        place = DictionaryEntry(table.label, {**table.values,
+                                              "ConstantOffset": table.values.get("ConstantByteOffset", 0)})
         return self.builder.constant(weights.read(place, "Constant", prod(shape), shape), name)
 
-    def _unit(self, name: str, entry: Entry, units: Mapping[str, Entry], weights: Weights) -> None:
-        entry = Entry(f"{entry.label} ({entry.text('Type'):.40})", entry.values)
+    def _unit(self, name: str, entry: DictionaryEntry, units: Mapping[str, DictionaryEntry],
+              weights: NetplistWeights) -> None:
+        entry = DictionaryEntry(f"{entry.label} ({entry.text('Type'):.40})", entry.values)
         handler = HANDLERS[entry.choice("Type", {kind: kind for kind in HANDLERS})]
         extra = ("NumGroups",) if entry.values["Type"] == "Conv" else ()
         entry.only(*COMMON, *extra)
@@ -149,7 +151,7 @@ class _Walk:
             value = self.builder.single("cast", result, entry.label, x=value, dtype=dtype)
         self._define(name, value)
 
-    def _bias_unit(self, name: str, units: Mapping[str, Entry]) -> str | None:
+    def _bias_unit(self, name: str, units: Mapping[str, DictionaryEntry]) -> str | None:
         """The GOC unit that only adds one number per channel to convolution `name`, which nobody else reads."""
         if units[name].values["Type"] != "Conv" or self.uses[name] != 1 or not _plain_result(units[name]):
             return None
@@ -161,7 +163,7 @@ class _Walk:
         bias_only = set(params.values) == {GROUP} and not any(key.startswith("Scale") for key in group.values)
         return other if bias_only and group.values else None
 
-    def _operands(self, entry: Entry) -> list[Value]:
+    def _operands(self, entry: DictionaryEntry) -> list[Value]:
         values = []
         for name in entry.texts("Bottom"):
             if name not in self.known:
@@ -175,7 +177,7 @@ class _Walk:
             return value
         return self.builder.single("cast", f"{name}.fp16", x=value, dtype="fp16")
 
-    def _check_input_types(self, entry: Entry) -> None:
+    def _check_input_types(self, entry: DictionaryEntry) -> None:
         for kind in entry.texts("InputType", "Float16"):
             if kind not in PORT_TYPES:
                 raise entry.refuse("InputType", kind, f"one of {', '.join(PORT_TYPES)}")
@@ -204,7 +206,7 @@ class _Walk:
         return self.builder.finish(results)
 
 
-def _port_names(network: Network, units: Mapping[str, Entry]) -> dict[str, str]:
+def _port_names(network: NetplistNetwork, units: Mapping[str, DictionaryEntry]) -> dict[str, str]:
     """Names of the outputs in the graph: without the suffix, unless that is another port's or unit's name."""
     names: dict[str, str] = {}
     for port, (bottom, _) in network.outputs.items():
@@ -214,11 +216,11 @@ def _port_names(network: Network, units: Mapping[str, Entry]) -> dict[str, str]:
     return names
 
 
-def _plain_result(entry: Entry) -> bool:
+def _plain_result(entry: DictionaryEntry) -> bool:
     return bool(entry.values.get("OutputType", "Float16") == "Float16")
 
 
-def _check_channels(entry: Entry, value: Value) -> None:
+def _check_channels(entry: DictionaryEntry, value: Value) -> None:
     """GraphError when a unit states other OutputChannels than it gives."""
     if "OutputChannels" in entry:
         stated = entry.integer("OutputChannels", None, 1)
@@ -226,12 +228,12 @@ def _check_channels(entry: Entry, value: Value) -> None:
             raise GraphError(f"{entry.label}: OutputChannels is {stated}, its operands give {value.shape[1]}")
 
 
-def _check_interleave(entry: Entry, key: str) -> None:
+def _check_interleave(entry: DictionaryEntry, key: str) -> None:
     if entry.integer(key, 1) != 1:
         raise entry.refuse(key, entry.values[key], f"{key} 1")
 
 
-def _deep(entry: Entry) -> bool:
+def _deep(entry: DictionaryEntry) -> bool:
     """Whether the object has an extent along depth, or names that dimension."""
     params = entry.values.get("Params")
     tables = [entry.values, params] if isinstance(params, dict) else [entry.values]

@@ -13,7 +13,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.composites import clipped, log_base_two
-from openane.importers.entry import Entry
+from openane.importers.entry import DictionaryEntry
 from openane.importers.netplist.unit import Handler, Unit, channel_vector, check_count
 
 PLAIN_NEURONS = {
@@ -91,7 +91,7 @@ GROUP = "BiasScaleGroupData"
 _GROUP_KEYS = ("Index", "Offset", "Count", "Type", "Mutable")
 
 
-def goc_data(unit: Unit, params: Entry, kind: str, channels: int) -> np.ndarray | None:
+def goc_data(unit: Unit, params: DictionaryEntry, kind: str, channels: int) -> np.ndarray | None:
     """The GOC parameter `kind` ("Bias" or "Scale"): a scalar, one number per channel, or None where there is none."""
     params.only("BiasScalar", "ScaleScalar", GROUP)
     if f"{kind}Scalar" in params:

@@ -10,9 +10,9 @@ import numpy as np
 
 from openane.errors import FormatError, GraphError
 from openane.graph import Value
-from openane.importers.entry import Entry
-from openane.importers.netplist.weights import Weights
-from openane.importers.step import Step
+from openane.importers.entry import DictionaryEntry
+from openane.importers.netplist.weights import NetplistWeights
+from openane.importers.step import ImportStep
 
 DIMENSIONS = ("Batch", "Channel", "Depth", "Height", "Width")
 """The format's axes, outermost first: x [N, C, D, H, W], or [N, C, H, W] where nothing has depth."""
@@ -22,19 +22,19 @@ COMMON = ("Name", "Type", "Bottom", "UnescapedName", "UnescapedBottom", "InputTy
 
 
 @dataclass(slots=True)
-class Unit(Step):
+class Unit(ImportStep):
     """`inputs` are fp16 values of rank `rank`; `bias` is the GOC unit folded into this convolution (see load), or
     None."""
 
-    entry: Entry
+    entry: DictionaryEntry
     inputs: Sequence[Value]
     rank: int
-    weights: Weights
-    bias: Entry | None = None
+    weights: NetplistWeights
+    bias: DictionaryEntry | None = None
     joint: ClassVar[str] = "."
 
     @property
-    def params(self) -> Entry:
+    def params(self) -> DictionaryEntry:
         """The unit's `Params`; empty when it has none."""
         return self.entry.section("Params", optional=True)
 
@@ -55,18 +55,18 @@ class Unit(Step):
         names = DIMENSIONS if self.rank == 5 else [name for name in DIMENSIONS if name != "Depth"]
         return {name: axis for axis, name in enumerate(names)}
 
-    def extents(self, entry: Entry, prefix: str, suffixes: Sequence[str] = DIMENSIONS) -> tuple[int, ...]:
+    def extents(self, entry: DictionaryEntry, prefix: str, suffixes: Sequence[str] = DIMENSIONS) -> tuple[int, ...]:
         """Extents in the order of axes, from keys `prefix` + suffix; missing ones are 1."""
         found = {name: entry.integer(prefix + key, 1, 1) for name, key in zip(DIMENSIONS, suffixes, strict=True)}
         return tuple(found[name] for name in self.axes())
 
-    def pads(self, params: Entry) -> dict[str, Any]:
+    def pads(self, params: DictionaryEntry) -> dict[str, Any]:
         """MIL's padding of the unit's Pad keys."""
         sides = (("Front", "Back"), ("Top", "Bot"), ("Left", "Right"))
         pad = [params.integer(f"Pad{side}", 0) for pair in sides[5 - self.rank:] for side in pair]
         return {"pad_type": "custom", "pad": pad} if any(pad) else {"pad_type": "valid"}
 
-    def steps(self, params: Entry) -> tuple[int, ...]:
+    def steps(self, params: DictionaryEntry) -> tuple[int, ...]:
         """Strides in the order of the spatial axes. `Step` states y, x and then z (inferred: every file at hand has
         equal ones); a single number stands for all."""
         steps = params.integers("Step", 1) if "Step" in params else (1,)
@@ -76,7 +76,7 @@ class Unit(Step):
         z = steps[2] if len(steps) == 3 else 1
         return (z, y, x) if self.rank == 5 else (y, x)
 
-    def kernel(self, params: Entry) -> tuple[int, ...]:
+    def kernel(self, params: DictionaryEntry) -> tuple[int, ...]:
         """Kernel extents in the order of the spatial axes."""
         depth, height, width = (params.integer(f"Kernel{side}", 1, 1) for side in ("Depth", "Height", "Width"))
         return (depth, height, width) if self.rank == 5 else (height, width)
@@ -85,7 +85,8 @@ class Unit(Step):
 Handler = Callable[[Unit], Value]
 
 
-def dimensions(entry: Entry, key: str, axes: Mapping[str, int], default: str | None = None) -> tuple[int, ...]:
+def dimensions(entry: DictionaryEntry, key: str, axes: Mapping[str, int], default: str | None = None) -> tuple[int,
+                                                                                                               ...]:
     """Axis numbers of the dimension or dimensions named under `key`."""
     names = entry.texts(key, default)
     for name in names:
@@ -99,7 +100,7 @@ def channel_vector(data: np.ndarray, rank: int) -> np.ndarray:
     return data.reshape(1, -1, *(1,) * (rank - 2))
 
 
-def check_count(entry: Entry, key: str, count: int, channels: int) -> None:
+def check_count(entry: DictionaryEntry, key: str, count: int, channels: int) -> None:
     """FormatError unless `count`, stated under `key`, is the number of channels."""
     if count != channels:
         raise FormatError(f"{entry.label}: {key}", expected=f"{channels}, the channels of the operand", found=count)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from openane.errors import FormatError
-from openane.importers.entry import Entry, halves
+from openane.importers.entry import DictionaryEntry, halves
 
 TYPES: Mapping[str, np.dtype[np.generic]] = {
     "Float16": np.dtype("<f2"), "Float32": np.dtype("<f4"), "UInt8": np.dtype("u1"), "Int8": np.dtype("i1")}
@@ -17,7 +17,7 @@ TYPES: Mapping[str, np.dtype[np.generic]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class NetplistWeights:
     """`names` are the paths the network states, in order. Each is looked for in `files` (contents by name), then in
     `folder` under the path stated, then under its last component; nothing outside `folder` is read."""
 
@@ -25,7 +25,7 @@ class Weights:
     folder: Path | None
     files: Mapping[str, bytes]
 
-    def read(self, entry: Entry, prefix: str, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    def read(self, entry: DictionaryEntry, prefix: str, count: int, shape: tuple[int, ...]) -> np.ndarray:
         """The fp16 array of `shape` (`count` elements) that keys `<prefix>Index`, `Offset` and `Type` of `entry`
         describe; the index is 0 and the offset 0 where they are left out. FormatError when the file is missing or
         too short."""

@@ -16,7 +16,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Step
+from openane.importers.onnx.step import OnnxStep
 
 MOST_TAPS = 1024
 LOWEST = -65504.0
@@ -44,7 +44,7 @@ def _reach(kernel: Sequence[int], dilations: Sequence[int]) -> list[int]:
     return [(extent - 1) * dilation + 1 for extent, dilation in zip(kernel, dilations, strict=True)]
 
 
-def _results(step: Step, extents: Sequence[int], reach: Sequence[int], strides: Sequence[int], pairs: Pairs,
+def _results(step: OnnxStep, extents: Sequence[int], reach: Sequence[int], strides: Sequence[int], pairs: Pairs,
              ceiling: bool = False) -> list[int]:
     """How many windows fit along each axis; with `ceiling` one that starts inside x but reaches out of it counts."""
     results = []
@@ -61,8 +61,8 @@ def _results(step: Step, extents: Sequence[int], reach: Sequence[int], strides: 
     return results
 
 
-def _taps(step: Step, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pairs: Pairs,
-          results: Sequence[int], fill: float) -> list[Value]:
+def _taps(step: OnnxStep, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+          pairs: Pairs, results: Sequence[int], fill: float) -> list[Value]:
     """x [N, C, *results] under each tap, in row-major order of the kernel."""
     if prod(kernel) > MOST_TAPS:
         raise UnsupportedError(step.label, "the kernel has too many taps to be taken apart", limit=MOST_TAPS,
@@ -83,7 +83,7 @@ def _taps(step: Step, x: Value, kernel: Sequence[int], strides: Sequence[int], d
     return found
 
 
-def computed_conv(step: Step, x: Value, *, strides: Sequence[int], dilations: Sequence[int], groups: int,
+def computed_conv(step: OnnxStep, x: Value, *, strides: Sequence[int], dilations: Sequence[int], groups: int,
                   padding: Mapping[str, Any]) -> Value:
     """A convolution whose weights (input 1) or bias (input 2) are computed."""
     weight = step.real(1)
@@ -91,14 +91,14 @@ def computed_conv(step: Step, x: Value, *, strides: Sequence[int], dilations: Se
     return _bias(step, _product(step, x, weight, strides, dilations, groups, pairs))
 
 
-def _bias(step: Step, result: Value) -> Value:
+def _bias(step: OnnxStep, result: Value) -> Value:
     if not step.has(2):
         return result
     bias = step.add("reshape", part="bias", x=step.real(2), shape=(-1, *(1,) * (result.type.rank - 2)))
     return step.add("add", x=result, y=bias)
 
 
-def _product(step: Step, x: Value, weight: Value, strides: Sequence[int], dilations: Sequence[int], groups: int,
+def _product(step: OnnxStep, x: Value, weight: Value, strides: Sequence[int], dilations: Sequence[int], groups: int,
              pairs: Pairs) -> Value:
     """Weights [Cout, Cin / groups, *kernel] times the taps, one product for each group."""
     if groups < 1 or x.shape[1] % groups or weight.shape[0] % groups or x.shape[1] // groups != weight.shape[1]:
@@ -123,7 +123,7 @@ def _product(step: Step, x: Value, weight: Value, strides: Sequence[int], dilati
     return step.add("reshape", x=whole, shape=(x.shape[0], weight.shape[0], *results))
 
 
-def _part(step: Step, value: Value, axis: int, number: int, size: int) -> Value:
+def _part(step: OnnxStep, value: Value, axis: int, number: int, size: int) -> Value:
     """Part `number` of equal ones of `size` along an axis."""
     if value.shape[axis] == size:
         return value
@@ -132,7 +132,7 @@ def _part(step: Step, value: Value, axis: int, number: int, size: int) -> Value:
     return step.add("slice_by_index", part="part", x=value, begin=begin, end=end)
 
 
-def computed_conv_transpose(step: Step, x: Value, begin: Sequence[int], results: Sequence[int], *,
+def computed_conv_transpose(step: OnnxStep, x: Value, begin: Sequence[int], results: Sequence[int], *,
                             strides: Sequence[int], dilations: Sequence[int], groups: int) -> Value:
     """A convolution of x with zeros between its elements, the kernel turned around and its groups apart."""
     weight = step.real(1)
@@ -149,7 +149,7 @@ def computed_conv_transpose(step: Step, x: Value, begin: Sequence[int], results:
                                 [(max(before, 0), max(after, 0)) for before, after in pairs]))
 
 
-def _cut(step: Step, x: Value, pairs: Pairs) -> Value:
+def _cut(step: OnnxStep, x: Value, pairs: Pairs) -> Value:
     """x without what negative padding takes away."""
     if min(map(min, pairs)) >= 0:
         return x
@@ -158,7 +158,7 @@ def _cut(step: Step, x: Value, pairs: Pairs) -> Value:
     return step.add("slice_by_index", part="cut", x=x, begin=begin, end=end)
 
 
-def _spread(step: Step, x: Value, strides: Sequence[int]) -> Value:
+def _spread(step: OnnxStep, x: Value, strides: Sequence[int]) -> Value:
     """x with strides - 1 zeros between neighbours."""
     for axis, stride in enumerate(strides, start=2):
         if stride == 1 or x.shape[axis] == 1:
@@ -174,7 +174,7 @@ def _spread(step: Step, x: Value, strides: Sequence[int]) -> Value:
     return x
 
 
-def dilated_pool(step: Step, x: Value, op: str, kernel: Sequence[int], strides: Sequence[int],
+def dilated_pool(step: OnnxStep, x: Value, op: str, kernel: Sequence[int], strides: Sequence[int],
                  dilations: Sequence[int], padding: Mapping[str, Any], ceiling: bool, counted: bool) -> Value:
     """A pool with gaps; an average counts elements of x, with `counted` those of the padding too."""
     pairs = _pairs(padding, x.shape[2:], _reach(kernel, dilations), strides)
@@ -190,7 +190,7 @@ def dilated_pool(step: Step, x: Value, op: str, kernel: Sequence[int], strides: 
     return step.add("mul", x=total, y=shares.astype(np.float16))
 
 
-def _counts(step: Step, extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+def _counts(step: OnnxStep, extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
             dilations: Sequence[int], pairs: Pairs, results: Sequence[int], counted: bool) -> np.ndarray:
     """How many elements each window averages, [1, 1, *results]."""
     total = np.ones(bounded(step, results))

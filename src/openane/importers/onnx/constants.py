@@ -14,7 +14,7 @@ from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
 
 
-class Constants:
+class OnnxConstants:
     """Converts arrays once and remembers the values made from them, so that shared weights stay shared."""
 
     def __init__(self, builder: GraphBuilder, reserved: frozenset[str], saturate: bool) -> None:

@@ -15,15 +15,15 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Value, numpy_type
 from openane.importers.onnx.dtypes import numpy_dtype
-from openane.importers.onnx.step import Step, axes_of
+from openane.importers.onnx.step import OnnxStep, axes_of
 
 MAXIMUM_ELEMENTS = 1 << 24
 """Largest array folding may create from smaller ones."""
 
-Fold = Callable[[Step], np.ndarray]
+Fold = Callable[[OnnxStep], np.ndarray]
 
 
-def bounded(step: Step, shape: Sequence[int]) -> tuple[int, ...]:
+def bounded(step: OnnxStep, shape: Sequence[int]) -> tuple[int, ...]:
     """`shape` when an array of it may be made. GraphError when it is negative or too large."""
     given = max((operand.size for operand in step.inputs if isinstance(operand, np.ndarray)), default=0)
     limit = max(MAXIMUM_ELEMENTS, given)
@@ -32,12 +32,12 @@ def bounded(step: Step, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _inputs(step: Step) -> list[np.ndarray]:
+def _inputs(step: OnnxStep) -> list[np.ndarray]:
     return [step.array(index, f"input {index}") for index in range(len(step.inputs))]
 
 
 def _elementwise(function: Callable[..., np.ndarray]) -> Fold:
-    def fold(step: Step) -> np.ndarray:
+    def fold(step: OnnxStep) -> np.ndarray:
         arrays = _inputs(step)
         bounded(step, np.broadcast_shapes(*(array.shape for array in arrays)))
         return np.asarray(function(*arrays))
@@ -45,7 +45,7 @@ def _elementwise(function: Callable[..., np.ndarray]) -> Fold:
 
 
 def _variadic(function: Callable[..., np.ndarray]) -> Fold:
-    def fold(step: Step) -> np.ndarray:
+    def fold(step: OnnxStep) -> np.ndarray:
         first, *others = _inputs(step)
         for other in others:
             bounded(step, np.broadcast_shapes(first.shape, other.shape))
@@ -60,29 +60,29 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))).astype(x.dtype)  # C's: towards zero
 
 
-def _cast(step: Step) -> np.ndarray:
+def _cast(step: OnnxStep) -> np.ndarray:
     return step.array(0, "input").astype(numpy_dtype(step.integer("to", 0), step.label))
 
 
-def _cast_like(step: Step) -> np.ndarray:
+def _cast_like(step: OnnxStep) -> np.ndarray:
     """Of the element type of input 1, which need not be known itself."""
     like = step.operand(1)
     dtype = like.dtype if isinstance(like, np.ndarray) else numpy_type("fp32" if like.dtype == "fp16" else like.dtype)
     return step.array(0, "input").astype(dtype)
 
 
-def _concat(step: Step) -> np.ndarray:
+def _concat(step: OnnxStep) -> np.ndarray:
     return np.concatenate(_inputs(step), step.integer("axis", 0))
 
 
-def _gather(step: Step) -> np.ndarray:
+def _gather(step: OnnxStep) -> np.ndarray:
     data, indices = step.array(0, "data"), step.array(1, "indices")
     axis = step.front(step.integer("axis", 0), data.ndim)
     bounded(step, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1:]))
     return np.asarray(np.take(data, indices, axis))
 
 
-def slices(step: Step, shape: Sequence[int]) -> tuple[slice, ...]:
+def slices(step: OnnxStep, shape: Sequence[int]) -> tuple[slice, ...]:
     """What a Slice node keeps of each dimension of `shape`."""
     if step.version < 10:
         starts, ends = step.integers("starts"), step.integers("ends")
@@ -101,12 +101,12 @@ def slices(step: Step, shape: Sequence[int]) -> tuple[slice, ...]:
     return tuple(kept)
 
 
-def _slice(step: Step) -> np.ndarray:
+def _slice(step: OnnxStep) -> np.ndarray:
     data = step.array(0, "data")
     return data[slices(step, data.shape)]
 
 
-def _range(step: Step) -> np.ndarray:
+def _range(step: OnnxStep) -> np.ndarray:
     start, limit, delta = (step.number_in(index, what) for index, what in enumerate(("start", "limit", "delta")))
     if not delta:
         raise GraphError(f"{step.label}: delta must not be 0")
@@ -115,37 +115,37 @@ def _range(step: Step) -> np.ndarray:
     return (start + np.arange(count) * delta).astype(step.array(0, "start").dtype)
 
 
-def _shape(step: Step) -> np.ndarray:
+def _shape(step: OnnxStep) -> np.ndarray:
     return np.array(step.operand(0).shape[_bounds(step)], np.int64)
 
 
-def _bounds(step: Step) -> slice:
+def _bounds(step: OnnxStep) -> slice:
     return slice(step.integer("start", 0), step.attributes.get("end"))
 
 
-def _size(step: Step) -> np.ndarray:
+def _size(step: OnnxStep) -> np.ndarray:
     return np.array(prod(step.operand(0).shape), np.int64)
 
 
-def _constant_of_shape(step: Step) -> np.ndarray:
+def _constant_of_shape(step: OnnxStep) -> np.ndarray:
     shape = bounded(step, step.integers_in(0, "shape"))
     value = step.attributes.get("value")
     fill = value if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
     return np.full(shape, fill.reshape(()), fill.dtype)
 
 
-def _expand(step: Step) -> np.ndarray:
+def _expand(step: OnnxStep) -> np.ndarray:
     data = step.array(0, "data")
     shape = np.broadcast_shapes(data.shape, bounded(step, step.integers_in(1, "shape")))
     return np.broadcast_to(data, bounded(step, shape))
 
 
-def _reshape(step: Step) -> np.ndarray:
+def _reshape(step: OnnxStep) -> np.ndarray:
     data = step.array(0, "data")
     return data.reshape(reshaped(step, data.shape))
 
 
-def reshaped(step: Step, shape: tuple[int, ...]) -> tuple[int, ...]:
+def reshaped(step: OnnxStep, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The static result shape of a Reshape node: 0 keeps a dimension (unless allowzero), -1 takes what is left."""
     wanted = step.integers_in(1, "shape") if step.version >= 5 else step.integers("shape")
     keep = not step.integer("allowzero", 0)
@@ -161,22 +161,22 @@ def reshaped(step: Step, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(filled)
 
 
-def _squeeze(step: Step) -> np.ndarray:
+def _squeeze(step: OnnxStep) -> np.ndarray:
     axes = axes_of(step, 1, 13)
     return np.squeeze(step.array(0, "data"), axes)
 
 
-def _unsqueeze(step: Step) -> np.ndarray:
+def _unsqueeze(step: OnnxStep) -> np.ndarray:
     return np.expand_dims(step.array(0, "data"), axes_of(step, 1, 13) or ())
 
 
-def _transpose(step: Step) -> np.ndarray:
+def _transpose(step: OnnxStep) -> np.ndarray:
     data = step.array(0, "data")
     return data.transpose(step.integers("perm", range(data.ndim)[::-1]))
 
 
 def _reduce(function: Callable[..., np.ndarray], since: int) -> Fold:
-    def fold(step: Step) -> np.ndarray:
+    def fold(step: OnnxStep) -> np.ndarray:
         data, axes = step.array(0, "data"), axes_of(step, 1, since)
         if not axes and step.integer("noop_with_empty_axes", 0):
             return data
@@ -185,7 +185,7 @@ def _reduce(function: Callable[..., np.ndarray], since: int) -> Fold:
     return fold
 
 
-def _constant(step: Step) -> np.ndarray:
+def _constant(step: OnnxStep) -> np.ndarray:
     for name, dtype in (("value", None), ("value_float", np.float32), ("value_floats", np.float32),
                         ("value_int", np.int64), ("value_ints", np.int64)):
         if name in step.attributes:
@@ -193,7 +193,7 @@ def _constant(step: Step) -> np.ndarray:
     raise GraphError(f"{step.label}: attribute 'value' is missing; it has {', '.join(step.attributes) or 'none'}")
 
 
-def _identity_like(step: Step) -> np.ndarray:
+def _identity_like(step: OnnxStep) -> np.ndarray:
     rows, columns = bounded(step, step.operand(0).shape)
     dtype = step.integer("dtype", 0)
     kinds: dict[str, Any] = {"fp16": np.float32, "bool": np.bool_}
@@ -204,7 +204,7 @@ def _identity_like(step: Step) -> np.ndarray:
 
 def _window(*weights: float) -> Fold:
     """A window function as a sum of cosines."""
-    def fold(step: Step) -> np.ndarray:
+    def fold(step: OnnxStep) -> np.ndarray:
         size = int(step.number_in(0, "size"))
         bounded(step, (size,))
         period = max(size if step.integer("periodic", 1) else size - 1, 1)
@@ -245,7 +245,7 @@ REFERENCE_FOLDS = BROADCAST_FOLDS | {
 """Operators known for constants alone, or also for them."""
 
 
-def try_fold(step: Step) -> np.ndarray | tuple[np.ndarray, ...] | None:
+def try_fold(step: OnnxStep) -> np.ndarray | tuple[np.ndarray, ...] | None:
     """The node's results when they are known now, else None."""
     if step.op in SHAPE_ONLY:
         return SHAPE_ONLY[step.op](step)
@@ -259,7 +259,7 @@ def try_fold(step: Step) -> np.ndarray | tuple[np.ndarray, ...] | None:
         return _by_reference(step) if step.op in REFERENCE_FOLDS and step.has(0) else None
 
 
-def _by_reference(step: Step) -> tuple[np.ndarray, ...]:
+def _by_reference(step: OnnxStep) -> tuple[np.ndarray, ...]:
     """The results as ONNX's own reference computes it, for operators whose results are about as large as their
     inputs."""
     bounded(step, np.broadcast_shapes(*(array.shape for array in _inputs(step)))

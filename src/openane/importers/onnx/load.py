@@ -14,15 +14,15 @@ import numpy as np
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.importers.files import memory
-from openane.importers.onnx.constants import Constants
+from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
-from openane.importers.onnx.model import Proto, attribute_values, opened, plain, tensor_array
+from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
-from openane.importers.onnx.step import Operand, RunTimeOperandError, Step
+from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
@@ -48,7 +48,7 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
     """
     with opened(source) as (model, storage):
         model = inlined(model, OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys(), _DOMAINS)
-        walk = _Walk(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage)
+        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage)
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -66,7 +66,7 @@ def _opset(model: Proto) -> int:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
     when they are first used, and `spent` are those that nothing will use again."""
 
@@ -83,7 +83,7 @@ class _Walk:
     entries: set[int] = field(default_factory=set)
     budget: list[int] = field(default_factory=lambda: [MOST_NODES])
     builder: GraphBuilder = field(init=False)
-    constants: Constants = field(init=False)
+    constants: OnnxConstants = field(init=False)
     outputs: frozenset[str] = field(init=False)
     read: frozenset[str] = field(init=False)
 
@@ -94,7 +94,7 @@ class _Walk:
                     if port.name not in self.values}
         metadata.update({f"dtype:{port.name}": port_dtype(port) for port in self.graph.output})
         self.builder = GraphBuilder("main", metadata)
-        self.constants = Constants(self.builder, self.outputs, self.saturate)
+        self.constants = OnnxConstants(self.builder, self.outputs, self.saturate)
 
     def _inputs(self) -> list[Proto]:
         """Ports that are not merely default values of initialisers."""
@@ -107,7 +107,7 @@ class _Walk:
         only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
         for port in inputs:
             if port.name in self.values:
-                self.known[port.name] = plain(self.values[port.name], f"input {port.name!r}")
+                self.known[port.name] = numpy_array(self.values[port.name], f"input {port.name!r}")
                 continue
             shape = port_shape(port, self.shapes.get(port.name))
             self.origins[port.name] = frozenset([port.name])
@@ -157,11 +157,11 @@ class _Walk:
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
-        step = Step(label, next(filter(None, node.output), node.op_type), self.builder,
-                    node.op_type, self.version, node, attribute_values(node, label, self.storage),
-                    [self._use(name, label) for name in node.input], list(node.input),
-                    [name if name in self.read else "" for name in node.output], self.constants,
-                    partial(self.body, origins))
+        step = OnnxStep(label, next(filter(None, node.output), node.op_type), self.builder,
+                        node.op_type, self.version, node, attribute_values(node, label, self.storage),
+                        [self._use(name, label) for name in node.input], list(node.input),
+                        [name if name in self.read else "" for name in node.output], self.constants,
+                        partial(self.body, origins))
         try:
             with typed_errors(label, "malformed node"):
                 result = _result(step)
@@ -234,7 +234,7 @@ class _Walk:
         return self.builder.single("cast", f"{port.name}_port", x=operand, dtype=wanted)
 
 
-def _result(step: Step) -> Operand | tuple[Operand, ...]:
+def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:
     folded = try_fold(step)
     if folded is not None:
         return folded

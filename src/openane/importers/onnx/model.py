@@ -125,10 +125,10 @@ def tensor_array(tensor: Proto, label: str, storage: Storage) -> np.ndarray:
         raise FormatError(f"{label}: malformed tensor: {error}") from None
     if array.shape != shape:
         raise FormatError(f"{label}: malformed tensor", expected=f"shape {list(shape)}", found=list(array.shape))
-    return plain(array, label)
+    return numpy_array(array, label)
 
 
-def plain(array: np.ndarray, label: str) -> np.ndarray:
+def numpy_array(array: np.ndarray, label: str) -> np.ndarray:
     """An array in a type numpy itself has: small integers in 8 bits, bf16 and fp8 as float32."""
     if array.dtype.kind in "fiub":
         return array

@@ -10,15 +10,15 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
-from openane.importers.onnx.constants import Constants
+from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
-from openane.importers.step import Step as AnyStep
+from openane.importers.step import ImportStep as AnyStep
 
 Operand = Value | np.ndarray
 """What an ONNX tensor is during import: a value of the graph, or an array known already, in the model's dtype."""
 
 Result = Operand | tuple[Operand, ...]
-Handler = Callable[["Step"], Result]
+Handler = Callable[["OnnxStep"], Result]
 
 
 class RunTimeOperandError(UnsupportedError):
@@ -32,7 +32,7 @@ class RunTimeOperandError(UnsupportedError):
 
 
 @dataclass(slots=True)
-class Step(AnyStep):
+class OnnxStep(AnyStep):
     """An ONNX node. `inputs` are resolved operands, None where an optional one is left out."""
 
     op: str
@@ -42,7 +42,7 @@ class Step(AnyStep):
     inputs: Sequence[Operand | None]
     input_names: Sequence[str]
     outputs: Sequence[str]
-    constants: Constants
+    constants: OnnxConstants
     body: Callable[[Any, Mapping[str, Operand]], tuple[Operand, ...]]
     """Imports a nested graph with these inputs, by name: its outputs."""
     stated: ClassVar[str] = "attribute"
@@ -161,7 +161,7 @@ class Step(AnyStep):
                                    remedy="export the model for inference, or leave the output unused")
 
 
-def axes_of(step: Step, index: int, since: int) -> tuple[int, ...] | None:
+def axes_of(step: OnnxStep, index: int, since: int) -> tuple[int, ...] | None:
     """Axes of a node that takes them as attribute `axes` before opset `since` and as input `index` from it on."""
     if step.version >= since:
         return step.integers_in(index, "axes") if step.has(index) else None

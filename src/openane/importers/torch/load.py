@@ -16,7 +16,7 @@ from openane.graph import Graph, Value
 from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
 from openane.importers.torch.operators import OPERATORS
-from openane.importers.torch.step import Constants, Step
+from openane.importers.torch.step import TorchConstants, TorchStep
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
@@ -50,7 +50,7 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
         program = program.run_decompositions(_decompositions(torch))
-        walk = _Walk(torch, program)
+        walk = _Import(torch, program)
         for node in program.graph_module.graph.nodes:
             walk.node(node)
         return agreeing(walk.finish(), shapes or {}, "the program")
@@ -89,18 +89,18 @@ def _decompositions(torch: Any) -> Any:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Import:
     """State of one import: `known` maps nodes to what they are."""
 
     torch: Any
     program: Program
     known: dict[str, Any] = field(default_factory=dict)
     builder: GraphBuilder = field(init=False)
-    constants: Constants = field(init=False)
+    constants: TorchConstants = field(init=False)
 
     def __post_init__(self) -> None:
         self.builder = GraphBuilder("main")
-        self.constants = Constants(self.builder)
+        self.constants = TorchConstants(self.builder)
 
     def node(self, node: Any) -> None:
         """Imports one node of the program."""
@@ -146,7 +146,7 @@ class _Walk:
         handler = OPERATORS.get(op)
         if handler is None:
             raise unknown_operator(label, op, OPERATORS, "write it with others")
-        step = Step(label, node.name, self.builder, op, arguments, shape, _kind(fake), self.constants)
+        step = TorchStep(label, node.name, self.builder, op, arguments, shape, _kind(fake), self.constants)
         with typed_errors(label, "its arguments are not understood"):
             return _checked(step, handler(step))
 
@@ -208,7 +208,7 @@ def _computed(arguments: Any) -> bool:
     return any(isinstance(each, Value) or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
 
 
-def _checked(step: Step, result: Any) -> Any:
+def _checked(step: TorchStep, result: Any) -> Any:
     """The result, whose first part must have the shape PyTorch states."""
     first = result[0] if isinstance(result, tuple) else result
     if isinstance(first, Value) and first.shape != step.shape:

@@ -10,7 +10,7 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
-from openane.importers.step import Step as AnyStep
+from openane.importers.step import ImportStep as AnyStep
 from openane.importers.step import to_half
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
@@ -19,10 +19,10 @@ Tensor = Any
 """A torch.Tensor: known when the program is imported. PyTorch is imported in load alone."""
 Result = Any
 """A Value, a Tensor, or a tuple of them with None for results that cannot be given."""
-Handler = Callable[["Step"], Result]
+Handler = Callable[["TorchStep"], Result]
 
 
-class Constants:
+class TorchConstants:
     """Converts tensors once, so that shared weights stay shared."""
 
     def __init__(self, builder: GraphBuilder) -> None:
@@ -62,7 +62,7 @@ def _numpy(tensor: Tensor) -> np.ndarray:
 
 
 @dataclass(slots=True)
-class Step(AnyStep):
+class TorchStep(AnyStep):
     """An operator. `arguments` are resolved: values of the graph, tensors known already, Python data; `shape` and
     `kind` ("float", "int" or "bool") are those of its first result."""
 
@@ -70,7 +70,7 @@ class Step(AnyStep):
     arguments: Mapping[str, Any]
     shape: tuple[int, ...]
     kind: str
-    constants: Constants
+    constants: TorchConstants
     stated: ClassVar[str] = "argument"
 
     def argument(self, name: str, default: Any = None) -> Any:

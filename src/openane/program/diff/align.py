@@ -18,7 +18,7 @@ Pair = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class AlignedTask:
     """A task, the operation it stands for (None: not described) and what alignment goes by."""
 
     task: Task
@@ -27,17 +27,17 @@ class View:
     shapes: tuple[Shape, ...]
 
 
-def view(chip: Chip, task: Task) -> View:
+def view(chip: Chip, task: Task) -> AlignedTask:
     """The view of a task."""
     try:
         operation = chip.operation(task.words)
     except ProgramError:
-        return View(task, None, "", ())
+        return AlignedTask(task, None, "", ())
     shapes = (operation.result.shape, *(access.shape for access in sources(operation)))
-    return View(task, operation, type(operation).__name__, shapes)
+    return AlignedTask(task, operation, type(operation).__name__, shapes)
 
 
-def align(before: Sequence[View], after: Sequence[View]) -> list[Pair]:
+def align(before: Sequence[AlignedTask], after: Sequence[AlignedTask]) -> list[Pair]:
     """Pairs of indices in order; None where a task has no counterpart."""
     start = 0
     while start < min(len(before), len(after)) and before[start].task.words == after[start].task.words:
@@ -48,7 +48,7 @@ def align(before: Sequence[View], after: Sequence[View]) -> list[Pair]:
     return pairs + [(None if a is None else a + start, None if b is None else b + start) for a, b in middle]
 
 
-def _score(a: View, b: View) -> int:
+def _score(a: AlignedTask, b: AlignedTask) -> int:
     if a.task.words == b.task.words:
         return SAME_WORDS
     if a.kind != b.kind or a.operation is None:
@@ -60,7 +60,7 @@ def _score(a: View, b: View) -> int:
     return SAME_RESULT if a.shapes[0] == b.shapes[0] else SAME_KIND
 
 
-def _scored(before: Sequence[View], after: Sequence[View]) -> list[Pair]:
+def _scored(before: Sequence[AlignedTask], after: Sequence[AlignedTask]) -> list[Pair]:
     """The alignment of highest total score (Needleman-Wunsch; a task without counterpart costs nothing)."""
     width = len(after) + 1
     best = [0] * (width * (len(before) + 1))
@@ -84,7 +84,7 @@ def _scored(before: Sequence[View], after: Sequence[View]) -> list[Pair]:
     return pairs + [(k, None) for k in range(i, len(before))] + [(None, k) for k in range(j, len(after))]
 
 
-def _by_keys(before: Sequence[View], after: Sequence[View]) -> list[Pair]:
+def _by_keys(before: Sequence[AlignedTask], after: Sequence[AlignedTask]) -> list[Pair]:
     """Runs of tasks of equal kinds and shapes correspond; what lies between them is paired in order."""
     matcher = SequenceMatcher(None, [(v.kind, v.shapes) for v in before], [(v.kind, v.shapes) for v in after], False)
     pairs: list[Pair] = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from openane.chips import Chip, TaskFields, get_chip
 from openane.errors import AneError, ProgramError
-from openane.program.diff.align import View, align, view
+from openane.program.diff.align import AlignedTask, align, view
 from openane.program.diff.attributes import changes
 from openane.program.diff.constants import Pairing, compare
 from openane.program.diff.records import AttributeChange, BufferChange, Diff, FieldChange, TaskChange
@@ -66,7 +66,7 @@ class _Comparison:
     def _text(self, task: Task | None, side: int) -> str:
         return "" if task is None else summary(self._chip, task, self._names[side])
 
-    def _changed(self, a: View, b: View) -> tuple[list[FieldChange], list[AttributeChange]]:
+    def _changed(self, a: AlignedTask, b: AlignedTask) -> tuple[list[FieldChange], list[AttributeChange]]:
         try:
             old, new = self._chip.decode(a.task.words), self._chip.decode(b.task.words)
         except ProgramError:
@@ -74,7 +74,7 @@ class _Comparison:
         fields = [*_fields(self._chip, old, new), *_records(old, new)]
         return fields, self._explained(changes(a.operation, b.operation), a, old, fields)
 
-    def _explained(self, attributes: list[AttributeChange], a: View, old: TaskFields,
+    def _explained(self, attributes: list[AttributeChange], a: AlignedTask, old: TaskFields,
                    fields: list[FieldChange]) -> list[AttributeChange]:
         """The changes with the fields that make them: each changed field is applied alone to the task before."""
         wanted = {c.name for c in attributes}

@@ -34,7 +34,7 @@ class TextError(FormatError):
         super().__init__(f"line {line}, column {column}: {message}", expected=expected, found=found)
 
 
-class Token(NamedTuple):
+class ListingToken(NamedTuple):
     """A word, or quoted text with its quotes still on, and where it begins."""
 
     text: str
@@ -59,15 +59,15 @@ class Token(NamedTuple):
 class Line(NamedTuple):
     """A line with at least one token. `member`: it begins with a blank."""
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[ListingToken, ...]
     member: bool
 
     @property
-    def first(self) -> Token:
+    def first(self) -> ListingToken:
         """The token that says what the line is."""
         return self.tokens[0]
 
-    def rest(self, count: int, form: str) -> tuple[Token, ...]:
+    def rest(self, count: int, form: str) -> tuple[ListingToken, ...]:
         """The tokens after the first, which must be `count`; `form` shows how the line is written."""
         found = len(self.tokens) - 1
         if found > count:
@@ -94,7 +94,7 @@ def read_lines(text: str) -> Iterator[Line]:
             yield Line(tokens, line[:1].isspace())
 
 
-def _tokens(line: str, number: int) -> Iterator[Token]:
+def _tokens(line: str, number: int) -> Iterator[ListingToken]:
     position = 0
     while position < len(line):
         match = _TOKEN.match(line, position)
@@ -104,10 +104,11 @@ def _tokens(line: str, number: int) -> Iterator[Token]:
                             found="the end of the line")
         position = match.end()
         if match.lastgroup in ("string", "word"):
-            yield Token(match[match.lastgroup], match.lastgroup == "string", number, match.start(match.lastgroup) + 1)
+            yield ListingToken(match[match.lastgroup], match.lastgroup == "string", number,
+                               match.start(match.lastgroup) + 1)
 
 
-def integer(token: Token, what: str, low: int = 0, high: int | None = None) -> int:
+def integer(token: ListingToken, what: str, low: int = 0, high: int | None = None) -> int:
     """The number a token spells, decimal or 0x. TextError when it is none or outside low..high (both included)."""
     if token.quoted or len(token.text) > LONGEST_NUMBER or not _INTEGER.fullmatch(token.text):
         raise token.error(f"{what} is a number", "digits, or 0x and hexadecimal digits")
@@ -117,14 +118,14 @@ def integer(token: Token, what: str, low: int = 0, high: int | None = None) -> i
     return value
 
 
-def number(token: Token, what: str) -> float:
+def number(token: ListingToken, what: str) -> float:
     """The real number a token spells (`1.5`, `-0.0`, `inf`, `nan`)."""
     if token.quoted or len(token.text) > LONGEST_NUMBER or not _FLOAT.fullmatch(token.text):
         raise token.error(f"{what} is a real number", "for example 0.5, -1e-05, inf or nan")
     return float(token.text)
 
 
-def unquoted(token: Token, what: str) -> bytes:
+def unquoted(token: ListingToken, what: str) -> bytes:
     """The bytes of quoted text: its characters in UTF-8, escapes as single bytes."""
     if not token.quoted:
         raise token.error(f"{what} is text in quotes", '"text"')

@@ -18,7 +18,7 @@ from openane.program.listing.forms import (
     header_sizes,
     usual_runs,
 )
-from openane.program.listing.lexer import Line, TextError, Token, integer, number
+from openane.program.listing.lexer import Line, ListingToken, TextError, integer, number
 from openane.program.listing.tasks import UNDESCRIBED, bank_of
 from openane.registers import Bank, Field, FieldError, Register, Value
 
@@ -30,7 +30,7 @@ _RUN = re.compile(r"x(\d{1,4})", re.ASCII)
 _HEX_WORD = re.compile(r"[0-9a-fA-F]{8}", re.ASCII)
 
 
-def parse_task(chip: Chip | None, size: int, head: Token, lines: Sequence[Line]) -> tuple[int, ...]:
+def parse_task(chip: Chip | None, size: int, head: ListingToken, lines: Sequence[Line]) -> tuple[int, ...]:
     """The words of a task of `size` words whose text is `lines` (those below its `task` line, which is `head`).
 
     TextError names the token that is wrong. Without a chip only the form of raw words can be read.
@@ -44,7 +44,7 @@ def parse_task(chip: Chip | None, size: int, head: Token, lines: Sequence[Line])
     return _Parser(chip, size, head).read(lines)
 
 
-def _raw_words(size: int, head: Token, lines: Sequence[Line]) -> tuple[int, ...]:
+def _raw_words(size: int, head: ListingToken, lines: Sequence[Line]) -> tuple[int, ...]:
     words: list[int] = []
     for line in lines:
         if line.first.text != "words":
@@ -64,11 +64,11 @@ class _Parser:
 
     chip: Chip
     size: int
-    head: Token
+    head: ListingToken
     values: dict[str, Value] = field(default_factory=dict)
     rest: dict[str, int] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)
-    places: dict[str, Token] = field(default_factory=dict)
+    places: dict[str, ListingToken] = field(default_factory=dict)
 
     def read(self, lines: Sequence[Line]) -> tuple[int, ...]:
         """The words."""
@@ -87,7 +87,7 @@ class _Parser:
 
     # Lines
 
-    def _block(self, token: Token) -> str:
+    def _block(self, token: ListingToken) -> str:
         known = [b.name for bank in (self.chip.header, self.chip.bank) for b in bank.blocks]
         if token.text not in known and token.text != UNDESCRIBED:
             raise token.unknown("block", known)
@@ -122,7 +122,7 @@ class _Parser:
             for full in self._expand(block, first):
                 self._field(block, full, first, value)
 
-    def _address(self, name: Token, bits: Token) -> None:
+    def _address(self, name: ListingToken, bits: ListingToken) -> None:
         if not name.text.startswith("@"):
             raise name.error("a word without a register is named by its address", "for example @0x13844")
         digits = name._replace(text=name.text[1:], column=name.column + 1)
@@ -131,7 +131,7 @@ class _Parser:
             raise name.error(f"this address is register {self.chip.bank.by_address[address][0]}; use its name")
         self._set(self.rest, f"@{address:#x}", integer(bits, "the word", 0, WORD), name)
 
-    def _field(self, block: str, full: str, name: Token, value: Token) -> None:
+    def _field(self, block: str, full: str, name: ListingToken, value: ListingToken) -> None:
         bank = bank_of(self.chip, block)
         register_name, _, field_name = full.rpartition(".")
         if register_name not in bank.by_name:
@@ -147,13 +147,13 @@ class _Parser:
             return
         self._set(self.values, full, _value(known[field_name], register_name, value), name)
 
-    def _set(self, table: dict[str, Value] | dict[str, int], full: str, value: Value, name: Token) -> None:
+    def _set(self, table: dict[str, Value] | dict[str, int], full: str, value: Value, name: ListingToken) -> None:
         if full in table:
             raise name.error(f"{full} is stated twice")
         table[full] = value  # type: ignore[assignment]
         self.places[full] = name
 
-    def _expand(self, block: str, name: Token) -> list[str]:
+    def _expand(self, block: str, name: ListingToken) -> list[str]:
         """Full names of a member; `Register[0..15].Field` is sixteen."""
         match = None if name.quoted else _RANGE.fullmatch(name.text)
         if match is None:
@@ -164,7 +164,7 @@ class _Parser:
             raise name.error("a range outside the array", f"0..{count - 1}")
         return [f"{block}.{match[1]}[{i}]{match[4] or ''}" for i in range(start, last + 1)]
 
-    def _register(self, block: str, name: str, token: Token) -> Register:
+    def _register(self, block: str, name: str, token: ListingToken) -> Register:
         for b in bank_of(self.chip, block).blocks:
             if b.name == block:
                 for register in b.registers:
@@ -172,14 +172,14 @@ class _Parser:
                         return register
         raise self._unknown_register(block, token)
 
-    def _unknown_register(self, block: str, token: Token) -> TextError:
+    def _unknown_register(self, block: str, token: ListingToken) -> TextError:
         known = next((b for b in bank_of(self.chip, block).blocks if b.name == block), None)
         names = [r.name if r.count == 1 else f"{r.name}[0..{r.count - 1}]" for r in known.registers] if known else []
         return token._replace(text=token.text.partition(".")[0]).unknown(f"register of {block}", names)
 
     # Words
 
-    def _runs(self, records: Runs | None, stated: Token) -> Runs:
+    def _runs(self, records: Runs | None, stated: ListingToken) -> Runs:
         runs = usual_runs(self.chip, self.size) if records is None else records
         if runs is None:
             raise stated.error(f"a task of {self.size} words has no usual register runs: state them",
@@ -225,7 +225,7 @@ class _Parser:
                 raise token.error(f"address {name[1:]} is not part of this task: {reason}")
 
 
-def _value(kind: Field, register: str, token: Token) -> Value:
+def _value(kind: Field, register: str, token: ListingToken) -> Value:
     """The value a token spells for a field, checked against its range."""
     what = f"{register}.{kind.name}"
     value: Value

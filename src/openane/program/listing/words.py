@@ -9,13 +9,13 @@ from openane.chips.limits import BaseSlots
 from openane.engine import (
     Access,
     Coefficients,
+    CoefficientSection,
     Convolution,
     DType,
     NeuralOperation,
     Operation,
     Pooling,
     Reduction,
-    Section,
     Space,
     sources,
 )
@@ -42,7 +42,7 @@ def in_words(operation: Operation, names: Names) -> str:
     return ", ".join(parts)
 
 
-def _streams(coefficients: Coefficients, section: Section, names: Names) -> str:
+def _streams(coefficients: Coefficients, section: CoefficientSection, names: Names) -> str:
     """`weights and bias from constants+0x80 for 16 cores`."""
     held = " and ".join(n for n in ("weights", "bias", "table") if getattr(coefficients, n) == section)
     where = names.get(section.slot, f"slot {section.slot}")

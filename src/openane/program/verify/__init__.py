@@ -10,7 +10,7 @@ from __future__ import annotations
 from openane.errors import VerifyError
 from openane.program.model import Program
 from openane.program.verify import chain, coefficients, container, extents, flow, shapes
-from openane.program.verify.context import Context
+from openane.program.verify.context import VerifyContext
 from openane.program.verify.verified import Verified, digest
 from openane.program.verify.verified import seal as _seal
 from openane.program.verify.violation import Violation, sentence, violation
@@ -31,7 +31,7 @@ def violations(program: Program) -> tuple[Violation, ...]:
 
     UnsupportedError when its chip is not described.
     """
-    return _malformed(program) or _violations(Context.of(program))
+    return _malformed(program) or _violations(VerifyContext.of(program))
 
 
 def verify(program: Program) -> Verified:
@@ -39,7 +39,7 @@ def verify(program: Program) -> Verified:
     UnsupportedError when the chip is not described."""
     found = _malformed(program)
     if not found:
-        context = Context.of(program)
+        context = VerifyContext.of(program)
         found = _violations(context)
     if found:
         raise VerifyError(found)
@@ -48,7 +48,7 @@ def verify(program: Program) -> Verified:
 
 def summary(program: Program) -> dict[str, int]:
     """What was looked at: tasks, memory and L2 accesses, coefficient streams, buffers, bytes of memory."""
-    context = Context.of(program)
+    context = VerifyContext.of(program)
     streams = [section.streams for view in context.tasks if view.coefficients is not None
                for section in view.coefficients.sections]
     return {"tasks": len(context.tasks), "accesses": sum(len(view.operands) for view in context.tasks),
@@ -60,7 +60,7 @@ def _malformed(program: Program) -> tuple[Violation, ...]:
     return tuple(violation(task, breach, container.well_formed) for task, breach in container.well_formed(program))
 
 
-def _violations(context: Context) -> tuple[Violation, ...]:
+def _violations(context: VerifyContext) -> tuple[Violation, ...]:
     found = [violation(task, breach, rule) for rule in RULES for task, breach in rule(context)]
     found += chain.registers(context) + flow.data_flow(context)
     return tuple(sorted(found, key=lambda v: -1 if v.task is None else v.task))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from openane.chips import Breach, Link
+from openane.chips import Breach, TaskLink
 from openane.errors import ProgramError
-from openane.program.verify.context import Context
+from openane.program.verify.context import VerifyContext
 from openane.program.verify.violation import Found, Violation, violation
 
 LARGEST_STEP = 0x1000
 
 
-def text(context: Context) -> Found:
+def text(context: VerifyContext) -> Found:
     """Tasks must lie in the text without overlapping, the first at its start, each at a multiple of the engine's
     fetch granule, and the text must not be mostly gaps."""
     tasks, step = context.program.tasks, context.chip.limits.task_alignment
@@ -29,7 +29,7 @@ def text(context: Context) -> Found:
             yield index, Breach("offset", hex(after.offset), f"{before.offset + before.size:#x} or more")
 
 
-def links(context: Context) -> Found:
+def links(context: VerifyContext) -> Found:
     """Each task must link to the next one, with its offset and its true size, and the last one to none."""
     tasks = context.program.tasks
     following = [(task.offset, len(task.words)) for task in tasks[1:]]
@@ -44,7 +44,7 @@ def links(context: Context) -> Found:
                                 f"{expected[1]} words at {expected[0]:#x}" if expected[1] else "none")
 
 
-def described(context: Context) -> Found:
+def described(context: VerifyContext) -> Found:
     """A task must be a descriptor whose every mode has a described meaning."""
     for view in context.tasks:
         if view.refusal is not None:
@@ -52,13 +52,13 @@ def described(context: Context) -> Found:
             yield view.index, Breach(place or "words", str(view.refusal), "a described operation")
 
 
-def registers(context: Context) -> list[Violation]:
+def registers(context: VerifyContext) -> list[Violation]:
     """Violations of the chip's own rules, task by task."""
     found = []
     for view in context.tasks:
         if view.fields is None:
             continue
-        link = Link(context.chip, view.index, len(context.tasks), context.operations)
+        link = TaskLink(context.chip, view.index, len(context.tasks), context.operations)
         found += [violation(view.index, breach, rule) for rule in context.chip.rules
                   for breach in rule(view.fields, link)]
     return found

@@ -9,22 +9,22 @@ from openane.chips.coefficients import HALFWORD, CoefficientFormat
 from openane.engine import (
     Activation,
     Coefficients,
+    CoefficientSection,
     Convolution,
     Geometry,
     NeuralOperation,
     Operation,
     Packing,
-    Section,
     Space,
     geometry_of,
 )
 from openane.errors import ProgramError
-from openane.program.verify.context import Context, TaskView
+from openane.program.verify.context import TaskView, VerifyContext
 from openane.program.verify.sparse import sparse_defect
 from openane.program.verify.violation import Found
 
 
-def stream_extents(context: Context) -> Found:
+def stream_extents(context: VerifyContext) -> Found:
     """A coefficient stream must lie inside the constants or the buffer it is read from, in multiples of what streams
     are aligned to."""
     unit = context.chip.limits.coefficients.alignment
@@ -40,7 +40,7 @@ def stream_extents(context: Context) -> Found:
                     yield view.index, Breach(name, f"bytes {stream.offset:#x} to {end:#x}", f"{memory.size:#x} bytes")
 
 
-def stream_sizes(context: Context) -> Found:
+def stream_sizes(context: VerifyContext) -> Found:
     """Every core that computes result channels must have a stream that holds its table, biases and weights."""
     form = context.chip.limits.coefficients
     for view, coefficients in _all(context):
@@ -60,7 +60,7 @@ def stream_sizes(context: Context) -> Found:
                                              f"{sizes.get(core, 0)} bytes in its stream")
 
 
-def activation_tables(context: Context) -> Found:
+def activation_tables(context: VerifyContext) -> Found:
     """An operation whose activation is a table must have one in its coefficients, and only such an operation."""
     for view in context.tasks:
         if isinstance(view.operation, NeuralOperation):
@@ -71,7 +71,7 @@ def activation_tables(context: Context) -> Found:
                                          "a table" if present else "no table without coefficients that hold it")
 
 
-def known_coefficients(context: Context) -> Found:
+def known_coefficients(context: VerifyContext) -> Found:
     """Coefficients must have a described form: fp16 as they are, or without zeros in the constants; a table must be
     a constant of a described kind."""
     constant, name = context.slots.constants, context.chip.register("coefficients", Space.MEMORY)
@@ -98,7 +98,7 @@ def known_coefficients(context: Context) -> Found:
                 yield view.index, Breach(name, defect, "zero-skipping bodies inside their streams")
 
 
-def _bad_tables(context: Context, table: Section) -> Iterator[Breach]:
+def _bad_tables(context: VerifyContext, table: CoefficientSection) -> Iterator[Breach]:
     form, constants = context.chip.limits.coefficients.table, context.program.constants
     for offset in dict.fromkeys(stream.offset for stream in table.streams):
         try:
@@ -112,7 +112,7 @@ def least_bytes(geometry: Geometry, packing: Packing) -> int:
     return geometry.weights * HALFWORD if packing is Packing.DENSE else geometry.groups * geometry.channels
 
 
-def needed_bytes(operation: Operation, coefficients: Coefficients, section: Section,
+def needed_bytes(operation: Operation, coefficients: Coefficients, section: CoefficientSection,
                  form: CoefficientFormat) -> dict[int, int]:
     """Bytes each core reads of its stream of a section at least. Zero-skipping bodies state their own lengths and are
     left out."""
@@ -124,5 +124,5 @@ def needed_bytes(operation: Operation, coefficients: Coefficients, section: Sect
     return needed | form.place(geometry, coefficients).needed()
 
 
-def _all(context: Context) -> list[tuple[TaskView, Coefficients]]:
+def _all(context: VerifyContext) -> list[tuple[TaskView, Coefficients]]:
     return [(view, view.coefficients) for view in context.tasks if view.coefficients is not None]

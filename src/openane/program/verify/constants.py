@@ -15,7 +15,7 @@ from openane.engine import Coefficients, Packing
 from openane.program.model import Constants, Program
 from openane.program.patch import ByteRange, meets
 from openane.program.verify import coefficients
-from openane.program.verify.context import Context
+from openane.program.verify.context import VerifyContext
 from openane.program.verify.violation import Violation, violation
 
 
@@ -24,7 +24,7 @@ class ConstantRules:
 
     def __init__(self, program: Program) -> None:
         """UnsupportedError when the program's chip is not described."""
-        context = Context.of(program)
+        context = VerifyContext.of(program)
         formed = tuple(view for view in context.tasks if view.coefficients is not None
                        and _formed(view.coefficients, context.slots.constants))
         self._context = replace(context, tasks=formed, operations=())

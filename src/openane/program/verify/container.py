@@ -8,7 +8,7 @@ from openane.chips import Breach, get_chip
 from openane.engine import Access
 from openane.errors import ProgramError
 from openane.program.model import Layout, Program
-from openane.program.verify.context import Context
+from openane.program.verify.context import VerifyContext
 from openane.program.verify.regions import access_regions
 from openane.program.verify.violation import Found
 
@@ -34,7 +34,7 @@ def well_formed(program: Program) -> Found:
             yield None, Breach(f"buffer {buffer.name}", "values of another kind", "whole numbers, five extents")
 
 
-def slots(context: Context) -> Found:
+def slots(context: VerifyContext) -> Found:
     """A buffer must have a slot of its own, not that of text or constants, that a task can name."""
     known = context.slots
     taken: set[int] = set()
@@ -47,7 +47,7 @@ def slots(context: Context) -> Found:
         taken.add(buffer.slot)
 
 
-def sizes(context: Context) -> Found:
+def sizes(context: VerifyContext) -> Found:
     """A buffer must have a size, and all memory of a program together must be within reach of addresses."""
     program = context.program
     for buffer in program.buffers:
@@ -58,7 +58,7 @@ def sizes(context: Context) -> Found:
         yield None, Breach("buffer sizes", total, context.chip.limits.addresses)
 
 
-def layouts(context: Context) -> Found:
+def layouts(context: VerifyContext) -> Found:
     """The tensor a layout describes must lie inside its buffer, no element on another."""
     for buffer in context.program.buffers:
         if buffer.layout is None:
@@ -75,7 +75,7 @@ def layouts(context: Context) -> Found:
             yield None, Breach(f"buffer {buffer.name} layout", f"strides {buffer.layout.strides}", "nested strides")
 
 
-def bound_slots(context: Context) -> Found:
+def bound_slots(context: VerifyContext) -> Found:
     """A base slot that a task enables must be bound to a buffer; the text is never an operand. Only the slot of scratch
     memory, which compilers name for tensors that stay in L2, may be enabled without being used or bound."""
     for view in context.tasks:

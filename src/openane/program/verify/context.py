@@ -13,7 +13,7 @@ from openane.program.model import Program, Role, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class TaskOperand:
     """One access of a task. `part` is `first`, `second` or `result`; a copy kept in L2 is an operand of its own."""
 
     part: str
@@ -31,7 +31,7 @@ class TaskView:
     fields: TaskFields | None
     operation: Operation | None
     refusal: ProgramError | None
-    operands: tuple[Operand, ...]
+    operands: tuple[TaskOperand, ...]
     passages: tuple[Passage, ...]
 
     @property
@@ -46,7 +46,7 @@ class TaskView:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class SlotMemory:
     """What is behind a slot: a name, bytes, and the role (None for text and constants)."""
 
     name: str
@@ -55,13 +55,13 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class VerifyContext:
     """A program, its chip, its tasks decoded, and the memory behind every slot."""
 
     program: Program
     chip: Chip
     tasks: tuple[TaskView, ...]
-    memory: Mapping[int, Memory]
+    memory: Mapping[int, SlotMemory]
     operations: Sequence[Operation | None]
 
     @property
@@ -70,7 +70,7 @@ class Context:
         return self.chip.limits.slots
 
     @staticmethod
-    def of(program: Program) -> Context:
+    def of(program: Program) -> VerifyContext:
         """UnsupportedError when the chip is not described, or no rules about its registers are known."""
         chip = get_chip(program.chip)
         if not getattr(chip, "rules", ()):
@@ -78,11 +78,11 @@ class Context:
                                    "about its registers, and none are known for this one")
         tasks = tuple(_view(chip, index, task) for index, task in enumerate(program.tasks))
         slots = chip.limits.slots
-        memory = {slots.constants: Memory("the constants", len(program.constants), None),
-                  slots.text: Memory("the program text", 0, None)}
-        memory |= {b.slot: Memory(b.name, b.size, b.role) for b in program.buffers
+        memory = {slots.constants: SlotMemory("the constants", len(program.constants), None),
+                  slots.text: SlotMemory("the program text", 0, None)}
+        memory |= {b.slot: SlotMemory(b.name, b.size, b.role) for b in program.buffers
                    if b.slot not in (slots.text, slots.constants)}
-        return Context(program, chip, tasks, memory, [view.operation for view in tasks])
+        return VerifyContext(program, chip, tasks, memory, [view.operation for view in tasks])
 
 
 def _view(chip: Chip, index: int, task: Task) -> TaskView:
@@ -98,11 +98,11 @@ def _view(chip: Chip, index: int, task: Task) -> TaskView:
     return TaskView(index, task, fields, operation, refusal, operands, passages)
 
 
-def _operands(operation: Operation) -> Iterator[Operand]:
+def _operands(operation: Operation) -> Iterator[TaskOperand]:
     for part, access in zip(("first", "second"), sources(operation), strict=False):
-        yield Operand(part, access, False)
+        yield TaskOperand(part, access, False)
         if access.copy is not None:
-            yield Operand(part, access.copy, True, True)
-    yield Operand("result", operation.result, True)
+            yield TaskOperand(part, access.copy, True, True)
+    yield TaskOperand("result", operation.result, True)
     if operation.result.copy is not None:
-        yield Operand("result", operation.result.copy, True, True)
+        yield TaskOperand("result", operation.result.copy, True, True)

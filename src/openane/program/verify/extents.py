@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from openane.chips import Breach
 from openane.engine import Access, Space
 from openane.program.model import Role
-from openane.program.verify.context import Context, Operand
+from openane.program.verify.context import TaskOperand, VerifyContext
 from openane.program.verify.regions import access_regions
 from openane.program.verify.violation import Found
 
 
-def extents(context: Context) -> Found:
+def extents(context: VerifyContext) -> Found:
     """Every byte of an operand must lie inside its memory."""
     for task, operand, size in _placed(context):
         low, high = operand.access.span
@@ -21,7 +21,7 @@ def extents(context: Context) -> Found:
                                f"bytes {low:#x} to {high:#x}", f"{size:#x} bytes")
 
 
-def bursts(context: Context) -> Found:
+def bursts(context: VerifyContext) -> Found:
     """Rows in memory are moved in whole bursts of 64 bytes: the last one must end inside the buffer too."""
     burst = context.chip.limits.burst
     for task, operand, size in _placed(context):
@@ -32,7 +32,7 @@ def bursts(context: Context) -> Found:
                                f"{size:#x} bytes")
 
 
-def ring_extents(context: Context) -> Found:
+def ring_extents(context: VerifyContext) -> Found:
     """The L2 ring that an operand passes through must lie inside L2."""
     size = context.chip.limits.l2_size
     for view in context.tasks:
@@ -42,7 +42,7 @@ def ring_extents(context: Context) -> Found:
                                          f"bytes {passage.low:#x} to {passage.high:#x}", f"{size:#x} bytes")
 
 
-def roles(context: Context) -> Found:
+def roles(context: VerifyContext) -> Found:
     """Inputs, constants and text are never written, and text is never read; coefficients are never taken from an
     output."""
     text, constants = context.slots.text, context.slots.constants
@@ -66,7 +66,7 @@ def roles(context: Context) -> Found:
                                          "constants, an input, scratch or state")
 
 
-def result_elements(context: Context) -> Found:
+def result_elements(context: VerifyContext) -> Found:
     """No two elements of a result may lie on the same bytes: each stride is at least what the loops inside it span."""
     for view in context.tasks:
         for operand in view.operands:
@@ -77,7 +77,7 @@ def result_elements(context: Context) -> Found:
                                      "elements at different bytes")
 
 
-def _placed(context: Context) -> Iterator[tuple[int, Operand, int]]:
+def _placed(context: VerifyContext) -> Iterator[tuple[int, TaskOperand, int]]:
     """Task, operand and bytes of the memory it lies in, for every operand in L2 or in memory that is bound."""
     for view in context.tasks:
         for operand in view.operands:
@@ -86,7 +86,7 @@ def _placed(context: Context) -> Iterator[tuple[int, Operand, int]]:
                 yield view.index, operand, size
 
 
-def _size(context: Context, access: Access) -> int | None:
+def _size(context: VerifyContext, access: Access) -> int | None:
     if access.space is Space.CHAIN:
         return None
     if access.space is Space.L2:

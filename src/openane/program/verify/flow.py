@@ -25,7 +25,7 @@ from openane.errors import ProgramError
 from openane.program.model import Role
 from openane.program.verify.coefficients import needed_bytes
 from openane.program.verify.container import layout_access
-from openane.program.verify.context import Context, Operand, TaskView
+from openane.program.verify.context import TaskOperand, TaskView, VerifyContext
 from openane.program.verify.regions import Region, access_regions, interval, meets, rounded
 from openane.program.verify.violation import Found, Violation, violation
 from openane.program.verify.written import Written
@@ -33,10 +33,10 @@ from openane.program.verify.written import Written
 FILLED = (Role.INPUT, Role.STATE)
 
 
-class State:
+class FlowState:
     """Which bytes of every memory and of L2 hold something before a task runs."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: VerifyContext) -> None:
         self._burst = context.chip.limits.burst
         self.memory = {slot: Written(slot == context.slots.constants or memory.role in FILLED)
                        for slot, memory in context.memory.items()}
@@ -65,16 +65,16 @@ class State:
         return f", through which a ring of task {tasks[-1]} passed" if tasks else ""
 
 
-def data_flow(context: Context) -> list[Violation]:
+def data_flow(context: VerifyContext) -> list[Violation]:
     """Violations of the two rules below, found in one pass over the tasks."""
-    state, found = State(context), []
+    state, found = FlowState(context), []
     for view in context.tasks:
         found += [violation(view.index, breach, written_before) for breach in written_before(context, view, state)]
         state.advance(view)
     return found + [violation(None, breach, outputs_complete) for breach in outputs_complete(context, state)]
 
 
-def written_before(context: Context, view: TaskView, state: State) -> Iterator[Breach]:
+def written_before(context: VerifyContext, view: TaskView, state: FlowState) -> Iterator[Breach]:
     """Memory and L2 must have been written before they are read: by an earlier task, and not lost since to another
     write or to a ring that passes through it. Inputs, states and constants are filled from outside."""
     for region, slot, name in _reads(context, view):
@@ -85,7 +85,7 @@ def written_before(context: Context, view: TaskView, state: State) -> Iterator[B
             yield Breach(name, f"a read of byte {missing:#x}{by}", "bytes that were written")
 
 
-def outputs_complete(context: Context, state: State) -> Iterator[Breach]:
+def outputs_complete(context: VerifyContext, state: FlowState) -> Iterator[Breach]:
     """Every element of an output must be written."""
     for buffer in context.program.buffers:
         held = state.memory.get(buffer.slot)
@@ -100,7 +100,7 @@ def outputs_complete(context: Context, state: State) -> Iterator[Breach]:
             yield Breach(f"output {buffer.name}", f"byte {missing:#x} written by no task", "every element written")
 
 
-def own_hazards(context: Context) -> Found:
+def own_hazards(context: VerifyContext) -> Found:
     """A task must not write over what it is still reading, except element by element in place; its results, its copies
     and its L2 rings must not share bytes."""
     for view in context.tasks:
@@ -111,7 +111,7 @@ def own_hazards(context: Context) -> Found:
         yield from ((view.index, breach) for breach in used.conflicts())
 
 
-def neighbour_hazards(context: Context) -> Found:
+def neighbour_hazards(context: VerifyContext) -> Found:
     """Tasks that hand over run at the same time: neither may write, or pass through in L2, what the other uses."""
     for before, view in zip(context.tasks, context.tasks[1:], strict=False):
         if before.operation is None or before.operation.result.space is not Space.CHAIN:
@@ -133,7 +133,7 @@ class _Use:
     written: tuple[tuple[str, int | None, Region], ...]
 
     @staticmethod
-    def of(context: Context, view: TaskView, without_ring: str = "") -> _Use:
+    def of(context: VerifyContext, view: TaskView, without_ring: str = "") -> _Use:
         """`without_ring`: the operand whose ring is left out because the neighbour shares it."""
         reads = tuple((name, slot, region) for region, slot, name in _reads(context, view))
         writes = [(_name(context, operand), _place(operand.access), part) for operand in _writes(view)
@@ -151,7 +151,7 @@ class _Use:
                                  f"none of {other.offset:#x} to {other.end:#x}")
 
 
-def _reads(context: Context, view: TaskView) -> Iterator[tuple[Region, int | None, str]]:
+def _reads(context: VerifyContext, view: TaskView) -> Iterator[tuple[Region, int | None, str]]:
     """Regions a task reads: its operands, and coefficients it takes from a buffer."""
     for operand in _tile_reads(view):
         for region in _covering(operand.access):
@@ -177,11 +177,11 @@ def _sane(view: TaskView) -> bool:
     return geometry is None or geometry.groups * geometry.channels <= view.coefficients.size
 
 
-def _tile_reads(view: TaskView) -> list[Operand]:
+def _tile_reads(view: TaskView) -> list[TaskOperand]:
     return [o for o in view.operands if not o.writes and o.access.space is not Space.CHAIN]
 
 
-def _writes(view: TaskView) -> list[Operand]:
+def _writes(view: TaskView) -> list[TaskOperand]:
     return [o for o in view.operands if o.writes and o.access.space is not Space.CHAIN]
 
 
@@ -191,11 +191,11 @@ def _covering(access: Access) -> tuple[Region, ...]:
     return regions or (interval(*access.span),)
 
 
-def _moved(context: Context, access: Access, region: Region) -> Region:
+def _moved(context: VerifyContext, access: Access, region: Region) -> Region:
     return rounded(region, context.chip.limits.burst) if access.space is Space.MEMORY else region
 
 
-def _clash(context: Context, view: TaskView, result: Operand, read: Operand) -> bool:
+def _clash(context: VerifyContext, view: TaskView, result: TaskOperand, read: TaskOperand) -> bool:
     if _place(result.access) != _place(read.access):
         return False
     if _pointwise(view.operation) and result.part == "result" and _same(result.access, read.access):
@@ -220,5 +220,5 @@ def _place(access: Access) -> int | None:
     return None if access.space is Space.L2 else access.slot
 
 
-def _name(context: Context, operand: Operand) -> str:
+def _name(context: VerifyContext, operand: TaskOperand) -> str:
     return context.chip.register(operand.part, operand.access.space)

@@ -16,11 +16,11 @@ from openane.engine import (
     Space,
 )
 from openane.engine.access import AXES, Shape
-from openane.program.verify.context import Context
+from openane.program.verify.context import VerifyContext
 from openane.program.verify.violation import Found
 
 
-def limits(context: Context) -> Found:
+def limits(context: VerifyContext) -> Found:
     """Extents, windows, strides and padding must be within what the engine supports."""
     known = context.chip.limits
     largest = dict(zip(AXES, (known.groups, known.channels, known.depth, known.height, known.width), strict=True))
@@ -39,7 +39,7 @@ def limits(context: Context) -> Found:
                     yield view.index, Breach(name, value, f"{low} to {high}")
 
 
-def agreeing_shapes(context: Context) -> Found:
+def agreeing_shapes(context: VerifyContext) -> Found:
     """A result must have the extents its operation gives: a pass-through those of its source, grouped operations one
     result channel per group of source channels, pools those of their source but for height and width."""
     for view in context.tasks:
@@ -57,7 +57,7 @@ def agreeing_shapes(context: Context) -> Found:
                 yield view.index, Breach("source channels", operation.source.shape[1], needed)
 
 
-def real_windows(context: Context) -> Found:
+def real_windows(context: VerifyContext) -> Found:
     """Every window of a convolution or pool must hold at least one real element: padding before the first is smaller
     than the window, and the last window starts inside the source."""
     for view in context.tasks:
@@ -72,7 +72,7 @@ def real_windows(context: Context) -> Found:
                 yield view.index, Breach(f"result {axis}", out, f"at most {most}")
 
 
-def bounded_work(context: Context) -> Found:
+def bounded_work(context: VerifyContext) -> Found:
     """An operand must not visit more elements than all memory of the program has bytes: repeating more is a loop
     without an end in sight."""
     total = sum(memory.size for memory in context.memory.values()) + context.chip.limits.l2_size
@@ -82,7 +82,7 @@ def bounded_work(context: Context) -> Found:
                 yield view.index, Breach(f"{operand.part} shape", _text(operand.access.shape), f"{total} elements")
 
 
-def handed_over(context: Context) -> Found:
+def handed_over(context: VerifyContext) -> Found:
     """What a task hands over must be taken by the next task, as its first operand, with the same extents and element
     type, through the same place in L2; nothing is taken that was not handed over."""
     for before, view in zip((None, *context.tasks), (*context.tasks, None), strict=True):

@@ -8,7 +8,7 @@ hold exactly its masks and what they announce, and nothing where the kernel has 
 from __future__ import annotations
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
-from openane.engine import Coefficients, Geometry, Stream
+from openane.engine import Coefficients, CoefficientStream, Geometry
 from openane.errors import ProgramError
 from openane.program.model import Constants
 
@@ -20,7 +20,7 @@ class _Overrun(Exception):
 class _Walk:
     """A position in one core's stream."""
 
-    def __init__(self, constants: Constants, stream: Stream, start: int) -> None:
+    def __init__(self, constants: Constants, stream: CoefficientStream, start: int) -> None:
         self._constants, self._base, self.end, self.at = constants, stream.offset, stream.size, start
         self.name = f"core {stream.core}"
 

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 from openane.chips import get_chip
 from openane.report.explain import memory, neural, planar
-from openane.report.explain.context import Context
-from openane.report.explain.layers import Layer, Layers
+from openane.report.explain.context import AdviceContext
+from openane.report.explain.layers import ProfiledLayer, ProfiledLayers
 from openane.report.explain.model import Advice, Explanation, Finding, Reason, Rest
 from openane.report.explain.retiming import Retiming
 from openane.report.explain.whole import calls
 from openane.report.profile import Profile
-from openane.timing import Part
+from openane.timing import EnginePart
 
 __all__ = ["RULES", "Advice", "Explanation", "Finding", "Reason", "Rest", "explain"]
 
@@ -28,10 +28,10 @@ SHARE = 1e-4
 """Of the gain of a piece of advice: reasons that save less are left out."""
 
 Name = TypeVar("Name", bound=str)
-Rule = Callable[[Layer, Context], Finding | None]
+Rule = Callable[[ProfiledLayer, AdviceContext], Finding | None]
 
 RULES: Sequence[Rule] = (
-    memory.moving, memory.laid_out_anew, memory.short_rows, memory.beyond_l2, memory.without_room,
+    memory.only_movement, memory.laid_out_anew, memory.short_rows, memory.beyond_l2, memory.without_room,
     neural.incomplete_pass, neural.waits_for_weights, neural.parts_of_products, neural.table_alone,
     planar.gains_of_their_own, planar.norms_over_channels, planar.gains_as_convolution)
 """Each about one operation of the model; `planar.functions_in_steps` is about several."""
@@ -39,9 +39,9 @@ RULES: Sequence[Rule] = (
 
 def explain(profile: Profile, hazards: Iterable[tuple[str, str, str]] = ()) -> Explanation:
     """Advice for a profile, the largest gain first; `hazards` are (operation, what, remedy) about precision."""
-    layers, retiming = Layers(profile), Retiming(profile)
+    layers, retiming = ProfiledLayers(profile), Retiming(profile)
     limits = get_chip(profile.subject.target).limits
-    context = Context(layers, retiming, limits.l2_size, limits)
+    context = AdviceContext(layers, retiming, limits.l2_size, limits)
     found = _findings(layers, context)
     groups = list(_worth_saying(found, profile, retiming))
     advice = [_advice(findings, gain, profile, retiming) for findings, gain in groups]
@@ -56,7 +56,7 @@ def explain(profile: Profile, hazards: Iterable[tuple[str, str, str]] = ()) -> E
                        _rest(layers, [finding for findings, _ in groups for finding in findings]), profile.time_kind)
 
 
-def _findings(layers: Layers, context: Context) -> list[Finding]:
+def _findings(layers: ProfiledLayers, context: AdviceContext) -> list[Finding]:
     """What all rules say. What one says only of tasks of a function in steps is not said again."""
     functions = list(planar.functions_in_steps(context))
     covered = {place for finding in functions for place in finding.changes}
@@ -83,10 +83,10 @@ def _advice(findings: Sequence[Finding], gain: float, profile: Profile, retiming
     return Advice(findings[0].remedy, tuple(reasons), gain, profile.engine_kind)
 
 
-def _rest(layers: Layers, findings: Iterable[Finding]) -> Rest:
+def _rest(layers: ProfiledLayers, findings: Iterable[Finding]) -> Rest:
     """Tasks that no advice is about."""
     helped = {place for finding in findings for place in finding.changes}
-    parts: dict[Part, float] = {}
+    parts: dict[EnginePart, float] = {}
     kinds: dict[str, float] = {}
     for layer in layers:
         for task in layer.tasks:

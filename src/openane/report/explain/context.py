@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openane.chips import Limits
-from openane.report.explain.layers import Layers
+from openane.report.explain.layers import ProfiledLayers
 from openane.report.explain.retiming import Retiming
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class AdviceContext:
     """All layers, what changes would save, the largest tensor that stays in L2, in bytes, and the limits of the
     generation the programs are for."""
 
-    layers: Layers
+    layers: ProfiledLayers
     retiming: Retiming
     l2_size: int
     limits: Limits

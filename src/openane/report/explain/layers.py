@@ -15,7 +15,7 @@ from openane.report.profile import Profile, Row
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ProfiledTask:
     """One task: its row of the profile, its operation, and where it is."""
 
     place: Place
@@ -28,56 +28,56 @@ class Task:
         return sources(self.operation)
 
     @property
-    def moves(self) -> bool:
+    def copies_only(self) -> bool:
         """Whether it copies elements and does nothing else."""
         operation = self.operation
         return isinstance(operation, PassThrough) and operation.post == Post() and not operation.input_relu
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ProfiledLayer:
     """The tasks of one operation of the model, in order; `kind` is the operation's type where that is known."""
 
     subject: str
     kind: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[ProfiledTask, ...]
 
     @property
     def record(self) -> Op | None:
         """What is known of the operation, where its type is one that is described."""
         return all_ops().get(self.kind)
 
-    def changed(self, change: Change, tasks: Sequence[Task] | None = None) -> dict[Place, Change]:
+    def changed(self, change: Change, tasks: Sequence[ProfiledTask] | None = None) -> dict[Place, Change]:
         """The same change for some of its tasks, or all."""
         return {task.place: change for task in (self.tasks if tasks is None else tasks)}
 
 
-Written = dict[tuple[int, Space, int], list[tuple[Access, Task]]]
+Written = dict[tuple[int, Space, int], list[tuple[Access, ProfiledTask]]]
 """Results that are not overwritten, in order, by program, space and buffer."""
 
 
-class Layers:
+class ProfiledLayers:
     """A profile's layers. `producers` and `readers` say which tasks write what a task reads, and the other way."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.tasks = {(row.program, row.task): Task((row.program, row.task), row,
-                                                    profile.programs[row.program].tasks[row.task].operation)
+        self.tasks = {(row.program, row.task): ProfiledTask((row.program, row.task), row,
+                                                            profile.programs[row.program].tasks[row.task].operation)
                       for row in profile.rows}
         self._roles = [{buffer.slot: buffer.role for buffer in program.buffers}
                        for program in profile.subject.programs]
 
-    def __iter__(self) -> Iterator[Layer]:
+    def __iter__(self) -> Iterator[ProfiledLayer]:
         return iter(self.layers)
 
     @cached_property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[ProfiledLayer, ...]:
         """In the order of their first tasks; a task whose operation is not known is a layer of its own."""
-        found: dict[tuple[int, str], list[Task]] = {}
+        found: dict[tuple[int, str], list[ProfiledTask]] = {}
         for task in self.tasks.values():
             row = task.row
             found.setdefault((row.program, row.node or f"task {row.task} ({row.operation})"), []).append(task)
-        return tuple(Layer(name, name.partition(" ")[0] if tasks[0].row.node else "", tuple(tasks))
+        return tuple(ProfiledLayer(name, name.partition(" ")[0] if tasks[0].row.node else "", tuple(tasks))
                      for (_, name), tasks in found.items())
 
     def role(self, place: Place, access: Access) -> Role | None:
@@ -89,7 +89,7 @@ class Layers:
         return access.space is Space.MEMORY and self.role(place, access) is None
 
     @property
-    def producers(self) -> dict[Place, dict[int, Task]]:
+    def producers(self) -> dict[Place, dict[int, ProfiledTask]]:
         """By task: the last task before it that wrote some of its operand, by the operand's number."""
         return self._flow[0]
 
@@ -98,9 +98,9 @@ class Layers:
         return self._flow[1]
 
     @cached_property
-    def _flow(self) -> tuple[dict[Place, dict[int, Task]], set[Place]]:
+    def _flow(self) -> tuple[dict[Place, dict[int, ProfiledTask]], set[Place]]:
         """Producers, and the tasks whose results are weights of a product."""
-        found: dict[Place, dict[int, Task]] = {}
+        found: dict[Place, dict[int, ProfiledTask]] = {}
         weights: set[Place] = set()
         written: Written = {}
         for task in self.tasks.values():
@@ -114,19 +114,19 @@ class Layers:
         return found, weights
 
     @cached_property
-    def readers(self) -> dict[Place, list[Task]]:
+    def readers(self) -> dict[Place, list[ProfiledTask]]:
         """By task: those that read what it wrote."""
-        found: dict[Place, list[Task]] = {place: [] for place in self.tasks}
+        found: dict[Place, list[ProfiledTask]] = {place: [] for place in self.tasks}
         for place, known in self.producers.items():
             for producer in known.values():
                 found[producer.place].append(self.tasks[place])
         return found
 
-    def becomes_weights(self, task: Task) -> bool:
+    def becomes_weights(self, task: ProfiledTask) -> bool:
         """Whether a product reads a task's result as its weights, which come from memory."""
         return task.place in self._weights
 
-    def _sources(self, task: Task, written: Written) -> Iterator[tuple[int, Task]]:
+    def _sources(self, task: ProfiledTask, written: Written) -> Iterator[tuple[int, ProfiledTask]]:
         for number, access in enumerate(task.reads):
             if self.constant(task.place, access) or self.role(task.place, access) is Role.INPUT:
                 continue
@@ -136,7 +136,7 @@ class Layers:
                 yield number, known
 
 
-def _makers_of_weights(task: Task, written: Written) -> Iterator[Place]:
+def _makers_of_weights(task: ProfiledTask, written: Written) -> Iterator[Place]:
     operation = task.operation
     given = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if given is not None and given.runtime:
@@ -146,7 +146,7 @@ def _makers_of_weights(task: Task, written: Written) -> Iterator[Place]:
                     yield maker.place
 
 
-def _where(task: Task, access: Access) -> tuple[int, Space, int]:
+def _where(task: ProfiledTask, access: Access) -> tuple[int, Space, int]:
     """The bytes an access is of: a program's L2 or one of its buffers."""
     return task.place[0], access.space, access.slot if access.space is Space.MEMORY else 0
 

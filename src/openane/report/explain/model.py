@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from openane.engine import Operation
-from openane.report.profile import Kind
-from openane.timing import Part
+from openane.report.profile import NumberKind
+from openane.timing import EnginePart
 
 Place = tuple[int, int]
 """(program, task)."""
@@ -42,7 +42,7 @@ class Advice:
     remedy: str
     reasons: tuple[Reason, ...]
     gain: float | None = None
-    known: Kind = Kind.MODELLED
+    known: NumberKind = NumberKind.MODELLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Rest:
     engine that decides, and by the model's operations."""
 
     seconds: float = 0.0
-    parts: Mapping[Part, float] = field(default_factory=dict)
+    parts: Mapping[EnginePart, float] = field(default_factory=dict)
     kinds: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -63,7 +63,7 @@ class Explanation:
     advice: tuple[Advice, ...]
     together: float
     rest: Rest
-    known: Kind
+    known: NumberKind
 
     @property
     def overlap(self) -> float:

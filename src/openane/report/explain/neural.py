@@ -17,18 +17,18 @@ from openane.engine import (
     PassThrough,
     Space,
 )
-from openane.report.explain.context import Context
-from openane.report.explain.layers import Layer, Task, weighted
+from openane.report.explain.context import AdviceContext
+from openane.report.explain.layers import ProfiledLayer, ProfiledTask, weighted
 from openane.report.explain.model import Change, Finding
 from openane.report.explain.retiming import gone, with_stream_part
-from openane.timing import Part
+from openane.timing import EnginePart
 
 UNEVEN = 2.0
 """How many times its share of the channels an incomplete pass must cost to be worth a word."""
 BATCH = 4
 
 
-def incomplete_pass(layer: Layer, context: Context) -> Finding | None:
+def incomplete_pass(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """Output channels just over a boundary of the array's passes, in one task or as a task of their own."""
     best: Finding | None = None
     most = 0.0
@@ -56,10 +56,10 @@ def incomplete_pass(layer: Layer, context: Context) -> Finding | None:
     return best
 
 
-def _layers_of_channels(layer: Layer) -> Iterator[list[Task]]:
+def _layers_of_channels(layer: ProfiledLayer) -> Iterator[list[ProfiledTask]]:
     """Tasks that together make all output channels of the same positions: they follow each other and read one source
     (the second perhaps the copy the first has kept)."""
-    tasks: list[Task] = []
+    tasks: list[ProfiledTask] = []
     known: set[Access | None] = set()
     for task in layer.tasks:
         operation = task.operation
@@ -75,7 +75,7 @@ def _layers_of_channels(layer: Layer) -> Iterator[list[Task]]:
         yield tasks
 
 
-def _fewer_channels(tasks: Sequence[Task], over: int) -> dict[tuple[int, int], Change]:
+def _fewer_channels(tasks: Sequence[ProfiledTask], over: int) -> dict[tuple[int, int], Change]:
     changes: dict[tuple[int, int], Change] = {}
     for task in reversed(tasks):
         mine = task.operation.result.shape[1]
@@ -97,9 +97,9 @@ def _narrower(channels: int) -> Change:
     return change
 
 
-def waits_for_weights(layer: Layer, context: Context) -> Finding | None:
+def waits_for_weights(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """Weights that take longer to fetch than to use."""
-    waiting = [task for task in layer.tasks if task.row.bound is Part.KERNEL and weighted(task.operation)
+    waiting = [task for task in layer.tasks if task.row.bound is EnginePart.KERNEL and weighted(task.operation)
                and isinstance(task.operation, NeuralOperation) and task.operation.coefficients is not None
                and task.operation.coefficients.packing is Packing.DENSE]
     if not waiting:
@@ -114,7 +114,7 @@ def waits_for_weights(layer: Layer, context: Context) -> Finding | None:
                    layer.changed(change, waiting))
 
 
-def parts_of_products(layer: Layer, context: Context) -> Finding | None:
+def parts_of_products(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """A product of two computed tensors in many parts, each of which reads the other operand again."""
     changes: dict[tuple[int, int], Change] = {}
     rows = parts = 0
@@ -135,8 +135,8 @@ def parts_of_products(layer: Layer, context: Context) -> Finding | None:
                    changes)
 
 
-def _products(layer: Layer) -> Iterator[list[Task]]:
-    tasks: list[Task] = []
+def _products(layer: ProfiledLayer) -> Iterator[list[ProfiledTask]]:
+    tasks: list[ProfiledTask] = []
     for task in layer.tasks:
         product = isinstance(task.operation, MatrixProduct)
         if tasks and (not product or task.reads != tasks[-1].reads):
@@ -171,7 +171,7 @@ def _packed(operation: Operation) -> Operation:
     return PassThrough(source=rows, result=rows)
 
 
-def table_alone(layer: Layer, context: Context) -> Finding | None:
+def table_alone(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """An activation of what weights made, that was not fused since others read those results too."""
     if not all(isinstance(task.operation, PassThrough) and task.operation.post.activation is not Activation.NONE
                and _behind_weights(task, context) for task in layer.tasks):
@@ -181,6 +181,6 @@ def table_alone(layer: Layer, context: Context) -> Finding | None:
                    "those results, it costs nothing", layer.changed(gone))
 
 
-def _behind_weights(task: Task, context: Context) -> bool:
+def _behind_weights(task: ProfiledTask, context: AdviceContext) -> bool:
     made = context.layers.producers[task.place].get(0)
     return made is not None and weighted(made.operation) and len(context.layers.readers[made.place]) > 1

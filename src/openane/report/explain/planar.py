@@ -12,20 +12,20 @@ from openane.engine import (
     Activation,
     Binary,
     Coefficients,
+    CoefficientSection,
+    CoefficientStream,
     Convolution,
     Elementwise,
     GainOffset,
     Operation,
     PassThrough,
     Reduction,
-    Section,
-    Stream,
 )
-from openane.report.explain.context import Context
-from openane.report.explain.layers import Layer, Layers, Task, weighted
+from openane.report.explain.context import AdviceContext
+from openane.report.explain.layers import ProfiledLayer, ProfiledLayers, ProfiledTask, weighted
 from openane.report.explain.model import Finding
 from openane.report.explain.retiming import gone, used
-from openane.timing import Part
+from openane.timing import EnginePart
 
 STEPS = 2
 """Tasks from which a function counts as computed step by step."""
@@ -33,9 +33,9 @@ DEEP = 8
 """Tasks between a result and the layer with weights that reads it."""
 
 
-def functions_in_steps(context: Context) -> Iterator[Finding]:
+def functions_in_steps(context: AdviceContext) -> Iterator[Finding]:
     """Runs of tasks, of any operations, that together are a function of one variable, element by element."""
-    run: list[Task] = []
+    run: list[ProfiledTask] = []
     layers = context.layers
     for task in layers.tasks.values():
         if run and _continues(run, task, layers):
@@ -48,11 +48,11 @@ def functions_in_steps(context: Context) -> Iterator[Finding]:
         yield found
 
 
-def _begins(task: Task, layers: Layers) -> bool:
+def _begins(task: ProfiledTask, layers: ProfiledLayers) -> bool:
     return _pointwise(task, layers) and len({access.span for access in _variables(task, layers)}) == 1
 
 
-def _continues(run: Sequence[Task], task: Task, layers: Layers) -> bool:
+def _continues(run: Sequence[ProfiledTask], task: ProfiledTask, layers: ProfiledLayers) -> bool:
     """Whether a task computes with what the run began with, what the run made, and single constants."""
     root = run[0]
     if task.place[0] != root.place[0] or not _pointwise(task, layers) \
@@ -70,7 +70,7 @@ def _continues(run: Sequence[Task], task: Task, layers: Layers) -> bool:
     return True
 
 
-def _pointwise(task: Task, layers: Layers) -> bool:
+def _pointwise(task: ProfiledTask, layers: ProfiledLayers) -> bool:
     """Whether each element of the result comes from the same one of every operand, constants being single numbers."""
     operation = task.operation
     if not isinstance(operation, Elementwise | PassThrough):
@@ -79,15 +79,15 @@ def _pointwise(task: Task, layers: Layers) -> bool:
                access.elements == operation.result.elements and not access.repeats for access in task.reads)
 
 
-def _variables(task: Task, layers: Layers) -> list[Access]:
+def _variables(task: ProfiledTask, layers: ProfiledLayers) -> list[Access]:
     return [access for access in task.reads if not layers.constant(task.place, access)]
 
 
-def _function(run: Sequence[Task], layers: Layers) -> Finding | None:
+def _function(run: Sequence[ProfiledTask], layers: ProfiledLayers) -> Finding | None:
     """The run as one table: none of its tasks behind a layer with weights whose results nobody else reads, else one."""
     curved = any(isinstance(task.operation, PassThrough) and task.operation.post.activation is Activation.TABLE
                  for task in run)
-    steps = [task for task in run if not task.moves]
+    steps = [task for task in run if not task.copies_only]
     if not curved or len(steps) < STEPS:
         return None
     inside = {task.place for task in run}
@@ -104,7 +104,7 @@ def _function(run: Sequence[Task], layers: Layers) -> Finding | None:
                    "weights and one task elsewhere", {task.place: gone for task in (run if free else run[1:])})
 
 
-def gains_of_their_own(layer: Layer, context: Context) -> Finding | None:
+def gains_of_their_own(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """Gains and offsets, one a channel, that the weights behind them could hold."""
     layers = context.layers
     alone = [task for task in layer.tasks if _vector(task, layers)]
@@ -115,18 +115,18 @@ def gains_of_their_own(layer: Layer, context: Context) -> Finding | None:
                    "(the same function), and leave them out here", layer.changed(gone, alone))
 
 
-def _vector(task: Task, layers: Layers) -> bool:
+def _vector(task: ProfiledTask, layers: ProfiledLayers) -> bool:
     operation = task.operation
     return isinstance(operation, Elementwise) and operation.function in (Binary.ADD, Binary.MULTIPLY) \
         and operation.second is not None and not operation.relu \
         and any(layers.constant(task.place, access) and access.dtype.size < used(access) for access in task.reads)
 
 
-def _ends_in_weights(task: Task, layers: Layers, deep: int) -> bool:
+def _ends_in_weights(task: ProfiledTask, layers: ProfiledLayers, deep: int) -> bool:
     """Whether all that reads a result, copies and other gains apart, multiplies it by constant weights, unpadded."""
     readers = layers.readers[task.place]
     return bool(readers and deep) and all(
-        _unpadded(reader.operation) or ((reader.moves or _vector(reader, layers))
+        _unpadded(reader.operation) or ((reader.copies_only or _vector(reader, layers))
                                         and _ends_in_weights(reader, layers, deep - 1)) for reader in readers)
 
 
@@ -134,10 +134,10 @@ def _unpadded(operation: Operation) -> bool:
     return isinstance(operation, Convolution) and weighted(operation) and not any(operation.padding)
 
 
-def norms_over_channels(layer: Layer, context: Context) -> Finding | None:
+def norms_over_channels(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """A norm whose operands are turned before they are summed; over the last axis they are not, and squares are summed
     by the task that makes them."""
-    copies = [task for task in layer.tasks if task.moves]
+    copies = [task for task in layer.tasks if task.copies_only]
     sums = [task for task in layer.tasks if isinstance(task.operation, Reduction)]
     known = layer.record.relayout if layer.record is not None and layer.record.normalises else None
     if known is None or not copies or len(sums) < STEPS:
@@ -147,9 +147,10 @@ def norms_over_channels(layer: Layer, context: Context) -> Finding | None:
                    layer.changed(gone, [*copies, sums[-1]]))
 
 
-def gains_as_convolution(layer: Layer, context: Context) -> Finding | None:
+def gains_as_convolution(layer: ProfiledLayer, context: AdviceContext) -> Finding | None:
     """Gains and offsets of channels on the planar engine, which visits both operands' elements."""
-    waiting = [task for task in layer.tasks if task.row.bound is Part.PLANAR and _of_channels(task, context.layers)]
+    waiting = [task for task in layer.tasks if task.row.bound is EnginePart.PLANAR
+               and _of_channels(task, context.layers)]
     if not waiting:
         return None
     made = [context.layers.producers[task.place][1] for task in waiting]
@@ -159,19 +160,20 @@ def gains_as_convolution(layer: Layer, context: Context) -> Finding | None:
                    {**layer.changed(partial(_depthwise, context.limits), waiting), **layer.changed(gone, made)})
 
 
-def _of_channels(task: Task, layers: Layers) -> bool:
+def _of_channels(task: ProfiledTask, layers: ProfiledLayers) -> bool:
     """Whether constant vectors, copied to L2 before, hold a gain and an offset for every channel."""
     operation = task.operation
     if not isinstance(operation, GainOffset) or operation.second is None or operation.second.shape[4] > 1:
         return False
     made = layers.producers[task.place].get(1)
-    return made is not None and made.moves and all(layers.constant(made.place, access) for access in made.reads)
+    return made is not None and made.copies_only and all(layers.constant(made.place, access) for access in made.reads)
 
 
 def _depthwise(limits: Limits, operation: Operation) -> Operation:
     assert isinstance(operation, GainOffset)
     channels, cores = operation.result.shape[1], limits.cores
     size = -(-channels // cores) * 2 * HALFWORD
-    section = Section.of(limits.slots.constants, [Stream(c, c * size, size) for c in range(min(cores, channels))])
+    section = CoefficientSection.of(limits.slots.constants, [CoefficientStream(c, c * size, size)
+                                                             for c in range(min(cores, channels))])
     return Convolution(source=operation.first, result=operation.result, unicast=1,
                        coefficients=Coefficients.together(section, bias=True))

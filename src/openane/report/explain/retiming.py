@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from openane.engine import Access, Coefficients, Operation, Section, Space, Stream, sources, with_operands
+from openane.engine import (
+    Access,
+    Coefficients,
+    CoefficientSection,
+    CoefficientStream,
+    Operation,
+    Space,
+    sources,
+    with_operands,
+)
 from openane.report.explain.model import Change, Finding, Place
 from openane.report.profile import Profile
 from openane.timing import schedule
@@ -89,5 +98,5 @@ def _one_row(access: Access) -> Access:
 
 def with_stream_part(given: Coefficients, part: float) -> Coefficients:
     """Coefficients of which a part is read."""
-    return given.moved(lambda section: Section.of(section.slot, [
-        Stream(core, offset, max(1, int(size * part))) for core, offset, size in section.streams]))
+    return given.relocated(lambda section: CoefficientSection.of(section.slot, [
+        CoefficientStream(core, offset, max(1, int(size * part))) for core, offset, size in section.streams]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openane.report.explain.model import Advice, Reason
-from openane.report.profile import Kind, Profile, weakest
+from openane.report.profile import NumberKind, Profile, weakest
 
 BATCH = 8
 
@@ -13,7 +13,7 @@ BATCH = 8
 def calls(profile: Profile) -> Iterator[Advice]:
     """About handing programs over. Programs there are more of than one because the host computes in between are
     claimed once, whatever number of operations the host has there."""
-    known = weakest(Kind.MODELLED, profile.dispatch_kind)
+    known = weakest(NumberKind.MODELLED, profile.dispatch_kind)
     programs, total = len(profile.programs), profile.dispatch * len(profile.programs)
     saved = total - profile.dispatch if programs > 1 else None
     if profile.subject.host:

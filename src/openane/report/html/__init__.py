@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openane.report.html.compare import compared, read
 from openane.report.html.data import gathered
-from openane.report.html.graph import Origin
+from openane.report.html.graph import OperationPlace
 from openane.report.html.page import page
 
-__all__ = ["Origin", "compared", "gathered", "page", "read"]
+__all__ = ["OperationPlace", "compared", "gathered", "page", "read"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from openane.chips.machines import Figure
 from openane.report.document import MICRO, RATES, WORDS
-from openane.report.profile import MOVED_KIND, Kind, Profile, kind_of
+from openane.report.profile import MOVED_KIND, NumberKind, Profile, kind_of
 from openane.wording import plural
 
 Card = dict[str, Any]
@@ -21,7 +21,7 @@ def cards(profile: Profile, live: dict[str, int]) -> list[Card]:
     return [*_time(profile), *_machine(profile), *_memory(profile, live), *_work(profile)]
 
 
-def _card(group: str, title: str, value: float, unit: str, kind: Kind, note: str = "") -> Card:
+def _card(group: str, title: str, value: float, unit: str, kind: NumberKind, note: str = "") -> Card:
     return {"group": group, "title": title, "value": value, "unit": unit, "kind": str(kind), "note": note}
 
 
@@ -51,18 +51,19 @@ def _machine(profile: Profile) -> Iterator[Card]:
 
 
 def _memory(profile: Profile, live: dict[str, int]) -> Iterator[Card]:
-    yield _card("Memory", "L2 in use", profile.l2_high(), "bytes", Kind.EXACT, "highest byte")
+    yield _card("Memory", "L2 in use", profile.l2_high(), "bytes", NumberKind.EXACT, "highest byte")
     for name, count in live.items():
-        yield _card("Memory", f"{name} live at most", count, "bytes", Kind.EXACT, "in one task, with padding")
+        yield _card("Memory", f"{name} live at most", count, "bytes", NumberKind.EXACT, "in one task, with padding")
     for name, count in profile.subject.memory().items():
-        yield _card("Memory", f"DRAM: {name}", count, "bytes", Kind.EXACT)
+        yield _card("Memory", f"DRAM: {name}", count, "bytes", NumberKind.EXACT)
 
 
 def _work(profile: Profile) -> Iterator[Card]:
-    yield _card("Work", "Tasks", len(profile.rows), "", Kind.EXACT, f"in {plural(len(profile.programs), 'program')}")
-    yield _card("Work", "Host operations", len(profile.subject.host), "", Kind.EXACT,
+    yield _card("Work", "Tasks", len(profile.rows), "", NumberKind.EXACT,
+                f"in {plural(len(profile.programs), 'program')}")
+    yield _card("Work", "Host operations", len(profile.subject.host), "", NumberKind.EXACT,
                 "their time is not modelled" if profile.subject.host else "")
-    yield _card("Work", "Multiplications", sum(row.multiplies for row in profile.rows), "", Kind.EXACT)
+    yield _card("Work", "Multiplications", sum(row.multiplies for row in profile.rows), "", NumberKind.EXACT)
     achieved = 2 * sum(row.multiplies for row in profile.rows) / profile.engine_seconds / 1e12 if profile.rows else 0.0
     yield _card("Work", "Achieved", achieved, "TFLOPS", profile.engine_kind, "of the engine's time")
     for name, count in profile.bytes_by_kind().items():

@@ -12,17 +12,17 @@ from openane.report.bandwidth import bandwidth
 from openane.report.document import COLUMNS, MICRO, cells, document
 from openane.report.html.cards import cards
 from openane.report.html.compare import compared
-from openane.report.html.graph import Origin, drawn
+from openane.report.html.graph import OperationPlace, drawn
 from openane.report.html.lifetimes import Lifetimes, lifetimes
 from openane.report.html.registers import registers
 from openane.report.profile import Profile
-from openane.timing import Part
+from openane.timing import EnginePart
 from openane.version import __version__
 
 Document = dict[str, Any]
 
 
-def gathered(profile: Profile, graph: Graph | None = None, origins: Sequence[Origin] = (),
+def gathered(profile: Profile, graph: Graph | None = None, origins: Sequence[OperationPlace] = (),
              numbers: Mapping[str, Any] | None = None, other: Mapping[str, Any] | None = None) -> Document:
     """The document. `graph` and `origins` are the model and what became of its operations, where there is one;
     `numbers` what a run found of values; `other` a second profile's document."""
@@ -38,7 +38,7 @@ def gathered(profile: Profile, graph: Graph | None = None, origins: Sequence[Ori
         "rows": [[*cells(row), row.l2_high] for row in profile.rows],
         "words": [in_words(operation, slot_names(program.slots, program.buffers)) for program, tasks in
                   zip(subject.programs, operations, strict=True) for operation in tasks],
-        "parts": {str(part): [row.parts[part] * MICRO for row in profile.rows] for part in Part},
+        "parts": {str(part): [row.parts[part] * MICRO for row in profile.rows] for part in EnginePart},
         "coefficients": _coefficients(profile), "calls": _calls(profile),
         "bandwidth": [[at * MICRO, rate] for at, rate in bandwidth(profile)],
         "cards": cards(profile, {name: max(series, default=0) for name, series in live.items()}),

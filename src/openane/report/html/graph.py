@@ -21,7 +21,7 @@ MICRO = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class OperationPlace:
     """Where an operation of the model went (`engine`, `fused`, `free`, `folded`, `port`, `host`), and why."""
 
     operation: str
@@ -40,7 +40,7 @@ class _Node:
 
 
 def drawn(profile: Profile, flow: Iterable[tuple[int, int]], graph: Graph | None = None,
-          origins: Sequence[Origin] = ()) -> dict[str, Any]:
+          origins: Sequence[OperationPlace] = ()) -> dict[str, Any]:
     """`nodes` (name, where, reason, engine, tasks, microseconds, place) in the order they run, `edges` (pairs of node
     numbers, with the corners of the line), and the drawing's `width` and `height`."""
     nodes: dict[str, _Node] = {}
@@ -57,7 +57,7 @@ def drawn(profile: Profile, flow: Iterable[tuple[int, int]], graph: Graph | None
     return _placed(list(nodes.values()), edges)
 
 
-def _of_model(graph: Graph, origins: Mapping[str, Origin], nodes: dict[str, _Node],
+def _of_model(graph: Graph, origins: Mapping[str, OperationPlace], nodes: dict[str, _Node],
               edges: dict[tuple[str, str], None]) -> None:
     """The model's operations that are left, with the values between them; what was folded is passed through."""
     makers: dict[int, tuple[str, ...]] = {}

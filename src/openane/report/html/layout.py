@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Drawing:
     """The place of every node (its middle), the corners between the ends of every edge, and the extent of it all."""
 
     places: tuple[Point, ...]
@@ -32,10 +32,10 @@ class Layout:
     height: float
 
 
-def layered(nodes: int, edges: Sequence[tuple[int, int]]) -> Layout:
+def layered(nodes: int, edges: Sequence[tuple[int, int]]) -> Drawing:
     """Places nodes numbered so that edges lead from lower to higher numbers; others do not count for the layers."""
     if not nodes:
-        return Layout((), tuple(() for _ in edges), 0.0, 0.0)
+        return Drawing((), tuple(() for _ in edges), 0.0, 0.0)
     layers = _layers(nodes, edges)
     chains: list[list[int]] = []
     for a, b in edges:
@@ -53,8 +53,8 @@ def layered(nodes: int, edges: Sequence[tuple[int, int]]) -> Layout:
     x = _moved(rows, above, below, nodes)
     left = min(x) - WIDTH / 2
     points = [(across - left, (layer + 0.5) * HEIGHT) for across, layer in zip(x, layers, strict=True)]
-    return Layout(tuple(points[:nodes]), tuple(tuple(points[bend] for bend in chain[1:-1]) for chain in chains),
-                  max(x) - left + WIDTH / 2, (max(layers) + 1) * HEIGHT)
+    return Drawing(tuple(points[:nodes]), tuple(tuple(points[bend] for bend in chain[1:-1]) for chain in chains),
+                   max(x) - left + WIDTH / 2, (max(layers) + 1) * HEIGHT)
 
 
 def _layers(nodes: int, edges: Sequence[tuple[int, int]]) -> list[int]:

@@ -33,7 +33,7 @@ class Area:
 
 
 @dataclass(slots=True)
-class Life:
+class MemoryLife:
     """Bytes `low` to `high` (exclusive) of area number `area`: written by task `writer` (-1: the host), live from task
     `begin` to task `end`, both included. Tasks are counted over all programs."""
 
@@ -51,16 +51,16 @@ class Lifetimes:
     """`flow` are pairs of tasks, the second reading what the first wrote."""
 
     areas: tuple[Area, ...]
-    lives: tuple[Life, ...]
+    lives: tuple[MemoryLife, ...]
     flow: tuple[tuple[int, int], ...]
 
     def live(self, tasks: int, on_chip: bool) -> list[int]:
         """Bytes live in each of the tasks, in L2 or in DRAM; bytes of several lives count once."""
         chosen = [life for life in self.lives if (self.areas[life.area].role == L2) == on_chip]
-        begin: dict[int, list[Life]] = {}
+        begin: dict[int, list[MemoryLife]] = {}
         for life in chosen:
             begin.setdefault(life.begin, []).append(life)
-        found, active = [], list[Life]()
+        found, active = [], list[MemoryLife]()
         for task in range(tasks):
             active = [life for life in active if life.end >= task] + begin.get(task, [])
             found.append(_union(active))
@@ -75,8 +75,8 @@ class _Walk:
     burst: int
     areas: dict[str, int] = field(default_factory=dict)
     table: list[Area] = field(default_factory=list)
-    open: dict[int, list[Life]] = field(default_factory=dict)
-    ended: list[Life] = field(default_factory=list)
+    open: dict[int, list[MemoryLife]] = field(default_factory=dict)
+    ended: list[MemoryLife] = field(default_factory=list)
     flow: dict[tuple[int, int], None] = field(default_factory=dict)
 
     def area(self, name: str, role: str, size: int) -> int:
@@ -99,14 +99,14 @@ class _Walk:
 
     def write(self, task: int, area: int, low: int, high: int, writer: int | None = None) -> None:
         """A task (or, for it, another `writer`) writes bytes."""
-        kept: list[Life] = []
+        kept: list[MemoryLife] = []
         for life in self.open[area]:
             if not life.read or life.high <= low or high <= life.low:
                 kept.append(life)
                 continue
             self.ended.append(_cut(life, max(low, life.low), min(high, life.high)))
             kept += [_cut(life, *part) for part in ((life.low, low), (high, life.high)) if part[0] < part[1]]
-        self.open[area] = [*kept, Life(area, low, high, task, task, task if writer is None else writer)]
+        self.open[area] = [*kept, MemoryLife(area, low, high, task, task, task if writer is None else writer)]
 
 
 def lifetimes(programs: Sequence[tuple[Program, Sequence[Operation]]], limits: Limits) -> Lifetimes:
@@ -186,11 +186,11 @@ def pieces(access: Access, burst: int) -> list[tuple[int, int]]:
     return [(start, min(start + run, high)) for start in starts]
 
 
-def _cut(life: Life, low: int, high: int) -> Life:
-    return Life(life.area, low, high, life.begin, life.end, life.writer, life.read)
+def _cut(life: MemoryLife, low: int, high: int) -> MemoryLife:
+    return MemoryLife(life.area, low, high, life.begin, life.end, life.writer, life.read)
 
 
-def _union(lives: Sequence[Life]) -> int:
+def _union(lives: Sequence[MemoryLife]) -> int:
     """Bytes of the lives, those that overlap counted once."""
     total, reached = 0, (-1, 0)
     for area, low, high in sorted((life.area, life.low, life.high) for life in lives):

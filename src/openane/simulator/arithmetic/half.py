@@ -113,7 +113,7 @@ def extremes(low: int, high: int, signed_high: int) -> tuple[float, float]:
             float(NUMBERS[signed_high if signed_high >= 0 else low]))
 
 
-class Encoder:
+class HalfEncoder:
     """float32 to fp16 bits, block by block, in scratch memory of its own. Numbers that become infinite are no error:
     call it with numpy's warnings off."""
 
@@ -177,7 +177,7 @@ class Encoder:
 
 
 def encode_even(values: NDArray[np.floating]) -> Bits:
-    """fp16 bits of `values`, half to even, NaN to +0. The plain definition; `Encoder` is the fast form."""
+    """fp16 bits of `values`, half to even, NaN to +0. The plain definition; `HalfEncoder` is the fast form."""
     with np.errstate(all="ignore"):
         rounded = np.where(np.isnan(values), 0, values).astype(np.float16)
     return rounded.view(np.uint16)

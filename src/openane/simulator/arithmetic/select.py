@@ -49,36 +49,36 @@ class Mode(StrEnum):
         return Mode.EXACT if products <= EXACT_PRODUCTS else Mode.FAST
 
 
-class Form(StrEnum):
+class SumForm(StrEnum):
     """What forms the sums of products. All forms of one mode give the same bits."""
 
     NUMPY = "numpy"
     NUMBA = "numba"
 
     @staticmethod
-    def choose(mode: Mode, tasks: Iterable[int]) -> Form:
+    def choose(mode: Mode, tasks: Iterable[int]) -> SumForm:
         """The fastest there is for a program whose tasks have so many products: numba's where it is installed."""
         if sum(products for products in tasks if mode.choose(products) is Mode.EXACT) < COMPILED_FROM:
-            return Form.NUMPY
+            return SumForm.NUMPY
         try:
-            _functions(Mode.EXACT, Form.NUMBA)
+            _functions(Mode.EXACT, SumForm.NUMBA)
         except ImportError:
-            return Form.NUMPY
-        return Form.NUMBA
+            return SumForm.NUMPY
+        return SumForm.NUMBA
 
-    def of(self, products: int) -> Form:
+    def of(self, products: int) -> SumForm:
         """For one task of the program."""
-        return self if products >= COMPILED_TASK else Form.NUMPY
+        return self if products >= COMPILED_TASK else SumForm.NUMPY
 
 
 Function = Callable[[Floats, Floats], Sums]
 
 
-def _functions(mode: Mode, form: Form) -> tuple[Function, Function]:
+def _functions(mode: Mode, form: SumForm) -> tuple[Function, Function]:
     """What computes `outer` and `channels`. ImportError where numba is not installed."""
     if mode is not Mode.EXACT:
         return fast.outer_sums, fast.channel_sums
-    if form is Form.NUMPY:
+    if form is SumForm.NUMPY:
         return exact.outer_sums, exact.channel_sums
     from openane.simulator.arithmetic import compiled  # numba: only when asked for, it takes a second
     return compiled.outer_sums, compiled.channel_sums
@@ -92,7 +92,7 @@ class Accumulator:
     """
 
     mode: Mode
-    form: Form = Form.NUMPY
+    form: SumForm = SumForm.NUMPY
 
     def outer(self, left: Floats, right: Floats, *, finite: bool = False) -> Sums:
         """Sum over k of left[k, i] * right[k, j]: [i, j]. `finite` says that neither holds an infinity."""

@@ -9,11 +9,11 @@ from typing import Protocol
 from openane.training.data.arrays import Arrays
 from openane.training.data.digits import Digits
 from openane.training.data.examples import Examples, Split, batches, order
-from openane.training.data.text import Text
+from openane.training.data.text import TextFiles
 from openane.training.data.tokens import Tokens
 
 
-class Source(Protocol):
+class DataSource(Protocol):
     """The settings of one kind of data."""
 
     def load(self, base: Path) -> Split:
@@ -21,6 +21,6 @@ class Source(Protocol):
         ...
 
 
-SOURCES: Mapping[str, type[Source]] = {"arrays": Arrays, "digits": Digits, "text": Text, "tokens": Tokens}
+SOURCES: Mapping[str, type[DataSource]] = {"arrays": Arrays, "digits": Digits, "text": TextFiles, "tokens": Tokens}
 
-__all__ = ["SOURCES", "Examples", "Source", "Split", "batches", "order"]
+__all__ = ["SOURCES", "DataSource", "Examples", "Split", "batches", "order"]

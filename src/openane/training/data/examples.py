@@ -63,7 +63,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Windows:
+class TokenWindows:
     """Windows of `length` tokens and the tokens that follow each, in a row of tokens."""
 
     tokens: np.ndarray
@@ -82,7 +82,7 @@ class Windows:
 def windows(tokens: np.ndarray, length: int, holdout: float, classes: int, place: str) -> Split:
     """The first tokens to learn from, the last `holdout` of them to judge by. FormatError when they are too few."""
     cut = len(tokens) - int(len(tokens) * holdout)
-    split = Split(Windows(tokens[:cut], length), Windows(tokens[cut:], length), classes, tokens=True)
+    split = Split(TokenWindows(tokens[:cut], length), TokenWindows(tokens[cut:], length), classes, tokens=True)
     if not len(split.training) or not len(split.test):
         raise FormatError(f"{place} has {len(tokens)} tokens, of which {len(tokens) - cut} are held out: too few for "
                           f"windows of {length}")

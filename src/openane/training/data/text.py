@@ -15,7 +15,7 @@ from openane.training.fields import within
 
 
 @dataclass(frozen=True)
-class Text:
+class TextFiles:
     """The files that match `files`, sorted by path and put together, up to `limit` characters; `{stdlib}` stands for
     the folder of Python's own library. Windows have `length` characters; the last `holdout` of the text is kept to
     judge by. `classes` tokens: the most frequent characters, and number 0 for all others."""
@@ -29,7 +29,7 @@ class Text:
     holdout: float = within(0.1, low=0.0001, high=0.9999)
 
     def load(self, base: Path) -> Split:
-        """See `Source.load`. FormatError when the text is shorter than `least`."""
+        """See `DataSource.load`. FormatError when the text is shorter than `least`."""
         text = "".join(self._parts(base))[:self.limit]
         if len(text) < self.least:
             raise FormatError(f"data.files {list(self.files)} have {len(text)} characters; data.least asks for "

@@ -10,7 +10,7 @@ import numpy as np
 
 from openane.training.networks.decoder import Decoder
 from openane.training.networks.file import File
-from openane.training.networks.layers import Layers
+from openane.training.networks.layers import TrainedLayers
 from openane.training.networks.network import Network
 
 
@@ -22,6 +22,6 @@ class Description(Protocol):
         ...
 
 
-NETWORKS: Mapping[str, type[Description]] = {"layers": Layers, "decoder": Decoder, "file": File}
+NETWORKS: Mapping[str, type[Description]] = {"layers": TrainedLayers, "decoder": Decoder, "file": File}
 
 __all__ = ["NETWORKS", "Description", "Network"]

@@ -11,7 +11,7 @@ import numpy as np
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops
 from openane.ops.affine import factor, term
-from openane.ops.spec import Moves, Op
+from openane.ops.spec import Movement, Op
 
 ONES = (-1, 0, 1)
 
@@ -106,4 +106,4 @@ def _root(value: Value, made: dict[int, Node]) -> Value:
 def _laid_out(node: Node) -> bool:
     """Whether it has nothing but elements of its operand x, at places that are known."""
     op = _op(node)
-    return op is not None and (op.moves not in (None, Moves.MIX) or op.casts)
+    return op is not None and (op.moves not in (None, Movement.MIX) or op.casts)

@@ -14,7 +14,7 @@ import numpy as np
 from openane.errors import FormatError
 from openane.graph import Value
 from openane.training.fields import within
-from openane.training.networks.network import INPUT, Maker, Network
+from openane.training.networks.network import INPUT, Network, NetworkMaker
 
 EPSILON = 1e-3
 """Added to a mean of squares: fp16 holds it well."""
@@ -38,7 +38,7 @@ class Decoder:
             raise FormatError(f"model.width must be a multiple of model.heads {self.heads}, not {self.width}")
         if len(inputs) != 3:
             raise FormatError("model.kind decoder learns from tokens: data.kind text or tokens")
-        maker = Maker(rng)
+        maker = NetworkMaker(rng)
         one_hot = maker.builder.input(INPUT, "fp16", inputs)
         count, length, _ = inputs
         vectors = maker.normal("token_vectors", (classes, self.width), 0.1)
@@ -52,7 +52,7 @@ class Decoder:
                                  shape=[count * length, self.width])
         return maker.finish(maker.linear("head", x, classes, 1 / sqrt(self.width), bias=False))
 
-    def _norm(self, maker: Maker, x: Value, name: str) -> Value:
+    def _norm(self, maker: NetworkMaker, x: Value, name: str) -> Value:
         """x over the root of the mean of its squares, times a gain."""
         add = maker.builder.single
         square = add("mul", f"{name}_square", x=x, y=x)
@@ -61,7 +61,7 @@ class Decoder:
         scaled = add("mul", f"{name}_scaled", x=x, y=size)
         return add("mul", name, x=scaled, y=maker.filled(f"{name}_gain", (self.width,), 1.0))
 
-    def _attention(self, maker: Maker, x: Value, name: str) -> Value:
+    def _attention(self, maker: NetworkMaker, x: Value, name: str) -> Value:
         add, (count, length, width) = maker.builder.single, x.shape
         normed = self._norm(maker, x, f"{name}attention_norm")
         query, key, value = (self._heads(maker, normed, f"{name}{part}") for part in ("query", "key", "value"))
@@ -76,14 +76,14 @@ class Decoder:
         deviation = 1 / sqrt(2 * self.layers * width)
         return add("add", f"{name}attended", x=x, y=maker.linear(f"{name}output", rows, width, deviation, bias=False))
 
-    def _heads(self, maker: Maker, x: Value, name: str) -> Value:
+    def _heads(self, maker: NetworkMaker, x: Value, name: str) -> Value:
         count, length, width = x.shape
         product = maker.linear(name, x, width, 1 / sqrt(width), bias=False)
         split = maker.builder.single("reshape", f"{name}_split", x=product,
                                      shape=[count, length, self.heads, width // self.heads])
         return maker.builder.single("transpose", f"{name}_heads", x=split, perm=[0, 2, 1, 3])
 
-    def _feed(self, maker: Maker, x: Value, name: str) -> Value:
+    def _feed(self, maker: NetworkMaker, x: Value, name: str) -> Value:
         add, hidden = maker.builder.single, self.hidden or 4 * self.width
         normed = self._norm(maker, x, f"{name}feed_norm")
         inner = maker.linear(f"{name}inner", normed, hidden, sqrt(2 / self.width))

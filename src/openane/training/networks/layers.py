@@ -12,7 +12,7 @@ import numpy as np
 
 from openane.errors import AneError, FormatError, GraphError
 from openane.graph import Value
-from openane.training.networks.network import INPUT, Maker, Network
+from openane.training.networks.network import INPUT, Network, NetworkMaker
 
 FUNCTIONS = ("relu", "sigmoid", "tanh", "gelu", "silu")
 POOLS = ("max_pool", "avg_pool")
@@ -20,14 +20,14 @@ LARGEST = 1 << 16
 
 
 @dataclass(frozen=True)
-class Layers:
+class TrainedLayers:
     """Weights are drawn after He et al. (2015), biases are zeros. The last layer gives one score per class."""
 
     layers: tuple[str, ...]
 
     def build(self, inputs: tuple[int, ...], classes: int, rng: np.random.Generator, base: Path) -> Network:
         """See `Description.build`. Convolutions keep height and width; pools step by their size."""
-        maker = Maker(rng)
+        maker = NetworkMaker(rng)
         x = maker.builder.input(INPUT, "fp16", inputs)
         for number, text in enumerate(self.layers):
             place = f"model.layers[{number}] {text!r}"
@@ -41,7 +41,7 @@ class Layers:
         return maker.finish(x)
 
 
-def _layer(maker: Maker, x: Value, text: str, number: int, place: str) -> Value:
+def _layer(maker: NetworkMaker, x: Value, text: str, number: int, place: str) -> Value:
     word, *arguments = text.split() or [""]
     if word in FUNCTIONS and not arguments:
         return maker.builder.single(word, f"{word}{number}", x=x)
@@ -59,7 +59,7 @@ def _extents(text: str, place: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("x"))
 
 
-def _conv(maker: Maker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
+def _conv(maker: NetworkMaker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
     (outputs, *_), (height, width) = sizes[0], (sizes[1] * 2)[:2]
     if x.type.rank != 4:
         raise GraphError(f"conv takes [N, C, H, W], not {list(x.shape)}")
@@ -75,21 +75,21 @@ def _conv(maker: Maker, x: Value, word: str, sizes: list[tuple[int, ...]], numbe
     return maker.builder.single("add", f"conv{number}_sum", x=made, y=bias)
 
 
-def _linear(maker: Maker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
+def _linear(maker: NetworkMaker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
     return maker.linear(f"linear{number}", x, sizes[0][0], sqrt(2 / x.shape[-1]))
 
 
-def _pool(maker: Maker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
+def _pool(maker: NetworkMaker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
     size = list((sizes[0] * 2)[:2])
     return maker.builder.single(word, f"{word}{number}", x=x, kernel_sizes=size, strides=size, pad_type="valid",
                                 pad=[0, 0, 0, 0])
 
 
-def _flatten(maker: Maker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
+def _flatten(maker: NetworkMaker, x: Value, word: str, sizes: list[tuple[int, ...]], number: int) -> Value:
     return maker.builder.single("reshape", f"flatten{number}", x=x, shape=[x.shape[0], prod(x.shape[1:])])
 
 
-Layer = Callable[[Maker, Value, str, list[tuple[int, ...]], int], Value]
+Layer = Callable[[NetworkMaker, Value, str, list[tuple[int, ...]], int], Value]
 KINDS: Mapping[str, tuple[Layer, int]] = {"conv": (_conv, 2), "linear": (_linear, 1), "flatten": (_flatten, 0),
                                           **dict.fromkeys(POOLS, (_pool, 1))}
 """What makes a layer, and how many arguments it takes."""

@@ -39,7 +39,7 @@ def _checked(name: str, shape: Iterable[int]) -> tuple[int, ...]:
     return extents
 
 
-class Maker:
+class NetworkMaker:
     """Builds a network: a graph, and weights drawn as they are asked for."""
 
     def __init__(self, rng: np.random.Generator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openane.chips.h13 import registers as h13
-from openane.chips.tables import moved
+from openane.chips.tables import rearranged
 from openane.registers import Bank, Block, Register
 
 WORDS = ("Next", "Control", "Task", "KernelBases", "Exceptions", "LogEvents", "NextPointer", "DebugExceptions", "Bases",
@@ -28,7 +28,7 @@ HEADER = replace(h13.HEADER, registers=(
 def block(given: Block) -> Block:
     """A block at its new base, the fields of its registers upside down."""
     turned = replace(given, registers=tuple(map(upside_down, given.registers)))
-    return moved(turned, BASES[given.name])
+    return rearranged(turned, BASES[given.name])
 
 
 STREAM_BANK = Bank(tuple(map(block, h13.STREAM_BANK.blocks)))

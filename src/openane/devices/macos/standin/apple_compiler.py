@@ -11,7 +11,7 @@ from openane.devices.macos.standin import foundation
 from openane.devices.macos.standin.models import Refused, compile_text
 from openane.devices.macos.standin.running import MODEL_PATH, disturb
 from openane.devices.macos.standin.runtime import Runtime
-from openane.devices.macos.standin.surfaces import POINTER, Function
+from openane.devices.macos.standin.surfaces import POINTER, CFunction
 
 INVOKE_OFFSET = 16
 """Where a block keeps its function."""
@@ -58,4 +58,4 @@ def _refusal(runtime: Runtime, wanted: Mapping[str, Any], chosen: Mapping[str, A
     return ""
 
 
-FUNCTIONS: Mapping[str, Function] = {"ANECCompile": Function(ctypes.c_int, [POINTER, POINTER, POINTER], _compile)}
+FUNCTIONS: Mapping[str, CFunction] = {"ANECCompile": CFunction(ctypes.c_int, [POINTER, POINTER, POINTER], _compile)}

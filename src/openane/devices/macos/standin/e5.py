@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from openane.devices.macos.standin.models import Compiled, Port, Refused, compile_text
+from openane.devices.macos.standin.models import Compiled, Refused, StandinPort, compile_text
 from openane.devices.macos.standin.running import MODEL_PATH, disturb, injected_failure
 from openane.devices.macos.standin.runtime import Runtime
-from openane.devices.macos.standin.surfaces import POINTER, Function
+from openane.devices.macos.standin.surfaces import POINTER, CFunction
 from openane.graph import numpy_type
 
 BAD_ARGUMENT, OUT_OF_ORDER, COMPILATION, EXECUTION = 1, 2, 11, 13
@@ -166,7 +166,7 @@ def _operation(runtime: Runtime, out: int, options: int) -> None:
 def _port(side: str) -> Callable[..., None]:
     def retain(runtime: Runtime, operation: int, name: bytes | None, out: int) -> None:
         found = _find(runtime, operation, "operation")
-        ports: tuple[Port, ...] = getattr(found.fields["compiled"], side)
+        ports: tuple[StandinPort, ...] = getattr(found.fields["compiled"], side)
         port = next((each for each in ports if name is not None and each.name == name.decode()), None)
         if port is None:
             raise Failure(BAD_ARGUMENT, f"there is no port {name!r} among the {side}")
@@ -193,7 +193,7 @@ def _size(runtime: Runtime, buffer: int, out: int) -> None:
 def _bind(runtime: Runtime, port: int, buffer: int) -> None:
     found, memory = _find(runtime, port, "port"), _find(runtime, buffer, "buffer")
     operation: Object = found.fields["operation"]
-    known: Port = found.fields["port"]
+    known: StandinPort = found.fields["port"]
     if operation.fields["stream"] is not None:
         raise Failure(OUT_OF_ORDER, "the operation is encoded; its ports cannot be bound any more")
     if memory.fields["memory"].size < known.packed_size:
@@ -252,12 +252,12 @@ def _execute(runtime: Runtime, stream: int) -> None:
             _packed(port, bound)[...] = result.reshape(port.shape)
 
 
-def _packed(port: Port, bound: Mapping[str, np.ndarray]) -> np.ndarray:
+def _packed(port: StandinPort, bound: Mapping[str, np.ndarray]) -> np.ndarray:
     """A port's tensor, without gaps, in its buffer."""
     return bound[port.name][:port.packed_size].view(numpy_type(port.dtype)).reshape(port.shape)
 
 
-def _function_of(arguments: list[Any], call: Callable[..., None]) -> Function:
+def _function_of(arguments: list[Any], call: Callable[..., None]) -> CFunction:
     """The C function: errors become codes, their text is kept for whoever asks."""
     def enter(runtime: Runtime, *given: Any) -> int:
         try:
@@ -266,7 +266,7 @@ def _function_of(arguments: list[Any], call: Callable[..., None]) -> Function:
             runtime.e5_error = str(failure)
             return failure.code
         return 0
-    return Function(ctypes.c_int64, arguments, enter)
+    return CFunction(ctypes.c_int64, arguments, enter)
 
 
 _TEXT: Any = ctypes.c_char_p
@@ -317,9 +317,9 @@ _RELEASES: Mapping[str, str] = {
     "e5rt_execution_stream_release": "stream",
 }
 
-FUNCTIONS: Mapping[str, Function] = {
+FUNCTIONS: Mapping[str, CFunction] = {
     **{name: _function_of(arguments, call) for name, (arguments, call) in _CALLS.items()},
     **{name: _function_of(_P, _release(kind)) for name, kind in _RELEASES.items()},
-    "e5rt_get_last_error_message": Function(POINTER, [], lambda runtime: runtime.text(runtime.e5_error)),
+    "e5rt_get_last_error_message": CFunction(POINTER, [], lambda runtime: runtime.text(runtime.e5_error)),
 }
 """Every function, by the name Espresso exports it under."""

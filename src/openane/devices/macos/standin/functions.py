@@ -10,7 +10,7 @@ from openane.devices.macos.standin import foundation
 from openane.devices.macos.standin.definitions import Class, Instance, Method
 from openane.devices.macos.standin.running import temporary_directory
 from openane.devices.macos.standin.runtime import WORDS, Runtime
-from openane.devices.macos.standin.surfaces import POINTER, Function
+from openane.devices.macos.standin.surfaces import POINTER, CFunction
 from openane.devices.macos.standin.types import split_types, with_offsets
 
 
@@ -117,29 +117,29 @@ def _argument_count(runtime: Runtime, handle: int) -> int:
 
 _TEXT: Any = ctypes.c_char_p
 
-OBJC_FUNCTIONS: Mapping[str, Function] = {
-    "objc_getClass": Function(POINTER, [_TEXT], _class),
-    "objc_lookUpClass": Function(POINTER, [_TEXT], _class),
-    "sel_registerName": Function(POINTER, [_TEXT], lambda runtime, name: runtime.selector(name.decode())),
-    "sel_getName": Function(POINTER, [POINTER], lambda runtime, handle: runtime.text(
+OBJC_FUNCTIONS: Mapping[str, CFunction] = {
+    "objc_getClass": CFunction(POINTER, [_TEXT], _class),
+    "objc_lookUpClass": CFunction(POINTER, [_TEXT], _class),
+    "sel_registerName": CFunction(POINTER, [_TEXT], lambda runtime, name: runtime.selector(name.decode())),
+    "sel_getName": CFunction(POINTER, [POINTER], lambda runtime, handle: runtime.text(
         runtime.selector_name(handle) or "<null selector>")),
-    "objc_msgSend": Function(POINTER, [POINTER] * WORDS, _message),
-    "object_getClass": Function(POINTER, [POINTER], _class_of),
-    "class_getName": Function(POINTER, [POINTER], _name),
-    "class_getSuperclass": Function(POINTER, [POINTER], _parent),
-    "class_getInstanceMethod": Function(POINTER, [POINTER, POINTER], _method),
-    "class_getClassMethod": Function(POINTER, [POINTER, POINTER], _class_method),
-    "class_respondsToSelector": Function(ctypes.c_bool, [POINTER, POINTER], _responds),
-    "class_copyMethodList": Function(POINTER, [POINTER, POINTER], _list),
-    "method_getTypeEncoding": Function(POINTER, [POINTER], _encoding),
-    "method_getNumberOfArguments": Function(ctypes.c_uint, [POINTER], _argument_count),
-    "method_getName": Function(POINTER, [POINTER], lambda runtime, handle: runtime.selector(
+    "objc_msgSend": CFunction(POINTER, [POINTER] * WORDS, _message),
+    "object_getClass": CFunction(POINTER, [POINTER], _class_of),
+    "class_getName": CFunction(POINTER, [POINTER], _name),
+    "class_getSuperclass": CFunction(POINTER, [POINTER], _parent),
+    "class_getInstanceMethod": CFunction(POINTER, [POINTER, POINTER], _method),
+    "class_getClassMethod": CFunction(POINTER, [POINTER, POINTER], _class_method),
+    "class_respondsToSelector": CFunction(ctypes.c_bool, [POINTER, POINTER], _responds),
+    "class_copyMethodList": CFunction(POINTER, [POINTER, POINTER], _list),
+    "method_getTypeEncoding": CFunction(POINTER, [POINTER], _encoding),
+    "method_getNumberOfArguments": CFunction(ctypes.c_uint, [POINTER], _argument_count),
+    "method_getName": CFunction(POINTER, [POINTER], lambda runtime, handle: runtime.selector(
         runtime.methods[handle][1])),
-    "objc_autoreleasePoolPush": Function(POINTER, [], lambda runtime: runtime.push_pool()),
-    "objc_autoreleasePoolPop": Function(None, [POINTER], lambda runtime, token: runtime.pop_pool(token)),
-    "objc_retain": Function(POINTER, [POINTER], _retain),
-    "objc_release": Function(None, [POINTER], _release),
-    "objc_autorelease": Function(POINTER, [POINTER], _autorelease),
+    "objc_autoreleasePoolPush": CFunction(POINTER, [], lambda runtime: runtime.push_pool()),
+    "objc_autoreleasePoolPop": CFunction(None, [POINTER], lambda runtime, token: runtime.pop_pool(token)),
+    "objc_retain": CFunction(POINTER, [POINTER], _retain),
+    "objc_release": CFunction(None, [POINTER], _release),
+    "objc_autorelease": CFunction(POINTER, [POINTER], _autorelease),
 }
 
-FOUNDATION_FUNCTIONS: Mapping[str, Function] = {"NSTemporaryDirectory": Function(POINTER, [], _temporary)}
+FOUNDATION_FUNCTIONS: Mapping[str, CFunction] = {"NSTemporaryDirectory": CFunction(POINTER, [], _temporary)}

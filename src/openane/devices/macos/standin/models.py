@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class StandinPort:
     """An input or output: extents in batches, channels, depth, height and width, and their strides in bytes."""
 
     name: str
@@ -63,8 +63,8 @@ class Compiled:
     """A compiled model. Ports are in alphabetical order, whatever order the text declares."""
 
     graph: Graph
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[StandinPort, ...]
+    outputs: tuple[StandinPort, ...]
 
     def execute(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Runs from and to the bytes of surfaces, in the ports' order."""
@@ -103,11 +103,11 @@ def compile_text(text: bytes, files: Mapping[str, bytes], alignment: int) -> Com
     return Compiled(graph, _ports(graph.inputs, alignment), _ports(graph.outputs, alignment))
 
 
-def _ports(values: Sequence[Value], alignment: int) -> tuple[Port, ...]:
+def _ports(values: Sequence[Value], alignment: int) -> tuple[StandinPort, ...]:
     return tuple(_port(value, alignment) for value in sorted(values, key=lambda value: value.name))
 
 
-def _port(value: Value, alignment: int) -> Port:
+def _port(value: Value, alignment: int) -> StandinPort:
     """A port: dimensions fill batches, channels, height and width from the right; the fifth is depth."""
     if value.dtype not in TYPES:
         raise Refused(f"{value.name} is {value.dtype}; ports are {', '.join(TYPES)}", front=True)
@@ -122,8 +122,8 @@ def _port(value: Value, alignment: int) -> Port:
     row = -(-width * element // alignment) * alignment
     plane = row * height
     deep = plane * channels
-    port = Port(value.name, value.shape, value.dtype, (batches, channels, depth, height, width),
-                (deep * depth, plane, deep, row, element))
+    port = StandinPort(value.name, value.shape, value.dtype, (batches, channels, depth, height, width),
+                       (deep * depth, plane, deep, row, element))
     if port.size > LARGEST_PORT:
         raise Refused(f"{value.name} takes {port.size} bytes; the limit is {LARGEST_PORT}")
     return port

@@ -15,13 +15,13 @@ from typing import Any
 
 from openane.devices.macos.standin.definitions import Class, ClassDefinition, Instance, Method, ObjectiveCException
 from openane.devices.macos.standin.foundation import array, dictionary, lookup, number, require, string
-from openane.devices.macos.standin.models import TYPES, Port
+from openane.devices.macos.standin.models import TYPES, StandinPort
 from openane.devices.macos.standin.precompiled import CLIENT_METHODS, model_at
 from openane.devices.macos.standin.running import (
     Descriptor,
     FileModel,
-    Model,
-    Request,
+    InMemoryModel,
+    RequestObject,
     compile_model,
     evaluate_model,
     fail,
@@ -55,12 +55,12 @@ def _model(runtime: Runtime, kind: Class, descriptor: Any) -> Instance | None:
         return None
     value = require(descriptor, "_ANEInMemoryModelDescriptor", "the descriptor").value
     directory = Path(temporary_directory(runtime)) / value.identifier
-    return runtime.made(kind.name, Model(value, directory), [descriptor])
+    return runtime.made(kind.name, InMemoryModel(value, directory), [descriptor])
 
 
 def attributes(runtime: Runtime, me: Instance) -> Instance:
     """-modelAttributes"""
-    model: Model | FileModel = me.value
+    model: InMemoryModel | FileModel = me.value
     if model.compiled is None or model.state != "loaded" or runtime.faults.no_attributes:
         return dictionary(runtime, {})
     lists = {"LiveInputList": model.compiled.inputs, "LiveOutputList": model.compiled.outputs}
@@ -69,7 +69,7 @@ def attributes(runtime: Runtime, me: Instance) -> Instance:
     return dictionary(runtime, {"NetworkStatusList": array(runtime, [network])})
 
 
-def _live(runtime: Runtime, port: Port) -> Instance:
+def _live(runtime: Runtime, port: StandinPort) -> Instance:
     batches, channels, depth, height, width = port.extents
     batch, plane, deep, row, _ = port.strides
     numbers = {"Batches": batches, "Channels": channels, "Depth": depth, "Height": height, "Width": width,
@@ -102,7 +102,7 @@ def _request(*names: str) -> Any:
         statistics = given.get("statistics")
         if statistics is not None:
             require(statistics, "NSArray", "perfStats")
-        request = Request(
+        request = RequestObject(
             [each.value.value for each in lists["inputs"]], [each.value for each in lists["input_indices"]],
             [each.value.value for each in lists["outputs"]], [each.value for each in lists["output_indices"]],
             list(statistics.value) if statistics is not None else [])

@@ -14,7 +14,7 @@ import numpy as np
 
 from openane.devices.macos.standin.definitions import Class, Instance, Method
 from openane.devices.macos.standin.foundation import require, to_python
-from openane.devices.macos.standin.models import Port
+from openane.devices.macos.standin.models import StandinPort
 from openane.devices.macos.standin.running import LOAD_CODE, FileModel, disturb, fail
 from openane.devices.macos.standin.runtime import Runtime
 from openane.engine import DType
@@ -54,16 +54,16 @@ def _copy(source: np.ndarray, target: np.ndarray) -> None:
     target[:size] = source[:size]
 
 
-def _port(buffer: Buffer) -> Port:
+def _port(buffer: Buffer) -> StandinPort:
     """A buffer as a port; without a described tensor it is bytes."""
     layout = buffer.layout
     if layout is None:
-        return Port(buffer.name, (buffer.size,), "uint8", (1, 1, 1, 1, buffer.size),
-                    (buffer.size, buffer.size, buffer.size, buffer.size, 1))
+        return StandinPort(buffer.name, (buffer.size,), "uint8", (1, 1, 1, 1, buffer.size),
+                           (buffer.size, buffer.size, buffer.size, buffer.size, 1))
     n, c, d, h, w = layout.shape
     batch, plane, deep, row, element = layout.strides
-    return Port(buffer.name, (n, c, d, h, w), _ELEMENTS[layout.dtype], (n, c, d, h, w),
-                (batch or buffer.size // n, plane, deep, row, element))
+    return StandinPort(buffer.name, (n, c, d, h, w), _ELEMENTS[layout.dtype], (n, c, d, h, w),
+                       (batch or buffer.size // n, plane, deep, row, element))
 
 
 def model_at(runtime: Runtime, kind: Class, url: Any, key: Any) -> Instance | None:

@@ -18,9 +18,9 @@ import numpy as np
 
 from openane.devices.macos.standin import foundation
 from openane.devices.macos.standin.definitions import Instance, ObjectiveCException
-from openane.devices.macos.standin.models import Compiled, Port, Refused, compile_text
+from openane.devices.macos.standin.models import Compiled, Refused, StandinPort, compile_text
 from openane.devices.macos.standin.runtime import Runtime
-from openane.devices.macos.standin.surfaces import Surface
+from openane.devices.macos.standin.surfaces import StandinSurface
 
 DOMAIN = "com.apple.appleneuralengine"
 COMPILE_CODE, LOAD_CODE, EVALUATE_CODE = 1, 4, 8
@@ -49,7 +49,7 @@ class Descriptor:
 
 
 @dataclass(slots=True)
-class Model:
+class InMemoryModel:
     """An in-memory model. `state` is "made", "compiled" or "loaded"."""
 
     descriptor: Descriptor
@@ -65,12 +65,12 @@ class Runnable(Protocol):
     """What a loaded model executes."""
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
+    def inputs(self) -> tuple[StandinPort, ...]:
         """Inputs in the order of their numbers."""
         ...
 
     @property
-    def outputs(self) -> tuple[Port, ...]:
+    def outputs(self) -> tuple[StandinPort, ...]:
         """Outputs in the order of their numbers."""
         ...
 
@@ -91,12 +91,12 @@ class FileModel:
 
 
 @dataclass(slots=True)
-class Request:
+class RequestObject:
     """Surfaces with the numbers of their ports, and objects that receive statistics."""
 
-    inputs: list[Surface]
+    inputs: list[StandinSurface]
     input_indices: list[int]
-    outputs: list[Surface]
+    outputs: list[StandinSurface]
     output_indices: list[int]
     statistics: list[Instance]
     hardware_time: int = 0
@@ -114,12 +114,12 @@ def fail(runtime: Runtime, out: int, code: int, text: str) -> bool:
     return False
 
 
-def model_of(value: Any) -> Model:
+def model_of(value: Any) -> InMemoryModel:
     """The model of an `_ANEInMemoryModel`."""
     return foundation.require(value, "_ANEInMemoryModel", "the model").value  # type: ignore[no-any-return]
 
 
-def runnable_of(value: Any) -> Model | FileModel:
+def runnable_of(value: Any) -> InMemoryModel | FileModel:
     """The model of an `_ANEInMemoryModel` or an `_ANEModel`."""
     if isinstance(value, Instance) and isinstance(value.value, FileModel):
         return value.value
@@ -161,7 +161,7 @@ def _spend(runtime: Runtime) -> None:
     runtime.compiles += 1
 
 
-def _files(model: Model) -> dict[str, bytes]:
+def _files(model: InMemoryModel) -> dict[str, bytes]:
     """The weight files as they are on disk. Refused when the directory does not hold what the descriptor says."""
     try:
         text = (model.directory / "model.mil").read_bytes()
@@ -219,7 +219,7 @@ def unload_model(runtime: Runtime, me: Instance, out: int) -> bool:
 def evaluate_model(runtime: Runtime, model: Any, qos: int, given: Any, out: int) -> bool:
     """One run, on whatever of the four ways it was asked for."""
     state = runnable_of(model)
-    request: Request = foundation.require(given, "_ANERequest", "the request").value
+    request: RequestObject = foundation.require(given, "_ANERequest", "the request").value
     if state.state != "loaded" or state.compiled is None:
         return fail(runtime, out, EVALUATE_CODE, "evaluateWithQoS: the model is not loaded")
     if qos > HIGHEST_QOS:
@@ -262,7 +262,7 @@ def disturb(runtime: Runtime, request: str) -> None:
         time.sleep(min(left, 0.05))
 
 
-def _run(runtime: Runtime, compiled: Runnable, request: Request) -> tuple[int, str]:
+def _run(runtime: Runtime, compiled: Runnable, request: RequestObject) -> tuple[int, str]:
     sides = (("input", compiled.inputs, request.inputs, request.input_indices),
              ("output", compiled.outputs, request.outputs, request.output_indices))
     bound = []
@@ -281,7 +281,7 @@ def _run(runtime: Runtime, compiled: Runnable, request: Request) -> tuple[int, s
     return 0, ""
 
 
-def _unfit(side: str, ports: tuple[Port, ...], surfaces: list[Surface], indices: list[int]) -> str:
+def _unfit(side: str, ports: tuple[StandinPort, ...], surfaces: list[StandinSurface], indices: list[int]) -> str:
     """Why surfaces cannot be the ports'; empty when they can. The size is all that is compared."""
     if len(surfaces) != len(indices) or sorted(indices) != list(range(len(ports))):
         return f"{side}s {indices} with {len(surfaces)} surfaces for {len(ports)} ports"
@@ -293,6 +293,6 @@ def _unfit(side: str, ports: tuple[Port, ...], surfaces: list[Surface], indices:
     return ""
 
 
-def _unequal(side: str, surfaces: list[Surface]) -> str:
+def _unequal(side: str, surfaces: list[StandinSurface]) -> str:
     sizes = sorted({surface.size for surface in surfaces})
     return f"{side}s have surfaces of {sizes} bytes" if len(sizes) > 1 else ""

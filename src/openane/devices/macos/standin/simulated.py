@@ -16,7 +16,7 @@ from openane.devices.macos.standin import apple_compiler, e5, foundation, functi
 from openane.devices.macos.standin.definitions import ClassDefinition, ObjectiveCException
 from openane.devices.macos.standin.faults import Faults, parse_faults
 from openane.devices.macos.standin.runtime import Runtime, Terminate, end_process
-from openane.devices.macos.standin.surfaces import Function
+from openane.devices.macos.standin.surfaces import CFunction
 from openane.devices.macos.symbols import (
     COMPILER,
     CORE_FOUNDATION,
@@ -31,7 +31,7 @@ from openane.devices.macos.symbols import (
 )
 from openane.errors import DeviceError, DeviceUnavailable
 
-_FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
+_FUNCTIONS: Mapping[str, Mapping[str, CFunction]] = {
     OBJC: functions.OBJC_FUNCTIONS, FOUNDATION: functions.FOUNDATION_FUNCTIONS,
     CORE_FOUNDATION: surfaces.CORE_FUNCTIONS, IO_SURFACE: surfaces.SURFACE_FUNCTIONS,
     NEURAL_ENGINE: {}, ESPRESSO: e5.FUNCTIONS, COMPILER: apple_compiler.FUNCTIONS, SYSTEM: {},
@@ -59,7 +59,7 @@ class SimulatedSymbols:
         return Platform(self.faults.machine, "stand-in", self.faults.version, "", simulated=True)
 
     def load(self, library: str) -> None:
-        """See `Symbols.load`: registers the library's classes."""
+        """See `RuntimeSymbols.load`: registers the library's classes."""
         if not self._open:
             raise DeviceError("the stand-in is closed")
         if library not in _FUNCTIONS or library in self.faults.missing_library:
@@ -75,7 +75,7 @@ class SimulatedSymbols:
         self.runtime.register([each for each in _CLASSES if each.library == library])
 
     def function(self, library: str, name: str) -> int:
-        """See `Symbols.function`."""
+        """See `RuntimeSymbols.function`."""
         self.load(library)
         name = name.removeprefix("_")
         if name not in _FUNCTIONS[library] or name in self.faults.missing_function:
@@ -85,7 +85,7 @@ class SimulatedSymbols:
         return ctypes.cast(self._callbacks[library, name], ctypes.c_void_p).value or 0
 
     def data(self, library: str, name: str) -> int:
-        """See `Symbols.data`."""
+        """See `RuntimeSymbols.data`."""
         self.load(library)
         if (library, name) not in self._variables:
             self._variables[library, name] = ctypes.c_size_t(self._content(library, name))
@@ -98,7 +98,7 @@ class SimulatedSymbols:
         return (*self.runtime.problems, *self.runtime.leaks(), *e5_leaks)
 
     def close(self) -> None:
-        """See `Symbols.close`. Appends the problems to the file the faults name. Idempotent."""
+        """See `RuntimeSymbols.close`. Appends the problems to the file the faults name. Idempotent."""
         if not self._open:
             return
         self._open = False
@@ -117,7 +117,7 @@ class SimulatedSymbols:
             return 0
         raise KeyError(f"{library} has no variable {name}")
 
-    def _callback(self, name: str, function: Function) -> Any:
+    def _callback(self, name: str, function: CFunction) -> Any:
         runtime, call = self.runtime, function.call
         nil = name in self.faults.nil
 

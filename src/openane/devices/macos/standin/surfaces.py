@@ -37,7 +37,7 @@ _NUMBERS: Mapping[int, Any] = {1: ctypes.c_int8, 2: ctypes.c_int16, 3: ctypes.c_
 """kCFNumber types of whole numbers."""
 
 
-class Surface:
+class StandinSurface:
     """Memory of a surface and who holds it. `data` is its bytes as the engine sees them."""
 
     def __init__(self, number: int, description: Mapping[str, int], size: int) -> None:
@@ -89,7 +89,7 @@ class Surface:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class CFunction:
     """A C function: result and argument types, and what is called with (runtime, arguments...)."""
 
     result: Any
@@ -114,7 +114,7 @@ def _create(runtime: Runtime, handle: int) -> int:
     size = wanted["AllocSize"] or row * wanted["Height"]
     if not 0 < size <= LARGEST or row * wanted["Height"] > size or wanted["Width"] * wanted["BytesPerElement"] > row:
         return 0
-    surface = Surface(_next_number(runtime), {**wanted, "BytesPerRow": row}, size)
+    surface = StandinSurface(_next_number(runtime), {**wanted, "BytesPerRow": row}, size)
     return runtime.make("IOSurface", surface).handle
 
 
@@ -128,10 +128,10 @@ def _surfaces(runtime: Runtime) -> list[Instance]:
             if isinstance(each, Instance) and each.kind.name == "IOSurface"]
 
 
-def surface_of(runtime: Runtime, handle: int) -> Surface:
+def surface_of(runtime: Runtime, handle: int) -> StandinSurface:
     """The surface behind an IOSurfaceRef. Ends the process for anything else."""
     found = runtime.instance(handle)
-    if found is None or not isinstance(found.value, Surface):
+    if found is None or not isinstance(found.value, StandinSurface):
         runtime.end(f"EXC_BAD_ACCESS: {handle:#x} is no IOSurface")
         raise ValueError("no surface")
     return found.value
@@ -185,34 +185,35 @@ def _text(runtime: Runtime, _: int, text: bytes | None, encoding: int) -> int:
     return 0 if text is None else runtime.make(foundation.STRING, text.decode()).handle
 
 
-def _described(key: str) -> Function:
-    return Function(POINTER, [POINTER], lambda runtime, handle: surface_of(runtime, handle).description[key])
+def _described(key: str) -> CFunction:
+    return CFunction(POINTER, [POINTER], lambda runtime, handle: surface_of(runtime, handle).description[key])
 
 
-SURFACE_FUNCTIONS: Mapping[str, Function] = {
-    "IOSurfaceCreate": Function(POINTER, [POINTER], _create),
-    "IOSurfaceLookup": Function(POINTER, [ctypes.c_uint32], _find),
-    "IOSurfaceGetID": Function(ctypes.c_uint32, [POINTER], lambda runtime, handle: surface_of(runtime, handle).number),
-    "IOSurfaceLock": Function(ctypes.c_int32, [POINTER, ctypes.c_uint32, POINTER], lambda runtime, handle, options, _:
-                              surface_of(runtime, handle).lock(runtime, options)),
-    "IOSurfaceUnlock": Function(ctypes.c_int32, [POINTER, ctypes.c_uint32, POINTER], lambda runtime, handle, options, _:
-                                surface_of(runtime, handle).unlock(runtime, options)),
-    "IOSurfaceGetBaseAddress": Function(POINTER, [POINTER], _base),
-    "IOSurfaceGetAllocSize": Function(POINTER, [POINTER], lambda runtime, handle: surface_of(runtime, handle).size),
+SURFACE_FUNCTIONS: Mapping[str, CFunction] = {
+    "IOSurfaceCreate": CFunction(POINTER, [POINTER], _create),
+    "IOSurfaceLookup": CFunction(POINTER, [ctypes.c_uint32], _find),
+    "IOSurfaceGetID": CFunction(ctypes.c_uint32, [POINTER], lambda runtime, handle: surface_of(runtime, handle).number),
+    "IOSurfaceLock": CFunction(ctypes.c_int32, [POINTER, ctypes.c_uint32, POINTER], lambda runtime, handle, options, _:
+                               surface_of(runtime, handle).lock(runtime, options)),
+    "IOSurfaceUnlock": CFunction(ctypes.c_int32, [POINTER, ctypes.c_uint32, POINTER], lambda runtime, handle, options,
+                                 _:
+                                 surface_of(runtime, handle).unlock(runtime, options)),
+    "IOSurfaceGetBaseAddress": CFunction(POINTER, [POINTER], _base),
+    "IOSurfaceGetAllocSize": CFunction(POINTER, [POINTER], lambda runtime, handle: surface_of(runtime, handle).size),
     "IOSurfaceGetWidth": _described("Width"),
     "IOSurfaceGetHeight": _described("Height"),
     "IOSurfaceGetBytesPerRow": _described("BytesPerRow"),
     "IOSurfaceGetBytesPerElement": _described("BytesPerElement"),
 }
 
-CORE_FUNCTIONS: Mapping[str, Function] = {
-    "CFRetain": Function(POINTER, [POINTER], _retain),
-    "CFRelease": Function(None, [POINTER], _release),
-    "CFGetRetainCount": Function(ctypes.c_long, [POINTER], lambda runtime, handle:
-                                 getattr(runtime.instance(handle), "retains", 0)),
-    "CFNumberCreate": Function(POINTER, [POINTER, ctypes.c_long, POINTER], _number),
-    "CFStringCreateWithCString": Function(POINTER, [POINTER, ctypes.c_char_p, ctypes.c_uint32], _text),
-    "CFDictionaryCreate": Function(POINTER, [POINTER, POINTER, POINTER, ctypes.c_long, POINTER, POINTER], _dictionary),
+CORE_FUNCTIONS: Mapping[str, CFunction] = {
+    "CFRetain": CFunction(POINTER, [POINTER], _retain),
+    "CFRelease": CFunction(None, [POINTER], _release),
+    "CFGetRetainCount": CFunction(ctypes.c_long, [POINTER], lambda runtime, handle:
+                                  getattr(runtime.instance(handle), "retains", 0)),
+    "CFNumberCreate": CFunction(POINTER, [POINTER, ctypes.c_long, POINTER], _number),
+    "CFStringCreateWithCString": CFunction(POINTER, [POINTER, ctypes.c_char_p, ctypes.c_uint32], _text),
+    "CFDictionaryCreate": CFunction(POINTER, [POINTER, POINTER, POINTER, ctypes.c_long, POINTER, POINTER], _dictionary),
 }
 
 CONSTANT_STRINGS: Mapping[str, Mapping[str, str]] = {

@@ -11,7 +11,7 @@ from openane.errors import GraphError
 from openane.formats.protobuf import Message
 from openane.graph import Value
 from openane.importers.composites import chained, mean_of, scaled
-from openane.importers.coreml.layers.layer import Handler, Layer
+from openane.importers.coreml.layers.layer import CoremlLayer, Handler
 
 _PLAIN = {"ReLU": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "softsign": "softsign", "softplus": "softplus"}
 _ALPHA = {"leakyReLU": "leaky_relu", "thresholdedReLU": "thresholded_relu", "ELU": "elu"}
@@ -21,7 +21,7 @@ _UNARY = ("sqrt", "rsqrt", "inverse", "pow", "exp", "log", "abs", "threshold")
 _GELU = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
 
 
-def _activation(layer: Layer) -> Value:
+def _activation(layer: CoremlLayer) -> Value:
     params = layer.params
     kind = params.which(*_PLAIN, *_ALPHA, *_ALPHA_BETA, *_WEIGHTED)
     if kind is None:
@@ -38,7 +38,7 @@ def _activation(layer: Layer) -> Value:
     return layer.add(_ALPHA_BETA[kind], x=x, alpha=alpha, beta=layer.number(inner.beta, "beta"))
 
 
-def _weighted(layer: Layer, kind: str, inner: Message) -> Value:
+def _weighted(layer: CoremlLayer, kind: str, inner: Message) -> Value:
     x, restore = layer.image()
     channels = x.shape[1]
     keys = ("alpha", "beta") if kind == "parametricSoftplus" else ("alpha",)
@@ -50,7 +50,7 @@ def _weighted(layer: Layer, kind: str, inner: Message) -> Value:
     return restore(layer.add(_WEIGHTED[kind], x=x, **operands))
 
 
-def _unary(layer: Layer) -> Value:
+def _unary(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     if not 0 <= params.type < len(_UNARY):
         raise layer.refuse("unary type", params.type, f"0..{len(_UNARY) - 1}: {', '.join(_UNARY)}")
@@ -69,7 +69,7 @@ def _unary(layer: Layer) -> Value:
 
 def _many(op: str, *, alpha: bool = False) -> Handler:
     """`op` over all inputs; with a single one, over it and the parameter alpha."""
-    def handler(layer: Layer) -> Value:
+    def handler(layer: CoremlLayer) -> Value:
         values = layer.reals()
         if len(values) == 1 and alpha:
             return layer.add(op, x=values[0], y=layer.number(layer.params.alpha, "alpha"))
@@ -78,7 +78,7 @@ def _many(op: str, *, alpha: bool = False) -> Handler:
 
 
 def _two(op: str) -> Handler:
-    def handler(layer: Layer) -> Value:
+    def handler(layer: CoremlLayer) -> Value:
         values = layer.reals(2)
         if len(values) > 2:
             raise GraphError(f"{layer.label}: needs 2 inputs, found {len(values)}")
@@ -87,7 +87,7 @@ def _two(op: str) -> Handler:
 
 
 def _compare(op: str) -> Handler:
-    def handler(layer: Layer) -> Value:
+    def handler(layer: CoremlLayer) -> Value:
         values = layer.reals()
         other = values[1] if len(values) > 1 else layer.number(layer.params.alpha, "alpha")
         return layer.add(op, x=values[0], y=other)
@@ -95,7 +95,7 @@ def _compare(op: str) -> Handler:
 
 
 def _logical(op: str) -> Handler:
-    def handler(layer: Layer) -> Value:
+    def handler(layer: CoremlLayer) -> Value:
         values = [layer.cast(value, "bool", f"input{number}") for number, value in enumerate(layer.inputs)]
         if len(values) != (1 if op == "logical_not" else 2):
             raise GraphError(f"{layer.label}: {len(values)} inputs do not fit")
@@ -108,23 +108,23 @@ def _function(op: str) -> Handler:
     return lambda layer: layer.add(op, x=layer.only())
 
 
-def _gelu(layer: Layer) -> Value:
+def _gelu(layer: CoremlLayer) -> Value:
     if not 0 <= layer.params.mode < len(_GELU):
         raise layer.refuse("gelu mode", layer.params.mode, f"0..{len(_GELU) - 1}")
     return layer.add("gelu", x=layer.only(), mode=_GELU[layer.params.mode])
 
 
-def _clip(layer: Layer) -> Value:
+def _clip(layer: CoremlLayer) -> Value:
     return layer.add("clip", x=layer.only(), alpha=layer.number(layer.params.minVal, "minVal"),
                      beta=layer.number(layer.params.maxVal, "maxVal"))
 
 
-def _clamped_relu(layer: Layer) -> Value:
+def _clamped_relu(layer: CoremlLayer) -> Value:
     return layer.add("clamped_relu", x=layer.only(), alpha=layer.number(layer.params.alpha, "alpha"),
                      beta=layer.number(layer.params.beta, "beta"))
 
 
-def _vector(layer: Layer, weights: Message, shape: Sequence[int], what: str, rank: int) -> np.ndarray:
+def _vector(layer: CoremlLayer, weights: Message, shape: Sequence[int], what: str, rank: int) -> np.ndarray:
     """Weights of shape [1], [C] or [C, H, W], to be broadcast against a tensor of `rank` dimensions."""
     extents = list(shape) or [1]
     array = layer.weights(weights, extents, what)
@@ -134,19 +134,19 @@ def _vector(layer: Layer, weights: Message, shape: Sequence[int], what: str, ran
     return array.reshape([1] * (rank - len(spatial)) + spatial)
 
 
-def _scale(layer: Layer) -> Value:
+def _scale(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     scale = _vector(layer, params.scale, params.shapeScale, "scale", x.type.rank)
     bias = _vector(layer, params.bias, params.shapeBias, "bias", x.type.rank) if params.hasBias else None
     return scaled(layer, x, scale, bias)
 
 
-def _bias(layer: Layer) -> Value:
+def _bias(layer: CoremlLayer) -> Value:
     x = layer.only()
     return layer.add("add", x=x, y=_vector(layer, layer.params.bias, layer.params.shape, "bias", x.type.rank))
 
 
-def _where(layer: Layer) -> Value:
+def _where(layer: CoremlLayer) -> Value:
     if len(layer.inputs) != 3:
         raise GraphError(f"{layer.label}: needs 3 inputs, found {len(layer.inputs)}")
     return layer.add("select", cond=layer.cast(layer.inputs[0], "bool", "cond"), a=layer.real(1), b=layer.real(2))

@@ -15,14 +15,14 @@ from openane.errors import GraphError, UnsupportedError
 from openane.formats.protobuf import Message
 from openane.graph import Value
 from openane.importers.coreml.weights import weight_array
-from openane.importers.step import Step, to_half
+from openane.importers.step import ImportStep, to_half
 
 Result = Value | tuple[Value, ...]
-Handler = Callable[["Layer"], Result]
+Handler = Callable[["CoremlLayer"], Result]
 
 
 @dataclass(slots=True)
-class Layer(Step):
+class CoremlLayer(ImportStep):
     """A layer of kind `kind` with parameters `params`; `exact` networks keep the ranks their arrays have."""
 
     kind: str

@@ -9,10 +9,10 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.coreml.layers.layer import Handler, Layer, Result
+from openane.importers.coreml.layers.layer import CoremlLayer, Handler, Result
 
 
-def _reshaped(layer: Layer, x: Value, shape: Sequence[int], part: str = "") -> Value:
+def _reshaped(layer: CoremlLayer, x: Value, shape: Sequence[int], part: str = "") -> Value:
     """`x` in a shape that may hold one -1. GraphError when the elements do not fit."""
     known = [extent for extent in shape if extent != -1]
     count = int(np.prod(known, dtype=object)) if known else 1
@@ -23,7 +23,7 @@ def _reshaped(layer: Layer, x: Value, shape: Sequence[int], part: str = "") -> V
                      shape=[x.type.elements // count if extent == -1 else extent for extent in shape])
 
 
-def _reshape(layer: Layer) -> Value:
+def _reshape(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     target = list(params.targetShape)
     if len(target) not in (3, 4) or x.type.rank < 3:
@@ -36,13 +36,13 @@ def _reshape(layer: Layer) -> Value:
     return _moved(layer, _reshaped(layer, last, [*lead, h, w, c], "reshaped"), (2, 0, 1))
 
 
-def _moved(layer: Layer, x: Value, order: Sequence[int], part: str = "") -> Value:
+def _moved(layer: CoremlLayer, x: Value, order: Sequence[int], part: str = "") -> Value:
     """The last three axes in another order."""
     lead = x.type.rank - 3
     return layer.add("transpose", part=part, x=x, perm=[*range(lead), *(lead + axis for axis in order)])
 
 
-def _flatten(layer: Layer) -> Value:
+def _flatten(layer: CoremlLayer) -> Value:
     x = layer.only()
     if x.type.rank < 3:
         raise GraphError(f"{layer.label}: needs channels, height and width, found {x.type}")
@@ -51,43 +51,43 @@ def _flatten(layer: Layer) -> Value:
     return layer.add("reshape", x=x, shape=[*x.shape[:-3], int(np.prod(x.shape[-3:], dtype=np.int64)), 1, 1])
 
 
-def _permute(layer: Layer) -> Value:
+def _permute(layer: CoremlLayer) -> Value:
     x, axes = layer.only(), list(layer.params.axis)
     if sorted(axes) != [0, 1, 2, 3] or x.type.rank != 4 or (axes[0] and x.shape[0] != 1):
         raise GraphError(f"{layer.label}: axis must order the 4 axes of one sequence, found {axes[:8]} for {x.type}")
     return layer.add("transpose", x=x, perm=axes)
 
 
-def _transpose(layer: Layer) -> Value:
+def _transpose(layer: CoremlLayer) -> Value:
     return layer.add("transpose", x=layer.only(), perm=list(layer.params.axes))
 
 
-def _concat(layer: Layer) -> Value:
+def _concat(layer: CoremlLayer) -> Value:
     values = layer.reals()
     return layer.add("concat", values=tuple(values), axis=0 if layer.params.sequenceConcat else -3)
 
 
-def _concat_nd(layer: Layer) -> Value:
+def _concat_nd(layer: CoremlLayer) -> Value:
     return layer.add("concat", values=tuple(layer.reals()), axis=layer.params.axis,
                      interleave=bool(layer.params.interleave))
 
 
-def _stack(layer: Layer) -> Value:
+def _stack(layer: CoremlLayer) -> Value:
     return layer.add("stack", values=tuple(layer.reals()), axis=layer.params.axis)
 
 
-def _split(layer: Layer) -> Result:
+def _split(layer: CoremlLayer) -> Result:
     return layer.add_all("split", x=layer.only(), num_splits=layer.params.nOutputs or len(layer.outputs), axis=-3)
 
 
-def _split_nd(layer: Layer) -> Result:
+def _split_nd(layer: CoremlLayer) -> Result:
     params = layer.params
     if params.splitSizes:
         return layer.add_all("split", x=layer.only(), split_sizes=list(params.splitSizes), axis=params.axis)
     return layer.add_all("split", x=layer.only(), num_splits=params.numSplits or len(layer.outputs), axis=params.axis)
 
 
-def _slice(layer: Layer) -> Value:
+def _slice(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     if not 0 <= params.axis < 3 or x.type.rank < 3:
         raise GraphError(f"{layer.label}: axis must be 0 (channels), 1 (height) or 2 (width), found {params.axis}")
@@ -99,7 +99,7 @@ def _slice(layer: Layer) -> Value:
     return layer.add("slice_by_index", x=x, begin=begins, end=ends, stride=steps)
 
 
-def _slice_static(layer: Layer) -> Value:
+def _slice_static(layer: CoremlLayer) -> Value:
     params = layer.params
     masks: dict[str, Any] = {name: list(found) if any(found) else None for name, found in (
         ("begin_mask", params.beginMasks), ("end_mask", params.endMasks), ("squeeze_mask", params.squeezeMasks))}
@@ -109,21 +109,21 @@ def _slice_static(layer: Layer) -> Value:
                      **masks)
 
 
-def _slice_by_size(layer: Layer) -> Value:
+def _slice_by_size(layer: CoremlLayer) -> Value:
     raise layer.refuse("a slice whose begin is computed", "sliceBySize", "sliceStatic")
 
 
-def _tile(layer: Layer) -> Value:
+def _tile(layer: CoremlLayer) -> Value:
     x, reps = layer.only(), list(layer.params.reps)
     return layer.add("tile", x=x, reps=[1] * (x.type.rank - len(reps)) + reps)
 
 
-def _sequence_repeat(layer: Layer) -> Value:
+def _sequence_repeat(layer: CoremlLayer) -> Value:
     x = layer.only()
     return layer.add("tile", x=x, reps=[max(1, layer.params.nRepetitions), *(1,) * (x.type.rank - 1)])
 
 
-def _reorganize(layer: Layer) -> Value:
+def _reorganize(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     ops = (("space_to_depth", "block_size"), ("depth_to_space", "block_size"), ("pixel_shuffle", "upscale_factor"))
     if not 0 <= params.mode < len(ops):
@@ -132,38 +132,38 @@ def _reorganize(layer: Layer) -> Value:
     return restore(layer.add(op, x=x, **{key: params.blockSize}))
 
 
-def _squeeze(layer: Layer) -> Value:
+def _squeeze(layer: CoremlLayer) -> Value:
     return layer.add("squeeze", x=layer.only(), axes=None if layer.params.squeezeAll else list(layer.params.axes))
 
 
-def _expand_dims(layer: Layer) -> Value:
+def _expand_dims(layer: CoremlLayer) -> Value:
     return layer.add("expand_dims", x=layer.only(), axes=list(layer.params.axes))
 
 
-def _flatten_to_2d(layer: Layer) -> Value:
+def _flatten_to_2d(layer: CoremlLayer) -> Value:
     x = layer.only()
     axis = layer.front(layer.params.axis, x.type.rank, end=layer.params.axis >= 0)
     return _reshaped(layer, x, [int(np.prod(x.shape[:axis], dtype=np.int64)),
                                 int(np.prod(x.shape[axis:], dtype=np.int64))])
 
 
-def _reshape_static(layer: Layer) -> Value:
+def _reshape_static(layer: CoremlLayer) -> Value:
     return _reshaped(layer, layer.only(), list(layer.params.targetShape))
 
 
-def _rank_preserving(layer: Layer) -> Value:
+def _rank_preserving(layer: CoremlLayer) -> Value:
     x, target = layer.only(), list(layer.params.targetShape)
     if len(target) != x.type.rank:
         raise GraphError(f"{layer.label}: targetShape must have {x.type.rank} extents, found {target[:16]}")
     return _reshaped(layer, x, [old if new == 0 else new for old, new in zip(x.shape, target, strict=True)])
 
 
-def _reshape_like(layer: Layer) -> Value:
+def _reshape_like(layer: CoremlLayer) -> Value:
     values = layer.reals(2)
     return _reshaped(layer, values[0], values[1].shape)
 
 
-def _constant_pad(layer: Layer) -> Value:
+def _constant_pad(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     pad = list(params.padAmounts)
     if params.padToGivenOutputSizeMode or len(pad) != 2 * x.type.rank:
@@ -171,7 +171,7 @@ def _constant_pad(layer: Layer) -> Value:
     return layer.add("pad", x=x, pad=pad, mode="constant", constant_val=layer.number(params.value, "value"))
 
 
-def _gather(layer: Layer) -> Value:
+def _gather(layer: CoremlLayer) -> Value:
     if len(layer.inputs) != 2:
         raise GraphError(f"{layer.label}: needs 2 inputs, found {len(layer.inputs)}")
     indices = layer.cast(layer.inputs[1], "int32", "indices")
@@ -179,34 +179,34 @@ def _gather(layer: Layer) -> Value:
                      indices=indices, axis=layer.params.axis)
 
 
-def _reverse(layer: Layer) -> Value:
+def _reverse(layer: CoremlLayer) -> Value:
     axes = [axis for axis, turned in enumerate(layer.params.reverseDim) if turned]
     x = layer.only()
     return layer.add("reverse", x=x, axes=axes) if axes else layer.add("identity", x=x)
 
 
-def _band_part(layer: Layer) -> Value:
+def _band_part(layer: CoremlLayer) -> Value:
     params = layer.params
     return layer.add("band_part", x=layer.only(), lower=params.numLower, upper=params.numUpper)
 
 
-def _triangle(layer: Layer) -> Value:
+def _triangle(layer: CoremlLayer) -> Value:
     if layer.params.k:
         raise layer.refuse("a triangle off the diagonal", f"k = {layer.params.k}", "k = 0, or matrixBandPart")
     bounds: dict[str, Any] = {"lower": -1, "upper": 0} if layer.kind == "lowerTriangular" else {"lower": 0, "upper": -1}
     return layer.add("band_part", x=layer.only(), **bounds)
 
 
-def _sliding_windows(layer: Layer) -> Value:
+def _sliding_windows(layer: CoremlLayer) -> Value:
     params = layer.params
     return layer.add("sliding_windows", x=layer.only(), axis=params.axis, size=params.windowSize, stride=params.step)
 
 
-def _fill_like(layer: Layer) -> Value:
+def _fill_like(layer: CoremlLayer) -> Value:
     return layer.add("fill_like", ref_tensor=layer.only(), value=layer.number(layer.params.value, "value"))
 
 
-def _broadcast(layer: Layer) -> Value:
+def _broadcast(layer: CoremlLayer) -> Value:
     x, target = layer.only(), list(layer.params.targetShape)
     own = [1] * (len(target) - x.type.rank) + list(x.shape)
     if len(own) != len(target) or any(old not in (1, new) or new < 1 for old, new in zip(own, target, strict=True)):

@@ -8,10 +8,10 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.coreml.layers.layer import Handler, Layer
+from openane.importers.coreml.layers.layer import CoremlLayer, Handler
 
 
-def _inner_product(layer: Layer) -> Value:
+def _inner_product(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     channels, count = params.inputChannels, params.outputChannels
     weight = layer.weights(params.weights, (count, channels))
@@ -25,7 +25,7 @@ def _inner_product(layer: Layer) -> Value:
     return layer.add("linear", x=x, weight=weight, bias=bias)
 
 
-def _batched_matmul(layer: Layer) -> Value:
+def _batched_matmul(layer: CoremlLayer) -> Value:
     """x y, or x W + b: weights are stored column by column, and the layer's transposes are for two inputs only."""
     params = layer.params
     if len(layer.inputs) == 2:
@@ -39,7 +39,7 @@ def _batched_matmul(layer: Layer) -> Value:
     return layer.add("add", x=product, y=layer.weights(params.bias, (params.weightMatrixSecondDimension,), "bias"))
 
 
-def _table(layer: Layer, rows: int, columns: int) -> np.ndarray:
+def _table(layer: CoremlLayer, rows: int, columns: int) -> np.ndarray:
     """[rows, columns]: an entry of the vocabulary per row, its bias added."""
     params = layer.params
     table = layer.weights(params.weights, (columns, rows)).T
@@ -48,13 +48,13 @@ def _table(layer: Layer, rows: int, columns: int) -> np.ndarray:
     return np.ascontiguousarray(table)
 
 
-def _indices(layer: Layer) -> Value:
+def _indices(layer: CoremlLayer) -> Value:
     if len(layer.inputs) != 1:
         raise GraphError(f"{layer.label}: needs 1 input, found {len(layer.inputs)}")
     return layer.cast(layer.inputs[0], "int32", "indices")
 
 
-def _embedding(layer: Layer) -> Value:
+def _embedding(layer: CoremlLayer) -> Value:
     indices, params = _indices(layer), layer.params
     if indices.type.rank < 3 or indices.shape[-3:] != (1, 1, 1):
         raise GraphError(f"{layer.label}: needs indices [..., 1, 1, 1], found {indices.type}")
@@ -64,7 +64,7 @@ def _embedding(layer: Layer) -> Value:
     return layer.add("reshape", x=found, shape=[*indices.shape[:-3], params.outputChannels, 1, 1])
 
 
-def _embedding_nd(layer: Layer) -> Value:
+def _embedding_nd(layer: CoremlLayer) -> Value:
     indices, params = _indices(layer), layer.params
     if not indices.shape or indices.shape[-1] != 1:
         raise GraphError(f"{layer.label}: needs indices [..., 1], found {indices.type}")
@@ -72,7 +72,7 @@ def _embedding_nd(layer: Layer) -> Value:
     return layer.add("gather", x=_table(layer, params.vocabSize, params.embeddingSize), indices=flat, axis=0)
 
 
-def _dot(layer: Layer) -> Value:
+def _dot(layer: CoremlLayer) -> Value:
     if layer.params.cosineSimilarity:
         raise layer.refuse("cosineSimilarity", True, "normalise both inputs (l2normalize) and take their product")
     values = layer.reals(2)
@@ -80,7 +80,7 @@ def _dot(layer: Layer) -> Value:
     return layer.add("reduce_sum", x=product, axes=[-3], keep_dims=True)
 
 
-def _load_constant(layer: Layer) -> Value:
+def _load_constant(layer: CoremlLayer) -> Value:
     shape = list(layer.params.shape)
     array = layer.weights(layer.params.data, shape, "data")
     if layer.kind == "loadConstant" and len(shape) == 3 and not layer.exact:

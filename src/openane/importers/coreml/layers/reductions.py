@@ -8,7 +8,7 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.coreml.layers.layer import Handler, Layer, Result
+from openane.importers.coreml.layers.layer import CoremlLayer, Handler, Result
 
 _MODES = ("reduce_sum", "reduce_mean", "reduce_prod", "reduce_log_sum", "reduce_sum_square", "reduce_l1_norm",
           "reduce_l2_norm", "reduce_max", "reduce_min", "reduce_argmax")
@@ -17,7 +17,7 @@ _REDUCE = {"L1": "l1_norm", "L2": "l2_norm", "Max": "max", "Min": "min", "Sum": 
            "LogSum": "log_sum", "SumSquare": "sum_square", "LogSumExp": "log_sum_exp"}
 
 
-def _reduce(layer: Layer) -> Value:
+def _reduce(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     if not 0 <= params.mode < len(_MODES) or not 0 <= params.axis < len(_AXES):
         raise layer.refuse("mode or axis", (params.mode, params.axis), "mode 0..9, axis 0..4")
@@ -30,23 +30,23 @@ def _reduce(layer: Layer) -> Value:
 
 
 def _reduce_axes(op: str) -> Handler:
-    def handler(layer: Layer) -> Value:
+    def handler(layer: CoremlLayer) -> Value:
         params, x = layer.params, layer.only()
         axes = None if params.reduceAll or not params.axes else list(params.axes)
         return layer.add(op, x=x, axes=axes, keep_dims=bool(params.keepDims))
     return handler
 
 
-def _softmax(layer: Layer) -> Value:
+def _softmax(layer: CoremlLayer) -> Value:
     x = layer.only()
     return layer.add("softmax", x=x, axis=-3 if x.type.rank >= 3 else -1)
 
 
-def _softmax_nd(layer: Layer) -> Value:
+def _softmax_nd(layer: CoremlLayer) -> Value:
     return layer.add("softmax", x=layer.only(), axis=layer.params.axis)
 
 
-def _batchnorm(layer: Layer) -> Value:
+def _batchnorm(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     channels = (params.channels,)
     gamma, beta = (layer.weights(getattr(params, key), channels, key) if key in params else None
@@ -60,7 +60,7 @@ def _batchnorm(layer: Layer) -> Value:
     return restore(layer.add("batch_norm", x=x, mean=mean, variance=variance, gamma=gamma, beta=beta, epsilon=epsilon))
 
 
-def _mvn(layer: Layer) -> Value:
+def _mvn(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     axes = (-3, -2, -1) if params.acrossChannels else (-2, -1)
     if x.type.rank < 3:
@@ -71,19 +71,19 @@ def _mvn(layer: Layer) -> Value:
     return layer.add("layer_norm", x=x, axes=axes, epsilon=layer.number(params.epsilon or 1e-5, "epsilon"))
 
 
-def _l2_normalize(layer: Layer) -> Value:
+def _l2_normalize(layer: CoremlLayer) -> Value:
     x, restore = layer.image()
     return restore(layer.add("l2_norm", x=x, epsilon=layer.number(layer.params.epsilon or 1e-6, "epsilon")))
 
 
-def _lrn(layer: Layer) -> Value:
+def _lrn(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     return restore(layer.add("local_response_norm", x=x, size=params.localSize,
                              alpha=layer.number(params.alpha, "alpha"), beta=layer.number(params.beta, "beta"),
                              k=layer.number(params.k or 1.0, "k")))
 
 
-def _layer_normalization(layer: Layer) -> Value:
+def _layer_normalization(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     shape = tuple(params.normalizedShape)
     if not shape or x.shape[-len(shape):] != shape:
@@ -95,28 +95,28 @@ def _layer_normalization(layer: Layer) -> Value:
 
 
 def _arg(op: str) -> Handler:
-    def handler(layer: Layer) -> Value:
+    def handler(layer: CoremlLayer) -> Value:
         return layer.add(op, x=layer.only(), axis=layer.params.axis, keep_dims=not layer.params.removeDim)
     return handler
 
 
-def _top_k(layer: Layer) -> Result:
+def _top_k(layer: CoremlLayer) -> Result:
     params = layer.params
     found = layer.add_all("topk", x=layer.only(), k=params.K, axis=params.axis, ascending=bool(params.useBottomK))
     return found[:len(layer.outputs)]
 
 
-def _arg_sort(layer: Layer) -> Value:
+def _arg_sort(layer: CoremlLayer) -> Value:
     return layer.add("argsort", x=layer.only(), axis=layer.params.axis, ascending=not layer.params.descending)
 
 
-def _cumulative_sum(layer: Layer) -> Value:
+def _cumulative_sum(layer: CoremlLayer) -> Value:
     params = layer.params
     return layer.add("cumsum", x=layer.only(), axis=params.axis, exclusive=bool(params.excludeFinalSum),
                      reverse=bool(params.reverse))
 
 
-def _one_hot(layer: Layer) -> Value:
+def _one_hot(layer: CoremlLayer) -> Value:
     params = layer.params
     if len(layer.inputs) != 1:
         raise GraphError(f"{layer.label}: needs 1 input, found {len(layer.inputs)}")

@@ -8,7 +8,7 @@ from typing import Any
 from openane.errors import GraphError
 from openane.formats.protobuf import Message
 from openane.graph import Value
-from openane.importers.coreml.layers.layer import Handler, Layer
+from openane.importers.coreml.layers.layer import CoremlLayer, Handler
 
 _SAME = ("same", "same_lower")
 _POOLS = ("max_pool", "avg_pool", "l2_pool")
@@ -16,7 +16,7 @@ _GLOBAL = ("reduce_max", "reduce_mean", "reduce_l2_norm")
 _SAMPLING = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS")
 
 
-def _borders(layer: Layer, amounts: Message) -> tuple[int, int, int, int]:
+def _borders(layer: CoremlLayer, amounts: Message) -> tuple[int, int, int, int]:
     """Top, bottom, left, right."""
     sides = [number for edge in amounts.borderAmounts for number in (edge.startEdgeSize, edge.endEdgeSize)]
     if not sides:
@@ -26,7 +26,7 @@ def _borders(layer: Layer, amounts: Message) -> tuple[int, int, int, int]:
     return sides[0], sides[1], sides[2], sides[3]
 
 
-def _padding(layer: Layer) -> dict[str, Any]:
+def _padding(layer: CoremlLayer) -> dict[str, Any]:
     params = layer.params
     if "same" in params:
         mode = params.same.asymmetryMode
@@ -37,7 +37,7 @@ def _padding(layer: Layer) -> dict[str, Any]:
     return {"pad_type": "custom", "pad": pad} if any(pad) else {"pad_type": "valid"}
 
 
-def _convolution(layer: Layer) -> Value:
+def _convolution(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     groups, kernel = params.nGroups or 1, layer.pair("kernelSize", 3)
     settings: dict[str, Any] = {"strides": layer.pair("stride"), "dilations": layer.pair("dilationFactor"),
@@ -55,7 +55,7 @@ def _convolution(layer: Layer) -> Value:
                              **_padding(layer)))
 
 
-def _pooling(layer: Layer) -> Value:
+def _pooling(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     if not 0 <= params.type < len(_POOLS):
         raise layer.refuse("pooling type", params.type, "0 (max), 1 (average) or 2 (L2)")
@@ -91,7 +91,7 @@ def _completed(x: Value, kernel: tuple[int, int], strides: tuple[int, int],
     return {"pad_type": "custom", "pad": sides} if any(sides) else {"pad_type": "valid"}
 
 
-def _pad(layer: Layer) -> Value:
+def _pad(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     mode = {"reflection": "reflect", "replication": "replicate"}.get(params.which("reflection", "replication") or "",
                                                                      "constant")
@@ -100,7 +100,7 @@ def _pad(layer: Layer) -> Value:
     return restore(layer.add("pad", x=x, pad=pad, mode=mode, constant_val=value))
 
 
-def _crop(layer: Layer) -> Value:
+def _crop(layer: CoremlLayer) -> Value:
     params = layer.params
     if len(layer.inputs) == 2:
         x, like = layer.real(0), layer.inputs[1]
@@ -117,7 +117,7 @@ def _crop(layer: Layer) -> Value:
     return restore(layer.add("crop", x=x, crop_height=[top, bottom], crop_width=[left, right]))
 
 
-def _upsample(layer: Layer) -> Value:
+def _upsample(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     if params.fractionalScalingFactor:
         raise layer.refuse("fractionalScalingFactor", "given", "whole scalingFactor")
@@ -131,7 +131,7 @@ def _upsample(layer: Layer) -> Value:
     return restore(layer.add("upsample_bilinear", x=x, align_corners=params.linearUpsampleMode == 1, **factors))
 
 
-def _resize_bilinear(layer: Layer) -> Value:
+def _resize_bilinear(layer: CoremlLayer) -> Value:
     method, (x, restore) = layer.params.mode.samplingMethod, layer.image()
     if not 0 <= method < len(_SAMPLING):
         raise layer.refuse("samplingMethod", method, f"0..{len(_SAMPLING) - 1}")

@@ -10,7 +10,7 @@ import numpy as np
 from openane.graph import Value
 from openane.importers.composites import GELU_MODES, hard_swish, mish, scaled_elu, swish
 from openane.importers.onnx.operators.elementwise import unary
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 SELU = (1.67326319217681884765625, 1.05070102214813232421875)
 """alpha and gamma of Selu, as ONNX states them."""
@@ -18,39 +18,39 @@ SELU = (1.67326319217681884765625, 1.05070102214813232421875)
 
 def _scaled(op: str, **attributes: tuple[str, float]) -> Handler:
     """An operator that is one MIL operation; `operand=(attribute, default)`."""
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         settings: dict[str, Any] = {key: step.real_attribute(name, default)
                                     for key, (name, default) in attributes.items()}
         return step.add(op, x=step.value(0), **settings)
     return handler
 
 
-def _gelu(step: Step) -> Operand:
+def _gelu(step: OnnxStep) -> Operand:
     approximate = step.text("approximate", "none")
     if approximate not in GELU_MODES:
         raise step.refuse("approximate", approximate, f"one of {', '.join(GELU_MODES)}")
     return step.add("gelu", x=step.value(0), mode=GELU_MODES[approximate])
 
 
-def _celu(step: Step) -> Operand:
+def _celu(step: OnnxStep) -> Operand:
     """alpha * elu(x / alpha)."""
     alpha = step.real_attribute("alpha", 1.0)
     return scaled_elu(step, step.value(0), 1.0, alpha, 1 / alpha)
 
 
-def _selu(step: Step) -> Operand:
+def _selu(step: OnnxStep) -> Operand:
     alpha, gamma = step.real_attribute("alpha", SELU[0]), step.real_attribute("gamma", SELU[1])
     return scaled_elu(step, step.value(0), alpha, gamma)
 
 
-def _thresholded_relu(step: Step) -> Operand:
+def _thresholded_relu(step: OnnxStep) -> Operand:
     """x where it is above alpha: MIL's own operation includes alpha."""
     x, alpha = step.value(0), step.real_attribute("alpha", 1.0)
     above = step.add("greater", part="above", x=x, y=alpha)
     return step.add("select", cond=above, a=x, b=np.float16(0))
 
 
-def _shrink(step: Step) -> Operand:
+def _shrink(step: OnnxStep) -> Operand:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
     x = step.number(0)
     bias, bound = (step.real_attribute(name, default) for name, default in (("bias", 0.0), ("lambd", 0.5)))
@@ -62,7 +62,7 @@ def _shrink(step: Step) -> Operand:
     return step.cast(result, x.dtype)
 
 
-def _parametric_relu(step: Step) -> Operand:
+def _parametric_relu(step: OnnxStep) -> Operand:
     x, slope = step.number(0), step.operand(1)
     real = step.cast(x, "fp16")
     if isinstance(slope, np.ndarray) and slope.size and (slope == slope.reshape(-1)[0]).all():
@@ -74,18 +74,18 @@ def _parametric_relu(step: Step) -> Operand:
     return step.cast(result, x.dtype)
 
 
-def _inverse_hyperbolic_sine(step: Step) -> Operand:
+def _inverse_hyperbolic_sine(step: OnnxStep) -> Operand:
     """sign(x) * log(|x| + sqrt(x^2 + 1)): for magnitudes no difference cancels."""
     x = step.value(0)
     size = step.add("abs", part="size", x=x)
     return step.add("mul", x=_log_of_root(step, size, 1.0), y=step.add("sign", part="sign", x=x))
 
 
-def _inverse_hyperbolic_cosine(step: Step) -> Operand:
+def _inverse_hyperbolic_cosine(step: OnnxStep) -> Operand:
     return _log_of_root(step, step.value(0), -1.0)
 
 
-def _log_of_root(step: Step, x: Value, offset: float) -> Value:
+def _log_of_root(step: OnnxStep, x: Value, offset: float) -> Value:
     """log(x + sqrt(x^2 + offset)); above 200 the root is x, whose square would leave fp16."""
     near = step.add("minimum", part="near", x=x, y=200.0)
     root = step.add("sqrt", part="root", x=step.add("add", part="shifted", x=step.add("square", part="square", x=near),

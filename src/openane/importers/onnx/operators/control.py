@@ -13,13 +13,13 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.model import Proto
-from openane.importers.onnx.step import Handler, Operand, Result, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 
 MOST_TURNS = 256
 """Largest number of turns a loop is unrolled to."""
 
 
-def _graph(step: Step, name: str, inputs: int | None = None) -> Proto:
+def _graph(step: OnnxStep, name: str, inputs: int | None = None) -> Proto:
     """The nested graph `name`, which takes `inputs` inputs."""
     graph = step.attributes.get(name)
     if graph is None or not hasattr(graph, "node"):
@@ -29,12 +29,12 @@ def _graph(step: Step, name: str, inputs: int | None = None) -> Proto:
     return graph
 
 
-def _if(step: Step) -> Result:
+def _if(step: OnnxStep) -> Result:
     taken = bool(step.array(0, "the condition").reshape(()))
     return step.body(_graph(step, "then_branch" if taken else "else_branch"), {})
 
 
-def _loop(step: Step) -> Result:
+def _loop(step: OnnxStep) -> Result:
     """Turns until the count is reached or the condition is false; what each turn hands out is stacked."""
     body = _graph(step, "body", len(step.inputs))
     names = [port.name for port in body.input]
@@ -56,13 +56,13 @@ def _loop(step: Step) -> Result:
     return (*states, *_gathered(step, made, len(step.outputs) - len(states)))
 
 
-def _check_turns(step: Step, turns: int) -> None:
+def _check_turns(step: OnnxStep, turns: int) -> None:
     if turns > MOST_TURNS:
         raise UnsupportedError(step.label, "every turn becomes operations of its own", limit=MOST_TURNS, found=turns,
                                remedy="shorten the loop")
 
 
-def _gathered(step: Step, made: Sequence[Sequence[Operand]], expected: int, axes: Sequence[int] = (),
+def _gathered(step: OnnxStep, made: Sequence[Sequence[Operand]], expected: int, axes: Sequence[int] = (),
               backwards: Sequence[int] = ()) -> list[Operand]:
     """What the turns handed out, stacked along the axes."""
     if not made and expected > 0:
@@ -73,7 +73,7 @@ def _gathered(step: Step, made: Sequence[Sequence[Operand]], expected: int, axes
                      axes[place] if place < len(axes) else 0) for place, column in enumerate(columns)]
 
 
-def _stacked(step: Step, parts: Sequence[Operand], axis: int) -> Operand:
+def _stacked(step: OnnxStep, parts: Sequence[Operand], axis: int) -> Operand:
     axis = step.front(axis, len(parts[0].shape) + 1)
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     if len(arrays) == len(parts):
@@ -83,7 +83,7 @@ def _stacked(step: Step, parts: Sequence[Operand], axis: int) -> Operand:
     return wide[0] if len(wide) == 1 else step.add("concat", part="turns", values=wide, axis=axis)
 
 
-def _scan(step: Step) -> Result:
+def _scan(step: OnnxStep) -> Result:
     """One turn for each place along the scanned axes."""
     if step.version < 9:
         raise UnsupportedError(step.label, "Scan is read from opset 9 on", found=f"opset {step.version}",
@@ -113,7 +113,7 @@ def _scan(step: Step) -> Result:
     return (*states, *stacked)
 
 
-def _at(step: Step, source: Operand, axis: int, place: int) -> Operand:
+def _at(step: OnnxStep, source: Operand, axis: int, place: int) -> Operand:
     """One place along an axis, the axis gone."""
     if isinstance(source, np.ndarray):
         return np.asarray(source.take(place, axis))

@@ -12,7 +12,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Term:
         return self.value.shape[self.letters.index(letter)]
 
 
-def _parsed(step: Step, ranks: Sequence[int]) -> tuple[list[str], str]:
+def _parsed(step: OnnxStep, ranks: Sequence[int]) -> tuple[list[str], str]:
     """Letters of every operand and of the result; an ellipsis takes letters the equation leaves over, last ones
     last."""
     text = step.text("equation", "").replace(" ", "")
@@ -56,7 +56,7 @@ def _parsed(step: Step, ranks: Sequence[int]) -> tuple[list[str], str]:
     return found, result
 
 
-def _diagonal(step: Step, value: Value, letters: str) -> Term:
+def _diagonal(step: OnnxStep, value: Value, letters: str) -> Term:
     """Repeated letters reduced to one: everything off the diagonal is left out of a sum."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
@@ -73,7 +73,7 @@ def _diagonal(step: Step, value: Value, letters: str) -> Term:
     return Term(value, letters)
 
 
-def _summed(step: Step, term: Term, needed: str) -> Term:
+def _summed(step: OnnxStep, term: Term, needed: str) -> Term:
     """Without the letters nobody needs any more."""
     axes = [place for place, letter in enumerate(term.letters) if letter not in needed]
     if not axes:
@@ -82,7 +82,7 @@ def _summed(step: Step, term: Term, needed: str) -> Term:
     return Term(value, "".join(letter for letter in term.letters if letter in needed))
 
 
-def _arranged(step: Step, term: Term, groups: Sequence[str]) -> Value:
+def _arranged(step: OnnxStep, term: Term, groups: Sequence[str]) -> Value:
     """The term with the letters of each group merged into one dimension."""
     order = [term.letters.index(letter) for group in groups for letter in group]
     value = term.value
@@ -92,7 +92,7 @@ def _arranged(step: Step, term: Term, groups: Sequence[str]) -> Value:
     return value if list(value.shape) == shape else step.add("reshape", part="merged", x=value, shape=shape)
 
 
-def _multiplied(step: Step, first: Term, second: Term, needed: str) -> Term:
+def _multiplied(step: OnnxStep, first: Term, second: Term, needed: str) -> Term:
     """The product of two terms, summed over the letters nobody else needs."""
     first = _summed(step, first, needed + second.letters)
     second = _summed(step, second, needed + first.letters)
@@ -113,7 +113,7 @@ def _multiplied(step: Step, first: Term, second: Term, needed: str) -> Term:
     return Term(step.add("reshape", part="product", x=product, shape=shape), batch + rows + columns)
 
 
-def _einsum(step: Step) -> Operand:
+def _einsum(step: OnnxStep) -> Operand:
     values = [step.real(index) for index in range(len(step.inputs))]
     letters, result = _parsed(step, [value.type.rank for value in values])
     terms = [_diagonal(step, value, each) for value, each in zip(values, letters, strict=True)]

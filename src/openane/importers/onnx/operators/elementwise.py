@@ -12,7 +12,7 @@ from openane.graph import Value
 from openane.importers.composites import chained, clipped, mean_of, power
 from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Result, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 from openane.ops.halves import LARGEST
 
 LARGEST_POWER = 16
@@ -21,24 +21,24 @@ LARGEST_POWER = 16
 
 def unary(op: str, **operands: Any) -> Handler:
     """An operator that is one MIL operation with fixed settings."""
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         return step.compute(op, x=step.number(0), **operands)
     return handler
 
 
-def _no_old_broadcast(step: Step) -> None:
+def _no_old_broadcast(step: OnnxStep) -> None:
     if step.version < 7 and step.integer("broadcast", 0):
         raise step.refuse("broadcast", 1, "opset 7 or later: onnx.version_converter.convert_version(model, 13)")
 
 
 def _binary(op: str) -> Handler:
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         _no_old_broadcast(step)
         return step.compute(op, x=step.number(0), y=step.number(1))
     return handler
 
 
-def _divide(step: Step) -> Operand:
+def _divide(step: OnnxStep) -> Operand:
     """Integers are divided towards zero: by magnitudes, the signs apart."""
     _no_old_broadcast(step)
     x, y = step.number(0), step.number(1)
@@ -51,7 +51,7 @@ def _divide(step: Step) -> Operand:
     return step.compute("mul", x=size, y=sign)
 
 
-def _modulo(step: Step) -> Operand:
+def _modulo(step: OnnxStep) -> Operand:
     """The remainder has the sign of the divisor, with `fmod` that of the dividend."""
     x, y = step.number(0), step.number(1)
     fmod = step.integer("fmod", 0)
@@ -62,16 +62,16 @@ def _modulo(step: Step) -> Operand:
 
 
 def _variadic(op: str) -> Handler:
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         return chained(step, op, [step.number(index) for index in range(len(step.inputs))], step.compute)
     return handler
 
 
-def _mean(step: Step) -> Operand:
+def _mean(step: OnnxStep) -> Operand:
     return mean_of(step, [step.number(index) for index in range(len(step.inputs))], step.compute)
 
 
-def _power(step: Step) -> Operand:
+def _power(step: OnnxStep) -> Operand:
     x, exponent = step.number(0), step.operand(1)
     if x.dtype == "int32":
         return _integer_power(step, x)
@@ -82,7 +82,7 @@ def _power(step: Step) -> Operand:
     return step.add("pow", x=x, y=step.half(exponent, 1)) if simple is None else simple
 
 
-def _integer_power(step: Step, x: Value) -> Operand:
+def _integer_power(step: OnnxStep, x: Value) -> Operand:
     """Exact products, each element taking part in as many as its exponent says."""
     exponents = step.array(1, "the exponent of an integer")
     if exponents.size and (exponents.min() < 0 or exponents.max() > LARGEST_POWER):
@@ -98,11 +98,11 @@ def _integer_power(step: Step, x: Value) -> Operand:
     return step.cast(result, "int32")
 
 
-def _negate(step: Step) -> Operand:
+def _negate(step: OnnxStep) -> Operand:
     return step.compute("mul", x=step.number(0), y=-1)
 
 
-def _clip(step: Step) -> Operand:
+def _clip(step: OnnxStep) -> Operand:
     x = step.number(0)
     bounds = [step.inputs[index] if index < len(step.inputs) else None for index in (1, 2)]
     if any(isinstance(bound, Value) for bound in bounds) or x.dtype != "fp16":
@@ -113,7 +113,7 @@ def _clip(step: Step) -> Operand:
     return clipped(step, x, low, high)
 
 
-def _clip_by_values(step: Step, x: Value) -> Operand:
+def _clip_by_values(step: OnnxStep, x: Value) -> Operand:
     for index, op in ((1, "maximum"), (2, "minimum")):
         if step.has(index) and (isinstance(step.operand(index), Value) or x.dtype == "fp16"
                                 or abs(step.number_in(index, "bound")) <= LARGEST):
@@ -121,7 +121,7 @@ def _clip_by_values(step: Step, x: Value) -> Operand:
     return x
 
 
-def _bound(step: Step, index: int, name: str, missing: float) -> float:
+def _bound(step: OnnxStep, index: int, name: str, missing: float) -> float:
     """A bound of Clip; bounds fp16 cannot reach bound nothing."""
     if step.version < 11:
         bound = step.real_attribute(name, missing)
@@ -130,7 +130,7 @@ def _bound(step: Step, index: int, name: str, missing: float) -> float:
     return bound if abs(bound) <= LARGEST or np.sign(bound) != np.sign(missing) else missing
 
 
-def _cast_to(step: Step, x: Value, code: int) -> Operand:
+def _cast_to(step: OnnxStep, x: Value, code: int) -> Operand:
     name = dtype_name(code, step.label)
     wanted = ENGINE_NAMES[name]
     if name.startswith("uint") and name not in ("uint8", "uint16") and x.dtype == "fp16":
@@ -138,11 +138,11 @@ def _cast_to(step: Step, x: Value, code: int) -> Operand:
     return step.cast(x, wanted)
 
 
-def _cast(step: Step) -> Operand:
+def _cast(step: OnnxStep) -> Operand:
     return _cast_to(step, step.value(0), step.integer("to", 0))
 
 
-def _cast_like(step: Step) -> Operand:
+def _cast_like(step: OnnxStep) -> Operand:
     """Element types the graph does not tell apart (fp32 and fp16, int64 and int32) need no cast."""
     target = step.operand(1)
     name = step.constants.converted(target, step.input_names[1]).dtype if isinstance(target, np.ndarray) else None
@@ -152,7 +152,7 @@ def _cast_like(step: Step) -> Operand:
 
 
 def _comparison(op: str) -> Handler:
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         _no_old_broadcast(step)
         x, y = step.number(0), step.number(1)
         if x.dtype == "bool":
@@ -161,11 +161,11 @@ def _comparison(op: str) -> Handler:
     return handler
 
 
-def _where(step: Step) -> Operand:
+def _where(step: OnnxStep) -> Operand:
     return step.add("select", cond=step.value(0), a=step.number(1), b=step.number(2))
 
 
-def _is_infinite(step: Step) -> Operand:
+def _is_infinite(step: OnnxStep) -> Operand:
     x = step.value(0)
     negative, positive = step.integer("detect_negative", 1), step.integer("detect_positive", 1)
     if not (negative or positive):
@@ -177,13 +177,13 @@ def _is_infinite(step: Step) -> Operand:
     return step.add("greater", x=x, y=np.float16(LARGEST))
 
 
-def _identity(step: Step) -> Operand:
+def _identity(step: OnnxStep) -> Operand:
     if not step.inputs:
         raise GraphError(f"{step.label}: input 0 is missing")
     return step.operand(0)
 
 
-def _dropout(step: Step) -> Result:
+def _dropout(step: OnnxStep) -> Result:
     """The identity, unless the model trains with a ratio: that draws random numbers."""
     x = step.operand(0)
     training = step.version >= 12 and step.has(2) and bool(step.array(2, "training_mode").any())

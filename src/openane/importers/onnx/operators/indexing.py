@@ -9,12 +9,12 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded, slices
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 SCATTER_MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
-def _indices(step: Step, index: int, extent: int) -> np.ndarray:
+def _indices(step: OnnxStep, index: int, extent: int) -> np.ndarray:
     """Constant indices counted from the front. GraphError when one is out of range."""
     indices = step.array(index, "indices")
     if indices.dtype.kind not in "iu" or (indices.size and not (-extent <= indices.min() and indices.max() < extent)):
@@ -22,7 +22,7 @@ def _indices(step: Step, index: int, extent: int) -> np.ndarray:
     return np.where(indices < 0, indices + extent, indices).astype(np.int32)
 
 
-def _slice(step: Step) -> Operand:
+def _slice(step: OnnxStep) -> Operand:
     x = step.value(0)
     kept_of_each = slices(step, x.shape)
     shape = [len(range(*kept.indices(extent))) for kept, extent in zip(kept_of_each, x.shape, strict=True)]
@@ -40,7 +40,7 @@ def _slice(step: Step) -> Operand:
     return x
 
 
-def _gather(step: Step) -> Operand:
+def _gather(step: OnnxStep) -> Operand:
     x = step.number(0)
     axis = step.front(step.integer("axis", 0), x.type.rank)
     indices = _indices(step, 1, x.shape[axis])
@@ -48,7 +48,7 @@ def _gather(step: Step) -> Operand:
     return step.add("gather", x=x, indices=indices, axis=axis)
 
 
-def _gather_elements(step: Step) -> Operand:
+def _gather_elements(step: OnnxStep) -> Operand:
     """Each dimension but the axis may be shorter in the indices: x is cut to it."""
     x = step.number(0)
     axis = step.front(step.integer("axis", 0), x.type.rank)
@@ -59,7 +59,7 @@ def _gather_elements(step: Step) -> Operand:
     return step.add("gather_along_axis", x=x, indices=indices, axis=axis)
 
 
-def _places(step: Step, shape: tuple[int, ...], skipped: int) -> np.ndarray:
+def _places(step: OnnxStep, shape: tuple[int, ...], skipped: int) -> np.ndarray:
     """Constant index vectors into `shape` behind its first `skipped` dimensions, counted from the front."""
     indices = step.array(1, "indices")
     extents = np.array(shape[skipped:skipped + indices.shape[-1]])
@@ -68,19 +68,19 @@ def _places(step: Step, shape: tuple[int, ...], skipped: int) -> np.ndarray:
     return np.where(indices < 0, indices + extents, indices).astype(np.int32)
 
 
-def _gather_nd(step: Step) -> Operand:
+def _gather_nd(step: OnnxStep) -> Operand:
     x, batch = step.number(0), step.integer("batch_dims", 0)
     return step.add("gather_nd", x=x, indices=_places(step, x.shape, batch), batch_dims=batch)
 
 
-def _scatter_mode(step: Step) -> str:
+def _scatter_mode(step: OnnxStep) -> str:
     reduction = step.text("reduction", "none")
     if reduction not in SCATTER_MODES:
         raise step.refuse("reduction", reduction, f"one of {', '.join(SCATTER_MODES)}")
     return SCATTER_MODES[reduction]
 
 
-def _scatter_elements(step: Step) -> Operand:
+def _scatter_elements(step: OnnxStep) -> Operand:
     """As the gather of elements; a smaller part of the data is changed and put back in place."""
     data, updates, mode = step.number(0), step.number(2), _scatter_mode(step)
     axis = step.front(step.integer("axis", 0), data.type.rank)
@@ -96,13 +96,13 @@ def _scatter_elements(step: Step) -> Operand:
     return step.add("slice_update", x=data, update=changed, begin=begin, end=end)
 
 
-def _scatter_nd(step: Step) -> Operand:
+def _scatter_nd(step: OnnxStep) -> Operand:
     data = step.number(0)
     return step.add("scatter_nd", data=data, indices=_places(step, data.shape, 0), updates=step.number(2),
                     mode=_scatter_mode(step))
 
 
-def _one_hot(step: Step) -> Operand:
+def _one_hot(step: OnnxStep) -> Operand:
     """Compared with a range, so that indices may be computed: those out of range match nothing."""
     depth = int(step.number_in(1, "depth"))
     bounded(step, (depth,))
@@ -121,14 +121,14 @@ def _one_hot(step: Step) -> Operand:
     return step.add("select", cond=hot, a=on, b=off)
 
 
-def _reverse_sequence(step: Step) -> Operand:
+def _reverse_sequence(step: OnnxStep) -> Operand:
     x = step.number(0)
     lengths = np.array(step.integers_in(1, "sequence_lens"), np.int32)
     return step.add("reverse_sequence", x=x, lengths=lengths, seq_axis=step.integer("time_axis", 0),
                     batch_axis=step.integer("batch_axis", 1))
 
 
-def _compress(step: Step) -> Operand:
+def _compress(step: OnnxStep) -> Operand:
     x, chosen = step.number(0), step.array(1, "condition").astype(bool).reshape(-1)
     if "axis" in step.attributes:
         axis = step.front(step.integer("axis", 0), x.type.rank)
@@ -141,7 +141,7 @@ def _compress(step: Step) -> Operand:
     return step.add("gather", x=x, indices=places, axis=axis)
 
 
-def _tensor_scatter(step: Step) -> Operand:
+def _tensor_scatter(step: OnnxStep) -> Operand:
     """A cache with updates written from constant positions on, one for each batch."""
     cache, update = step.number(0), step.number(1)
     axis = step.front(step.integer("axis", -2), cache.type.rank)
@@ -160,13 +160,13 @@ def _tensor_scatter(step: Step) -> Operand:
     return rows[0] if len(rows) == 1 else step.add("concat", values=tuple(rows), axis=0)
 
 
-def _row(step: Step, value: Value, number: int) -> Value:
+def _row(step: OnnxStep, value: Value, number: int) -> Value:
     begin, end = [0] * value.type.rank, list(value.shape)
     begin[0], end[0] = number, number + 1
     return step.add("slice_by_index", part=f"row{number}", x=value, begin=begin, end=end)
 
 
-def _written(step: Step, row: Value, new: Value, places: np.ndarray, axis: int) -> Value:
+def _written(step: OnnxStep, row: Value, new: Value, places: np.ndarray, axis: int) -> Value:
     return step.add("scatter", part="written", data=row, indices=places, updates=new, axis=axis, mode="update")
 
 

@@ -10,37 +10,37 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded, reshaped
-from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, axes_of
 
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "wrap"}
 
 
-def _reshape(step: Step) -> Operand:
+def _reshape(step: OnnxStep) -> Operand:
     x = step.value(0)
     return step.add("reshape", x=x, shape=reshaped(step, x.shape))
 
 
-def _flatten(step: Step) -> Operand:
+def _flatten(step: OnnxStep) -> Operand:
     x = step.value(0)
     axis = step.front(step.integer("axis", 1), x.type.rank, end=True)
     return step.add("reshape", x=x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
-def _squeeze(step: Step) -> Operand:
+def _squeeze(step: OnnxStep) -> Operand:
     return step.add("squeeze", x=step.value(0), axes=axes_of(step, 1, 13) or None)
 
 
-def _unsqueeze(step: Step) -> Operand:
+def _unsqueeze(step: OnnxStep) -> Operand:
     x, axes = step.value(0), axes_of(step, 1, 13) or ()
     return step.add("expand_dims", x=x, axes=[step.front(axis, x.type.rank + len(axes)) for axis in axes])
 
 
-def _transpose(step: Step) -> Operand:
+def _transpose(step: OnnxStep) -> Operand:
     x = step.value(0)
     return step.add("transpose", x=x, perm=step.integers("perm", range(x.type.rank)[::-1]))
 
 
-def _concat(step: Step) -> Operand:
+def _concat(step: OnnxStep) -> Operand:
     """Parts without elements vanish."""
     values = tuple(step.number(index) for index in range(len(step.inputs))
                    if 0 not in step.operand(index).shape)
@@ -49,7 +49,7 @@ def _concat(step: Step) -> Operand:
     return values[0] if len(values) == 1 else step.add("concat", values=values, axis=step.integer("axis", 1))
 
 
-def _split(step: Step) -> Result:
+def _split(step: OnnxStep) -> Result:
     x = step.value(0)
     axis = step.front(step.integer("axis", 0), x.type.rank)
     extent, count = x.shape[axis], len(step.outputs)
@@ -70,24 +70,24 @@ def _split(step: Step) -> Result:
     return tuple(next(made) if size else empty for size in sizes)
 
 
-def _tile(step: Step) -> Operand:
+def _tile(step: OnnxStep) -> Operand:
     x = step.number(0)
     return repeated(step, x, step.integers_in(1, "repeats"))
 
 
-def repeated(step: Step, x: Value, counts: Sequence[int]) -> Value:
+def repeated(step: OnnxStep, x: Value, counts: Sequence[int]) -> Value:
     """x repeated along its dimensions, one count for each."""
     if len(counts) != x.type.rank:
         raise GraphError(f"{step.label}: {len(counts)} repeats for {x.type.rank} dimensions")
     return step.add("tile", x=x, reps=counts) if any(count != 1 for count in counts) else x
 
 
-def _expand(step: Step) -> Operand:
+def _expand(step: OnnxStep) -> Operand:
     x = step.number(0)
     return expanded(step, x, np.broadcast_shapes(x.shape, bounded(step, step.integers_in(1, "shape"))))
 
 
-def expanded(step: Step, x: Value, shape: Sequence[int]) -> Value:
+def expanded(step: OnnxStep, x: Value, shape: Sequence[int]) -> Value:
     """x broadcast to `shape`."""
     missing = len(shape) - x.type.rank
     if missing:
@@ -95,7 +95,7 @@ def expanded(step: Step, x: Value, shape: Sequence[int]) -> Value:
     return repeated(step, x, [extent // old for extent, old in zip(shape, x.shape, strict=True)])
 
 
-def _pad(step: Step) -> Operand:
+def _pad(step: OnnxStep) -> Operand:
     x = step.number(0)
     mode = step.text("mode", "constant")
     if mode not in PAD_MODES:
@@ -116,7 +116,7 @@ def _pad(step: Step) -> Operand:
     return step.add("pad", x=x, pad=pad, mode="constant", constant_val=float(fill.reshape(())))
 
 
-def _cropped(step: Step, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+def _cropped(step: OnnxStep, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     """x without what negative pads take away."""
     if min(min(pair) for pair in pairs) >= 0:
         return x
@@ -125,7 +125,7 @@ def _cropped(step: Step, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     return step.add("slice_by_index", part="cropped", x=x, begin=begin, end=end)
 
 
-def _filled(step: Step, x: Value, pairs: Sequence[tuple[int, int]], fill: Value) -> Operand:
+def _filled(step: OnnxStep, x: Value, pairs: Sequence[tuple[int, int]], fill: Value) -> Operand:
     """Padding with a number computed at run time: picked by a constant mask."""
     pad = [count for pair in pairs for count in pair]
     wide = step.add("pad", part="wide", x=x, pad=pad, mode="constant", constant_val=0)
@@ -135,7 +135,7 @@ def _filled(step: Step, x: Value, pairs: Sequence[tuple[int, int]], fill: Value)
     return step.add("select", cond=inside, a=wide, b=scalar)
 
 
-def _wrapped(step: Step, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+def _wrapped(step: OnnxStep, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     """x surrounded by itself, dimension by dimension."""
     for axis, (before, after) in enumerate(pairs):
         if before or after:
@@ -146,7 +146,7 @@ def _wrapped(step: Step, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     return x
 
 
-def _pad_pairs(step: Step, rank: int) -> list[tuple[int, int]]:
+def _pad_pairs(step: OnnxStep, rank: int) -> list[tuple[int, int]]:
     """(before, after) for every dimension of x."""
     axes = step.integers_in(3, "axes") if step.version >= 18 and step.has(3) else tuple(range(rank))
     pads = step.integers_in(1, "pads") if step.version >= 11 else step.integers("pads")
@@ -156,7 +156,7 @@ def _pad_pairs(step: Step, rank: int) -> list[tuple[int, int]]:
     return pairs
 
 
-def _space_to_depth(step: Step) -> Operand:
+def _space_to_depth(step: OnnxStep) -> Operand:
     x, block, mode = step.number(0), step.integer("blocksize", 0), step.text("mode", "DCR")
     if mode == "DCR":
         return step.add("space_to_depth", x=x, block_size=block)
@@ -165,7 +165,7 @@ def _space_to_depth(step: Step) -> Operand:
     raise step.refuse("mode", mode, "one of DCR, CRD")
 
 
-def _depth_to_space(step: Step) -> Operand:
+def _depth_to_space(step: OnnxStep) -> Operand:
     x, block, mode = step.number(0), step.integer("blocksize", 0), step.text("mode", "DCR")
     if mode == "DCR":
         return step.add("depth_to_space", x=x, block_size=block)
@@ -174,7 +174,7 @@ def _depth_to_space(step: Step) -> Operand:
     raise step.refuse("mode", mode, "one of DCR, CRD")
 
 
-def _triangle(step: Step) -> Operand:
+def _triangle(step: OnnxStep) -> Operand:
     x = step.number(0)
     offset = int(step.number_in(1, "k")) if step.has(1) else 0
     ones = np.ones(bounded(step, x.shape[-2:]), np.bool_)

@@ -8,17 +8,17 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 
-def _matmul(step: Step) -> Operand:
+def _matmul(step: OnnxStep) -> Operand:
     right = step.operand(1)
     if isinstance(right, Value) or right.ndim != 2:
         return step.add("matmul", x=step.value(0), y=step.value(1))
     return step.add("linear", x=step.value(0), weight=np.ascontiguousarray(step.half(right, 1).T))
 
 
-def _gemm(step: Step) -> Operand:
+def _gemm(step: OnnxStep) -> Operand:
     """alpha * A' * B' + beta * C, ' being an optional transpose."""
     x, right = step.value(0), step.operand(1)
     alpha, beta = step.real_attribute("alpha", 1.0), step.real_attribute("beta", 1.0)
@@ -33,7 +33,7 @@ def _gemm(step: Step) -> Operand:
     return _added(step, product, beta)
 
 
-def _linear(step: Step, x: Value, rows: np.ndarray, alpha: float, beta: float) -> Operand:
+def _linear(step: OnnxStep, x: Value, rows: np.ndarray, alpha: float, beta: float) -> Operand:
     weight = np.ascontiguousarray(step.half(rows if alpha == 1 else rows * np.float32(alpha), 1))
     bias = step.inputs[2] if step.has(2) else None
     if isinstance(bias, np.ndarray) and beta and _is_row(bias.shape, len(rows)):
@@ -46,7 +46,7 @@ def _is_row(shape: tuple[int, ...], count: int) -> bool:
     return shape in ((), (1,), (1, 1), (count,), (1, count))
 
 
-def _added(step: Step, product: Value, beta: float) -> Operand:
+def _added(step: OnnxStep, product: Value, beta: float) -> Operand:
     """product + beta * C."""
     if not step.has(2) or not beta:
         return product

@@ -11,22 +11,22 @@ from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.composites import scaled
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Result, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 
 SMALLEST_EPSILON = 2.0 ** -24
 """Smallest positive fp16: an epsilon below it would become 0 and protect from nothing."""
 
 
-def _epsilon(step: Step, default: float = 1e-5) -> float:
+def _epsilon(step: OnnxStep, default: float = 1e-5) -> float:
     return max(step.real_attribute("epsilon", default), SMALLEST_EPSILON)
 
 
-def along_channels(step: Step, value: Value, rank: int) -> Value:
+def along_channels(step: OnnxStep, value: Value, rank: int) -> Value:
     """A vector over the channels of a tensor [N, C, ...] of `rank` dimensions."""
     return step.add("reshape", part="channels", x=value, shape=(value.type.elements, *(1,) * max(rank - 2, 0)))
 
 
-def _batch_normalization(step: Step) -> Result:
+def _batch_normalization(step: OnnxStep) -> Result:
     x = step.value(0)
     if step.integer("training_mode", 0):
         return _batch_training(step, x)
@@ -37,7 +37,7 @@ def _batch_normalization(step: Step) -> Result:
     return _batch_constant(step, x)
 
 
-def _batch_constant(step: Step, x: Value) -> Operand:
+def _batch_constant(step: OnnxStep, x: Value) -> Operand:
     """The variance is divided out in double precision: fp16 could not hold a small one."""
     scale, offset, mean, variance = (step.array(index + 1, what).astype(np.float64).reshape(-1)
                                      for index, what in enumerate(("scale", "B", "mean", "var")))
@@ -52,7 +52,7 @@ def _batch_constant(step: Step, x: Value) -> Operand:
                     gamma=step.half(gain, 1), beta=step.half(offset, 2), epsilon=0.0)
 
 
-def _batch_computed(step: Step, x: Value, mean: Value, variance: Value) -> Value:
+def _batch_computed(step: OnnxStep, x: Value, mean: Value, variance: Value) -> Value:
     """(x - mean) / sqrt(variance + epsilon) * scale + B, the statistics computed while the model runs."""
     rank = x.type.rank
     root = step.add("rsqrt", part="root", x=along_channels(step, variance, rank), epsilon=_epsilon(step))
@@ -61,7 +61,7 @@ def _batch_computed(step: Step, x: Value, mean: Value, variance: Value) -> Value
     return scaled(step, centred, gain, along_channels(step, step.real(2), rank))
 
 
-def _batch_training(step: Step, x: Value) -> Result:
+def _batch_training(step: OnnxStep, x: Value) -> Result:
     """Statistics of the batch, and the running ones moved towards them."""
     axes = [axis for axis in range(x.type.rank) if axis != 1]
     mean = step.add("reduce_mean", part="mean", x=x, axes=axes, keep_dims=False)
@@ -75,7 +75,7 @@ def _batch_training(step: Step, x: Value) -> Result:
     return (_batch_computed(step, x, mean, variance), *moved)
 
 
-def _affine(step: Step, index: int, shape: Sequence[int]) -> tuple[np.ndarray | None, Value | None]:
+def _affine(step: OnnxStep, index: int, shape: Sequence[int]) -> tuple[np.ndarray | None, Value | None]:
     """Input `index` of a normalisation as a constant of `shape`, or as a value; both None when it is left out."""
     if not step.has(index):
         return None, None
@@ -85,7 +85,7 @@ def _affine(step: Step, index: int, shape: Sequence[int]) -> tuple[np.ndarray | 
     return step.half(np.broadcast_to(operand, bounded(step, shape)), index), None
 
 
-def _layer_normalization(step: Step) -> Result:
+def _layer_normalization(step: OnnxStep) -> Result:
     x = step.real(0)
     axis = step.front(step.integer("axis", -1), x.type.rank)
     axes = tuple(range(axis, x.type.rank))
@@ -102,7 +102,7 @@ def _layer_normalization(step: Step) -> Result:
     return result, mean, step.add("rsqrt", part="deviation", x=variance, epsilon=_epsilon(step))
 
 
-def _rms_normalization(step: Step) -> Operand:
+def _rms_normalization(step: OnnxStep) -> Operand:
     x = step.real(0)
     axis = step.front(step.integer("axis", -1), x.type.rank)
     gamma, gain = _affine(step, 1, x.shape[axis:])
@@ -110,7 +110,7 @@ def _rms_normalization(step: Step) -> Operand:
     return scaled(step, normal, gain, None)
 
 
-def _instance_normalization(step: Step) -> Operand:
+def _instance_normalization(step: OnnxStep) -> Operand:
     x = step.real(0)
     channels = (x.shape[1],)
     gamma, gain = _affine(step, 1, channels)
@@ -121,7 +121,7 @@ def _instance_normalization(step: Step) -> Operand:
     return scaled(step, normal, *(along_channels(step, step.real(index), x.type.rank) for index in (1, 2)))
 
 
-def _group_normalization(step: Step) -> Operand:
+def _group_normalization(step: OnnxStep) -> Operand:
     """Rows of one group each. Before opset 21 there is one scale for each group, then one for each channel."""
     x, groups = step.real(0), step.integer("num_groups", 0)
     if groups < 1 or x.shape[1] % groups:
@@ -136,11 +136,11 @@ def _group_normalization(step: Step) -> Operand:
     return scaled(step, normal, *(along_channels(step, value, x.type.rank) for value in (gain, offset)))
 
 
-def _mean_variance_normalization(step: Step) -> Operand:
+def _mean_variance_normalization(step: OnnxStep) -> Operand:
     return step.add("layer_norm", x=step.real(0), axes=step.integers("axes", (0, 2, 3)), epsilon=SMALLEST_EPSILON)
 
 
-def _lp_normalization(step: Step) -> Operand:
+def _lp_normalization(step: OnnxStep) -> Operand:
     x, power = step.real(0), step.integer("p", 2)
     if power not in (1, 2):
         raise step.refuse("p", power, "one of 1, 2")
@@ -149,7 +149,7 @@ def _lp_normalization(step: Step) -> Operand:
     return step.add("real_div", x=x, y=step.add("maximum", part="positive", x=norm, y=SMALLEST_EPSILON))
 
 
-def _local_response_normalization(step: Step) -> Operand:
+def _local_response_normalization(step: OnnxStep) -> Operand:
     """Over a window of channels; an even one reaches further back than forward."""
     x, size = step.real(0), step.integer("size", 0)
     alpha, beta, bias = (step.real_attribute(name, default)

@@ -12,14 +12,14 @@ from openane.graph import Value
 from openane.importers.onnx.dtypes import ENGINE_NAMES, NAMES
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.operators import windows
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
 LARGEST_SUM = 2.0 ** 14
 """Half of what the neural engine's accumulator holds."""
 
 
-def _spread(step: Step, operand: Operand, index: int, shape: tuple[int, ...]) -> Operand:
+def _spread(step: OnnxStep, operand: Operand, index: int, shape: tuple[int, ...]) -> Operand:
     """A scale or zero point of a tensor of `shape`: one number, one for each place along `axis`, or one for each block
     of it."""
     rank = len(shape)
@@ -37,20 +37,20 @@ def _spread(step: Step, operand: Operand, index: int, shape: tuple[int, ...]) ->
     return step.add("gather", part="blocks", x=operand, indices=places, axis=axis)
 
 
-def _reshaped(step: Step, operand: Operand, shape: tuple[int, ...]) -> Operand:
+def _reshaped(step: OnnxStep, operand: Operand, shape: tuple[int, ...]) -> Operand:
     if isinstance(operand, np.ndarray):
         return operand.reshape(shape)
     return step.add("reshape", part="shaped", x=operand, shape=shape)
 
 
-def _real(step: Step, operand: Operand, index: int) -> Value:
+def _real(step: OnnxStep, operand: Operand, index: int) -> Value:
     """An operand in fp16."""
     if isinstance(operand, np.ndarray):
         return step.constants.value(step.half(operand, index), f"{step.name}_{index}")
     return step.cast(operand, "fp16")
 
 
-def _dequantized(step: Step, index: int) -> Operand:
+def _dequantized(step: OnnxStep, index: int) -> Operand:
     """(x - zero point) * scale for the three inputs from `index` on; constants at once, in their precision."""
     x = step.operand(index)
     scale = _spread(step, step.operand(index + 1), index + 1, x.shape)
@@ -67,11 +67,11 @@ def _dequantized(step: Step, index: int) -> Operand:
     return step.add("mul", x=value, y=_real(step, scale, index + 1))
 
 
-def _dequantize(step: Step) -> Operand:
+def _dequantize(step: OnnxStep) -> Operand:
     return _dequantized(step, 0)
 
 
-def _target(step: Step, index: int) -> str:
+def _target(step: OnnxStep, index: int) -> str:
     """The element type a quantisation makes: that of its zero point, of `output_dtype`, or uint8."""
     code = step.integer("output_dtype", 0)
     if code:
@@ -87,7 +87,7 @@ def _target(step: Step, index: int) -> str:
     return name
 
 
-def _quantized(step: Step, value: Value, index: int) -> Value:
+def _quantized(step: OnnxStep, value: Value, index: int) -> Value:
     """round(value / scale) + zero point, within the type, for scale and zero point from input `index` on."""
     name = _target(step, index + 1)
     scale = _spread(step, step.array(index, "the scale of a quantisation"), index, value.shape)
@@ -96,7 +96,7 @@ def _quantized(step: Step, value: Value, index: int) -> Value:
     return _held(step, step.add("mul", part="units", x=value, y=inverse), index + 1, name)
 
 
-def _held(step: Step, units: Value, index: int, name: str) -> Value:
+def _held(step: OnnxStep, units: Value, index: int, name: str) -> Value:
     """Whole units plus the zero point of input `index`, within the type `name`."""
     rounded = step.add("round", part="rounded", x=units)
     if step.has(index):
@@ -106,11 +106,11 @@ def _held(step: Step, units: Value, index: int, name: str) -> Value:
     return step.cast(step.add("clip", part="held", x=rounded, alpha=float(low), beta=float(high)), ENGINE_NAMES[name])
 
 
-def _quantize(step: Step) -> Operand:
+def _quantize(step: OnnxStep) -> Operand:
     return _quantized(step, step.real(0), 1)
 
 
-def _centred(step: Step, index: int, zero: int, axis: int | None) -> Value:
+def _centred(step: OnnxStep, index: int, zero: int, axis: int | None) -> Value:
     """Integers minus their zero point, in fp16; a vector of zero points lies along `axis`."""
     value = step.real(index)
     if not step.has(zero):
@@ -124,20 +124,20 @@ def _centred(step: Step, index: int, zero: int, axis: int | None) -> Value:
     return step.add("sub", part="centred", x=value, y=point)
 
 
-def _matmul_integer(step: Step) -> Operand:
+def _matmul_integer(step: OnnxStep) -> Operand:
     rank = len(step.operand(0).shape)
     x, y = _centred(step, 0, 2, rank - 2), _centred(step, 1, 3, len(step.operand(1).shape) - 1)
     return step.cast(step.add("matmul", part="product", x=x, y=y), "int32")
 
 
-def _conv_integer(step: Step) -> Operand:
+def _conv_integer(step: OnnxStep) -> Operand:
     x, weight = _centred(step, 0, 2, None), _centred(step, 1, 3, 0)
     product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight), input_names=step.input_names[:2]))
     assert isinstance(product, Value)
     return step.cast(product, "int32")
 
 
-def _quantized_matmul(step: Step) -> Operand:
+def _quantized_matmul(step: OnnxStep) -> Operand:
     """Integers multiplied, and the product of the scales once behind: integers are exact, real numbers round. Halves of
     the right side keep sums below what the engine adds up."""
     rank = len(step.operand(0).shape)
@@ -152,7 +152,7 @@ def _quantized_matmul(step: Step) -> Operand:
     return _held(step, units, 7, _target(step, 7))
 
 
-def _quantized_conv(step: Step) -> Operand:
+def _quantized_conv(step: OnnxStep) -> Operand:
     x = _real(step, _dequantized(step, 0), 0)
     weight = _real(step, _dequantized(replace(step, attributes={"axis": 0}), 3), 3)
     if step.has(8):

@@ -12,7 +12,7 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
-from openane.importers.onnx.step import Handler, Result, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Result
 
 MOST_STEPS = 256
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
@@ -30,7 +30,7 @@ FUNCTIONS: Mapping[str, tuple[str, Mapping[str, float]]] = {
 class Cell:
     """One direction of a recurrent node."""
 
-    step: Step
+    step: OnnxStep
     number: int
     hidden: int
     functions: Sequence[tuple[str, Mapping[str, float]]]
@@ -120,7 +120,7 @@ def _rnn(cell: Cell, inputs: Value, states: Sequence[Value]) -> list[Value]:
 CELLS: Mapping[str, Callable[[Cell, Value, Sequence[Value]], list[Value]]] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
 
 
-def _direction(step: Step, value: Value, number: int, *, keep: bool = False) -> Value:
+def _direction(step: OnnxStep, value: Value, number: int, *, keep: bool = False) -> Value:
     """Part `number` along the first dimension; `keep` leaves it there with an extent of 1."""
     begin, end = [0] * value.type.rank, list(value.shape)
     begin[0], end[0] = number, number + 1
@@ -128,7 +128,7 @@ def _direction(step: Step, value: Value, number: int, *, keep: bool = False) -> 
     return part if keep else step.add("reshape", part="side", x=part, shape=value.shape[1:])
 
 
-def _functions(step: Step, number: int) -> list[tuple[str, Mapping[str, float]]]:
+def _functions(step: OnnxStep, number: int) -> list[tuple[str, Mapping[str, float]]]:
     """The activations of direction `number` with their settings; alphas and betas are given to those that have them."""
     count = len(DEFAULTS[step.op])
     names = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
@@ -144,7 +144,7 @@ def _functions(step: Step, number: int) -> list[tuple[str, Mapping[str, float]]]
     return found[number * count:(number + 1) * count]
 
 
-def _inputs(step: Step, x: Value, number: int, hidden: int) -> Value:
+def _inputs(step: OnnxStep, x: Value, number: int, hidden: int) -> Value:
     """[s * b, gates]: x times the input weights, plus every bias that does not lie inside a reset."""
     steps, batch, features = x.shape
     gates = GATES[step.op] * hidden
@@ -163,7 +163,7 @@ def _inputs(step: Step, x: Value, number: int, hidden: int) -> Value:
     return step.add("add", part="biased", x=step.add("add", part="biased", x=total, y=first), y=second)
 
 
-def _start(step: Step, index: int, number: int, batch: int, hidden: int, turned: bool) -> Value:
+def _start(step: OnnxStep, index: int, number: int, batch: int, hidden: int, turned: bool) -> Value:
     """An initial state [b, H]: input `index`, or zeros."""
     if not step.has(index):
         return step.builder.constant(np.zeros((batch, hidden), np.float16), f"{step.name}_zeros")
@@ -171,7 +171,7 @@ def _start(step: Step, index: int, number: int, batch: int, hidden: int, turned:
     return _direction(step, step.add("transpose", part="start", x=value, perm=(1, 0, 2)) if turned else value, number)
 
 
-def _recurrent(step: Step) -> Result:
+def _recurrent(step: OnnxStep) -> Result:
     """Y [s, directions, b, H], and the last states [directions, b, H]; batch first with layout 1."""
     turned = bool(step.integer("layout", 0))
     x = step.real(0)
@@ -195,7 +195,7 @@ def _recurrent(step: Step) -> Result:
     return _results(step, runs, steps, batch, turned)
 
 
-def _run(step: Step, x: Value, number: int, backwards: bool, turned: bool) -> tuple[list[Value], list[Value]]:
+def _run(step: OnnxStep, x: Value, number: int, backwards: bool, turned: bool) -> tuple[list[Value], list[Value]]:
     """The states of one direction in the order of time, and the last of each kind."""
     steps, batch = x.shape[:2]
     hidden = step.operand(2).shape[-1]
@@ -211,7 +211,7 @@ def _run(step: Step, x: Value, number: int, backwards: bool, turned: bool) -> tu
     return made[::-1] if backwards else made, states
 
 
-def _results(step: Step, runs: Sequence[tuple[list[Value], list[Value]]], steps: int, batch: int,
+def _results(step: OnnxStep, runs: Sequence[tuple[list[Value], list[Value]]], steps: int, batch: int,
              turned: bool) -> Result:
     sides, hidden = len(runs), runs[0][1][0].shape[1]
     order = [made[place] for place in range(steps) for made, _ in runs]
@@ -224,7 +224,7 @@ def _results(step: Step, runs: Sequence[tuple[list[Value], list[Value]]], steps:
     return (whole, *last)
 
 
-def _stacked(step: Step, parts: Sequence[Value], shape: tuple[int, ...]) -> Value:
+def _stacked(step: OnnxStep, parts: Sequence[Value], shape: tuple[int, ...]) -> Value:
     """[b, H] parts under each other, in `shape`."""
     rows = parts[0] if len(parts) == 1 else step.add("concat", part="states", values=tuple(parts), axis=0)
     return step.add("reshape", x=rows, shape=shape)

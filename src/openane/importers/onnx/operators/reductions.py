@@ -10,13 +10,13 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.composites import log_softmax
-from openane.importers.onnx.step import Handler, Operand, Result, Step, axes_of
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, axes_of
 
 MOST_STEPS = 256
 """Largest extent of an axis whose elements are taken one after the other."""
 
 
-def _over(step: Step, rank: int, since: int) -> tuple[int, ...] | None:
+def _over(step: OnnxStep, rank: int, since: int) -> tuple[int, ...] | None:
     """The axes a reduction folds; None when it does nothing."""
     axes = axes_of(step, 1, since)
     if not axes and step.integer("noop_with_empty_axes", 0):
@@ -25,7 +25,7 @@ def _over(step: Step, rank: int, since: int) -> tuple[int, ...] | None:
 
 
 def _reduce(op: str, since: int = 18) -> Handler:
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         x = step.number(0)
         axes = _over(step, x.type.rank, since)
         if axes is None:
@@ -37,7 +37,7 @@ def _reduce(op: str, since: int = 18) -> Handler:
     return handler
 
 
-def _of_one(step: Step, op: str, x: Value) -> Operand:
+def _of_one(step: OnnxStep, op: str, x: Value) -> Operand:
     """A reduction over no axis: each element is a set of its own."""
     alone = {"reduce_l1_norm": ("abs",), "reduce_l2_norm": ("abs",), "reduce_log_sum": ("log",),
              "reduce_sum_square": ("square",)}.get(op, ())
@@ -46,7 +46,7 @@ def _of_one(step: Step, op: str, x: Value) -> Operand:
     return x
 
 
-def _product(step: Step) -> Operand:
+def _product(step: OnnxStep) -> Operand:
     """Halves multiplied by each other until one element is left: the engine has no reduction that multiplies."""
     x = step.number(0)
     axes = _over(step, x.type.rank, 18)
@@ -67,12 +67,12 @@ def _product(step: Step) -> Operand:
     return step.add("reshape", x=rows, shape=final)
 
 
-def _rows(step: Step, rows: Value, start: int, end: int) -> Value:
+def _rows(step: OnnxStep, rows: Value, start: int, end: int) -> Value:
     return step.add("slice_by_index", part="half", x=rows, begin=(start, 0), end=(end, rows.shape[1]))
 
 
 def _extreme_position(op: str) -> Handler:
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         x = step.cast(step.number(0), "fp16")
         axis, keep = step.front(step.integer("axis", 0), x.type.rank), bool(step.integer("keepdims", 1))
         if not step.integer("select_last_index", 0):
@@ -83,7 +83,7 @@ def _extreme_position(op: str) -> Handler:
     return handler
 
 
-def _hard_max(step: Step) -> Operand:
+def _hard_max(step: OnnxStep) -> Operand:
     """One where the first largest element is. Before opset 13 all dimensions from `axis` on are one."""
     x = step.value(0)
     axis = step.front(step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
@@ -98,15 +98,15 @@ def _hard_max(step: Step) -> Operand:
     return chosen if rows is x else step.add("reshape", x=chosen, shape=x.shape)
 
 
-def _softmax(step: Step) -> Operand:
+def _softmax(step: OnnxStep) -> Operand:
     return _coerced(step, lambda x, axis: step.add("softmax", x=x, axis=axis))
 
 
-def _log_softmax(step: Step) -> Operand:
+def _log_softmax(step: OnnxStep) -> Operand:
     return _coerced(step, lambda x, axis: log_softmax(step, x, axis))
 
 
-def _coerced(step: Step, made: Callable[[Value, int], Value]) -> Operand:
+def _coerced(step: OnnxStep, made: Callable[[Value, int], Value]) -> Operand:
     """Before opset 13 softmax runs over all dimensions from `axis` on as if they were one."""
     x = step.value(0)
     axis = step.front(step.integer("axis", -1 if step.version >= 13 else 1), x.type.rank)
@@ -119,7 +119,7 @@ def _coerced(step: Step, made: Callable[[Value, int], Value]) -> Operand:
     return step.add("reshape", x=made(rows, 1), shape=x.shape)
 
 
-def _top_k(step: Step) -> Result:
+def _top_k(step: OnnxStep) -> Result:
     x = step.number(0)
     axis = step.front(step.integer("axis", -1), x.type.rank)
     count = step.integer("k", 1) if step.version < 10 else int(step.number_in(1, "k"))
@@ -128,19 +128,19 @@ def _top_k(step: Step) -> Result:
     return (step.cast(found[0], x.dtype), found[1])
 
 
-def _running(step: Step) -> tuple[Value, int]:
+def _running(step: OnnxStep) -> tuple[Value, int]:
     x = step.number(0)
     return x, step.front(int(step.number_in(1, "axis")), x.type.rank)
 
 
-def _cumulative_sum(step: Step) -> Operand:
+def _cumulative_sum(step: OnnxStep) -> Operand:
     x, axis = _running(step)
     result = step.add("cumsum", x=step.cast(x, "fp16"), axis=axis, exclusive=bool(step.integer("exclusive", 0)),
                       reverse=bool(step.integer("reverse", 0)))
     return step.cast(result, x.dtype)
 
 
-def _cumulative_product(step: Step) -> Operand:
+def _cumulative_product(step: OnnxStep) -> Operand:
     """Element after element."""
     x, axis = _running(step)
     count = x.shape[axis]
@@ -159,7 +159,7 @@ def _cumulative_product(step: Step) -> Operand:
     return found[0] if count == 1 else step.add("concat", values=tuple(found), axis=axis)
 
 
-def _at(step: Step, x: Value, axis: int, place: int) -> Value:
+def _at(step: OnnxStep, x: Value, axis: int, place: int) -> Value:
     begin, end = [0] * x.type.rank, list(x.shape)
     begin[axis], end[axis] = place, place + 1
     return step.add("slice_by_index", part="at", x=x, begin=begin, end=end)

@@ -13,7 +13,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import MAXIMUM_ELEMENTS
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 Kernel = Callable[[np.ndarray], np.ndarray]
 
@@ -32,7 +32,7 @@ class Scheme:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ResizedAxis:
     """One resized axis: extents, the scale and the region of interest. `length` is the result's extent before it was
     rounded down, which ONNX's reference aligns corners by."""
 
@@ -44,7 +44,7 @@ class Axis:
     region: tuple[float, float]
 
 
-def _coordinates(axis: Axis, kind: str) -> np.ndarray | None:
+def _coordinates(axis: ResizedAxis, kind: str) -> np.ndarray | None:
     """Where in x each element of the result lies; None for a kind ONNX does not know."""
     x, extent, result = np.arange(axis.result, dtype=np.float64), axis.extent, axis.result
     centres = (x + 0.5) / axis.scale - 0.5
@@ -84,7 +84,7 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.asarray(np.where(d <= 1, near, np.where(d < 2, far, 0)))
 
 
-def _matrix(step: Step, axis: Axis, scheme: Scheme) -> tuple[np.ndarray, np.ndarray]:
+def _matrix(step: OnnxStep, axis: ResizedAxis, scheme: Scheme) -> tuple[np.ndarray, np.ndarray]:
     """Weights [result, extent], and whether a result lies outside of x."""
     if axis.result * axis.extent > MAXIMUM_ELEMENTS:
         raise UnsupportedError(step.label, "the matrix that resizes an axis is too large", limit=MAXIMUM_ELEMENTS,
@@ -113,7 +113,7 @@ def _matrix(step: Step, axis: Axis, scheme: Scheme) -> tuple[np.ndarray, np.ndar
     return weights / weights.sum(1, keepdims=True), outside
 
 
-def _along(step: Step, x: Value, axis: Axis, scheme: Scheme) -> Value:
+def _along(step: OnnxStep, x: Value, axis: ResizedAxis, scheme: Scheme) -> Value:
     """x resized along one axis."""
     weights, outside = _matrix(step, axis, scheme)
     bias = None
@@ -127,7 +127,7 @@ def _along(step: Step, x: Value, axis: Axis, scheme: Scheme) -> Value:
     return step.add("transpose", x=made, perm=np.argsort(perm)) if axis.place != last else made
 
 
-def _sizes(step: Step, x: Value, axes: tuple[int, ...]) -> tuple[list[int], list[float]]:
+def _sizes(step: OnnxStep, x: Value, axes: tuple[int, ...]) -> tuple[list[int], list[float]]:
     """Results and scales of the axes, of input `scales` or `sizes`."""
     first = 2 if step.version >= 11 else 1
     given = step.array(first, "scales") if step.has(first) else np.zeros(0)
@@ -150,7 +150,7 @@ def _sizes(step: Step, x: Value, axes: tuple[int, ...]) -> tuple[list[int], list
     return sizes, scales
 
 
-def _resize(step: Step) -> Operand:
+def _resize(step: OnnxStep) -> Operand:
     x = step.number(0)
     old = step.version < 11
     axes = step.integers("axes", range(x.type.rank)) if step.version >= 18 else tuple(range(x.type.rank))
@@ -168,7 +168,7 @@ def _resize(step: Step) -> Operand:
         raise UnsupportedError(step.label, "tensors without elements cannot be computed", found=f"sizes {results}",
                                remedy="scale so that an element is left")
     regions = _regions(step, scheme, len(axes))
-    changed = [Axis(axis, x.shape[axis], result, _length(result, x.shape[axis] * scale), scale, region)
+    changed = [ResizedAxis(axis, x.shape[axis], result, _length(result, x.shape[axis] * scale), scale, region)
                for axis, result, scale, region in zip(axes, results, scales, regions, strict=True)
                if result != x.shape[axis] or scale != 1 or region != (0.0, 1.0)]
     return _resized(step, x, changed, scheme)
@@ -178,7 +178,7 @@ def _length(result: int, exact: float) -> float:
     return exact if int(np.floor(exact)) == result else float(result)
 
 
-def _regions(step: Step, scheme: Scheme, count: int) -> list[tuple[float, float]]:
+def _regions(step: OnnxStep, scheme: Scheme, count: int) -> list[tuple[float, float]]:
     if scheme.coordinates != "tf_crop_and_resize":
         return [(0.0, 1.0)] * count
     region = step.array(1, "roi").reshape(-1)
@@ -187,7 +187,7 @@ def _regions(step: Step, scheme: Scheme, count: int) -> list[tuple[float, float]
     return [(float(region[place]), float(region[count + place])) for place in range(count)]
 
 
-def _resized(step: Step, x: Value, axes: list[Axis], scheme: Scheme) -> Value:
+def _resized(step: OnnxStep, x: Value, axes: list[ResizedAxis], scheme: Scheme) -> Value:
     dtype, x = x.dtype, step.cast(x, "fp16")
     whole = all(axis.place in (2, 3) and axis.scale == int(axis.scale) for axis in axes)
     plain = (scheme.coordinates, scheme.nearest) in PLAIN
@@ -201,7 +201,7 @@ def _resized(step: Step, x: Value, axes: list[Axis], scheme: Scheme) -> Value:
     return step.cast(x, dtype)
 
 
-def _upsample(step: Step) -> Operand:
+def _upsample(step: OnnxStep) -> Operand:
     """As Resize of opset 10; opset 7 states the scales as an attribute."""
     if step.version >= 9:
         return _resize(step)

@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 
 def _transformed(basis: np.ndarray, length: int, inverse: bool, half: bool) -> np.ndarray:
@@ -20,7 +20,7 @@ def _transformed(basis: np.ndarray, length: int, inverse: bool, half: bool) -> n
     return np.asarray(whole[:, :length // 2 + 1] if half else whole)
 
 
-def _matrix(step: Step, extent: int, parts: int, length: int, real: bool) -> np.ndarray:
+def _matrix(step: OnnxStep, extent: int, parts: int, length: int, real: bool) -> np.ndarray:
     """[results * result parts, extent * parts]: what each element of the axis, in each part, adds to the results."""
     inverse, half = bool(step.integer("inverse", 0)), bool(step.integer("onesided", 0))
     bounded(step, (extent * parts, max(2 * length, extent)))
@@ -32,7 +32,7 @@ def _matrix(step: Step, extent: int, parts: int, length: int, real: bool) -> np.
     return np.asarray(split.reshape(extent * parts, -1).T)
 
 
-def _fourier(step: Step) -> Operand:
+def _fourier(step: OnnxStep) -> Operand:
     x = step.real(0)
     rank = x.type.rank
     given = -2 if step.version >= 20 else step.integer("axis", 1)

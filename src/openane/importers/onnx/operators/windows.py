@@ -12,12 +12,12 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.onnx.computed import computed_conv, computed_conv_transpose, dilated_pool
-from openane.importers.onnx.step import Handler, Operand, Step
+from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 _AUTO_PADS = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 
 
-def _padding(step: Step, spatial: int) -> dict[str, Any]:
+def _padding(step: OnnxStep, spatial: int) -> dict[str, Any]:
     """MIL's `pad_type` and `pad` (before and after each axis) of ONNX's `auto_pad` and `pads` (all before, all
     after)."""
     auto = step.text("auto_pad", "NOTSET")
@@ -33,13 +33,13 @@ def _padding(step: Step, spatial: int) -> dict[str, Any]:
     return {"pad_type": "custom", "pad": [pads[side + axis] for axis in range(spatial) for side in (0, spatial)]}
 
 
-def _spatial(step: Step, x: Value) -> int:
+def _spatial(step: OnnxStep, x: Value) -> int:
     if x.type.rank < 3:
         raise GraphError(f"{step.label}: x must have a batch, a channel and spatial dimensions, found {x.type}")
     return x.type.rank - 2
 
 
-def _conv(step: Step) -> Operand:
+def _conv(step: OnnxStep) -> Operand:
     x = step.real(0)
     weight = step.operand(1)
     spatial = _spatial(step, x)
@@ -55,7 +55,7 @@ def _conv(step: Step) -> Operand:
                     strides=strides, dilations=dilations, **padding)
 
 
-def _conv_transpose(step: Step) -> Operand:
+def _conv_transpose(step: OnnxStep) -> Operand:
     """`pads` and `output_padding` are what MIL crops and the shape it states."""
     x, weight = step.real(0), step.operand(1)
     spatial = _spatial(step, x)
@@ -77,7 +77,7 @@ def _conv_transpose(step: Step) -> Operand:
                     output_shape=(x.shape[0], channels, *result), strides=strides, dilations=dilations, groups=groups)
 
 
-def _cropping(step: Step, extents: Sequence[int], full: Sequence[int], strides: Sequence[int],
+def _cropping(step: OnnxStep, extents: Sequence[int], full: Sequence[int], strides: Sequence[int],
               extra: Sequence[int]) -> tuple[list[int], list[int]]:
     """What is cropped in front of a transposed convolution's full result, and how much is kept."""
     auto, spatial = step.text("auto_pad", "NOTSET"), len(full)
@@ -96,7 +96,7 @@ def _cropping(step: Step, extents: Sequence[int], full: Sequence[int], strides: 
     return [cut // 2 if auto != "SAME_LOWER" else cut - cut // 2 for cut in total], stated
 
 
-def _pool(step: Step, op: str, **extra: Any) -> Operand:
+def _pool(step: OnnxStep, op: str, **extra: Any) -> Operand:
     source = step.number(0)
     x = step.cast(source, "fp16")
     spatial = _spatial(step, x)
@@ -131,16 +131,16 @@ def _widened(extents: Sequence[int], kernel: Sequence[int], strides: Sequence[in
     return {"pad_type": "custom", "pad": pad} if any(pad) else {"pad_type": "valid"}
 
 
-def _max_pool(step: Step) -> Operand:
+def _max_pool(step: OnnxStep) -> Operand:
     step.only_output("indices")
     return _pool(step, "max_pool")
 
 
-def _average_pool(step: Step) -> Operand:
+def _average_pool(step: OnnxStep) -> Operand:
     return _pool(step, "avg_pool", exclude_padding_from_average=not step.integer("count_include_pad", 0))
 
 
-def _lp_pool(step: Step) -> Operand:
+def _lp_pool(step: OnnxStep) -> Operand:
     """The root of the sum of powers: sums are averages over the whole window, padding counted, times its size."""
     x, power = step.real(0), step.integer("p", 2)
     if power < 1:
@@ -152,7 +152,7 @@ def _lp_pool(step: Step) -> Operand:
     return _root(step, step.add("mul", part="sums", x=mean, y=float(prod(kernel))), power)
 
 
-def _raised(step: Step, x: Value, power: int) -> Value:
+def _raised(step: OnnxStep, x: Value, power: int) -> Value:
     size = step.add("abs", part="size", x=x)
     result = size
     for _ in range(power - 1):
@@ -160,13 +160,13 @@ def _raised(step: Step, x: Value, power: int) -> Value:
     return result
 
 
-def _root(step: Step, x: Value, power: int) -> Value:
+def _root(step: OnnxStep, x: Value, power: int) -> Value:
     if power == 1:
         return x
     return step.add("sqrt", x=x) if power == 2 else step.add("pow", x=x, y=np.float16(1 / power))
 
 
-def _global_lp_pool(step: Step) -> Operand:
+def _global_lp_pool(step: OnnxStep) -> Operand:
     x, power = step.real(0), step.integer("p", 2)
     sums = step.add("reduce_sum", part="sums", x=_raised(step, x, power), axes=range(2, 2 + _spatial(step, x)),
                     keep_dims=True)
@@ -174,7 +174,7 @@ def _global_lp_pool(step: Step) -> Operand:
 
 
 def _global(op: str) -> Handler:
-    def handler(step: Step) -> Operand:
+    def handler(step: OnnxStep) -> Operand:
         x = step.value(0)
         return step.add(op, x=x, axes=range(2, 2 + _spatial(step, x)), keep_dims=True)
     return handler

@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.graph import Value
 from openane.importers.composites import GELU_MODES, hard_sigmoid, hard_swish, power, scaled_elu
-from openane.importers.torch.step import Handler, Result, Step
+from openane.importers.torch.step import Handler, Result, TorchStep
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
@@ -22,14 +22,14 @@ _LOGIC = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_xor
 
 
 def _unary(op: str, **operands: Any) -> Handler:
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         return step.add(op, x=step.number("self"), **operands)
     return handler
 
 
 def _binary(op: str) -> Handler:
     """self and other, of which one may be a number; `alpha` scales other."""
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         first, second = step.other("self", step.kind), step.other("other", step.kind)
         alpha = step.argument("alpha", 1)
         if alpha != 1:
@@ -38,14 +38,14 @@ def _binary(op: str) -> Handler:
     return handler
 
 
-def _reversed_subtraction(step: Step) -> Result:
+def _reversed_subtraction(step: TorchStep) -> Result:
     scaled, alpha = step.number("self"), step.argument("alpha", 1)
     if alpha != 1:
         scaled = step.add("mul", part="scaled", x=scaled, y=alpha)
     return step.add("sub", x=step.other("other", step.kind), y=scaled)
 
 
-def _divide(step: Step) -> Result:
+def _divide(step: TorchStep) -> Result:
     mode = step.argument("rounding_mode")
     if mode == "floor":
         return step.add("floor_div", x=step.other("self", step.kind), y=step.other("other", step.kind))
@@ -54,7 +54,7 @@ def _divide(step: Step) -> Result:
     return step.add("real_div", x=step.other("self", step.kind), y=step.other("other", step.kind))
 
 
-def _power(step: Step) -> Result:
+def _power(step: TorchStep) -> Result:
     exponent = step.argument("exponent")
     simple = None
     if step.kind == "float" and isinstance(exponent, int | float):
@@ -65,7 +65,7 @@ def _power(step: Step) -> Result:
 
 
 def _comparison(op: str) -> Handler:
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         kinds = [_kind(step.argument(name)) for name in ("self", "other")]
         kind = "float" if "float" in kinds else "int"
         return step.add(op, x=step.other("self", kind), y=step.other("other", kind))
@@ -82,27 +82,27 @@ def _kind(found: Any) -> str:
 
 
 def _logic(op: str) -> Handler:
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         if step.kind != "bool":
             raise step.refuse("self", step.kind, "operands of bool")
         return step.add(op, x=step.other("self", "bool"), y=step.other("other", "bool"))
     return handler
 
 
-def _not(step: Step) -> Result:
+def _not(step: TorchStep) -> Result:
     if step.kind != "bool":
         raise step.refuse("self", step.kind, "an operand of bool")
     return step.add("logical_not", x=step.number("self"))
 
 
-def _where(step: Step) -> Result:
+def _where(step: TorchStep) -> Result:
     """Branches may hold numbers beyond fp16: masks are filled with the lowest number of the type."""
     branches = [step.matched(step.as_value(step.argument(name), name, clamped=True), step.kind)
                 for name in ("self", "other")]
     return step.add("select", cond=step.value("condition"), a=branches[0], b=branches[1])
 
 
-def _clamp(step: Step) -> Result:
+def _clamp(step: TorchStep) -> Result:
     x = step.number("self")
     low, high = step.argument("min"), step.argument("max")
     if step.kind == "float" and isinstance(low, int | float) and isinstance(high, int | float) and low <= high:
@@ -113,20 +113,20 @@ def _clamp(step: Step) -> Result:
     return x
 
 
-def _gelu(step: Step) -> Result:
+def _gelu(step: TorchStep) -> Result:
     return step.add("gelu", x=step.number("self"), mode=GELU_MODES[step.argument("approximate", "none")])
 
 
-def _elu(step: Step) -> Result:
+def _elu(step: TorchStep) -> Result:
     alpha, scale, slope = (float(step.argument(name, 1)) for name in ("alpha", "scale", "input_scale"))
     return scaled_elu(step, step.number("self"), alpha, scale, slope)
 
 
-def _leaky(step: Step) -> Result:
+def _leaky(step: TorchStep) -> Result:
     return step.add("leaky_relu", x=step.number("self"), alpha=float(step.argument("negative_slope", 0.01)))
 
 
-def _prelu(step: Step) -> Result:
+def _prelu(step: TorchStep) -> Result:
     x, slope = step.number("self"), step.half("weight")
     assert slope is not None
     if slope.size == 1:
@@ -134,41 +134,41 @@ def _prelu(step: Step) -> Result:
     return step.add("prelu", x=x, alpha=slope.reshape(-1))
 
 
-def _hard_tanh(step: Step) -> Result:
+def _hard_tanh(step: TorchStep) -> Result:
     low, high = float(step.argument("min_val", -1)), float(step.argument("max_val", 1))
     return step.add("clip", x=step.number("self"), alpha=low, beta=high)
 
 
-def _softplus(step: Step) -> Result:
+def _softplus(step: TorchStep) -> Result:
     beta = step.argument("beta", 1)
     if beta != 1:
         raise step.refuse("beta", beta, "1")
     return step.add("softplus", x=step.number("self"))
 
 
-def _log1p(step: Step) -> Result:
+def _log1p(step: TorchStep) -> Result:
     return step.add("log", x=step.add("add", part="one", x=step.number("self"), y=1.0), epsilon=0.0)
 
 
-def _expm1(step: Step) -> Result:
+def _expm1(step: TorchStep) -> Result:
     return step.add("sub", x=step.add("exp", part="one", x=step.number("self")), y=1.0)
 
 
-def _nothing(step: Step) -> Result:
+def _nothing(step: TorchStep) -> Result:
     """What PyTorch checked when it exported the program."""
     return None
 
 
-def _negate(step: Step) -> Result:
+def _negate(step: TorchStep) -> Result:
     return step.add("mul", x=step.number("self"), y=-1)
 
 
-def _same(step: Step) -> Result:
+def _same(step: TorchStep) -> Result:
     """The operand in the type of the result."""
     return step.number("self")
 
 
-def _copy(step: Step) -> Result:
+def _copy(step: TorchStep) -> Result:
     """self takes the elements of src."""
     return step.matched(step.value("src"), step.kind)
 

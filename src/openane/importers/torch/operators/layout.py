@@ -8,19 +8,19 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
-from openane.importers.torch.step import Handler, Result, Step
+from openane.importers.torch.step import Handler, Result, TorchStep
 
 
-def _reshape(step: Step) -> Result:
+def _reshape(step: TorchStep) -> Result:
     return step.reshaped(step.value("self"), step.shape)
 
 
-def _permute(step: Step) -> Result:
+def _permute(step: TorchStep) -> Result:
     x = step.value("self")
     return step.add("transpose", x=x, perm=[axis % x.type.rank for axis in step.integers("dims")])
 
 
-def _transpose(step: Step) -> Result:
+def _transpose(step: TorchStep) -> Result:
     x = step.value("self")
     order = list(range(x.type.rank))
     first, second = step.axis("dim0", x.type.rank), step.axis("dim1", x.type.rank)
@@ -28,42 +28,42 @@ def _transpose(step: Step) -> Result:
     return step.add("transpose", x=x, perm=order)
 
 
-def _matrix_transpose(step: Step) -> Result:
+def _matrix_transpose(step: TorchStep) -> Result:
     x = step.value("self")
     return x if x.type.rank < 2 else step.add("transpose", x=x, perm=[1, 0])
 
 
-def _expand(step: Step) -> Result:
+def _expand(step: TorchStep) -> Result:
     return _tiled(step, step.value("self"), step.shape)
 
 
-def _repeat(step: Step) -> Result:
+def _repeat(step: TorchStep) -> Result:
     return _tiled(step, step.value("self"), step.shape)
 
 
-def _tiled(step: Step, x: Value, shape: tuple[int, ...]) -> Value:
+def _tiled(step: TorchStep, x: Value, shape: tuple[int, ...]) -> Value:
     """x repeated up to `shape`, dimensions added in front."""
     ranked = step.reshaped(x, (1,) * (len(shape) - x.type.rank) + x.shape, "ranked")
     counts = [whole // extent for whole, extent in zip(shape, ranked.shape, strict=True)]
     return ranked if set(counts) <= {1} else step.add("tile", x=ranked, reps=counts)
 
 
-def _cat(step: Step) -> Result:
+def _cat(step: TorchStep) -> Result:
     values = _several(step)
     rank = len(step.shape)
     kept = tuple(value for value in values if value.type.rank == rank)  # PyTorch skips empty vectors
     return kept[0] if len(kept) == 1 else step.add("concat", values=kept, axis=step.axis("dim", rank))
 
 
-def _stack(step: Step) -> Result:
+def _stack(step: TorchStep) -> Result:
     return step.add("stack", values=_several(step), axis=step.axis("dim", len(step.shape)))
 
 
-def _several(step: Step) -> tuple[Value, ...]:
+def _several(step: TorchStep) -> tuple[Value, ...]:
     return tuple(step.matched(step.as_value(found, "tensors"), step.kind) for found in step.argument("tensors"))
 
 
-def _split(step: Step) -> Result:
+def _split(step: TorchStep) -> Result:
     x = step.value("self")
     axis = step.axis("dim", x.type.rank)
     sizes = list(step.integers("split_sizes" if step.given("split_sizes") else "split_size"))
@@ -73,26 +73,26 @@ def _split(step: Step) -> Result:
     return (x,) if len(sizes) == 1 else step.add_all("split", x=x, split_sizes=sizes, axis=axis)
 
 
-def _unbind(step: Step) -> Result:
+def _unbind(step: TorchStep) -> Result:
     x = step.value("self")
     axis = step.axis("dim", x.type.rank)
     return tuple(_selected(step, x, axis, index) for index in range(x.shape[axis]))
 
 
-def _select(step: Step) -> Result:
+def _select(step: TorchStep) -> Result:
     x = step.value("self")
     axis = step.axis("dim", x.type.rank)
     return _selected(step, x, axis, int(step.argument("index")) % x.shape[axis])
 
 
-def _selected(step: Step, x: Value, axis: int, index: int) -> Value:
+def _selected(step: TorchStep, x: Value, axis: int, index: int) -> Value:
     """One element of an axis, which goes."""
     begin = [index if d == axis else 0 for d in range(x.type.rank)]
     end = [index + 1 if d == axis else extent for d, extent in enumerate(x.shape)]
     return step.add("slice_by_index", x=x, begin=begin, end=end, squeeze_mask=[d == axis for d in range(x.type.rank)])
 
 
-def _slice(step: Step) -> Result:
+def _slice(step: TorchStep) -> Result:
     x = step.value("self")
     axis, stride = step.axis("dim", x.type.rank), int(step.argument("step", 1))
     first, last, _ = slice(step.argument("start"), step.argument("end"), stride).indices(x.shape[axis])
@@ -106,7 +106,7 @@ def _slice(step: Step) -> Result:
 
 def _pad(mode: str) -> Handler:
     """Pairs of counts, the last axis first."""
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         x = step.value("self")
         given = step.integers("pad" if step.given("pad") else "padding")
         if min(given, default=0) < 0:
@@ -117,12 +117,12 @@ def _pad(mode: str) -> Handler:
     return handler
 
 
-def _flip(step: Step) -> Result:
+def _flip(step: TorchStep) -> Result:
     x = step.value("self")
     return step.add("reverse", x=x, axes=[axis % x.type.rank for axis in step.integers("dims")])
 
 
-def _roll(step: Step) -> Result:
+def _roll(step: TorchStep) -> Result:
     """The last elements of each axis put in front."""
     x, axes = step.value("self"), step.integers("dims")
     if not axes:
@@ -137,17 +137,17 @@ def _roll(step: Step) -> Result:
     return x
 
 
-def _look_up(step: Step) -> Result:
+def _look_up(step: TorchStep) -> Result:
     """Rows of a table: embedding(weight, indices)."""
     return step.add("gather", x=step.value("weight"), indices=step.value("indices"), axis=0)
 
 
-def _index_select(step: Step) -> Result:
+def _index_select(step: TorchStep) -> Result:
     x = step.value("self")
     return step.add("gather", x=x, indices=step.value("index"), axis=step.axis("dim", x.type.rank))
 
 
-def _index(step: Step) -> Result:
+def _index(step: TorchStep) -> Result:
     """x[..., indices, ...] with one list of indices."""
     x, lists = step.value("self"), step.argument("indices")
     used = [axis for axis, found in enumerate(lists) if found is not None]
@@ -159,7 +159,7 @@ def _index(step: Step) -> Result:
     return step.add("gather", x=x, indices=indices, axis=used[0])
 
 
-def _gather(step: Step) -> Result:
+def _gather(step: TorchStep) -> Result:
     x, index = step.value("self"), step.value("index")
     axis = step.axis("dim", x.type.rank)
     if any(d != axis and index.shape[d] != extent for d, extent in enumerate(x.shape)):
@@ -167,15 +167,15 @@ def _gather(step: Step) -> Result:
     return step.add("gather_along_axis", x=x, indices=index, axis=axis)
 
 
-def _pixel_shuffle(step: Step) -> Result:
+def _pixel_shuffle(step: TorchStep) -> Result:
     return step.add("pixel_shuffle", x=step.value("self"), upscale_factor=int(step.argument("upscale_factor")))
 
 
-def _pixel_unshuffle(step: Step) -> Result:
+def _pixel_unshuffle(step: TorchStep) -> Result:
     return step.add("pixel_unshuffle", x=step.value("self"), downscale_factor=int(step.argument("downscale_factor")))
 
 
-def _nearest(step: Step) -> Result:
+def _nearest(step: TorchStep) -> Result:
     x = step.value("input" if step.given("input") else "self")
     factors = [whole / extent for whole, extent in zip(step.shape[2:], x.shape[2:], strict=True)]
     if any(factor != int(factor) for factor in factors):
@@ -184,7 +184,7 @@ def _nearest(step: Step) -> Result:
     return step.add("upsample_nearest_neighbor", x=x, scale_factor_height=factors[0], scale_factor_width=factors[1])
 
 
-def _bilinear(step: Step) -> Result:
+def _bilinear(step: TorchStep) -> Result:
     """Corners aligned, or half a pixel outside them."""
     mode = "STRICT_ALIGN_CORNERS" if step.argument("align_corners") else "UNALIGN_CORNERS"
     return step.add("resize_bilinear", x=step.value("input" if step.given("input") else "self"),
@@ -193,13 +193,13 @@ def _bilinear(step: Step) -> Result:
 
 def _filled(number: float) -> Handler:
     """A constant in the shape of the result, whatever self holds."""
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         dtype = {"float": np.float16, "int": np.int32, "bool": np.bool_}[step.kind]
         return step.builder.constant(np.full(step.shape, step.argument("fill_value", number), dtype))
     return handler
 
 
-def _scalar(step: Step) -> Result:
+def _scalar(step: TorchStep) -> Result:
     raise UnsupportedError(step.label, "a number computed at run time cannot decide anything in Python",
                            remedy="keep it a tensor")
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.torch.step import Handler, Result, Step, to_array
+from openane.importers.torch.step import Handler, Result, TorchStep, to_array
 
 
-def _product(step: Step) -> Result:
+def _product(step: TorchStep) -> Result:
     return _multiplied(step, step.argument("self"), step.argument("other" if step.given("other") else "mat2"))
 
 
-def _multiplied(step: Step, first: Any, second: Any, part: str = "") -> Value:
+def _multiplied(step: TorchStep, first: Any, second: Any, part: str = "") -> Value:
     """first @ second, vectors as PyTorch reads them."""
     x = step.as_value(first, "self")
     if not isinstance(second, Value) and second.dim() == 2:
@@ -30,7 +30,7 @@ def _multiplied(step: Step, first: Any, second: Any, part: str = "") -> Value:
     return step.reshaped(step.add("matmul", part="product", x=row, y=column), step.shape)
 
 
-def _linear(step: Step) -> Result:
+def _linear(step: TorchStep) -> Result:
     x, weight, bias = step.argument("input"), step.argument("weight"), step.argument("bias")
     if isinstance(weight, Value) or isinstance(bias, Value):
         rows = step.value("weight")
@@ -41,7 +41,7 @@ def _linear(step: Step) -> Result:
 
 def _added_product(first: str, second: str) -> Handler:
     """beta * self + alpha * first @ second."""
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         beta, alpha = step.argument("beta", 1), step.argument("alpha", 1)
         right, bias = step.argument(second), step.argument("self")
         known = not isinstance(right, Value) and right.dim() == 2 and not isinstance(bias, Value)
@@ -59,12 +59,12 @@ def _added_product(first: str, second: str) -> Handler:
     return handler
 
 
-def _einsum(step: Step) -> Result:
+def _einsum(step: TorchStep) -> Result:
     values = tuple(step.as_value(found, "tensors") for found in step.argument("tensors"))
     return step.add("einsum", values=values, equation=str(step.argument("equation")))
 
 
-def _attention(step: Step) -> Result:
+def _attention(step: TorchStep) -> Result:
     """softmax(query @ key^T * scale + mask) @ value; MIL's scale is that of the width."""
     if step.argument("enable_gqa", False):
         raise step.refuse("enable_gqa", True, "keys and values repeated for every group (repeat_interleave)")

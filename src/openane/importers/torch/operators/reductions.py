@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from math import prod
 
 from openane.graph import Value
-from openane.importers.torch.step import Handler, Result, Step
+from openane.importers.torch.step import Handler, Result, TorchStep
 
 
-def _axes(step: Step, x: Value) -> list[int]:
+def _axes(step: TorchStep, x: Value) -> list[int]:
     """The axes an operator works over; all of them where it states none."""
     return [axis % x.type.rank for axis in step.integers("dim")] or list(range(x.type.rank))
 
 
-def _reduced(step: Step, op: str, x: Value, axes: list[int], part: str = "") -> Value:
+def _reduced(step: TorchStep, op: str, x: Value, axes: list[int], part: str = "") -> Value:
     keep = bool(step.argument("keepdim", False))
     if keep or len(axes) < x.type.rank:
         return step.add(op, part=part, x=x, axes=axes, keep_dims=keep)
@@ -23,7 +23,7 @@ def _reduced(step: Step, op: str, x: Value, axes: list[int], part: str = "") -> 
 
 
 def _reduction(op: str) -> Handler:
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         x = step.matched(step.value("self"), step.kind)
         return _reduced(step, op, x, _axes(step, x))
     return handler
@@ -31,7 +31,7 @@ def _reduction(op: str) -> Handler:
 
 def _extreme(op: str, position: str) -> Handler:
     """Values and positions along one axis."""
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         x = step.value("self")
         if not step.given("dim"):
             return _reduced(step, op, x, list(range(x.type.rank)))
@@ -42,7 +42,7 @@ def _extreme(op: str, position: str) -> Handler:
 
 
 def _position(op: str) -> Handler:
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         x = step.value("self")
         if not step.given("dim"):
             flat = step.reshaped(x, (prod(x.shape),), "flat")
@@ -51,7 +51,7 @@ def _position(op: str) -> Handler:
     return handler
 
 
-def _variance(step: Step) -> Result:
+def _variance(step: TorchStep) -> Result:
     """Mean of the squared deviations, over the elements less `correction`; `var_mean` gives the mean as well."""
     x = step.number("self")
     axes = _axes(step, x)
@@ -67,7 +67,7 @@ def _variance(step: Step) -> Result:
     return (result, step.reshaped(mean, result.shape, "flat_mean")) if step.op == "var_mean" else result
 
 
-def _norm(step: Step) -> Result:
+def _norm(step: TorchStep) -> Result:
     order = step.argument("ord", 2)
     if order not in (1, 2):
         raise step.refuse("ord", order, "1 or 2")
@@ -75,30 +75,30 @@ def _norm(step: Step) -> Result:
     return _reduced(step, f"reduce_l{int(order)}_norm", x, _axes(step, x))
 
 
-def _softmax(step: Step) -> Result:
+def _softmax(step: TorchStep) -> Result:
     x = step.number("self")
     return step.add("softmax", x=x, axis=step.axis("dim", x.type.rank))
 
 
-def _log_softmax(step: Step) -> Result:
+def _log_softmax(step: TorchStep) -> Result:
     x = step.number("self")
     axis = step.axis("dim", x.type.rank)
     total = step.add("reduce_log_sum_exp", part="total", x=x, axes=[axis], keep_dims=True)
     return step.add("sub", x=x, y=total)
 
 
-def _cumulative(step: Step) -> Result:
+def _cumulative(step: TorchStep) -> Result:
     x = step.number("self")
     return step.add("cumsum", x=x, axis=step.axis("dim", x.type.rank))
 
 
-def _top(step: Step) -> Result:
+def _top(step: TorchStep) -> Result:
     x = step.value("self")
     return step.add_all("topk", x=x, k=int(step.argument("k")), axis=step.axis("dim", x.type.rank, -1),
                         ascending=not step.argument("largest", True))
 
 
-def _sort(step: Step) -> Result:
+def _sort(step: TorchStep) -> Result:
     """Values and positions; of the two, what is left unused goes."""
     x = step.value("self")
     if not x.type.rank:
@@ -108,7 +108,7 @@ def _sort(step: Step) -> Result:
     return values[0], step.add("argsort", x=x, axis=axis, ascending=ascending)
 
 
-def _sort_positions(step: Step) -> Result:
+def _sort_positions(step: TorchStep) -> Result:
     x = step.value("self")
     return step.add("argsort", x=x, axis=step.axis("dim", x.type.rank, -1),
                     ascending=not step.argument("descending", False))

@@ -11,14 +11,14 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.step import to_half
-from openane.importers.torch.step import Handler, Result, Step
+from openane.importers.torch.step import Handler, Result, TorchStep
 
 
 def _pairs(counts: tuple[int, ...]) -> list[int]:
     return [count for each in counts for count in (each, each)]
 
 
-def _convolution(step: Step) -> Result:
+def _convolution(step: TorchStep) -> Result:
     x = step.value("input")
     axes = x.type.rank - 2
     stride, padding, dilation = (step.integers(name, axes) for name in ("stride", "padding", "dilation"))
@@ -36,7 +36,7 @@ def _convolution(step: Step) -> Result:
     return step.add("conv_transpose", x=x, weight=step.half("weight"), bias=step.half("bias"), **settings)
 
 
-def _pool_settings(step: Step, x: Value, axes: int) -> dict[str, Any]:
+def _pool_settings(step: TorchStep, x: Value, axes: int) -> dict[str, Any]:
     kernel = step.integers("kernel_size", axes)
     stride = step.integers("stride", axes) or kernel
     padding = step.integers("padding", axes) or (0,) * axes
@@ -55,7 +55,7 @@ def _widen(extents: tuple[int, ...], results: tuple[int, ...], kernel: tuple[int
         pads[2 * axis + 1] = max(0, reach - extent - pads[2 * axis])
 
 
-def _max_pool(step: Step) -> Result:
+def _max_pool(step: TorchStep) -> Result:
     """Values, and no indices."""
     x = step.value("self")
     axes = x.type.rank - 2
@@ -66,7 +66,7 @@ def _max_pool(step: Step) -> Result:
     return result if step.op.startswith("max_pool") and "indices" not in step.op else (result, None)
 
 
-def _average_pool(step: Step) -> Result:
+def _average_pool(step: TorchStep) -> Result:
     x = step.value("self")
     axes = x.type.rank - 2
     settings = _pool_settings(step, x, axes)
@@ -85,7 +85,7 @@ def _average_pool(step: Step) -> Result:
 
 def _adaptive(op: str, whole: str) -> Handler:
     """Windows of equal size, side by side; of maxima no indices."""
-    def handler(step: Step) -> Result:
+    def handler(step: TorchStep) -> Result:
         x = step.value("self")
         sizes = step.integers("output_size")
         axes = range(x.type.rank - len(sizes), x.type.rank)
@@ -102,7 +102,7 @@ def _adaptive(op: str, whole: str) -> Handler:
     return handler
 
 
-def _batch_norm(step: Step) -> Result:
+def _batch_norm(step: TorchStep) -> Result:
     x = step.value("input")
     names = ("running_mean", "running_var", "weight", "bias")
     mean, variance, gain, offset = (
@@ -118,7 +118,7 @@ def _batch_norm(step: Step) -> Result:
     return (result, None, None) if step.op.startswith("_native") else result
 
 
-def _layer_norm(step: Step) -> Result:
+def _layer_norm(step: TorchStep) -> Result:
     """The last axes, one for each of normalized_shape."""
     x = step.value("input")
     axes = range(x.type.rank - len(step.integers("normalized_shape")), x.type.rank)
@@ -127,7 +127,7 @@ def _layer_norm(step: Step) -> Result:
     return (result, None, None) if step.op.startswith("native") else result
 
 
-def _group_norm(step: Step) -> Result:
+def _group_norm(step: TorchStep) -> Result:
     """Layer normalisation of each group's channels and pixels."""
     native = step.op.startswith("native")
     x = step.value("input")
@@ -142,14 +142,14 @@ def _group_norm(step: Step) -> Result:
     return (result, None, None) if native else result
 
 
-def _instance_norm(step: Step) -> Result:
+def _instance_norm(step: TorchStep) -> Result:
     if not step.argument("use_input_stats", True):
         raise step.refuse("use_input_stats", False, "the statistics of the input")
     return step.add("instance_norm", x=step.value("input"), gamma=step.half("weight"), beta=step.half("bias"),
                     epsilon=_epsilon(step))
 
 
-def _epsilon(step: Step) -> float:
+def _epsilon(step: TorchStep) -> float:
     """Not less than what fp16 tells from 0."""
     return max(float(step.argument("eps", 1e-5)), 6e-8)
 

@@ -13,7 +13,7 @@ from support.h13 import layout_of
 from support.verifier_programs import base_programs, one_to_one
 from support.verifier_programs import program as program_of
 
-from openane.chips import Link, get_chip
+from openane.chips import TaskLink, get_chip
 from openane.chips.h13.idle import FREE
 from openane.cli import main
 from openane.devices import open_device
@@ -174,7 +174,7 @@ def matters(words: tuple[int, ...], names: set[str]) -> set[str]:
                 continue
             changed = CHIP.encode(replace(fields, values={**fields.values, name: other}))
             if differs(words, changed) or any(True for rule in CHIP.rules
-                                              for _ in rule(CHIP.decode(changed), Link(CHIP, 0, 1, [None]))):
+                                              for _ in rule(CHIP.decode(changed), TaskLink(CHIP, 0, 1, [None]))):
                 found.add(plain)
                 break
     return found

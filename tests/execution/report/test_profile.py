@@ -15,11 +15,11 @@ from openane.chips.machines import SOCS, Known
 from openane.cli import main
 from openane.cli.profile import subject_of
 from openane.ops.build import GraphBuilder
-from openane.report import Kind, Profile, Subject, as_csv, document, html, profile, summary, table, trace
+from openane.report import NumberKind, Profile, ProfileSubject, as_csv, document, html, profile, summary, table, trace
 from openane.report.places import places, verdict
-from openane.timing import Part, Route, State, dispatch
+from openane.timing import ClockState, EnginePart, SubmissionRoute, dispatch
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +60,13 @@ def test_tasks_lead_to_the_nodes_of_the_model(found: Profile, model: ane.Model) 
 
 def test_every_time_says_what_it_is(model: ane.Model) -> None:
     subject = subject_of(model)
-    order = list(Kind)
+    order = list(NumberKind)
     for soc in SOCS:
         found = profile(subject, soc.name)
-        guessed = dispatch(soc.name, Route.MACOS, found.engine_seconds).known is Known.GUESS
-        assert (found.dispatch_kind is Kind.EXTRAPOLATED) == guessed, soc.name
+        guessed = dispatch(soc.name, SubmissionRoute.MACOS, found.engine_seconds).known is Known.GUESS
+        assert (found.dispatch_kind is NumberKind.EXTRAPOLATED) == guessed, soc.name
         sure = soc.generation == "h13" and not found.rates.guessed
-        assert found.engine_kind is (Kind.MODELLED if sure else Kind.EXTRAPOLATED), soc.name
+        assert found.engine_kind is (NumberKind.MODELLED if sure else NumberKind.EXTRAPOLATED), soc.name
         assert order.index(found.time_kind) == max(map(order.index, (found.engine_kind, found.dispatch_kind)))
         last = list(summary(found))[-1]
         assert f"one inference: {found.seconds * 1e6:.1f} us ({found.time_kind})" in last
@@ -106,9 +106,9 @@ def test_a_generation_is_named_in_any_spelling(model: ane.Model, name: str) -> N
 
 
 def test_a_guess_stays_one_at_every_clock(model: ane.Model) -> None:
-    for state in State:
-        assert profile(subject_of(model), "a14", state=state).engine_kind is Kind.EXTRAPOLATED
-        assert profile(subject_of(model), "m1", state=state).engine_kind is Kind.MODELLED
+    for state in ClockState:
+        assert profile(subject_of(model), "a14", state=state).engine_kind is NumberKind.EXTRAPOLATED
+        assert profile(subject_of(model), "m1", state=state).engine_kind is NumberKind.MODELLED
 
 
 def held() -> Profile:
@@ -148,7 +148,7 @@ def test_no_resource_needs_longer_than_the_engine_takes(model: ane.Model, chip: 
     wide = ane.compile(build.finish({"y": build.single("conv", x=x, weight=weight, pad_type="same")}))
     for made in (model, wide):
         found = profile(subject_of(made), chip)
-        assert set(found.roofline()) == set(map(str, Part))
+        assert set(found.roofline()) == set(map(str, EnginePart))
         assert 0 < found.efficiency() <= 1
 
 
@@ -159,7 +159,7 @@ def test_the_roofline_names_the_resource_that_limits() -> None:
     for _ in range(12):
         value = build.single("softmax", x=build.single("add", x=value, y=value), axis=1)
     found = profile(subject_of(ane.compile(build.finish({"y": value}))), "m1")
-    busy = {str(part): sum(program.busy(part) for program in found.programs) for part in Part}
+    busy = {str(part): sum(program.busy(part) for program in found.programs) for part in EnginePart}
     limit, seconds = found.limit()
     assert limit == max(busy, key=lambda part: busy[part]) in ("l2", "planar")
     assert seconds == pytest.approx(busy[limit])
@@ -176,23 +176,24 @@ def test_what_the_host_computes_has_no_time_and_that_is_said() -> None:
     assert list(summary(found))[-1].endswith(words)
     assert document(found)["times_without"] == trace(found)["metadata"]["times_without"] == words
     assert "time of 1 operation on the host is not in" in verdict(places(found), len(found.subject.host))
-    assert profile(Subject("none", "h13", ()), "m1").without == ""
+    assert profile(ProfileSubject("none", "h13", ()), "m1").without == ""
 
 
 def test_routes_and_clocks(model: ane.Model) -> None:
     subject = subject_of(model)
-    engine = profile(subject, "m1", Route.ENGINE)
+    engine = profile(subject, "m1", SubmissionRoute.ENGINE)
     assert engine.seconds == engine.engine_seconds
-    assert profile(subject, "m1", Route.MACOS).seconds > profile(subject, "m1", Route.LINUX).seconds > engine.seconds
-    assert profile(subject, "m1", Route.ENGINE, State.LOWEST).seconds > 2 * engine.seconds
+    macos, linux = (profile(subject, "m1", route) for route in (SubmissionRoute.MACOS, SubmissionRoute.LINUX))
+    assert macos.seconds > linux.seconds > engine.seconds
+    assert profile(subject, "m1", SubmissionRoute.ENGINE, ClockState.LOWEST).seconds > 2 * engine.seconds
 
 
 def test_two_programs_follow_each_other() -> None:
     build = GraphBuilder()
     graph = build.finish({"y": build.single("relu", x=build.input("x", "fp16", (1, 8, 4, 40)))})
     program = ane.compile(graph).program
-    twice = profile(Subject("twice", "h13", (program, program)), "m1")
-    once = profile(Subject("once", "h13", (program,)), "m1")
+    twice = profile(ProfileSubject("twice", "h13", (program, program)), "m1")
+    once = profile(ProfileSubject("once", "h13", (program,)), "m1")
     assert twice.seconds == pytest.approx(2 * once.seconds)
     assert [row.program for row in twice.rows] == [0, 1]
     assert twice.rows[1].start == pytest.approx(once.seconds + twice.dispatch)

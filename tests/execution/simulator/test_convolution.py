@@ -18,13 +18,13 @@ from openane.engine import (
     ChannelMaximum,
     ChannelProduct,
     Coefficients,
+    CoefficientStream,
     Convolution,
     MatrixProduct,
     PassThrough,
     Post,
-    Stream,
 )
-from openane.engine.table import Kind, Symmetry, Table
+from openane.engine.table import Symmetry, Table, TableKind
 from openane.errors import SimulationError
 from openane.program import Buffer, Role
 from openane.simulator import LoadedProgram, load_operations
@@ -60,12 +60,12 @@ def packed(weights: np.ndarray, bias: np.ndarray | None, placed: list[Channel], 
             section[channel.core][channel.bias] = bias[number]
     streams, data = [], b""
     for core in sorted(section):
-        streams.append(Stream(core, len(data), section[core].nbytes))
+        streams.append(CoefficientStream(core, len(data), section[core].nbytes))
         data += section[core].tobytes()
     return data, coefficients_at(slot, tuple(streams), lanes=lanes, bias=bias is not None, table=bool(table))
 
 
-def streams_of(coefficients: Coefficients) -> tuple[Stream, ...]:
+def streams_of(coefficients: Coefficients) -> tuple[CoefficientStream, ...]:
     (section,) = coefficients.sections
     return tuple(section.streams)
 
@@ -180,7 +180,7 @@ def test_tiles_do_not_show(workspace: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 TABLE = Table(-np.inf, np.inf, -np.inf, np.inf, tuple(float(k) for k in range(33)), 0.5, 0.0, 2.0, 0.0, exponent=2,
-              kind=Kind.FROM_START, symmetry=Symmetry.NONE)
+              kind=TableKind.FROM_START, symmetry=Symmetry.NONE)
 
 
 def test_the_post_stage_comes_in_order() -> None:
@@ -278,15 +278,16 @@ def test_what_does_not_fit_is_refused() -> None:
     def refuse(match: str, **changes: object) -> None:
         settings_ = {"source": access(4, shape), "result": access(5, shape), "coefficients": coefficients, **changes}
         with pytest.raises(SimulationError, match=match):
-            load_operations([Convolution(**settings_)], buffers(shape, shape), constants, chip=CHIP)  # type: ignore[arg-type]
+            load_operations([Convolution(**settings_)], buffers(shape, shape), constants,
+                            chip=CHIP)  # type: ignore[arg-type]
 
     refuse("do not fit the 256 bytes of its coefficient streams", kernel=(1, 9, 9))
-    short = (*streams_of(coefficients)[:3], Stream(3, 192, 4))
+    short = (*streams_of(coefficients)[:3], CoefficientStream(3, 192, 4))
     refuse("output channel 3 lies at 0xc6, beyond the end", coefficients=coefficients_at(1, short))
     refuse("core 3 computes output channels but has no coefficient stream",
            coefficients=coefficients_at(1, streams_of(coefficients)[:3]))
     refuse("lie at 0x4000 to 0x4040 of slot 1, which has 0x100 bytes",
-           coefficients=coefficients_at(1, (Stream(0, 0x4000, 64),)))
+           coefficients=coefficients_at(1, (CoefficientStream(0, 0x4000, 64),)))
     refuse("a table, but the operation has no coefficients", coefficients=None, post=Post(activation=Activation.TABLE))
     refuse("same number of groups", result=access(5, (2, 2, 1, 2, 2)))
     refuse("the source has 4", unicast=2)

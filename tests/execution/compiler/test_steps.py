@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.h13 import LIMITS
 
 import openane as ane
-from openane.compiler import HostStep, Model, Step, Where, compile
+from openane.compiler import HostStep, Model, ProgramStep, Where, compile
 from openane.compiler.partition.capacity import Capacity
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Value
@@ -166,7 +166,7 @@ def test_host_operations_need_leave_and_are_listed(tmp_path: Path) -> None:
     host = {entry.operation: entry.reason for entry in model.report if entry.where is Where.HOST}
     assert set(host) == {"gather 'rows'", "reduce_prod 'product'"}
     assert "Indices must be constants" in host["gather 'rows'"]
-    assert [type(step) for step in model.steps] == [HostStep, Step, HostStep, Step]
+    assert [type(step) for step in model.steps] == [HostStep, ProgramStep, HostStep, ProgramStep]
     found = held(model, inputs)
     table = graph.nodes[0]["x"].array()
     np.testing.assert_array_equal(found["rows"], table[inputs["ids"]])  # numbers fp16 cannot hold reach the host
@@ -174,7 +174,7 @@ def test_host_operations_need_leave_and_are_listed(tmp_path: Path) -> None:
     assert (again.host_operations, len(again.host_steps)) == (model.host_operations, 2)
     for name, array in ane.run(again, inputs).items():
         np.testing.assert_array_equal(array, found[name])
-    assert not model.plain
+    assert not model.one_program
 
 
 def test_an_operation_kept_for_the_host_is_not_taken_apart() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.h13 import FORMAT, coefficients_at, held
 from support.placement import ALIGNMENT, blocks
 
-from openane.engine import Coefficients, Packing, Stream
+from openane.engine import Coefficients, CoefficientStream, Packing
 from openane.errors import SimulationError
 from openane.simulator.coefficients import Geometry, unpack_sparse
 
@@ -35,7 +35,7 @@ def sparse_section(weights: np.ndarray, bias: np.ndarray | None, lanes: int) -> 
     data, streams = b"", []
     for core in sorted(bodies):
         padded = bodies[core] + bytes(-len(bodies[core]) % ALIGNMENT)
-        streams.append(Stream(core, len(data), len(padded)))
+        streams.append(CoefficientStream(core, len(data), len(padded)))
         data += padded
     return data, coefficients_at(1, tuple(streams), lanes=lanes, bias=bias is not None,
                               packing=Packing.SPARSE)
@@ -80,7 +80,7 @@ def test_zero_skipping_round_trip(channels: int, inputs: int, kernel: tuple[int,
 @settings(max_examples=100, deadline=None)
 @given(st.binary(min_size=64, max_size=64), st.booleans(), st.integers(1, 40), st.integers(1, 40))
 def test_random_bytes_are_refused_politely(data: bytes, bias: bool, channels: int, rows: int) -> None:
-    coefficients = coefficients_at(1, (Stream(0, 0, 64),), lanes=4, bias=bias, packing=Packing.SPARSE)
+    coefficients = coefficients_at(1, (CoefficientStream(0, 0, 64),), lanes=4, bias=bias, packing=Packing.SPARSE)
     with pytest.raises(SimulationError):
         unpack_sparse(Geometry(1, 16 + channels, rows), coefficients, held(data), FORMAT, "task 0")
 

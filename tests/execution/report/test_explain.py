@@ -16,7 +16,7 @@ from openane.cli.profile import subject_of
 from openane.cli.subject import _model_subject
 from openane.graph import Value
 from openane.ops.build import GraphBuilder
-from openane.report import Kind, Profile, Subject, profile
+from openane.report import NumberKind, Profile, ProfileSubject, profile
 from openane.report.explain import Advice, Explanation, explain
 from openane.report.places import places, verdict
 
@@ -202,7 +202,7 @@ def host(programs: int) -> Profile:
     build = GraphBuilder()
     found = compiled(build, build.single("relu", x=build.input("x", "fp16", (1, 4, 8, 32))))
     subject = subject_of(found)
-    return profile(Subject("split", "h13", subject.programs * programs, host=("topk 'a'", "topk 'b'")), "m1")
+    return profile(ProfileSubject("split", "h13", subject.programs * programs, host=("topk 'a'", "topk 'b'")), "m1")
 
 
 def test_a_split_is_charged_once() -> None:
@@ -285,11 +285,11 @@ def test_places_are_only_called_when_clear() -> None:
     assert "no figures" in verdict(where[:1])
     assert "no place is called" in verdict(where, host=2)
     assert {place.name: place.known for place in where} == {
-        "engine": Kind.MODELLED, "cpu": Kind.EXTRAPOLATED, "gpu": Kind.EXTRAPOLATED}
+        "engine": NumberKind.MODELLED, "cpu": NumberKind.EXTRAPOLATED, "gpu": NumberKind.EXTRAPOLATED}
     other = profile(found.subject, "m4 max")
-    assert {place.known for place in places(other)} == {Kind.EXTRAPOLATED}
+    assert {place.known for place in places(other)} == {NumberKind.EXTRAPOLATED}
     elsewhere = explain(profile(rich().subject, "m4 max")).advice
-    assert {each.known for each in elsewhere if each.reasons[0].subject != "dispatch"} == {Kind.EXTRAPOLATED}
+    assert {each.known for each in elsewhere if each.reasons[0].subject != "dispatch"} == {NumberKind.EXTRAPOLATED}
 
 
 def keys(document: Any) -> set[str]:
@@ -299,7 +299,7 @@ def keys(document: Any) -> set[str]:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    digits = str(Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx")
+    digits = str(Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx")
     assert main(["explain", digits, "--json", "--no-cache"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"]

@@ -16,7 +16,7 @@ from openane.report import profile
 
 pytestmark = pytest.mark.needs("selenium", "chromium")
 SECTIONS = ["summary", "compare", "graph", "timeline", "memory", "tasks", "task", "numbers", "operations"]
-CONTRAST = (Path(__file__).parents[1] / "support" / "contrast.js").read_text()
+CONTRAST = (Path(__file__).parents[2] / "support" / "contrast.js").read_text()
 
 
 @pytest.fixture(scope="module")

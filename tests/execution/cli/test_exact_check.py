@@ -15,7 +15,7 @@ from openane.compiler.inspect.intermediates import intermediates
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 
 def check(capsys: pytest.CaptureFixture[str], path: Path, *options: str, passes: bool = True) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 import openane as ane
 
-MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+MODEL = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 
 @pytest.fixture(scope="module")

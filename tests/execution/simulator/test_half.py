@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openane.simulator.arithmetic.half import (
-    Encoder,
+    HalfEncoder,
     count_infinite,
     count_nan,
     decode,
@@ -78,7 +78,7 @@ def test_rounding_beside_every_tie(to_even: bool) -> None:
     fast = np.empty(values.shape, np.uint16)
     for few in (0, 1000):
         with np.errstate(all="ignore"):
-            found = Encoder(1000, few).encode(values.copy(), fast, to_even=to_even)
+            found = HalfEncoder(1000, few).encode(values.copy(), fast, to_even=to_even)
         np.testing.assert_array_equal(fast.view(np.float16), expected)
         assert found == (expected.min(), expected.max())
 
@@ -91,10 +91,10 @@ def test_random_words_round_like_the_plain_definition(seed: int, to_even: bool) 
     expected = encode_even(values) if to_even else encode_away(values)
     out = np.empty(values.shape, np.uint16)
     with np.errstate(all="ignore"):
-        Encoder().encode(values.copy(), out, to_even=to_even)
+        HalfEncoder().encode(values.copy(), out, to_even=to_even)
         own = values.copy()
         inside = own.view(np.uint16)[:own.size]
-        found = Encoder(1000).encode(own, inside, to_even=to_even)
+        found = HalfEncoder(1000).encode(own, inside, to_even=to_even)
     np.testing.assert_array_equal(out.view(np.float16), expected.view(np.float16))
     np.testing.assert_array_equal(inside, out)
     assert found == (out.view(np.float16).min(), out.view(np.float16).max())

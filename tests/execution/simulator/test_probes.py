@@ -17,7 +17,7 @@ from support.h13 import coefficients_at, layout_of
 import openane as ane
 from openane.chips import get_chip
 from openane.cli import main
-from openane.engine import Access, Convolution, Operation, Stream, sources
+from openane.engine import Access, CoefficientStream, Convolution, Operation, sources
 from openane.ops.build import GraphBuilder
 from openane.program import Buffer, Role
 from openane.simulator import load_operations
@@ -216,7 +216,7 @@ class TestGenerations:
         return Convolution(source=Access(slot=4, shape=source.shape, strides=source.strides),
                            result=Access(slot=5, shape=result.shape, strides=result.strides), kernel=(1, 3, 3),
                            padding=(0, padding, padding),
-                           coefficients=coefficients_at(1, (Stream(0, 0, 2 * 9 * c + 20),), lanes=1))
+                           coefficients=coefficients_at(1, (CoefficientStream(0, 0, 2 * 9 * c + 20),), lanes=1))
 
     @pytest.mark.parametrize("width", [8, 9, 3])
     @pytest.mark.parametrize("padding", [0, 1])

@@ -11,12 +11,12 @@ from support.placement import dense_channels, grouped_channels, stream_sizes
 
 from openane.chips import get_chip
 from openane.chips.coefficients import Channel
-from openane.engine import Access, Coefficients, Convolution, Post, Stream
+from openane.engine import Access, Coefficients, CoefficientStream, Convolution, Post
 from openane.program import Buffer, Role
 from openane.simulator import load_operations
 from openane.simulator.blocks import apart
 from openane.simulator.report import TaskReport
-from openane.simulator.weights import Weights
+from openane.simulator.weights import ConvolutionWeights
 
 Shape = tuple[int, int, int, int, int]
 ARITHMETIC = st.sampled_from(["exact", "fast"])
@@ -29,7 +29,7 @@ def packed(weights: np.ndarray, placed: list[Channel]) -> tuple[bytes, Coefficie
         section[channel.core][channel.weights:channel.weights + len(row) * channel.step:channel.step] = row
     streams, data = [], b""
     for core, values in sorted(section.items()):
-        streams.append(Stream(core, len(data), values.nbytes))
+        streams.append(CoefficientStream(core, len(data), values.nbytes))
         data += values.tobytes()
     return data, coefficients_at(1, tuple(streams))
 
@@ -106,7 +106,7 @@ def test_kernels_with_one_weight_each(seed: int, arithmetic: str, weight: float,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("openane.simulator.convolution.MAP_FROM", 1)
         found, report = computed(x, weights, result, arithmetic, **kwargs)
-        patch.setattr(Weights, "studied", lambda self: self)
+        patch.setattr(ConvolutionWeights, "studied", lambda self: self)
         expected, plain = computed(x, weights, result, arithmetic, **kwargs)
     np.testing.assert_array_equal(found, expected)
     assert report == plain
@@ -122,7 +122,7 @@ def test_terms_without_a_weight(seed: int, arithmetic: str, special: int, presen
     kwargs = {"kernel": (1, 3, 3), "shared": True, "padding": (0, 1, 1)}
     found, report = computed(x, weights, (7, 3, 1, 6, 5), arithmetic, **kwargs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Weights, "studied", lambda self: self)
+        patch.setattr(ConvolutionWeights, "studied", lambda self: self)
         expected, plain = computed(x, weights, (7, 3, 1, 6, 5), arithmetic, **kwargs)
     np.testing.assert_array_equal(found, expected)
     assert report == plain

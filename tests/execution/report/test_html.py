@@ -19,10 +19,10 @@ from openane.cli.profile import subject_of
 from openane.errors import FormatError
 from openane.graph.mil import print_mil
 from openane.ops.build import GraphBuilder
-from openane.report import Profile, Subject, as_csv, document, html, profile, table, trace
+from openane.report import Profile, ProfileSubject, as_csv, document, html, profile, table, trace
 from openane.report.trace import TRACKS
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\u2028'\"{data}{script}"
 
 
@@ -58,7 +58,7 @@ def found(model: ane.Model) -> Profile:
 
 @pytest.fixture(scope="module")
 def data(model: ane.Model, found: Profile) -> dict[str, Any]:
-    origins = [html.Origin(entry.operation, str(entry.where), entry.reason) for entry in model.report]
+    origins = [html.OperationPlace(entry.operation, str(entry.where), entry.reason) for entry in model.report]
     page = html.page(html.gathered(found, model.graph, origins))
     loaded: dict[str, Any] = json.loads(Parsed(page).data)
     return loaded
@@ -147,8 +147,9 @@ def test_names_from_files_stay_text() -> None:
     build = GraphBuilder(name=HOSTILE)
     x = build.input(HOSTILE, "fp16", (1, 8, 4, 40))
     model = ane.compile(build.finish({"y": build.single("relu", x=x)}))
-    subject = Subject(HOSTILE, "h13", model.programs, {(0, 0): HOSTILE})
-    page = html.page(html.gathered(profile(subject, "m1"), model.graph, [html.Origin(HOSTILE, "engine", HOSTILE)]))
+    subject = ProfileSubject(HOSTILE, "h13", model.programs, {(0, 0): HOSTILE})
+    page = html.page(html.gathered(profile(subject, "m1"), model.graph,
+                                   [html.OperationPlace(HOSTILE, "engine", HOSTILE)]))
     parsed = Parsed(page)
     assert parsed.scripts == ["data", ""]
     assert parsed.tags.count("img") == 0
@@ -158,7 +159,7 @@ def test_names_from_files_stay_text() -> None:
 
 
 def test_a_program_without_its_model(model: ane.Model) -> None:
-    made = html.gathered(profile(Subject.of_program(model.program), "m1"))
+    made = html.gathered(profile(ProfileSubject.of_program(model.program), "m1"))
     assert len(made["graph"]["nodes"]) == len(model.program.tasks)
     assert made["graph"]["edges"]
     assert made["operations"] == []

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "parity.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "parity.py"
 
 
 def run(*arguments, corpus=""):

@@ -14,7 +14,7 @@ from support.needs import lacking
 import openane as ane
 from openane import models
 
-FOLDER = Path(__file__).parents[2] / "examples" / "minilm"
+FOLDER = Path(__file__).parents[3] / "examples" / "minilm"
 MODULES = ("encoder", "measures", "reference", "search", "weights")
 TOKENS = 32
 
@@ -49,7 +49,7 @@ def sentences() -> list[str]:
 
 def test_everything_after_the_lookup_is_one_program(example: SimpleNamespace, folder: Path) -> None:
     model = example.encoder.SentenceEncoder(folder, 8).model
-    assert model.plain
+    assert model.one_program
     assert not model.host_operations
     ane.verify(model.program)
 

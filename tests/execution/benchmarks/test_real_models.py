@@ -15,7 +15,7 @@ import pytest
 import openane as ane
 from openane.ops.build import GraphBuilder
 
-ROOM = Path(__file__).parents[2] / "benchmarks"
+ROOM = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def same(bench: SimpleNamespace, tmp_path: Path) -> Callable[[Any], ane.Model]:
 
 def test_a_classifier(bench: SimpleNamespace, same: Callable[[Any], ane.Model]) -> None:
     model = same(bench.models.classifier("squeezenet"))
-    assert model.plain
+    assert model.one_program
 
 
 def test_an_encoder(bench: SimpleNamespace, same: Callable[[Any], ane.Model]) -> None:

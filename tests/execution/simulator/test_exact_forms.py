@@ -17,7 +17,7 @@ from support.needs import library
 from openane.engine import Access, Convolution
 from openane.program import Buffer, Role
 from openane.simulator import load_operations
-from openane.simulator.arithmetic import EXACT_PRODUCTS, Accumulator, Form, Mode, exact
+from openane.simulator.arithmetic import EXACT_PRODUCTS, Accumulator, Mode, SumForm, exact
 from openane.simulator.arithmetic.half import decoded
 from openane.simulator.arithmetic.select import COMPILED_FROM, COMPILED_TASK
 
@@ -74,7 +74,7 @@ def test_accumulators_agree_on_special_values(compiled: ModuleType, seed: int, f
                                               second: tuple[int, int], size: tuple[int, int, int]) -> None:
     terms, rows, columns = size
     left, right = drawn(seed, (terms, rows), *first, True), drawn(seed + 1, (terms, columns), *second, True)
-    forms = [Accumulator(Mode.EXACT, form) for form in (Form.NUMBA, Form.NUMPY)]
+    forms = [Accumulator(Mode.EXACT, form) for form in (SumForm.NUMBA, SumForm.NUMPY)]
     same(*(np.ascontiguousarray(each.outer(left, right)) for each in forms))
 
 
@@ -100,12 +100,12 @@ def test_sums_beyond_what_doubles_hold(compiled: ModuleType) -> None:
 
 
 def test_numba_is_taken_where_it_pays_and_the_report_says_so(compiled: ModuleType) -> None:
-    assert Form.choose(Mode.EXACT, [1, COMPILED_FROM - 1]) is Form.NUMBA
-    assert Form.choose(Mode.EXACT, [COMPILED_FROM - 1]) is Form.NUMPY
-    assert Form.choose(Mode.FAST, [COMPILED_FROM]) is Form.NUMPY
-    assert Form.choose(Mode.AUTO, [EXACT_PRODUCTS + 1]) is Form.NUMPY
-    assert Form.choose(Mode.AUTO, [EXACT_PRODUCTS]) is Form.NUMBA
-    assert Form.NUMBA.of(COMPILED_TASK - 1) is Form.NUMPY
+    assert SumForm.choose(Mode.EXACT, [1, COMPILED_FROM - 1]) is SumForm.NUMBA
+    assert SumForm.choose(Mode.EXACT, [COMPILED_FROM - 1]) is SumForm.NUMPY
+    assert SumForm.choose(Mode.FAST, [COMPILED_FROM]) is SumForm.NUMPY
+    assert SumForm.choose(Mode.AUTO, [EXACT_PRODUCTS + 1]) is SumForm.NUMPY
+    assert SumForm.choose(Mode.AUTO, [EXACT_PRODUCTS]) is SumForm.NUMBA
+    assert SumForm.NUMBA.of(COMPILED_TASK - 1) is SumForm.NUMPY
     shape = (1, 256, 1, 64, 256)
     layout = layout_of(shape)
     operation = Convolution(source=Access(slot=4, shape=shape, strides=layout.strides),
@@ -127,6 +127,6 @@ def test_without_numba_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.delattr(sys.modules["openane.simulator.arithmetic"], "compiled", raising=False)
     monkeypatch.setattr(builtins, "__import__", absent)
-    assert Form.choose(Mode.EXACT, [COMPILED_FROM]) is Form.NUMPY
+    assert SumForm.choose(Mode.EXACT, [COMPILED_FROM]) is SumForm.NUMPY
     with pytest.raises(ImportError, match=r"pip install 'openane\[fast\]'"):
         __import__(name)

@@ -17,13 +17,13 @@ import openane as ane
 from openane.cache import RECORD, SIZE_LIMIT, Cache
 from openane.cli import main
 from openane.compiler import Model, compile, pipeline
-from openane.compiler.artifact.cache_program import read_plain, write_plain
+from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.cache import MappedModels, model_key
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.program.verify import verify
 
-MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+MODEL = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 ROUNDS = int(os.environ.get("OPENANE_CACHE_ROUNDS", "4"))
 """Kills in the test of killed compilers; 100 take about two minutes."""
 
@@ -66,11 +66,11 @@ def test_a_model_is_compiled_once(tmp_path: Path, compilations: list[str]) -> No
 
 def test_kept_programs_are_read_back_and_nothing_else_is() -> None:
     program = compile(network(), allow_host=True).programs[0]
-    data = write_plain(program)
-    assert read_plain(data) == program
+    data = write_cached(program)
+    assert read_cached(data) == program
     for wrong in (b"", b"{}\n", b"\n", data[:40], b"[]\n" + data):
         with pytest.raises(ane.FormatError, match="no kept program"):
-            read_plain(wrong)
+            read_cached(wrong)
 
 
 def test_what_the_model_depends_on_is_in_its_key() -> None:

@@ -14,7 +14,7 @@ import openane as ane
 from openane.cli.health import TENSOR
 from openane.ops.build import GraphBuilder
 from openane.program import Program
-from openane.report import Subject, html, profile
+from openane.report import ProfileSubject, html, profile
 
 pytestmark = pytest.mark.needs("selenium", "chromium")
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror='window.hit=2'>{{7*7}}\u2028`${window.hit=3}`"
@@ -92,7 +92,7 @@ def test_it_prints_in_light_colours_and_comes_back(driver: Any, report: Path) ->
 def test_no_badge_or_number_leaves_its_card(driver: Any, tmp_path: Path, width: int) -> None:
     build = GraphBuilder()
     model = ane.compile(build.finish({"y": build.single("relu", x=build.input("x", "fp16", (1, 8, 4, 40)))}))
-    data = html.gathered(profile(Subject("cards", "h13", model.programs), "m4"))
+    data = html.gathered(profile(ProfileSubject("cards", "h13", model.programs), "m4"))
     for card in data["cards"]:
         card["kind"] = "extrapolated"
         if card["title"] == "Multiplications":
@@ -113,12 +113,12 @@ def test_no_badge_or_number_leaves_its_card(driver: Any, tmp_path: Path, width: 
 def test_a_hostile_name_is_only_text(driver: Any, tmp_path: Path) -> None:
     build = GraphBuilder(name=HOSTILE)
     model = ane.compile(build.finish({"y": build.single("relu", x=build.input(HOSTILE, "fp16", (1, 8, 4, 40)))}))
-    found = profile(Subject(HOSTILE, "h13", model.programs, {(0, 0): HOSTILE}), "m1")
+    found = profile(ProfileSubject(HOSTILE, "h13", model.programs, {(0, 0): HOSTILE}), "m1")
     plain = {"name": HOSTILE, "chip": HOSTILE, "time_us": 1, "time_by_node_us": {HOSTILE: 1, "__proto__": 2}}
     numbers = {"about": HOSTILE, "tasks": [[0, 1, 0, 0, 0, HOSTILE]], "columns": TENSOR,
                "tensors": [[HOSTILE] * 3 + [0] * 8 + [HOSTILE] * 2]}
     path = tmp_path / "hostile.html"
-    origins = [html.Origin(HOSTILE, HOSTILE, HOSTILE)]
+    origins = [html.OperationPlace(HOSTILE, HOSTILE, HOSTILE)]
     path.write_text(html.page(html.gathered(found, model.graph, origins, numbers, plain)), encoding="utf-8")
     opened(driver, path)
     press(driver, "#tasks-grid", "ARROW_DOWN")
@@ -137,7 +137,7 @@ def test_thousands_of_tasks_take_few_elements(driver: Any, tmp_path: Path) -> No
     build = GraphBuilder()
     graph = build.finish({"y": build.single("relu", x=build.input("x", "fp16", (1, 8, 4, 40)))})
     program = ane.compile(graph).program
-    many = Subject("many", "h13", tuple(replace(program, name=f"p{n}") for n in range(1000)))
+    many = ProfileSubject("many", "h13", tuple(replace(program, name=f"p{n}") for n in range(1000)))
     assert isinstance(program, Program)
     path = tmp_path / "many.html"
     path.write_text(html.page(html.gathered(profile(many, "m1"))), encoding="utf-8")

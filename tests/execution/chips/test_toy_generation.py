@@ -18,8 +18,8 @@ from openane.formats.listing.asm import assemble
 from openane.formats.listing.dis import disassemble_bytes
 from openane.program.verify import verify
 
-FOLDER = Path(__file__).parents[1] / "support" / "toy_generation"
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+FOLDER = Path(__file__).parents[2] / "support" / "toy_generation"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 
 @pytest.fixture

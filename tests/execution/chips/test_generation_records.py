@@ -30,7 +30,7 @@ HEAD = 16
 RECORDS = {"h14": 29, "h15": 24, "h16": 26, "h17": 30, "h18": 21}
 FP16 = 2.0 ** -10
 POSITIVE = ("sqrt", "pow")
-OTHER_CONSTANTS = Path(__file__).parent.parent / "other_constants.txt"
+OTHER_CONSTANTS = Path(__file__).parents[2] / "other_constants.txt"
 
 
 def tolerance(graph):
