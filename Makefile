@@ -27,11 +27,11 @@ lint: $(INSTALLED)
 bench: $(INSTALLED)
 	@set -e; for file in benchmarks/*.py; do $(BIN)/python $$file; done
 
-GENERATIONS := h13 h14 h15 h16 h17 h18
+GENERATIONS := from openane import chips; print(*chips.described_generations())
 
 docs: $(INSTALLED)
 	@mkdir -p docs/registers
-	@set -e; for name in $(GENERATIONS); do \
+	@set -e; for name in $$($(BIN)/python -c "$(GENERATIONS)"); do \
 		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 	@cd tests && ../$(BIN)/python -m support.architecture

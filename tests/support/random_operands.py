@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from support import random_moves
 from support.random_graphs import Maker, Operands
+from support.unary import RECORDS
 
-ANY = ("abs", "ceil", "erf", "floor", "identity", "relu", "relu6", "round", "sigmoid", "sign", "silu", "softplus",
-       "softsign", "square", "tanh", "atan", "sin", "cos")
 BOUND = {"acos": (0.9, None), "asin": (0.9, None), "atanh": (0.8, None), "exp": (4.0, None), "exp2": (5.0, None),
          "sinh": (3.0, None), "cosh": (3.0, None), "tan": (1.0, None), "sqrt": (9.0, 0.25), "log": (9.0, 0.25),
          "rsqrt": (9.0, 0.25), "inverse": (9.0, 0.25)}
+ANY = ("identity", *(name for name, record in RECORDS.items() if not record.parameters and name not in BOUND))
+"""Operations of one tensor of any numbers: every function without settings that is not listed above."""
 ARITHMETIC = ("add", "sub", "mul", "maximum", "minimum")
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_l1_norm", "reduce_l2_norm",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from openane.bench.measure import Measured, measure, probe_all, selected, surety
-from openane.bench.probes import PROBES, Probe
+from openane.bench.probes import GROUPS, PROBES, Probe
 from openane.bench.published import NOTES, PUBLISHED, Published, Reproduced, reproduce
 
-__all__ = ["NOTES", "PROBES", "PUBLISHED", "Measured", "Probe", "Published", "Reproduced", "measure", "probe_all",
-           "reproduce", "selected", "surety"]
+__all__ = ["GROUPS", "NOTES", "PROBES", "PUBLISHED", "Measured", "Probe", "Published", "Reproduced", "measure",
+           "probe_all", "reproduce", "selected", "surety"]

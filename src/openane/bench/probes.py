@@ -119,3 +119,6 @@ PROBES: tuple[Probe, ...] = (
     Probe("fusion", "the same as two programs, chained", _parts, joined=True),
     Probe("fusion", "the same as two programs, through the host", _parts),
 )
+
+GROUPS = tuple(dict.fromkeys(probe.group for probe in PROBES))
+"""What the probes are about."""

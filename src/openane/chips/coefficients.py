@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from openane.chips.lanes import left_over_lanes
 from openane.chips.table_format import TableFormat
 from openane.engine import Coefficients, Geometry
 from openane.errors import ProgramError
@@ -203,10 +204,6 @@ class CoefficientFormat:
     table: TableFormat
     sparse: SparseFormat
 
-    def left_over_lanes(self, remaining: int) -> int:
-        """Lanes of the blocks that take `remaining` channels: the largest power of two that fills all cores."""
-        return int(2 ** max(0, (remaining // self.cores).bit_length() - 1))
-
     def blocks(self, channels: int, lanes: int) -> Iterator[tuple[int, int, int]]:
         """Core, lanes and channels of every block in order."""
         for core, width, count, rounds in self.rounds(channels, lanes):
@@ -221,7 +218,7 @@ class CoefficientFormat:
         if full:
             yield from ((core, lanes, lanes, full) for core in range(self.cores))
         left = channels - full * self.cores * lanes
-        width = min(lanes, self.left_over_lanes(left)) if full else lanes
+        width = min(lanes, left_over_lanes(left, self.cores)) if full else lanes
         core = 0
         while left > 0:
             count = min(width, left)
@@ -229,7 +226,7 @@ class CoefficientFormat:
             left -= count
             core = (core + 1) % self.cores
             if core == 0:
-                width = min(width, self.left_over_lanes(left))
+                width = min(width, left_over_lanes(left, self.cores))
 
     def head(self, coefficients: Coefficients) -> int:
         """Bytes before the first weight or bias of every stream."""

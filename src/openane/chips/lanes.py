@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 
+def left_over_lanes(remaining: int, cores: int) -> int:
+    """Lanes of the blocks that take `remaining` channels: the largest power of two that fills all cores."""
+    return int(2 ** max(0, (remaining // cores).bit_length() - 1))
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRules:
     """The numbers of the rules below. A lane computes one output channel; `cores` work side by side."""
@@ -27,10 +32,6 @@ class LaneRules:
     split_weights: int            # where there are at least so many weights
     block: int                    # channels stored together where the rows of a product are turned in memory
 
-    def left_over(self, remaining: int) -> int:
-        """Lanes of the blocks that take `remaining` channels: the largest power of two that fills all cores."""
-        return int(2 ** max(0, (remaining // self.cores).bit_length() - 1))
-
     def convolution(self, channels: int, height: int, width: int, rows: int = 1, streamed: bool = True) -> int:
         """Lanes of a convolution with `channels` outputs per group, `rows` weights each, on a `height` x `width` input.
 
@@ -38,7 +39,7 @@ class LaneRules:
         packed). Unless the weights are `streamed` a block must also fit what a core keeps.
         """
         cap = self.small_most if max(height, width) <= self.small_side else self.most
-        lanes = min(cap, self.left_over(channels))
+        lanes = min(cap, left_over_lanes(channels, self.cores))
         while lanes > 1 and not streamed and 2 * rows * lanes > self.kept:
             lanes //= 2
         return lanes
@@ -46,7 +47,7 @@ class LaneRules:
     def product(self, rows: int, reduction: int, channels: int) -> int:
         """Lanes of a matrix product [rows, reduction] x [reduction, channels]: the most; beyond `streamed` rows also at
         most `product_weights` / reduction (seen in Apple's products)."""
-        lanes = min(self.most, self.left_over(channels))
+        lanes = min(self.most, left_over_lanes(channels, self.cores))
         if rows > self.streamed:
             lanes = min(lanes, max(1, 2 ** max(0, (self.product_weights // reduction).bit_length() - 1)))
         return lanes

@@ -8,7 +8,7 @@ peak figures Apple publishes.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -173,7 +173,7 @@ def find(name: str) -> Found:
     known = {_plain(n): n for n in (*MACHINES, *(s.name for s in SOCS), *generations())}
     near = [known[n] for n in difflib.get_close_matches(wanted, known, n=3)]
     raise UnsupportedError(f"machine {name!r}", "no machine, chip or generation has this name", found=name,
-                           limit=f"{generations()[0]} to {generations()[-1]}, a12 to a19, m1 to m6, or a machine",
+                           limit=f"{_span(generations())}, {_span(_named('a'))}, {_span(_named('m'))}, or a machine",
                            remedy=f"did you mean {' or '.join(map(repr, near))}?" if near else "see 'ane chips'")
 
 
@@ -206,6 +206,15 @@ def _one_generation(machine: str, chips: list[Soc]) -> Found:
         raise UnsupportedError(f"machine {machine!r}", f"it was made with {listed}", limit="one chip", found=machine,
                                remedy=f"name the chip, for example {chips[0].name!r}")
     return Found(chips[0].generation, tuple(chips))
+
+
+def _named(letter: str) -> list[str]:
+    """Chips called by a letter and a number alone, as they are listed."""
+    return [soc.name for soc in SOCS if soc.name[0] == letter and soc.name[1:].isdigit()]
+
+
+def _span(names: Sequence[str]) -> str:
+    return f"{names[0]} to {names[-1]}"
 
 
 def _plain(name: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from openane.bench import NOTES, Measured, Reproduced, probe_all, reproduce, selected, surety
+from openane.bench import GROUPS, NOTES, Measured, Reproduced, probe_all, reproduce, selected, surety
 from openane.cli.output import as_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
@@ -33,8 +33,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chip", metavar="CHIP", help="the chip to model beside it (default: m1)")
     parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
                         help="how the modelled chip is called (default: macos)")
-    parser.add_argument("--only", metavar="GROUP", action="append", default=[],
-                        choices=("dispatch", "peak", "bandwidth", "working set", "fusion"), help="may be repeated")
+    parser.add_argument("--only", metavar="GROUP", action="append", default=[], choices=GROUPS,
+                        help="may be repeated")
     parser.add_argument("--full", action="store_true", help="the long probes too")
     parser.add_argument("--save", metavar="FILE", type=Path, help="keep the figures as a baseline")
     parser.add_argument("--compare", metavar="FILE", type=Path, help="show ratios to a kept baseline")

@@ -1,8 +1,8 @@
 """Where programs run: `open_device("simulator")`, numpy arrays in and out.
 
 A device is named by a string `KIND[:TARGET][?OPTION=VALUE&...]`: `simulator`, `simulator:h13?arithmetic=exact`,
-`linux:0`, `linux?driver=simulated&mode=strict`, `macos?runtime=simulated`. A kind is a module that is imported when it
-is asked for; it offers `open_kind(target, options)` and `discover()`.
+`linux:0`, `linux?driver=simulated&mode=strict`, `macos?runtime=simulated`. A kind is a module of this package that is
+imported when it is asked for; it offers `open_kind(target, options)` and `discover()`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from openane.devices.protocol import Device, DeviceInfo, Executable, LoadableMod
 from openane.errors import DeviceError
 from openane.program import Program
 
-KINDS = {"simulator": "openane.devices.simulator", "linux": "openane.devices.linux", "macos": "openane.devices.macos"}
+KINDS = ("simulator", "linux", "macos")
+"""Modules of this package that open devices, by the name devices of the kind begin with."""
 DEFAULT = "simulator"
 VARIABLE = "ANE_DEVICE"
 
@@ -66,7 +67,7 @@ def run(program: Program | LoadableModel, inputs: Mapping[str, np.ndarray],
 
 
 def _kind(name: str) -> DeviceKind:
-    return cast(DeviceKind, import_module(KINDS[name]))
+    return cast(DeviceKind, import_module(f"{__name__}.{name}"))
 
 
 __all__ = ["Device", "DeviceInfo", "Executable", "discover", "open_device", "run"]

@@ -7,7 +7,8 @@ arithmetic exporters write around Reshape disappears.
 
 from __future__ import annotations
 
-from openane.importers.onnx.load import OPERATORS, load_onnx
+from openane.importers.onnx.load import load_onnx
+from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.step import RunTimeOperandError
 
 __all__ = ["OPERATORS", "RunTimeOperandError", "load_onnx"]

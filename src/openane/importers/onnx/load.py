@@ -14,39 +14,19 @@ import numpy as np
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.importers.files import memory
-from openane.importers.onnx import (
-    activations,
-    control,
-    einsum,
-    elementwise,
-    indexing,
-    layout,
-    matrices,
-    norms,
-    quantized,
-    recurrent,
-    reductions,
-    resize,
-    transforms,
-    windows,
-)
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
+from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
-from openane.importers.onnx.step import Handler, OnnxStep, Operand, RunTimeOperandError
+from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.build import GraphBuilder
-
-_MODULES = (activations, control, einsum, elementwise, indexing, layout, matrices, norms, quantized, recurrent,
-            reductions, resize, transforms, windows)
-OPERATORS: Mapping[str, Handler] = {name: handler for module in _MODULES for name, handler in module.OPERATORS.items()}
-"""ONNX operators that become operations of the graph, by op_type. Folding knows more (see fold.FOLDS)."""
 
 _DOMAINS = ("", "ai.onnx")
 MOST_NODES = 20000

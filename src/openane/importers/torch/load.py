@@ -15,14 +15,10 @@ from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
-from openane.importers.torch import elementwise, layout, matrices, reductions, windows
-from openane.importers.torch.step import Handler, TorchConstants, TorchStep
+from openane.importers.torch.operators import OPERATORS
+from openane.importers.torch.step import TorchConstants, TorchStep
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
-
-OPERATORS: Mapping[str, Handler] = {**elementwise.OPERATORS, **layout.OPERATORS, **matrices.OPERATORS,
-                                    **reductions.OPERATORS, **windows.OPERATORS}
-"""Operators of PyTorch's library `aten` that become operations of the graph, by name."""
 
 KEPT = ("einsum", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "leaky_relu", "linear",
         "log1p", "matmul", "max_pool2d", "pixel_shuffle", "pixel_unshuffle", "prelu", "reflection_pad1d",

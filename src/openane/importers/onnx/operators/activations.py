@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.graph import Value
 from openane.importers.composites import GELU_MODES, hard_swish, mish, scaled_elu, swish
-from openane.importers.onnx.elementwise import unary
+from openane.importers.onnx.operators.elementwise import unary
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 SELU = (1.67326319217681884765625, 1.05070102214813232421875)

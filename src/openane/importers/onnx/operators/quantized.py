@@ -9,9 +9,9 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
-from openane.importers.onnx import windows
 from openane.importers.onnx.dtypes import ENGINE_NAMES, NAMES
 from openane.importers.onnx.fold import bounded
+from openane.importers.onnx.operators import windows
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
