@@ -68,7 +68,7 @@ def test_routes_come_back() -> None:
                 assert np.array_equal(piece.weights.numbers, known.weights.numbers)
             else:
                 assert piece == known
-    assert kinds >= {("dense", "View"), ("sparse", "View"), ("rows", "View"), ("dense", "Picked")}
+    assert kinds >= {("dense", "WeightView"), ("sparse", "WeightView"), ("rows", "WeightView"), ("dense", "Picked")}
 
 
 def test_another_version_is_done_without_and_says_so(tmp_path: Path) -> None:
