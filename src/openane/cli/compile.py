@@ -1,6 +1,6 @@
-"""Compile a model into a program for the engine, and say for every operation where it will run.
+"""Compile a model into a program for the engine, and say where its operations will run.
 
-OUT ending in .hwx or .anec is one engine program, NAME.ane a bundle: a folder that also holds the model.
+The summary counts them by kind; --report lists every one. OUT ending in .hwx or .anec is one engine program, NAME.ane a bundle: a folder that also holds the model.
 """
 
 from __future__ import annotations
@@ -8,21 +8,20 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openane.chips import DEFAULT_TARGET
 from openane.cli.apple import compile_elsewhere, parse_mask
-from openane.cli.arrays import parse_input, read_array
-from openane.cli.files import container, open_file, parse_shape
-from openane.cli.output import as_json, shape_text, table
+from openane.cli.files import container, open_file
+from openane.cli.model_options import Compiled, compile_model, in_cache, model_options
+from openane.cli.output import as_json
+from openane.cli.summary import REPORT, compiled_lines
 from openane.errors import UnsupportedError
-from openane.wording import byte_text, plural
 
 if TYPE_CHECKING:
-    from openane.compiler import Entry, Model
+    from openane.compiler import Model
     from openane.graph import Graph
 
 
@@ -36,27 +35,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="form of a .hwx: as Apple's current compiler writes it, or as the Linux tools read it")
     parser.add_argument("--header", choices=("0x1000", "0x800"), default="0x1000",
                         help="size of an .anec's header: what anecc writes, or what libane reads")
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile for (default: %(default)s)")
-    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
-                        help="shape of an input the model leaves open; may be repeated")
     parser.add_argument("--function", metavar="NAME", action="append", default=[],
                         help="which function of a model that has several (default: its default, or main); repeated, "
                              "all of them go into one bundle and share states and weights")
     parser.add_argument("--dump", metavar="DIR", type=Path,
                         help="also write the graph after each pass, the engine's operations before and after they "
                              "get their places in L2 and memory, weight layout, tiling and the task list")
-    parser.add_argument("--sample", metavar="NAME=FILE.npy", type=parse_input, action="append", default=[],
-                        help="an input on which to look for numbers that leave fp16 (default: drawn, for small models)")
-    parser.add_argument("--allow-host", action="store_true",
-                        help="let the host compute what the engine cannot take, between engine programs; the report "
-                             "lists it")
     parser.add_argument("--compiler", metavar="COMPILER", default="openane",
                         help="openane, or apple: Apple's own (macOS), to compare; it writes one .hwx. "
                              "apple?runtime=simulated asks a stand-in")
     parser.add_argument("--debug-mask", metavar="MASK", type=parse_mask,
                         help="which intermediate files Apple's compiler writes beside OUT, such as 0x7fffffff: all")
-    parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
+    model_options(parser)
+    parser.add_argument("--report", action="store_true", help=REPORT)
     parser.add_argument("--json", action="store_true", help="print what became of every operation as JSON")
 
 
@@ -74,40 +65,37 @@ def run(options: argparse.Namespace) -> int:
     graphs = [load_graph(options.model, dict(options.shape), name) for name in options.function or [None]]
     if options.compiler != "openane":
         return compile_elsewhere(graphs, options, output)
-    model = _several(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
+    compiled = _several(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
+    model = compiled.model
     model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:
         print(as_json(document(model, output)))
     else:
-        for function in model.functions.values():
-            print("\n".join(_text(function, output)), file=sys.stderr)
+        for name, function in model.functions.items():
+            place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
+            print("\n".join(compiled_lines(function, place, compiled.from_cache, options.report)), file=sys.stderr)
     return 0
 
 
-def _one(graph: Graph, options: argparse.Namespace) -> Model:
+def _one(graph: Graph, options: argparse.Namespace) -> Compiled:
     """The compiled graph; what happens on the way goes to --dump."""
-    from openane.compiler import compile
-    from openane.compiler.inspect.fp16_concerns import drawn_samples
-
-    samples = {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
     if options.dump is None:
-        model = compile(graph, options.target, options.allow_host, samples=samples, cache=not options.no_cache)
-    else:
-        options.dump.mkdir(parents=True, exist_ok=True)
-        model = compile(graph, options.target, options.allow_host, samples=samples,
-                        watch=lambda name, text: _write(options.dump / name, text))
-        dump(model, options.dump)
-    return model
+        return compile_model(graph, options)
+    options.dump.mkdir(parents=True, exist_ok=True)
+    compiled = compile_model(graph, options, lambda name, text: _write(options.dump / name, text))
+    dump(compiled.model, options.dump)
+    return compiled
 
 
-def _several(graphs: Sequence[Graph], options: argparse.Namespace) -> Model:
+def _several(graphs: Sequence[Graph], options: argparse.Namespace) -> Compiled:
     """The functions as one model."""
     from openane.compiler import compile_functions
 
     if options.dump is not None or options.sample:
         raise UnsupportedError("--function", "--dump and --sample look at one function", found=len(graphs),
                                remedy="compile that function alone")
-    return compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache)
+    known = not options.no_cache and all(in_cache(graph, options, None) for graph in graphs)
+    return Compiled(compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache), known)
 
 
 def dump(model: Model, folder: Path) -> None:
@@ -142,25 +130,3 @@ def document(model: Model, output: Path) -> dict[str, Any]:
             "concerns": [asdict(concern) for concern in model.concerns],
             "operations": [{"operation": e.operation, "where": str(e.where), "reason": e.reason,
                             "tasks": list(e.tasks), "program": e.program} for e in model.report]}
-
-
-def _text(model: Model, output: Path) -> Iterator[str]:
-    tasks = sum(len(p.tasks) for p in model.programs)
-    size = sum(len(p.constants) for p in model.programs)
-    programs = f" in {plural(len(model.programs), 'program')}" if len(model.programs) != 1 else ""
-    yield (f"{output}: {plural(tasks, 'task')}{programs} for {model.target}, {byte_text(size)} of constants, "
-           f"{plural(len(model.host_operations), 'host operation')}")
-    ports = [("input", port) for port in model.inputs] + [("output", port) for port in model.outputs]
-    ports += [("state", state.port) for state in model.states]
-    yield from table([(side, port.name, port.dtype, shape_text(port.shape)) for side, port in ports], indent="  ")
-    yield from (f"  warning: {concern}" for concern in model.concerns)
-    yield from table([(e.where, e.operation.removeprefix(f"{e.where} "), _where(e, model)) for e in model.report],
-                     indent="  ")
-
-
-def _where(entry: Entry, model: Model) -> str:
-    tasks = f"task {entry.tasks[0]}" if len(entry.tasks) == 1 else f"tasks {entry.tasks[0]}..{entry.tasks[-1]}" \
-        if entry.tasks else ""
-    if tasks and len(model.programs) > 1:
-        tasks = f"program {entry.program}, {tasks}"
-    return ", ".join(part for part in (tasks, entry.reason) if part)

@@ -1,0 +1,94 @@
+"""The options of every command that takes a model, declared and obeyed in one place: shapes the model leaves open, the
+target, samples, leave for the host, and whether the cache of compiled models is used."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openane.chips import DEFAULT_TARGET
+from openane.chips.machines import target as generation_of
+from openane.cli.arrays import parse_input, read_array
+from openane.cli.files import parse_shape
+from openane.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from openane.compiler import Model
+    from openane.compiler.records import Watch
+    from openane.graph import Graph
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--target": {"metavar": "CHIP", "default": DEFAULT_TARGET,
+                 "help": "machine, chip or generation to compile a model for (default: %(default)s)"},
+    "--shape": {"metavar": "NAME=1x3x224x224", "type": parse_shape, "action": "append", "default": [],
+                "help": "shape of an input the model leaves open; may be repeated"},
+    "--sample": {"metavar": "NAME=FILE.npy", "type": parse_input, "action": "append", "default": [],
+                 "help": "an input on which to look for numbers that leave fp16; may be repeated (default: drawn, for "
+                         "small models)"},
+    "--allow-host": {"action": "store_true",
+                     "help": "let the host compute what the engine cannot take, between engine programs, instead of "
+                             "refusing the model; every such operation is listed"},
+    "--no-cache": {"action": "store_true", "help": "compile a model even if it was compiled before"},
+}
+"""What `model_options` declares, in order."""
+
+
+def model_options(parser: ArgumentParser, *only: str) -> None:
+    """Declares the options of `OPTIONS`, or some `only`: those that make sense for a command."""
+    for name in only or OPTIONS:
+        parser.add_argument(name, **OPTIONS[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A model, and whether it was compiled before and kept."""
+
+    model: Model
+    from_cache: bool
+
+
+def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
+    """The inputs on which to look for numbers that leave fp16: those given, else drawn ones for a small model."""
+    from openane.compiler.inspect.fp16_concerns import drawn_samples
+
+    return {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
+
+
+def compile_model(graph: Graph, options: Namespace, watch: Watch | None = None) -> Compiled:
+    """The graph compiled as the options say. Errors are those of `openane.compiler.compile`. A compilation that is
+    watched is always a new one."""
+    from openane.compiler import compile
+
+    samples = samples_of(graph, options)
+    use_cache = watch is None and not options.no_cache
+    known = use_cache and in_cache(graph, options, samples)
+    return Compiled(compile(graph, options.target, options.allow_host, watch, samples, use_cache), known)
+
+
+def in_cache(graph: Graph, options: Namespace, samples: Mapping[str, np.ndarray] | None) -> bool:
+    """Whether the cache holds the compiled model. The target is resolved first, as the compiler does it."""
+    from openane.cache import Cache
+    from openane.compiler.cache import model_key
+
+    try:
+        folder = Cache().folder
+    except OSError:
+        return False
+    return (folder / model_key(graph, generation_of(options.target).name, options.allow_host, samples)).is_dir()
+
+
+def refuse_for_compiled(path: Path, options: Namespace, target: str) -> None:
+    """UnsupportedError for options that say how to compile a model where the file is compiled already, for `target`."""
+    wanted = options.target
+    if wanted != DEFAULT_TARGET and generation_of(wanted).name != target:
+        raise UnsupportedError(f"--target {wanted}", f"{path} is compiled already", limit=target,
+                               found=generation_of(wanted).name, remedy=f"compile its model with --target {wanted}")
+    for name, given in (("--shape", options.shape), ("--sample", options.sample)):
+        if given:
+            raise UnsupportedError(name, f"{path} is compiled already, and {name} is for models",
+                                   remedy=f"compile its model with {name}")
