@@ -35,14 +35,6 @@ class ArrayPort:
         return bool(np.prod(shape, dtype=object) == np.prod(self.shape, dtype=object))
 
 
-def parse_input(text: str) -> tuple[str, Path]:
-    """`NAME=FILE.npy` as name and path. ArgumentTypeError, which argparse reports, for any other form."""
-    name, equals, file = text.partition("=")
-    if not equals or not name or not file:
-        raise ArgumentTypeError(f"expected NAME=FILE.npy, found {text!r}")
-    return name, Path(file)
-
-
 def parse_seed(text: str) -> int:
     """A seed. ArgumentTypeError, which argparse reports, when it is no whole number of 0 or more."""
     if not text.isdecimal():

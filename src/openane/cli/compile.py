@@ -1,6 +1,7 @@
 """Compile a model into a program for the engine, and say where its operations will run.
 
-The summary counts them by kind; --report lists every one. OUT ending in .hwx or .anec is one engine program, NAME.ane a bundle: a folder that also holds the model.
+The summary counts them by kind, --report lists every one. OUT ending in .hwx or .anec is one engine program, NAME.ane
+a bundle: a folder that also holds the model.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.files import container, open_file
-from openane.cli.model_options import Compiled, compile_model, in_cache, model_options
+from openane.cli.model_options import compilation, in_cache, model_options
 from openane.cli.output import as_json
-from openane.cli.summary import REPORT, compiled_lines
+from openane.cli.summary import compiled_lines, report_option
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--debug-mask", metavar="MASK", type=parse_mask,
                         help="which intermediate files Apple's compiler writes beside OUT, such as 0x7fffffff: all")
     model_options(parser)
-    parser.add_argument("--report", action="store_true", help=REPORT)
+    report_option(parser)
     parser.add_argument("--json", action="store_true", help="print what became of every operation as JSON")
 
 
@@ -65,37 +66,39 @@ def run(options: argparse.Namespace) -> int:
     graphs = [load_graph(options.model, dict(options.shape), name) for name in options.function or [None]]
     if options.compiler != "openane":
         return compile_elsewhere(graphs, options, output)
-    compiled = _several(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
-    model = compiled.model
+    model, from_cache = _several(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:
         print(as_json(document(model, output)))
     else:
         for name, function in model.functions.items():
             place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
-            print("\n".join(compiled_lines(function, place, compiled.from_cache, options.report)), file=sys.stderr)
+            print("\n".join(compiled_lines(function, place, from_cache, options.report)), file=sys.stderr)
     return 0
 
 
-def _one(graph: Graph, options: argparse.Namespace) -> Compiled:
-    """The compiled graph; what happens on the way goes to --dump."""
+def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:
+    """The compiled graph, and whether the cache had it; what happens on the way goes to --dump."""
+    from openane.compiler import compile
+
+    how = compilation(graph, options, options.dump is None)
     if options.dump is None:
-        return compile_model(graph, options)
+        return compile(graph, **how.arguments), how.from_cache
     options.dump.mkdir(parents=True, exist_ok=True)
-    compiled = compile_model(graph, options, lambda name, text: _write(options.dump / name, text))
-    dump(compiled.model, options.dump)
-    return compiled
+    model = compile(graph, **how.arguments, watch=lambda name, text: _write(options.dump / name, text))
+    dump(model, options.dump)
+    return model, False
 
 
-def _several(graphs: Sequence[Graph], options: argparse.Namespace) -> Compiled:
-    """The functions as one model."""
+def _several(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
+    """The functions as one model, and whether the cache had them all."""
     from openane.compiler import compile_functions
 
     if options.dump is not None or options.sample:
         raise UnsupportedError("--function", "--dump and --sample look at one function", found=len(graphs),
                                remedy="compile that function alone")
     known = not options.no_cache and all(in_cache(graph, options, None) for graph in graphs)
-    return Compiled(compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache), known)
+    return compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache), known
 
 
 def dump(model: Model, folder: Path) -> None:

@@ -15,7 +15,8 @@ from openane.chips import get_chip
 from openane.cli.hazards import UNSAMPLED, hazards, sampled
 from openane.cli.output import as_json, table
 from openane.cli.profile import subject_of
-from openane.cli.subject import model_arguments, open_subject
+from openane.cli.subject import open_subject, subject_options
+from openane.cli.summary import cache_lines
 from openane.ops import all_ops
 from openane.report import Profile, profile
 from openane.report.explain import Advice, Explanation, Rest, explain
@@ -40,13 +41,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
     parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
                         help="how programs are handed to the engine (default: macos)")
-    model_arguments(parser)
+    subject_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> int:
     """Models one inference and advises."""
-    opened = open_subject(options.file, dict(options.shape), options)
+    opened = open_subject(options)
     subject = subject_of(opened.content)
     found = profile(subject, options.chip or get_chip(subject.target).facts.chip, options.route, ClockState.FULL)
     said = explain(found, hazards(opened))
@@ -55,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({**_document(found, said, where), "precision_sampled": looked}))
         return 0
-    print("\n".join([*_text(found, said, where), *([] if looked else [UNSAMPLED])]))
+    first, *rest = _text(found, said, where)
+    print("\n".join([first, *cache_lines(opened.from_cache), *rest, *([] if looked else [UNSAMPLED])]))
     return 0
 
 
@@ -85,7 +87,7 @@ def _text(found: Profile, said: Explanation, where: tuple[RunPlace, ...]) -> Ite
     total, host = found.seconds or 1.0, len(found.subject.host)
     yield (f"{found.subject.name} on {found.rates.chip}: {found.seconds * MICRO:.1f} us an inference "
            f"({found.time_kind}), {found.dispatch * len(found.programs) * MICRO:.1f} us of it dispatch"
-           + (f"; the time of {plural(host, 'operation')} on the host is left out" if host else ""))
+           + (f"; without {plural(host, 'host operation')}, whose time is not modelled" if host else ""))
     yield "what costs most:"
     costs = list(found.time_by_node().items())
     yield from table([(f"{seconds * MICRO:.1f} us", f"{seconds / total:.0%}", name)

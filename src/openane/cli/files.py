@@ -82,3 +82,11 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not equals or not name or not all(extent.isdecimal() and int(extent) for extent in shape):
         raise ArgumentTypeError(f"expected a shape such as x=1x3x224x224, found {text!r}")
     return name, tuple(map(int, shape))
+
+
+def parse_input(text: str) -> tuple[str, Path]:
+    """`NAME=FILE.npy` as name and path. ArgumentTypeError, which argparse reports, for any other form."""
+    name, equals, file = text.partition("=")
+    if not equals or not name or not file:
+        raise ArgumentTypeError(f"expected NAME=FILE.npy, found {text!r}")
+    return name, Path(file)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openane.chips import DEFAULT_TARGET
 from openane.cli import INTERRUPTED
 from openane.cli.arrays import parse_seed
+from openane.cli.model_options import model_options
 from openane.cli.progress import status
 from openane.errors import GenerationError
 from openane.models import (
@@ -66,8 +66,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenizer", metavar="FILE", type=Path,
                         help="tokenizer.json or tokenizer.bin (default: the one beside the model)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile for (default: %(default)s)")
     parser.add_argument("--context", metavar="N", type=int, help="longest text, prompt included (default: 1024 or the "
                         "model's own)")
     parser.add_argument("--prefill", metavar="N", type=int, default=64,
@@ -77,7 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--placement", choices=[str(p) for p in CacheWriter], default="host",
                         help="who puts new keys and values into the cache (default: host)")
     parser.add_argument("--adapter", metavar="DIR", type=Path, help="a LoRA adapter of PEFT")
-    parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
+    model_options(parser, "--target", "--no-cache")
     parser.add_argument("--json", action="store_true", help="print a line of JSON per token and a summary")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -23,19 +23,26 @@ WRONG = 0.1
 
 
 def sampled(opened: Subject) -> bool:
-    """Whether a model is evaluated on a drawn sample."""
-    return isinstance(opened.content, Model) and drawn_samples(opened.content.graph) is not None
+    """Whether a model is evaluated on a sample."""
+    return _samples(opened) is not None
+
+
+def _samples(opened: Subject) -> Mapping[str, Array] | None:
+    """What the compiler looked at, else what is drawn for a model that is quickly evaluated."""
+    if opened.samples is not None or not isinstance(opened.content, Model):
+        return opened.samples
+    return drawn_samples(opened.content.graph)
 
 
 def hazards(opened: Subject) -> list[Hazard]:
-    """The concerns of a model's constants and, where it is quickly evaluated, of what it computes on a drawn sample;
-    and outputs that come out wrong when the compiled model runs on the simulator with that sample."""
+    """The concerns of a model's constants and, where there is a sample, of what it computes on that; and outputs that
+    come out wrong when the compiled model runs on the simulator with it."""
     model = opened.content
     if not isinstance(model, Model):
         return []
     found = list(model.concerns)
-    samples = drawn_samples(model.graph)
-    if samples is not None:
+    samples = _samples(opened)
+    if samples is not None and opened.samples is None:
         known = {(each.operation, each.what) for each in found}
         found += [each for each in concerns(model.graph, samples) if (each.operation, each.what) not in known]
     said = [(each.operation, f"{each.what} (found {each.found:.4g}, limit {each.limit:.6g})", each.remedy)
@@ -43,7 +50,7 @@ def hazards(opened: Subject) -> list[Hazard]:
     return said if samples is None else [*said, *_wrong(opened, samples)]
 
 
-def _wrong(opened: Subject, samples: dict[str, Array]) -> Iterator[Hazard]:
+def _wrong(opened: Subject, samples: Mapping[str, Array]) -> Iterator[Hazard]:
     """Outputs that differ from the reference by more than rounding; a model the simulator refuses says nothing."""
     try:
         wanted = opened.reference(samples)
@@ -60,6 +67,6 @@ def _wrong(opened: Subject, samples: dict[str, Array]) -> Iterator[Hazard]:
         error = float(np.linalg.norm(one - other) / np.linalg.norm(other)) if np.isfinite(one).all() else np.inf
         if error > WRONG:
             off = f"off by {error:.0%}" if np.isfinite(error) else "infinite"
-            yield (f"output '{name}'", f"is {off} on a drawn sample (simulator against fp32)",
+            yield (f"output '{name}'", f"is {off} on a sample (simulator against fp32)",
                    "keep values well inside fp16, products above 2^-16, and differences larger than the last digit of "
                    "what they are taken of; 'ane profile --html R.html --numbers' shows where it begins")

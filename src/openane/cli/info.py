@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openane.chips import get_chip
 from openane.cli.files import container, open_file, programs
+from openane.cli.model_options import compiled_already, model_options
 from openane.cli.output import as_json, shape_text, table
 from openane.errors import ProgramError
 from openane.program import Buffer, Program
@@ -27,22 +28,25 @@ KINDS = {"hwx": "engine program in an HWX file", "anec": "engine program in an A
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a program (.hwx, .anec), a bundle or a model")
+    model_options(parser, "--shape")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the description."""
-    document = describe_file(options.file)
+    document = describe_file(options.file, dict(options.shape))
     print(as_json(document) if options.json else "\n".join(_text(document)))
     return 0
 
 
-def describe_file(path: Path) -> Document:
-    """The description of a file as plain data."""
+def describe_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) -> Document:
+    """The description of a file as plain data; `shapes` are for inputs that a model leaves open."""
     kind = container(path)
     document: Document = {"file": str(path), "kind": kind or "model"}
+    if shapes and kind is not None:
+        raise compiled_already(path, "--shape")
     if kind is None:
-        graph = open_file(path)
+        graph = open_file(path, shapes)
         assert not isinstance(graph, Program)
         return document | describe_graph(graph)  # type: ignore[arg-type]
     if kind == "bundle":
@@ -135,7 +139,7 @@ def _function_text(function: Document) -> Iterator[str]:
            f"({_counts(function['operations'])})")
     yield from table([(role, p["name"], p["dtype"], shape_text(p["shape"])) for role in ("input", "output", "state")
                       for p in function[f"{role}s"]], indent="  ")
-    yield from (f"  on the host: {e['operation']}: {e['reason']}" for e in function["host_operations"])
+    yield from (f"  host: {e['operation']}: {e['reason']}" for e in function["host_operations"])
 
 
 def _program_text(program: Document) -> Iterator[str]:

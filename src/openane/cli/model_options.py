@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import target as generation_of
-from openane.cli.arrays import parse_input, read_array
-from openane.cli.files import parse_shape
+from openane.cli.files import parse_input, parse_shape
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from openane.compiler import Model
-    from openane.compiler.records import Watch
     from openane.graph import Graph
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -45,29 +42,36 @@ def model_options(parser: ArgumentParser, *only: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """A model, and whether it was compiled before and kept."""
+class Compilation:
+    """How one model is to be compiled: the arguments of `openane.compiler.compile` besides the graph, the samples among
+    them, and whether the cache has the model already."""
 
-    model: Model
+    target: str
+    allow_host: bool
+    samples: Mapping[str, np.ndarray] | None
+    cache: bool
     from_cache: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What to pass to `compile`."""
+        return {"target": self.target, "allow_host": self.allow_host, "samples": self.samples, "cache": self.cache}
 
 
 def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
     """The inputs on which to look for numbers that leave fp16: those given, else drawn ones for a small model."""
+    from openane.cli.arrays import read_array
     from openane.compiler.inspect.fp16_concerns import drawn_samples
 
     return {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
 
 
-def compile_model(graph: Graph, options: Namespace, watch: Watch | None = None) -> Compiled:
-    """The graph compiled as the options say. Errors are those of `openane.compiler.compile`. A compilation that is
-    watched is always a new one."""
-    from openane.compiler import compile
-
+def compilation(graph: Graph, options: Namespace, cache: bool = True) -> Compilation:
+    """How the options say to compile a graph; the cache is used unless they or the caller say otherwise."""
     samples = samples_of(graph, options)
-    use_cache = watch is None and not options.no_cache
-    known = use_cache and in_cache(graph, options, samples)
-    return Compiled(compile(graph, options.target, options.allow_host, watch, samples, use_cache), known)
+    cache = cache and not options.no_cache
+    return Compilation(options.target, options.allow_host, samples, cache,
+                       cache and in_cache(graph, options, samples))
 
 
 def in_cache(graph: Graph, options: Namespace, samples: Mapping[str, np.ndarray] | None) -> bool:
@@ -86,9 +90,13 @@ def refuse_for_compiled(path: Path, options: Namespace, target: str) -> None:
     """UnsupportedError for options that say how to compile a model where the file is compiled already, for `target`."""
     wanted = options.target
     if wanted != DEFAULT_TARGET and generation_of(wanted).name != target:
-        raise UnsupportedError(f"--target {wanted}", f"{path} is compiled already", limit=target,
-                               found=generation_of(wanted).name, remedy=f"compile its model with --target {wanted}")
+        raise compiled_already(path, f"--target {wanted}", found=target)
     for name, given in (("--shape", options.shape), ("--sample", options.sample)):
         if given:
-            raise UnsupportedError(name, f"{path} is compiled already, and {name} is for models",
-                                   remedy=f"compile its model with {name}")
+            raise compiled_already(path, name)
+
+
+def compiled_already(path: Path, option: str, found: str | None = None) -> UnsupportedError:
+    """The error for an option that has a meaning for models alone."""
+    return UnsupportedError(option, f"{path} is compiled already", found=found,
+                            remedy=f"compile its model with {option}")

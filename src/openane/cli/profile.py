@@ -17,7 +17,8 @@ from openane.cli.health import measured
 from openane.cli.output import as_json
 from openane.cli.output import table as aligned
 from openane.cli.subject import Subject as Opened
-from openane.cli.subject import model_arguments, open_subject
+from openane.cli.subject import open_subject, subject_options
+from openane.cli.summary import cache_lines, look_lines, report_lines, report_option
 from openane.compiler import Model, ProgramStep, Where
 from openane.errors import UnsupportedError
 from openane.program import Program
@@ -45,14 +46,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=parse_seed, default=0,
                         help="with --numbers: seed of drawn inputs (default: 0)")
     parser.add_argument("--all", action="store_true", help="show every task, in order")
-    model_arguments(parser)
+    subject_options(parser)
+    report_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> int:
     """Models one inference and reports."""
     _together(options)
-    opened = open_subject(options.file, dict(options.shape), options)
+    opened = open_subject(options)
     other = html.read(options.compare) if options.compare is not None else None
     subject = subject_of(opened.content)
     chip = get_chip(subject.target).facts.chip if options.chip is None else options.chip
@@ -66,12 +68,21 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json(document(found)))
         return 0
-    print("\n".join(summary(found)))
+    print("\n".join(_summary(found, opened, options.report)))
     heading, rows = table(found, None if options.all else 20)
     if len(rows) < len(found.rows):
         print(f"the {len(rows)} longest of {len(found.rows)} tasks (--all shows every one):")
     print("\n".join(aligned(rows, heading=heading, indent="  ")))
+    if options.report and isinstance(opened.content, Model):
+        print("\n".join(["operations:", *report_lines(opened.content)]))
     return 0
+
+
+def _summary(found: Profile, opened: Opened, report: bool) -> list[str]:
+    """The summary of a profile, and what the compiler has to say of the model."""
+    first, *rest = summary(found)
+    look = look_lines(opened.content, complete=report) if isinstance(opened.content, Model) else []
+    return [first, *cache_lines(opened.from_cache), *rest, *look]
 
 
 def _together(options: argparse.Namespace) -> None:

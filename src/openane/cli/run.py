@@ -18,15 +18,19 @@ from urllib.parse import quote
 
 import numpy as np
 
-from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed, unlike
-from openane.cli.output import as_json, shape_text, table
-from openane.cli.subject import Subject, model_arguments, open_subject
+from openane.cli.arrays import Array, compare, gather, parse_seed, unlike
+from openane.cli.files import parse_input
+from openane.cli.output import as_json, shape_text
+from openane.cli.subject import Subject, open_subject, subject_options
+from openane.cli.summary import PortText, cache_lines, port_lines, report_option, said
 from openane.cli.tensors import EXACT_CHECK, THRESHOLD, WatchedSimulator, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
+from openane.compiler import Model
 from openane.devices import DEFAULT, VARIABLE, open_device
 from openane.devices.options import parts
 from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
+from openane.graph import mil_type
 from openane.simulator import RunReport
 from openane.wording import line_text, plural
 
@@ -50,7 +54,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="relative L2 error beyond which --check fails for an output, and says that a tensor "
                         f"diverges (default: outputs of any error pass, a tensor diverges beyond {THRESHOLD:g})")
     parser.add_argument("--seed", metavar="N", type=parse_seed, default=0, help="seed of drawn inputs (default: 0)")
-    model_arguments(parser)
+    subject_options(parser)
+    report_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -58,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs once and reports."""
     if options.output_dir is not None:
         options.output_dir.mkdir(parents=True, exist_ok=True)
-    subject = open_subject(options.file, dict(options.shape), options)
+    subject = open_subject(options)
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed)
     wanted = subject.reference(inputs) if options.check else {}
@@ -89,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         document["check"] = {"passed": not failures, "failures": failures, "threshold": options.threshold}
     if rows is not None:
         document |= {"tensors": rows, "threshold": _diverging(options)}
-    print(as_json(document) if options.json else "\n".join(_text(document, subject)))
+    print(as_json(document) if options.json else "\n".join(_text(document, subject, options.report)))
     return 1 if failures else 0
 
 
@@ -161,27 +166,38 @@ def _numeric(report: Any) -> Document:
                       for t in report.tasks]}
 
 
-def _text(document: Document, subject: Subject) -> Iterator[str]:
-    numeric = document["numeric"]
+def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
     yield _headline(document, subject)
-    yield from table([("input", line_text(name), shape_text(port["shape"]), port["dtype"],
-                       port["file"] or f"seed {port['seed']}")
-                      for name, port in document["inputs"].items()], indent="  ")
-    yield from table([("output", line_text(name), shape_text(port["shape"]), port["dtype"],
-                       port["file"] or f"{_number(port['min'])} .. {_number(port['max'])}")
-                      for name, port in document["outputs"].items()], indent="  ")
-    for note in numeric["conversions"]:
-        yield f"  {line_text(note)}"
-    for task in numeric["tasks"]:
-        if task["overflows"] or task["nan_inputs"]:
-            yield (f"  task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, "
-                   f"read {task['infinite_inputs']}; NaN read {task['nan_inputs']}")
+    yield from cache_lines(subject.from_cache)
+    yield from port_lines(_ports(document), report)
+    yield from (f"  {line_text(name)} against the reference: {_error(port)}"
+                for name, port in document["outputs"].items() if "error" in port)
+    infinite = [f"task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, read "
+                f"{task['infinite_inputs']}; NaN read {task['nan_inputs']}"
+                for task in document["numeric"]["tasks"] if task["overflows"] or task["nan_inputs"]]
+    model = subject.content if isinstance(subject.content, Model) and document["executed"] == "program" else None
+    yield from said(model, report, infinite)
     if "tensors" in document:
         yield from tensor_lines(document["tensors"], document["threshold"])
-    for name, port in document["outputs"].items():
-        if "error" in port:
-            yield f"  {line_text(name)} against the reference: {_error(port)}"
     yield from (f"  check failed: {failure}" for failure in document.get("check", {}).get("failures", ()))
+
+
+def _ports(document: Document) -> dict[str, list[PortText]]:
+    """Inputs with where their values come from and how they were converted, outputs with where they went."""
+    notes = document["numeric"]["conversions"]
+
+    def text(name: str, port: Document, note: str) -> PortText:
+        return name, mil_type(np.dtype(port["dtype"])), shape_text(port["shape"]), note
+
+    def source(name: str, port: Document) -> str:
+        own = [note.removeprefix(f"{name}: ") for note in notes if note.startswith(f"{name}: ")]
+        return "; by the host: ".join([port["file"] or f"seed {port['seed']}", *map(line_text, own)])
+
+    def target(port: Document) -> str:
+        return str(port["file"] or f"{_number(port['min'])} .. {_number(port['max'])}")
+
+    return {"input": [text(name, port, source(name, port)) for name, port in document["inputs"].items()],
+            "output": [text(name, port, target(port)) for name, port in document["outputs"].items()]}
 
 
 def _error(output: Document) -> str:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from openane.chips import DEFAULT_TARGET
+from openane.cli.model_options import model_options
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
 from openane.models import Buckets, LanguageModel, LanguageSettings, Precision, load
@@ -36,13 +36,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenizer", metavar="FILE", type=Path,
                         help="tokenizer.json or tokenizer.bin (default: the one beside the model)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile for (default: %(default)s)")
     parser.add_argument("--context", metavar="N", type=whole(1, LONGEST_CONTEXT),
                         help="longest text, prompt included (default: 1024 or the model's own)")
     parser.add_argument("--weights", choices=[str(p) for p in Precision], default="fp16",
                         help="how weights are held before they are folded into fp16 (default: fp16)")
-    parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
+    model_options(parser, "--target", "--no-cache")
     parser.add_argument("--max-queue", metavar="N", type=whole(0, MOST_WAITING), default=64,
                         help="requests that may wait (default: 64)")
     parser.add_argument("--timeout", metavar="S", type=whole(1, SECONDS), default=600,

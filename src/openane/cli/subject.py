@@ -1,18 +1,19 @@
-"""What `ane run` runs: a program or a model with named ports, whatever kind of file it came from."""
+"""What `ane run`, `ane profile` and `ane explain` look at: a program or a model with named ports, whatever kind of file
+it came from."""
 
 from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from openane.chips import DEFAULT_TARGET
 from openane.cli.arrays import Array, ArrayPort
-from openane.cli.files import open_file, parse_shape
+from openane.cli.files import open_file
+from openane.cli.model_options import compilation, model_options, refuse_for_compiled
 from openane.compiler import Model, Where, compile
 from openane.compiler.states import reference
 from openane.devices import Device
@@ -26,7 +27,8 @@ from openane.simulator import RunReport
 
 @dataclass(frozen=True)
 class Subject:
-    """A program or a compiled model, and its ports."""
+    """A program or a compiled model, its ports, and of a model that was compiled now the inputs on which the compiler
+    looked at its numbers."""
 
     content: Program | Model
     inputs: tuple[ArrayPort, ...]
@@ -35,6 +37,8 @@ class Subject:
     programs: int
     engine_operations: int
     host_operations: int = 0
+    from_cache: bool = False
+    samples: Mapping[str, Array] | None = None
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """What the model computes in fp32. UnsupportedError for a program that came without its model."""
@@ -54,29 +58,27 @@ class Subject:
                 for port in self.outputs}, seconds, report
 
 
-def model_arguments(parser: ArgumentParser) -> None:
+def subject_options(parser: ArgumentParser) -> None:
     """Declares FILE and the options `open_subject` reads."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile a model for (default: %(default)s)")
-    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
-                        help="shape of an input the model leaves open; may be repeated")
-    parser.add_argument("--allow-host", action="store_true",
-                        help="compute on the host what the engine cannot take, instead of refusing the model")
-    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
+    model_options(parser)
     parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
 
 
-def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace) -> Subject:
-    """The subject in a file; a model is compiled as the options `target`, `allow_host` and `no_cache` say, its open
-    input shapes fixed by `shapes`. The option `function` chooses one of several."""
-    content = open_file(path, shapes, options.function)
+def open_subject(options: Namespace) -> Subject:
+    """The subject in the file; a model is compiled as the options of `model_options` say. The option `function` chooses
+    one of several. UnsupportedError for options that compile, where the file is compiled already."""
+    path: Path = options.file
+    content = open_file(path, dict(options.shape), options.function)
+    if isinstance(content, Graph):
+        how = compilation(content, options)
+        return replace(_model_subject(compile(content, **how.arguments)), from_cache=how.from_cache,
+                       samples=how.samples)
     if isinstance(content, Program):
+        refuse_for_compiled(path, options, content.chip)
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
                        len(content.tasks), 1, len(content.tasks))
-    if isinstance(content, Graph):
-        return _model_subject(compile(content, target=options.target, allow_host=options.allow_host,
-                                      cache=not options.no_cache))
+    refuse_for_compiled(path, options, content.target)
     return _model_subject(_function(content, options.function))
 
 

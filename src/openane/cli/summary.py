@@ -5,20 +5,17 @@ The summary of a model of any size fits a screen; `--report` has every operation
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from math import inf
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from openane.chips import get_chip
 from openane.chips.machines import chips_of
 from openane.cli.output import shape_text, table
 from openane.compiler import Entry, Model, Port, Where
-from openane.compiler.records import Concern
 from openane.wording import byte_text, line_text, plural
 
-REPORT = "list every operation, where it runs and why, and all there is to look at, instead of a summary"
-"""Help of the option."""
 SHOWN = 9
 """Lines of what deserves a look in a summary."""
 PORTS = 3
@@ -35,9 +32,16 @@ MEANING = {Where.ENGINE: "tasks of their own", Where.FUSED: "in the task of anot
            Where.FREE: "layout only: nothing to execute", Where.FOLDED: "computed or merged beforehand",
            Where.HOST: "computed by the host"}
 """What it means for an operation to be there, in the order of the summary."""
-FROM_CACHE = "  from the cache: compiled before with the same options (--no-cache compiles it again)"
 
 Counts = dict[Where, Counter[str]]
+PortText = tuple[str, str, str, str]
+"""Name, element type, shape, and what is to be said of a port."""
+
+
+def report_option(parser: ArgumentParser) -> None:
+    """Declares `--report`."""
+    parser.add_argument("--report", action="store_true", help="list every operation, where it runs and why, and all "
+                        "there is to look at, instead of a summary")
 
 
 def counted(entries: Iterable[Entry]) -> Counts:
@@ -114,20 +118,13 @@ def host_lines(model: Model) -> list[str]:
     return [f"host: {line_text(entry.operation)}: {entry.reason}" for entry in model.host_operations]
 
 
-def look_lines(model: Model, more: Iterable[str] = (), complete: bool = False) -> list[str]:
-    """What deserves a look: operations on the host, numbers that leave fp16, and what the caller has `more` of. Unless
-    all of it is asked for, the first few of each, the worst warnings first."""
-    found = model.concerns if complete else sorted(model.concerns, key=_severity, reverse=True)
-    lists = [host_lines(model), [f"warning: {concern}" for concern in found], list(more)]
-    lists = [lines for lines in lists if lines]
+def look_lines(model: Model | None, more: Sequence[str] = (), complete: bool = False) -> list[str]:
+    """What deserves a look: operations of a model on the host, numbers that leave fp16, and what the caller has `more`
+    of. Unless all of it is asked for, the first few of each."""
+    lists = [] if model is None else [host_lines(model), [f"warning: {concern}" for concern in model.concerns]]
+    lists = [list(lines) for lines in (*lists, more) if lines]
     lines = [line for each in lists for line in (each if complete else _first(each, SHOWN // len(lists)))]
     return ["what to look at:", *(f"  {line}" for line in lines)] if lines else []
-
-
-def _severity(concern: Concern) -> float:
-    """By which factor a number is beyond its limit."""
-    found, limit = abs(concern.found), abs(concern.limit)
-    return max(found / limit, limit / found) if found and limit else inf
 
 
 def _first(lines: Sequence[str], shown: int) -> list[str]:
@@ -135,36 +132,37 @@ def _first(lines: Sequence[str], shown: int) -> list[str]:
     return [*lines[:shown], f"... and {left} more (--report lists them)"] if left > 0 else list(lines)
 
 
-def said(model: Model, report: bool, more: Iterable[str] = ()) -> Iterator[str]:
-    """Where operations run, counted or (`report`) one by one, and what deserves a look."""
-    yield from report_lines(model) if report else where_lines(model.report)
+def said(model: Model | None, report: bool, more: Sequence[str] = ()) -> Iterator[str]:
+    """Where operations of a model run, counted or (`report`) one by one, and what deserves a look."""
+    if model is not None:
+        yield from report_lines(model) if report else where_lines(model.report)
     yield from look_lines(model, more, report)
 
 
-def port_lines(model: Model, complete: bool) -> Iterator[str]:
-    """Inputs, outputs and states: type, shape, and what the host converts."""
+def port_lines(sides: Mapping[str, Sequence[PortText]], complete: bool) -> Iterator[str]:
+    """Inputs, outputs and states in a table; unless all are asked for, the first few of each."""
+    shown = None if complete else PORTS
+    yield from table([(side, line_text(name, NAME), *rest) for side, ports in sides.items()
+                      for name, *rest in ports[:shown]], indent="  ")
+    more = [plural(len(ports) - PORTS, f"more {side}") for side, ports in sides.items() if len(ports) > PORTS]
+    if more and not complete:
+        yield f"  ... and {', '.join(more)} (--report lists them)"
+
+
+def _ports(model: Model) -> dict[str, list[PortText]]:
     conversions = {entry.operation: entry.reason for entry in model.report if entry.where is Where.PORT}
 
-    def row(side: str, port: Port) -> tuple[str, ...]:
-        return side, line_text(port.name, NAME), port.dtype, shape_text(port.shape), \
-            f"by the host: {conversion}" if (conversion := conversions.get(f"port {port.name!r}")) else ""
+    def text(port: Port) -> PortText:
+        conversion = conversions.get(f"port {port.name!r}")
+        return port.name, port.dtype, shape_text(port.shape), f"by the host: {conversion}" if conversion else ""
 
-    sides = {"input": model.inputs, "output": model.outputs, "state": tuple(state.port for state in model.states)}
-    yield from table([row(side, port) for side, ports in sides.items() for port in limited(ports, complete)],
-                     indent="  ")
-    yield from (f"  {text}" for text in left_out({side: len(ports) for side, ports in sides.items()}, complete))
+    return {"input": [text(port) for port in model.inputs], "output": [text(port) for port in model.outputs],
+            "state": [text(state.port) for state in model.states]}
 
 
-def limited(ports: Sequence[Port], complete: bool) -> Sequence[Port]:
-    """The ports of one side that a summary names."""
-    return ports if complete else ports[:PORTS]
-
-
-def left_out(counts: dict[str, int], complete: bool) -> Iterator[str]:
-    """How many ports of each side a summary does not name, on one line; nothing where it names all."""
-    more = [plural(count - PORTS, f"more {side}") for side, count in counts.items() if count > PORTS]
-    if more and not complete:
-        yield f"... and {', '.join(more)} (--report lists them)"
+def cache_lines(from_cache: bool) -> list[str]:
+    """That a model was compiled before, where it was."""
+    return ["  from the cache: compiled before with the same options (--no-cache compiles it again)"][:from_cache]
 
 
 def compiled_lines(model: Model, place: str, from_cache: bool, report: bool) -> Iterator[str]:
@@ -174,9 +172,8 @@ def compiled_lines(model: Model, place: str, from_cache: bool, report: bool) -> 
     programs = f" in {plural(len(model.programs), 'program')}" if len(model.programs) != 1 else ""
     yield (f"{place}: {plural(tasks, 'task')}{programs} for {target_text(model.target)}, {byte_text(size)} of "
            f"constants, {plural(len(model.host_operations), 'host operation')}")
-    if from_cache:
-        yield FROM_CACHE
-    yield from port_lines(model, report)
+    yield from cache_lines(from_cache)
+    yield from port_lines(_ports(model), report)
     yield from said(model, report)
 
 

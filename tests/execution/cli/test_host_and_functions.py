@@ -62,7 +62,7 @@ def test_the_host_needs_leave_and_is_listed(lookup: Path, tmp_path: Path, capsys
     assert main(["info", str(bundle)]) == 0
     text = capsys.readouterr().out
     assert "2 steps, 1 program, 1 host operation" in text
-    assert "on the host: gather 'rows'" in text
+    assert "host: gather 'rows'" in text
     assert main(["compile", str(lookup), "-o", str(tmp_path / "model.hwx"), "--allow-host"]) == FAILED
     assert "save a bundle" in capsys.readouterr().err
 

@@ -263,7 +263,7 @@ def test_hazards_of_a_drawn_sample(scale: float, second: float | None, text: str
     found = hazards(_model_subject(compiled(build, y)))
     assert bool(found) is bool(text), found
     assert not text or any(text in what for _, what, _ in found)
-    assert not text or any("drawn sample" in what for _, what, _ in found)
+    assert not text or any("on a sample" in what for _, what, _ in found)
 
 
 def test_squares_and_powers_that_overflow() -> None:

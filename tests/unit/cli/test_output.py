@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.cli.arrays import ArrayPort, compare, gather, parse_input, parse_seed, read_array, unlike
-from openane.cli.files import parse_shape
+from openane.cli.arrays import ArrayPort, compare, gather, parse_seed, read_array, unlike
+from openane.cli.files import parse_input, parse_shape
 from openane.cli.output import as_json, shape_text, table
 from openane.errors import FormatError, UnsupportedError
 from openane.wording import byte_text, line_text, plural
