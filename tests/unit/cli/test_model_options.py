@@ -1,0 +1,73 @@
+"""Commands that take a model take the same options, with the same words."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import openane as ane
+from openane.cli import FAILED, VERBS, main
+from openane.cli.model_options import OPTIONS
+from openane.ops.build import GraphBuilder
+
+TAKES = {**dict.fromkeys(("compile", "run", "profile", "explain"), set(OPTIONS)), "info": {"--shape"},
+         "generate": {"--target", "--no-cache"}, "serve": {"--target", "--no-cache"}}
+"""Verbs that take models to their options. `info` compiles nothing; language models state their own shapes, need no
+host and are looked at nowhere."""
+Capture = pytest.CaptureFixture[str]
+
+
+def parser(verb: str) -> ArgumentParser:
+    made = ArgumentParser(prog=verb)
+    import_module(f"openane.cli.{verb}").arguments(made)
+    return made
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_options_of_models_are_the_same_everywhere(verb: str) -> None:
+    plain = ArgumentParser()
+    import_module("openane.cli.model_options").model_options(plain)
+    known = {name: action for action in plain._actions for name in action.option_strings}
+    found = {name: action for action in parser(verb)._actions for name in action.option_strings if name in OPTIONS}
+    assert set(found) == TAKES.get(verb, set())
+    for name, action in found.items():
+        for what in ("help", "metavar", "dest", "default", "type", "nargs", "const", "choices", "required"):
+            assert getattr(action, what) == getattr(known[name], what), f"{verb} {name}: {what}"
+
+
+def test_every_verb_that_takes_a_model_is_known() -> None:
+    """Models are called so in the help of what the command takes."""
+    assert {"--shape", "--target", "--sample", "--allow-host"} <= set(OPTIONS)
+    takers = {verb for verb in VERBS for action in parser(verb)._actions
+              if not action.option_strings and "model" in (action.help or "")}
+    assert takers == set(TAKES)
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Path:
+    b = GraphBuilder()
+    path = tmp_path / "m.ane"
+    ane.compile(b.finish({"y": b.single("relu", x=b.input("x", "fp16", (4, 64)))})).save(path)
+    return path
+
+
+@pytest.mark.parametrize("verb", ["run", "profile", "explain"])
+@pytest.mark.parametrize("option", [("--target", "m4"), ("--shape", "x=4x64"), ("--sample", "x=x.npy")])
+def test_options_that_compile_are_refused_for_what_is_compiled(verb: str, option: tuple[str, str], compiled: Path,
+                                                               capsys: Capture) -> None:
+    assert main([verb, str(compiled), *option]) == FAILED
+    text = capsys.readouterr().err
+    assert "is compiled already" in text
+    assert f"hint: compile its model with {option[0]}" in text
+
+
+def test_a_target_that_is_its_own_is_accepted(compiled: Path) -> None:
+    assert main(["run", str(compiled), "--target", "m1", "--allow-host"]) == 0
+
+
+def test_info_takes_no_shape_for_what_is_compiled(compiled: Path, capsys: Capture) -> None:
+    assert main(["info", str(compiled), "--shape", "x=4x64"]) == FAILED
+    assert "is compiled already" in capsys.readouterr().err
