@@ -85,7 +85,7 @@ def _loops(context: Context, target: Tensor, source: Tensor, axes: Sequence[int]
         return None
     real = [d for d in range(source.rank) if source.shape[d] > 1]
     inner = sorted(set(real).intersection(axes), key=lambda d: (d == row, d))
-    kept = [d for d in real if d not in inner]
+    kept = sorted(set(real).difference(axes))
     if row is not None and row not in inner:
         return None
     walked = _walked(source, target, inner, kept, limits)
