@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from openane.chips.arithmetic import Arithmetic
+from openane.chips.emit.tiling import Tiling
 from openane.chips.facts import Facts
 from openane.chips.limits import Limits
 from openane.engine import Operation, Space
@@ -140,9 +141,15 @@ class Chip(Protocol):
         """The field that says where an operand (`first`, `second`, `result`, `coefficients`) lies."""
         ...
 
-    def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
-        """Descriptors of a chain of operations. `layout` is `macos26` or `compat`. ProgramError names what no
-        register can express."""
+    def tiling(self, operations: Sequence[Operation]) -> Tiling:
+        """How a chain of operations walks what it streams, and which of them finds no room in L2 for that, if one
+        does. ProgramError names what no register can express."""
+        ...
+
+    def emit(self, operations: Sequence[Operation], layout: str = "macos26",
+             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+        """Descriptors of a chain of operations. `layout` is `macos26` or `compat`, `tiling` that of the operations
+        where it is known. ProgramError names what no register can express."""
         ...
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,

@@ -13,6 +13,7 @@ from typing import ClassVar
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.emit.tiling import Tiling
 from openane.chips.facts import Facts
 from openane.chips.limits import Limits
 from openane.chips.passages import PLACES
@@ -169,11 +170,19 @@ class IndexedChip:
         """The field that says where an operand lies: called as in H13."""
         return PLACES.get((part, space), part)
 
-    def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
+    def tiling(self, operations: Sequence[Operation]) -> Tiling:
         """UnsupportedError: programs are not compiled for this generation."""
-        raise UnsupportedError(f"target {self.name}", "programs are compiled for h13 only; tasks of other generations "
-                               "are read, printed and changed", limit="h13", found=self.name,
-                               remedy="compile for h13")
+        raise self._not_compiled()
+
+    def emit(self, operations: Sequence[Operation], layout: str = "macos26",
+             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+        """UnsupportedError: programs are not compiled for this generation."""
+        raise self._not_compiled()
+
+    def _not_compiled(self) -> UnsupportedError:
+        return UnsupportedError(f"target {self.name}", "programs are compiled for h13 only; tasks of other "
+                                "generations are read, printed and changed", limit="h13", found=self.name,
+                                remedy="compile for h13")
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:

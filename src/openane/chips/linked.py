@@ -18,6 +18,7 @@ from openane.chips.coefficients import padded
 from openane.chips.emit.neural import idle_stream_sizes, stream_fields
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.program import emit_program, relayout_program
+from openane.chips.emit.tiling import Tiling, tiled
 from openane.chips.facts import Facts
 from openane.chips.limits import Limits
 from openane.chips.passages import BASES, PLACES, enabled_slots, passages
@@ -209,9 +210,14 @@ class LinkedChip:
         """The field that says where an operand lies."""
         return PLACES.get((part, space), part)
 
-    def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
+    def tiling(self, operations: Sequence[Operation]) -> Tiling:
+        """How a chain of operations walks what it streams."""
+        return tiled(operations, self.policy)
+
+    def emit(self, operations: Sequence[Operation], layout: str = "macos26",
+             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations."""
-        return emit_program(operations, self.policy, self._writer, layout)
+        return emit_program(operations, self.policy, self._writer, layout, tiling)
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:

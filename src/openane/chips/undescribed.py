@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import Breach, EmittedTask, NamedSlots, Passage, Rule, TaskFields, TaskLink
+from openane.chips.emit.tiling import Tiling
 from openane.chips.facts import Facts
 from openane.chips.h13.limits import LIMITS as H13_LIMITS
 from openane.chips.limits import Limits
@@ -80,10 +81,18 @@ class UndescribedChip:
         """The operand itself: no register is known."""
         return part
 
-    def emit(self, operations: Sequence[Operation], layout: str = "macos26") -> tuple[EmittedTask, ...]:
+    def tiling(self, operations: Sequence[Operation]) -> Tiling:
         """UnsupportedError."""
-        raise UnsupportedError(f"target {self.name}", "programs are compiled for h13 only", limit="h13",
-                               found=self.name, remedy="compile for h13")
+        raise self._not_compiled()
+
+    def emit(self, operations: Sequence[Operation], layout: str = "macos26",
+             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+        """UnsupportedError."""
+        raise self._not_compiled()
+
+    def _not_compiled(self) -> UnsupportedError:
+        return UnsupportedError(f"target {self.name}", "programs are compiled for h13 only", limit="h13",
+                                found=self.name, remedy="compile for h13")
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:

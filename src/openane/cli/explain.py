@@ -29,8 +29,7 @@ HONEST = {
     EnginePart.MULTIPLY: "the array multiplies: only less work is faster",
     EnginePart.KERNEL: "weights come in: only fewer are faster",
     EnginePart.TILE: "ports of the model, weights computed at run time and what has no room in L2 go through memory",
-    EnginePart.L2:
-        "operands pass through L2 as fast as they can, at 16 bits: 8-bit tensors are widened by this compiler",
+    EnginePart.L2: "operands pass through L2 as fast as they can, at 16 bits: 8-bit tensors are widened by this compiler",
     EnginePart.PLANAR: "sums, norms and products of two tensors have no form but the planar engine's"}
 """Why nothing is known to help, by the part that decides."""
 

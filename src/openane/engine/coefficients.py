@@ -33,7 +33,7 @@ class CoefficientStream(NamedTuple):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Streams(Sequence[CoefficientStream]):
     """Streams that lie as `parts` do, `offset` bytes further: what tasks share that read one piece after another. Equal
-    to any sequence of the same streams."""
+    to a tuple of the same streams, which has another hash: tables have one or the other as keys."""
 
     parts: tuple[CoefficientStream, ...]
     offset: int = 0

@@ -57,7 +57,7 @@ def constants(node: Node) -> tuple[np.ndarray, np.ndarray]:
 
 def _lower(node: Node, lowering: Lowering) -> None:
     """A depthwise 1x1 convolution with bias."""
-    gain, offset = constants(node)
+    gain, offset = lowering.channel_affine(node)
     channels = len(gain)
     value, post, table = lowering.followers(node)
     source, result = lowering.read(node["x"]), lowering.result(value)

@@ -88,6 +88,10 @@ class Lowering(Protocol):
         """An fp16 array in the constant section, laid out as a surface."""
         ...
 
+    def channel_affine(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
+        """Float64 gain and offset of each channel of a node that is nothing but these (`Op.channel_affine`)."""
+        ...
+
     def elementwise(self, target: Tensor, first: Tensor, second: Tensor | None = None,
                     function: Binary = Binary.ADD, **settings: float | bool) -> None:
         """target = function(first, second) with broadcasting; `settings` are fields of engine.Elementwise."""

@@ -107,8 +107,7 @@ def schedule(operations: Sequence[Operation], rates: Rates, parameters: TimingPa
     for index, operation in enumerate(operations):
         cost = times(operation, rates, parameters)
         if payloads[index] and payloads[index] % PAYLOAD == 0:
-            repeated = cost.parts[EnginePart.KERNEL] / rates.repeated_payload
-            cost = replace(cost, parts={**cost.parts, EnginePart.KERNEL: repeated})
+            cost = replace(cost, parts={**cost.parts, EnginePart.KERNEL: cost.parts[EnginePart.KERNEL] / rates.repeated_payload})
         wanted = _coefficients(operation, rates.limits)
         if wanted and wanted == held:
             cost = replace(cost, parts={**cost.parts, EnginePart.KERNEL: 0.0})

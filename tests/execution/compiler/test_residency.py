@@ -100,8 +100,7 @@ def test_residents_never_exceed_their_share(channels, share):
     blocks, chain = {}, []
     for number, count in enumerate(channels):
         inner = 0 < number < len(channels) - 1
-        kind = BufferKind.SCRATCH if inner else BufferKind.PORT
-        blocks[FIRST_VIRTUAL_SLOT + number] = VirtualBuffer(count * 256, kind, f"p{number}")
+        blocks[FIRST_VIRTUAL_SLOT + number] = VirtualBuffer(count * 256, BufferKind.SCRATCH if inner else BufferKind.PORT, f"p{number}")
     for number, pair in enumerate(pairwise(channels)):
         source, result = (Access(slot=FIRST_VIRTUAL_SLOT + number + i, shape=(1, min(pair), 1, 4, 8),
                                  strides=(0, 256, 0, 64, 2)) for i in (0, 1))

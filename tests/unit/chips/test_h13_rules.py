@@ -166,6 +166,7 @@ def test_rings_lie_above_what_a_task_has_in_l2():
     other = Elementwise(first=surface(SHAPE, 5), second=resident(SHAPE), result=surface(SHAPE, 6))
     operations = [FIRST, other]
     plan = Planner(operations, forms(operations), CHIP.policy).plan(1, None, flows(operations, CHIP.limits)[1])
+    assert plan is not None
     assert plan.rings["first"].base == 8 * 0x420
     assert plan.rings["result"].base == 2 * 8 * 0x420
 

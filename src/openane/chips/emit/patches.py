@@ -14,6 +14,7 @@ from openane.chips.emit.flow import is_transposed
 from openane.chips.emit.operands import stored
 from openane.chips.emit.policy import PatchRules, Policy
 from openane.engine import (
+    Access,
     Convolution,
     Elementwise,
     GainOffset,
@@ -60,6 +61,19 @@ def best_shape(width: int, rules: PatchRules) -> int:
     return rules.pixels - log2_up(best)
 
 
+def _near(source: Access) -> bool:
+    """Whether a source lies in L2, or leaves a copy there."""
+    return source.space is Space.L2 or source.copy is not None
+
+
+def _small(operation: NeuralOperation, rules: PatchRules) -> bool:
+    """Whether a result is weighted and small, and no core reads much for it."""
+    weighted = isinstance(operation, Convolution) and not operation.unicast
+    sections = operation.coefficients.sections if operation.coefficients is not None else ()
+    largest = max([size for section in sections for _, _, size in section.streams.parts], default=0)
+    return weighted and max(operation.result.shape[3:]) <= rules.small_side and largest < rules.small_stream
+
+
 def patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool = False) -> Patch:
     """Rule: a small weighted result (at most 8x8, streams below 128 KiB a core) is taken in 16-row patches in the mode
     for small sources; a result of one row in patches of one row; a source in L2 is taken in its best shape; a streamed
@@ -67,11 +81,8 @@ def patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool = False
     8 rows or into coefficient packing prefers 8. `pipelined`: the task follows a planar one patch by patch."""
     width, height = operation.result.shape[4], operation.result.shape[3]
     best = best_shape(width, rules)
-    resident = operation.source.space is Space.L2
-    weighted = isinstance(operation, Convolution) and not operation.unicast
-    sections = operation.coefficients.sections if operation.coefficients is not None else ()
-    largest = max([size for section in sections for _, _, size in section.streams.parts], default=0)
-    if weighted and max(width, height) <= rules.small_side and largest < rules.small_stream:
+    resident = _near(operation.source)
+    if _small(operation, rules):
         return Patch(rules.small_rows, rules.small_rows, rules.small_rows, small=True)
     if pipelined:
         return Patch(best, best, best)
@@ -81,7 +92,7 @@ def patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool = False
         return Patch(rules.streamed, min(rules.streamed, log2_up(height)), rules.streamed)
     if height == 1:
         return Patch()
-    if resident or operation.source.copy is not None or (best > rules.streamed and height >= 2 ** best):
+    if resident or (best > rules.streamed and height >= 2 ** best):
         return Patch(best, best, best) if height >= rules.small_side else Patch(*(3 * (min(best, log2_up(height)),)))
     most = min(best, rules.streamed, log2_up(height))
     if isinstance(operation, Convolution) and width % rules.small_side:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from openane.chips.chip import EmittedTask, TaskFields
-from openane.chips.emit.flow import Flow, flows
 from openane.chips.emit.operation import address_names, addresses, encode_operation
 from openane.chips.emit.policy import Policy
-from openane.chips.emit.repeats import forms, task_key
-from openane.chips.emit.rings import Planner, TilePlan
+from openane.chips.emit.repeats import task_key
 from openane.chips.emit.schedule import (
     coefficient_writers,
     dependency_names,
@@ -19,32 +17,34 @@ from openane.chips.emit.schedule import (
     stated_fields,
     view_fields,
 )
+from openane.chips.emit.tiling import Tiling, named, tiled
 from openane.chips.writer import CommonTask, TaskBody, Writer
-from openane.engine import Operation, Space, sources
+from openane.engine import Operation
 from openane.errors import ProgramError
 
 
 def emit_program(operations: Sequence[Operation], policy: Policy, writer: Writer,
-                 layout: str) -> tuple[EmittedTask, ...]:
-    """Descriptors of `operations` in order, each with its place in the program. ProgramError names the task an
-    operation fails in."""
+                 layout: str, tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+    """Descriptors of `operations` in order, each with its place in the program; `tiling` is theirs where it is known.
+    ProgramError names the task an operation fails in."""
     if not operations:
         raise ProgramError("a program needs at least one operation")
-    emission = _Emission(operations, policy, writer, layout)
+    tiling = tiling or tiled(operations, policy)
+    if tiling.refused is not None:
+        raise named(tiling.refused, operations[tiling.refused],
+                    ProgramError(f"{tiling.rule}; split the channels or the width"))
+    emission = _Emission(operations, tiling, policy, writer, layout)
     return writer.link((emission.body(index) for index in range(len(operations))), layout)
 
 
 class _Emission:
     """The tasks of one program. Those alike but for their addresses are encoded once."""
 
-    def __init__(self, operations: Sequence[Operation], policy: Policy, writer: Writer, layout: str) -> None:
-        for index in range(len(operations)):
-            _check_chain(index, operations)
+    def __init__(self, operations: Sequence[Operation], tiling: Tiling, policy: Policy, writer: Writer,
+                 layout: str) -> None:
         self._operations, self._policy, self._writer, self._layout = operations, policy, writer, layout
         self._scratch = policy.limits.slots.scratch
-        self._flows = flows(operations, policy.limits)
-        self._forms = forms(operations)
-        self._tiles = _tiles(operations, self._forms, self._flows, policy)
+        self._flows, self._forms, self._tiles = tiling.flows, tiling.forms, tiling.plans
         self._writers = coefficient_writers(operations, self._scratch)
         self._known: dict[Hashable, CommonTask] = {}
 
@@ -66,26 +66,8 @@ class _Emission:
                          *dependency_names(operation, self._scratch))
                 self._known[key] = CommonTask(self._writer, self._writer.task(fields, {}, self._layout), names)
         except ProgramError as error:
-            raise _named(index, operation, error) from error
+            raise named(index, operation, error) from error
         return TaskBody(self._known[key], (*addresses(operation, plan), *self._writers[index]))
-
-
-def _tiles(operations: Sequence[Operation], alike: Sequence[int], related: Sequence[Flow],
-           policy: Policy) -> list[TilePlan]:
-    planner = Planner(operations, alike, policy)
-    tiles: list[TilePlan] = []
-    for index, operation in enumerate(operations):
-        before = tiles[-1] if index and operations[index - 1].result.space is Space.CHAIN else None
-        try:
-            tiles.append(planner.plan(index, before, related[index]))
-        except ProgramError as error:
-            raise _named(index, operation, error) from error
-    return tiles
-
-
-def _named(index: int, operation: Operation, error: ProgramError) -> ProgramError:
-    """The error of a task, naming it and its operation."""
-    return ProgramError(f"{type(operation).__name__}: {error}", task=index)
 
 
 def relayout_program(tasks: Sequence[TaskFields], writer: Writer, layout: str, base_registers: Sequence[str],
@@ -103,18 +85,6 @@ def relayout_program(tasks: Sequence[TaskFields], writer: Writer, layout: str, b
             values.pop(name, None)
         bodies.append(TaskBody(CommonTask(writer, writer.task(values, fields.rest, layout), ()), ()))
     return writer.link(bodies, layout)
-
-
-def _check_chain(index: int, operations: Sequence[Operation]) -> None:
-    """A chained source is the result of the operation just before, of the same size."""
-    reads = [a for a in sources(operations[index]) if a.space is Space.CHAIN]
-    before = operations[index - 1].result if index else None
-    if reads and (before is None or before.space is not Space.CHAIN or before.elements != reads[0].elements):
-        raise ProgramError("a chained operand must be the result of the task before", task=index)
-    if operations[index].result.space is Space.CHAIN:
-        after = operations[index + 1] if index + 1 < len(operations) else None
-        if after is None or sources(after)[0].space is not Space.CHAIN:
-            raise ProgramError("a chained result must be the first operand of the next task", task=index)
 
 
 __all__ = ["emit_program", "relayout_program"]

@@ -16,7 +16,6 @@ from openane.chips.emit.patches import Patch, patch, staged, tile_rows
 from openane.chips.emit.policy import Policy
 from openane.engine import Access, Convolution, NeuralOperation, Operation, Pooling, Space, sources
 from openane.engine.relayout import covers, touches
-from openane.errors import ProgramError
 
 Range = tuple[int, int]
 
@@ -64,15 +63,11 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
     for index, operation in enumerate(operations):
         for read in _l2_reads(operation):
             live[index].append(read.span)
-            low, high = read.span
-            for resident in reversed(held):
-                if low < resident.high and resident.low < high:
-                    resident.last = index
-                    if covers(resident.access, read):
-                        break  # what lies below it was overwritten
+            for resident in _read(held, read):
+                resident.last = index
         for written, _ in l2_writes(operation):
             low, high = written.span
-            gone = [r for r in held if low <= r.low and r.high <= high and _fills(written, r.low, r.high)]
+            gone = [resident for resident in held if _overwrites(written, resident)]
             if gone:
                 finished += gone
                 held = [r for r in held if r not in gone]
@@ -82,6 +77,22 @@ def resident_ranges(operations: Sequence[Operation]) -> list[list[Range]]:
         for ranges in live[resident.first:resident.last + 1]:
             ranges.append(footprint)
     return live
+
+
+def _read(held: Sequence[_Resident], read: Access) -> Iterator[_Resident]:
+    """What an access reads of, the last written first."""
+    low, high = read.span
+    for resident in reversed(held):
+        if low < resident.high and resident.low < high:
+            yield resident
+            if covers(resident.access, read):
+                return  # what lies below it was overwritten
+
+
+def _overwrites(written: Access, resident: _Resident) -> bool:
+    """Whether nothing is left of what was there."""
+    low, high = written.span
+    return low <= resident.low and resident.high <= high and _fills(written, resident.low, resident.high)
 
 
 def _fills(written: Access, first: int, end: int) -> bool:
@@ -118,13 +129,13 @@ class Planner:
         self._wanted: dict[tuple[int, bool, int, int], tuple[_Wanted, ...]] = {}
         self._plans: dict[Hashable, TilePlan] = {}  # equal ones are one, which is less for the garbage collector
 
-    def plan(self, index: int, before: TilePlan | None, flow: Flow) -> TilePlan:
+    def plan(self, index: int, before: TilePlan | None, flow: Flow) -> TilePlan | None:
         """Rings of operation `index`. `before` is the plan of the operation that hands it its source, if one does: both
         run at the same time, so they share the ring between them and nothing else.
 
         Rule: a task that follows the one before patch by patch does not stream over what that one uses; rings lie above
         the operands the task has in L2, where that is not possible at the lowest free place.
-        ProgramError when not even one row of each streamed operand fits beside what is resident.
+        None when not even one row of each streamed operand fits beside what is resident.
         """
         operation = self._operations[index]
         follows = flow.pipelined and not isinstance(self._operations[index - 1], NeuralOperation)
@@ -147,8 +158,7 @@ class Planner:
                     plan.spans.update(held)
                     same = (*kind, tile, width, plan.taken, tuple(held.items()))
                     return plan if before is not None else self._plans.setdefault(same, plan)
-        raise ProgramError(f"one row of each streamed operand must fit the {self._policy.limits.l2_size} bytes of L2 "
-                           "beside what is resident there; split the channels or the width", task=index)
+        return None
 
     def _blocked(self, index: int, before: TilePlan | None, flow: Flow) -> list[Range]:
         """L2 bytes that are not free for the rings of an operation."""

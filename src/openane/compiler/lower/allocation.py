@@ -62,6 +62,10 @@ class Allocation(RecipeContext):
         self.trace.stored(self.node, array, tensor.offset)
         return tensor
 
+    def channel_affine(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
+        """See ops.lowering.Lowering."""
+        return self.trace.channel_affine(node)
+
     def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
         """See recipes.context.RecipeContext."""
         owner = tuple(value.name for value in self.node.values() if value.constant) if weights and self.node else ()

@@ -41,7 +41,7 @@ def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Low
 
 
 class Builder(Allocation, Fusion, Values):
-    """Implements ops.lowering.Lowering, and recipes.context.RecipeContext, for one graph and one chip.
+    """Implements ops.lowering.Lowering, and recipes.context.Context, for one graph and one chip.
 
     Most methods are recipes: functions whose first argument is the context, which is what a method is.
     """
@@ -71,7 +71,7 @@ class Builder(Allocation, Fusion, Values):
 
     @property
     def label(self) -> str:
-        """See recipes.context.RecipeContext."""
+        """See recipes.context.Context."""
         return self.node.label if self.node is not None else "result port"
 
     def emit(self, operation: Operation) -> None:
@@ -88,7 +88,7 @@ class Builder(Allocation, Fusion, Values):
                                    remedy="replace it by operations `ane ops` lists as running on the engine")
         self.node = node
         target: Lowering = self
-        function(node, target)
+        function(self.trace.tagged(node), target)
         self.node = None
 
     def finished(self) -> Lowered:

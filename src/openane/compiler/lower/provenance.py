@@ -1,6 +1,7 @@
 """Which constants of a node become which bytes of a program, written down while it is lowered.
 
-Constants reach their packing as views of a node's operands: the place in memory tells which elements they are.
+The lowering of a node is given its constants as arrays that carry a tag (see `operand_arrays`): when they come to be
+packed it says which elements of which constant they are.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from math import prod
 
 import numpy as np
 
+from openane.compiler.lower.operand_arrays import OperandArray, elements
 from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, Picked, WeightView
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import Packing
-from openane.graph import Node
+from openane.graph import Node, TensorType, Value
 from openane.ops import get_op
 
+AFFINE = ("gain", "offset")
+"""What a node that is nothing but that does to each channel."""
 PICKED = 1 << 20
 """Weights of a kernel that is laid out anew are followed one by one up to this many."""
 
@@ -43,29 +47,39 @@ class Provenance:
     def __init__(self) -> None:
         self.pieces: dict[int, list[Traced]] = {}
         self.lost: set[int] = set()
-        self._norms: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._tagged: dict[int, Value] = {}
+
+    def tagged(self, node: Node) -> Node:
+        """The node with constants that can be told again; each has one array, whoever reads it."""
+        return replace(node, operands={name: tuple(map(self._known_again, operand)) if isinstance(operand, tuple) else
+                                       self._known_again(operand) for name, operand in node.operands.items()})
+
+    def channel_affine(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
+        """The gain and the offset of each channel, which can be told again."""
+        affine = get_op(node.op).channel_affine
+        assert affine is not None, "asked of nodes that are nothing but gain and offset"
+        gain, offset = (OperandArray.of(Value(name, TensorType("fp64", array.shape), array))
+                        for name, array in zip(AFFINE, affine(node), strict=True))
+        return gain, offset
+
+    def _known_again(self, value: Value) -> Value:
+        if not isinstance(value.data, np.ndarray) or value.data.dtype.kind != "f":
+            return value
+        if id(value) not in self._tagged:
+            self._tagged[id(value)] = replace(value, data=OperandArray.of(value))
+        return self._tagged[id(value)]
 
     def packed(self, node: Node | None, packed: PackedCoefficients, offset: int, table: bool) -> None:
         """Weights of a node were stored as coefficients."""
-        if node is None or not (keeps_weights(node) or get_op(node.op).channel_affine) or packed.weights is None \
-                or packed.packing is Packing.PALETTE:
+        traced = None if node is None or packed.packing is Packing.PALETTE else _traced(node, packed, offset, table)
+        if node is None or traced is None:
             self.unknown(node)
-            return
-        weights, bias = self._seen(node, packed.weights, 0), self._seen(node, packed.bias, 1)
-        kernel = (held := node.get("weight")) is not None and held.type.rank > 2 and packed.weights.size <= PICKED
-        if (weights is None and not kernel) or (bias is None and packed.bias is not None):
-            self.unknown(node)
-            return
-        sparse = packed.form is None
-        operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
-        piece = ConstantPiece(0, offset, ConstantForm.SPARSE if sparse else ConstantForm.DENSE, view,
-                              None if bias is None else bias[1], packed.lanes, table, packed.streams if sparse else ())
-        self.pieces.setdefault(id(node), []).append(Traced(operand, "" if bias is None else bias[0], piece,
-                                                           None if weights else packed.weights))
+        else:
+            self.pieces.setdefault(id(node), []).append(traced)
 
     def stored(self, node: Node | None, array: np.ndarray, offset: int) -> None:
         """A tensor of a node was stored as rows."""
-        found = None if node is None or not get_op(node.op).stores or array.size < 2 else _view(node, array)
+        found = None if node is None or not get_op(node.op).stores or array.size < 2 else _operand(node, array)
         if node is None or found is None:
             self.unknown(node)
             return
@@ -83,21 +97,24 @@ class Provenance:
         if node is not None:
             self.lost.add(id(node))
 
-    def _seen(self, node: Node, array: np.ndarray | None, place: int) -> tuple[str, WeightView] | None:
-        """The operand and the elements of it that an array is; `place` 0 of weights, 1 of biases."""
-        if array is None:
-            return None
-        affine = get_op(node.op).channel_affine
-        if affine is None:
-            return _view(node, array)
-        if id(node) not in self._norms:
-            self._norms[id(node)] = affine(node)
-        base = array
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        same = base.dtype == np.float64 and np.array_equal(base.reshape(-1), self._norms[id(node)][place])
-        view = _elements(base, array) if same else None
-        return None if view is None else (("gain", "offset")[place], view)
+
+def _traced(node: Node, packed: PackedCoefficients, offset: int, table: bool) -> Traced | None:
+    """What weights and biases are made of; None where that is not known."""
+    if packed.weights is None or not (keeps_weights(node) or get_op(node.op).channel_affine):
+        return None
+    weights, (of_bias, bias) = _operand(node, packed.weights), _operand(node, packed.bias) or ("", None)
+    if (bias is None and packed.bias is not None) or (weights is None and not _is_kernel(node, packed.weights)):
+        return None
+    operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
+    form, streams = (ConstantForm.SPARSE, packed.streams) if packed.form is None else (ConstantForm.DENSE, ())
+    piece = ConstantPiece(0, offset, form, view, bias, packed.lanes, table, streams)
+    return Traced(operand, of_bias, piece, None if weights else packed.weights)
+
+
+def _is_kernel(node: Node, weights: np.ndarray) -> bool:
+    """Whether weights are those of a kernel, and few enough to be followed one by one."""
+    held = node.get("weight")
+    return held is not None and held.type.rank > 2 and weights.size <= PICKED
 
 
 def keeps_weights(node: Node) -> bool:
@@ -113,42 +130,15 @@ def _merged(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, int] |
     return (prod(extents), known[-1][1] if known else 0) if follows else None
 
 
-def _view(node: Node, array: np.ndarray) -> tuple[str, WeightView] | None:
-    """The one operand of a node whose memory an array lies in, and which elements it is."""
-    found = []
-    for name, operand in node.operands.items():
-        for number, value in enumerate(operand if isinstance(operand, tuple) else (operand,)):
-            view = _elements(value.data, array) if isinstance(value.data, np.ndarray) else None
-            if view is not None:
-                found.append((f"{name}.{number}" if isinstance(operand, tuple) else name, view))
-    return found[0] if len(found) == 1 else None
-
-
-def _elements(data: np.ndarray, array: np.ndarray) -> WeightView | None:
-    """Which elements of `data`, counted as they lie in memory, an array is; None where it lies elsewhere."""
-    if data.dtype != array.dtype or not data.size or not array.size or not _filled(data):
+def _operand(node: Node, array: np.ndarray | None) -> tuple[str, WeightView] | None:
+    """The one operand of a node whose elements an array is, and which: a name, with a number where the operand is
+    several tensors; of a node that is nothing but gain and offset, these."""
+    found = None if array is None else elements(array)
+    if found is None:
         return None
-    size = data.itemsize
-    first = (address(array) - address(data))
-    last = first + sum((extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True))
-    if first < 0 or last + size > data.nbytes or first % size or any(step % size or step < 0 for step in array.strides):
-        return None
-    return WeightView(first // size, array.shape, tuple(step // size for step in array.strides))
-
-
-def _filled(data: np.ndarray) -> bool:
-    """Whether an array's elements lie one behind the other in memory, in the order of some of its dimensions."""
-    if data.flags.c_contiguous or data.flags.f_contiguous:
-        return True
-    steps = sorted((step, extent) for step, extent in zip(data.strides, data.shape, strict=True) if extent > 1)
-    known = data.itemsize
-    for step, extent in steps:
-        if step != known:
-            return False
-        known *= extent
-    return True
-
-
-def address(array: np.ndarray) -> int:
-    """Where an array's first element lies in memory."""
-    return int(array.__array_interface__["data"][0])
+    value, view = found
+    if value.name in AFFINE and get_op(node.op).channel_affine is not None:
+        return value.name, view
+    names = [f"{name}.{number}" if isinstance(operand, tuple) else name for name, operand in node.operands.items()
+             for number, each in enumerate(operand if isinstance(operand, tuple) else (operand,)) if each is value]
+    return (names[0], view) if len(names) == 1 else None

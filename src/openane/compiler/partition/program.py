@@ -85,7 +85,7 @@ def _stored(lowered: Lowered, size: int, settings: CompileSettings) -> CompiledP
     """The lowered operations as a program; `size` is its memory, scratch and tasks apart."""
     labels = [emitted.label for emitted in lowered.emitted]
     slots = [lowered.slots[value.name] for _, value in _ports(lowered.graph)]
-    stored = store(settings.chip, lowered.operations, lowered.blocks, slots, labels, lowered.graph.name)
+    stored = store(settings.chip, lowered.operations, lowered.blocks, slots, labels)
     end = stored.tasks[-1].offset + 4 * len(stored.tasks[-1].words)
     check_size(len(stored.tasks), size + stored.placement.scratch + end, settings.capacity)
     if settings.tell is not None:

@@ -21,24 +21,22 @@ from openane.engine import (
     sources,
     with_operands,
 )
-from openane.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
 class BufferPlacement:
-    """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak."""
+    """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak. `overflow` is the
+    number of the operation from which on L2 does not hold what it is to keep, None where it does."""
 
     places: Mapping[int, tuple[int, int]]
     scratch: int
     l2: int
+    overflow: int | None = None
 
 
-def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int], limits: Limits,
-          labels: Sequence[str]) -> BufferPlacement:
-    """Places every virtual buffer `operations` name; `ports` get the slots for them in order.
-
-    UnsupportedError names the operation at which L2 overflows.
-    """
+def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int],
+          limits: Limits) -> BufferPlacement:
+    """Places every virtual buffer `operations` name; `ports` get the slots for them in order."""
     lives = lifetimes(operations)
     places = {slot: (limits.slots.first_port + index, 0) for index, slot in enumerate(ports)}
     scratch = _requests(lives, blocks, BufferKind.SCRATCH, limits.memory_alignment)
@@ -46,12 +44,9 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], 
     places |= {key: (limits.slots.scratch, offset) for key, offset in offsets.items()}
     resident = _requests(lives, blocks, BufferKind.L2, limits.l2_alignment)
     l2_offsets, peak = allocate_l2(resident, operations, limits)
-    if peak > limits.l2_size:
-        worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size)
-        raise UnsupportedError(labels[worst.first], "what is kept in L2 at one time must fit it", limit=limits.l2_size,
-                               found=peak)
+    worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size) if peak > limits.l2_size else None
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return BufferPlacement(places, padded(total, limits.page), peak)
+    return BufferPlacement(places, padded(total, limits.page), peak, None if worst is None else worst.first)
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:

@@ -32,8 +32,8 @@ class FoldOperation(StrEnum):
 class ConstantForm(StrEnum):
     """How a piece of constants is laid out."""
 
-    DENSE = "dense"    # coefficient streams, see chips.coefficients.CoefficientPlacement
-    SPARSE = "sparse"  # zero-skipping streams, see weights.pack.pack_sparse
+    DENSE = "dense"    # coefficient streams, see packing.DenseForm
+    SPARSE = "sparse"  # zero-skipping streams, see packing.pack_sparse
     ROWS = "rows"      # rows of halfwords, each padded to 64 bytes
 
 
@@ -55,6 +55,20 @@ class WeightView:
         """All elements of an array of that shape."""
         return WeightView(0, shape, tuple(prod(shape[axis + 1:]) for axis in range(len(shape))))
 
+    def through(self, part: WeightView) -> WeightView | None:
+        """The elements `part` sees of a memory in which these lie one behind the other; None where they do not follow
+        each other at even distances."""
+        axes = _merged(self)
+        first = _digits(part.offset, axes)
+        last, strides = first, []
+        for extent, step in zip(part.shape, part.strides, strict=True):
+            turned = _digits(step, axes) if extent > 1 else [0] * len(axes)
+            last = [most + (extent - 1) * digit for most, digit in zip(last, turned, strict=True)]
+            strides.append(_sum(turned, axes))
+        if any(most >= extent for most, (extent, _) in zip(last, axes, strict=True)):
+            return None
+        return WeightView(self.offset + _sum(first, axes), part.shape, tuple(strides))
+
     @property
     def elements(self) -> int:
         """How many elements are seen, repeated ones counted."""
@@ -64,6 +78,28 @@ class WeightView:
     def end(self) -> int:
         """One past the last element that is seen."""
         return 1 + self.offset + sum((extent - 1) * step for extent, step in zip(self.shape, self.strides, strict=True))
+
+
+def _merged(view: WeightView) -> list[tuple[int, int]]:
+    """Extents and strides, one pair for dimensions that follow each other at even distances."""
+    axes: list[tuple[int, int]] = []
+    for extent, step in zip(view.shape, view.strides, strict=True):
+        outer = axes.pop()[0] if axes and axes[-1][1] == extent * step else 1
+        axes.append((outer * extent, step))
+    return axes
+
+
+def _digits(place: int, axes: list[tuple[int, int]]) -> list[int]:
+    """The index along each dimension of a place, counted row by row."""
+    digits = []
+    for extent, _ in reversed(axes):
+        digits.append(place % extent)
+        place //= extent
+    return digits[::-1]
+
+
+def _sum(digits: list[int], axes: list[tuple[int, int]]) -> int:
+    return sum(digit * step for digit, (_, step) in zip(digits, axes, strict=True))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -155,9 +155,8 @@ def _notes(name: str, program: Program | None, problem: str, claims: Claims, ite
             yield comment(f";   {buffer.role:<7}  {buffer.name:<{width}}  slot {buffer.slot:<2}  {surface(buffer)}")
     sizes = {part: sum(item.size for item in items if item.part is part) for part in ListingPart}
     zero = len(data) - sum(sizes.values()) + sizes[ListingPart.PADDING]
-    yield (f"; {len(data)} bytes: {sizes[ListingPart.TASK]} in {plural(claims.tasks, 'task')}, "
-           f"{sizes[ListingPart.CONTAINER]} in the container, {sizes[ListingPart.CONSTANTS]} of constants, {zero} zero")
-    yield (f"; without a description: {sizes[ListingPart.UNDESCRIBED]} bytes of the file, "
-           f"{claims.rest_bits} bits of tasks"
+    yield (f"; {len(data)} bytes: {sizes[ListingPart.TASK]} in {plural(claims.tasks, 'task')}, {sizes[ListingPart.CONTAINER]} in the "
+           f"container, {sizes[ListingPart.CONSTANTS]} of constants, {zero} zero")
+    yield (f"; without a description: {sizes[ListingPart.UNDESCRIBED]} bytes of the file, {claims.rest_bits} bits of tasks"
            + (f", {plural(claims.raw_tasks, 'whole task')}" if claims.raw_tasks else ""))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from openane.engine import NeuralOperation, Operation, PlanarOperation, Space
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, PlanarOperation, Space
 from openane.program.diff.records import ConstantChange
 from openane.program.model import Program
 
@@ -18,22 +18,30 @@ Pairing = tuple[int, Operation | None, Operation | None]
 """A task's number in the second program, what it does in the first and in the second."""
 
 
+def _streams(held: Coefficients, constants: int) -> Iterator[tuple[Use, tuple[int, int]]]:
+    """What each core reads of the constants."""
+    for section in held.sections:
+        part = "table" if section == held.table != held.weights else "coefficients"
+        for stream in section.streams if section.slot == constants else ():
+            yield (part, stream.core), (stream.offset, stream.offset + stream.size)
+
+
+def _operands(operation: Operation | None) -> dict[str, Access | None]:
+    """What an operation reads beside coefficients."""
+    if isinstance(operation, NeuralOperation):
+        return {"source": operation.source}
+    if isinstance(operation, PlanarOperation):
+        return {"first operand": operation.first, "second operand": operation.second}
+    return {}
+
+
 def uses(operation: Operation | None, size: int, constants: int) -> dict[Use, tuple[int, int]]:
     """Start and end in the constants (slot `constants`, of `size` bytes) of everything an operation reads there."""
     found: dict[Use, tuple[int, int]] = {}
-    if isinstance(operation, NeuralOperation):
-        held = operation.coefficients
-        for section in held.sections if held is not None else ():
-            part = "table" if held is not None and section == held.table != held.weights else "coefficients"
-            for stream in section.streams if section.slot == constants else ():
-                found[part, stream.core] = stream.offset, stream.offset + stream.size
-    operands = {"source": operation.source} if isinstance(operation, NeuralOperation) else {}
-    if isinstance(operation, PlanarOperation):
-        operands = {"first operand": operation.first}
-        if operation.second is not None:
-            operands["second operand"] = operation.second
-    for name, access in operands.items():
-        if access.space is Space.MEMORY and access.slot == constants:
+    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+        found |= _streams(operation.coefficients, constants)
+    for name, access in _operands(operation).items():
+        if access is not None and access.space is Space.MEMORY and access.slot == constants:
             found[name, None] = access.span
     return {use: (max(low, 0), min(high, size)) for use, (low, high) in found.items() if low < size and high > 0}
 

@@ -5,5 +5,20 @@ from openane.program.listing.parse import parse_task
 from openane.program.listing.tasks import RestBits, rest_bits, summary, task_lines
 from openane.program.listing.words import in_words, slot_names
 
-__all__ = ["Line", "ListingToken", "RestBits", "TextError", "in_words", "integer", "number", "parse_task", "quoted",
-           "read_lines", "rest_bits", "slot_names", "summary", "task_lines", "unquoted"]
+__all__ = [
+           "Line",
+           "ListingToken",
+           "RestBits",
+           "TextError",
+           "in_words",
+           "integer",
+           "number",
+           "parse_task",
+           "quoted",
+           "read_lines",
+           "rest_bits",
+           "slot_names",
+           "summary",
+           "task_lines",
+           "unquoted",
+]
