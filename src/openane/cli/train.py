@@ -66,6 +66,12 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
+def _check_unused(output: Path | None, checkpoints: str, resume: bool) -> None:
+    """AneError where a folder holds checkpoints that are not gone on from."""
+    if output is not None and not resume and (output / checkpoints).exists():
+        raise AneError(f"{output} has checkpoints already; go on with --resume, or give another --output")
+
+
 def _train(content: Event, options: argparse.Namespace, output: Path | None, group: RankGroup, display: Display,
            alone: bool) -> Event:
     """One training, told of to the display and to the record; its last event. `alone`: no other process waits for this
@@ -74,8 +80,8 @@ def _train(content: Event, options: argparse.Namespace, output: Path | None, gro
     from openane.training.settings import settings
     from openane.training.trainer import FOLDER, Training
 
-    if output is not None and not options.resume and (output / FOLDER).exists() and group.rank == 0:
-        raise AneError(f"{output} has checkpoints already; go on with --resume, or give another --output")
+    if group.rank == 0:
+        _check_unused(output, FOLDER, options.resume)
     group.share(None)
     event: Event = {}
     display.preparing()

@@ -121,6 +121,14 @@ def read_window(arguments: Arguments, extents: Sequence[int], kernel: Sequence[i
         ceiling="ceil_mode" in arguments.parameters and arguments.flag("ceil_mode"))
 
 
+def _check_ceiling(op: str, pads: Sequence[int], same: bool) -> None:
+    """GraphError where results cannot be rounded up."""
+    if same:
+        raise refusal(op, "ceil_mode", "must be false when pad_type is same or same_lower", "true")
+    if pads[::2] != pads[1::2]:
+        raise refusal(op, "pad", "must be the same before and after each axis with ceil_mode", list(pads))
+
+
 def make_window(op: str, extents: Sequence[int], kernel: Sequence[int], *, pad_type: str,
                 strides: Sequence[int] = (), dilations: Sequence[int] = (), pad: Sequence[int] = (),
                 ceiling: bool = False) -> Window:
@@ -129,10 +137,8 @@ def make_window(op: str, extents: Sequence[int], kernel: Sequence[int], *, pad_t
     """
     same = pad_type.startswith("same")
     pads = tuple(pad) if pad_type == "custom" and len(pad) else (0,) * (2 * len(extents))
-    if ceiling and same:
-        raise refusal(op, "ceil_mode", "must be false when pad_type is same or same_lower", "true")
-    if ceiling and pads[::2] != pads[1::2]:
-        raise refusal(op, "pad", "must be the same before and after each axis with ceil_mode", list(pads))
+    if ceiling:
+        _check_ceiling(op, pads, same)
     axes = []
     for i, extent in enumerate(extents):
         stride = strides[i] if len(strides) else 1

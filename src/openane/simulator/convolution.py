@@ -53,13 +53,17 @@ class ConvolutionTask:
         mode = context.arithmetic.choose(products)
         self._accumulator = Accumulator(mode, context.form.of(products) if mode is Mode.EXACT else SumForm.NUMPY)
         context.report.arithmetic, context.report.form = str(mode), str(self._accumulator.form)
-        self._by_row = (mode is Mode.FAST and not self._unicast and self._stride[1] == 1
-                        and self._terms // self._kernel[1] >= ROW_TERMS and self._kernel[1] > 1)
+        self._by_row = mode is Mode.FAST and self._rows_pay()
         self._own = isinstance(operation, Convolution) and not operation.shared and result.shape[0] > 1
         self._beside = mode is Mode.EXACT and not self._unicast and not self._own
         self._pieces = [self._piece(tile) for tile in self._plan()]
         for piece in self._pieces[:1]:  # the largest
             context.workspace.reserve(padded(prod(piece.shape)) + prod(self._columns_shape(piece.tile, self._by_row)))
+
+    def _rows_pay(self) -> bool:
+        """Whether sums over one row of taps at a time are faster than over all of a window's."""
+        return not self._unicast and self._stride[1] == 1 and self._kernel[1] > 1 \
+            and self._terms // self._kernel[1] >= ROW_TERMS
 
     def _subsampled(self, source: np.ndarray) -> np.ndarray:
         """Takes a stride into the source where the kernel has one tap and nothing is padded."""

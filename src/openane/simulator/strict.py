@@ -73,6 +73,12 @@ class _Map:
         self.read, self.written = np.zeros(size, bool), np.zeros(size, bool)
 
 
+def _written_over(operation: Operation) -> list[int | None]:
+    """Where the sources lie that an operation may write over as it reads them: slots of memory, None for L2."""
+    alike = [a for a in sources(operation) if _pointwise(operation) and _same(a, operation.result)]
+    return [a.slot if a.space is Space.MEMORY else None for a in alike]
+
+
 class _Tracer:
     """Goes through the tasks in order and collects faults."""
 
@@ -155,13 +161,13 @@ class _Tracer:
         return memory
 
     def _hazards(self, index: int, operation: Operation, read: list[OperandBytes], written: list[OperandBytes]) -> None:
-        in_place = [a for a in sources(operation) if _pointwise(operation) and _same(a, operation.result)]
-        places = [a.slot if a.space is Space.MEMORY else None for a in in_place]
+        places = _written_over(operation)
         for position, touch in enumerate(written):
-            others = [other for other in read if other.slot == touch.slot
-                      and not (touch.what == "result" and other.what != "coefficients" and other.slot in places)]
-            for other in (*others, *(w for w in written[position + 1:] if w.slot == touch.slot)):
-                if np.intersect1d(touch.positions, other.positions, assume_unique=True).size:
+            over = touch.what == "result" and touch.slot in places
+            others = [other for other in read if not over or other.what == "coefficients"]
+            for other in (*others, *written[position + 1:]):
+                if other.slot == touch.slot \
+                        and np.intersect1d(touch.positions, other.positions, assume_unique=True).size:
                     self._fault(index, "hazard", f"{touch.what} is written over {other.what}")
 
     def _fault(self, task: int | None, kind: str, detail: str) -> None:

@@ -89,7 +89,7 @@ def active_cores(operation: NeuralOperation, cores: int) -> int:
     return (min(cores, channels) - 1).bit_length()
 
 
-def _mode(operation: NeuralOperation) -> Fields:
+def _mode(operation: NeuralOperation) -> Fields:  # decisions: one case for each kind of operation, with what it needs
     source, result = operation.source, operation.result
     if isinstance(operation, Convolution):
         if operation.unicast and source.shape[1] != operation.unicast * result.shape[1]:

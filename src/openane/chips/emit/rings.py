@@ -73,15 +73,11 @@ def resident_ranges(operations: Sequence[Operation], paired: bool = False) -> li
     for index, operation in enumerate(operations):
         for read in _l2_reads(operation):
             live[index].append(read.span)
-            low, high = read.span
-            for resident in reversed(held):
-                if low < resident.high and resident.low < high:
-                    resident.last = index
-                    if contains(resident.access, read):
-                        break  # what lies below it was overwritten
+            for resident in _read(held, read):
+                resident.last = index
         for written, _ in l2_writes(operation):
             low, high = written.span
-            gone = [r for r in held if low <= r.low and r.high <= high and _fills(written, r.low, r.high)]
+            gone = [resident for resident in held if _overwrites(written, resident)]
             if gone:
                 finished += gone
                 held = [r for r in held if r not in gone]
@@ -91,6 +87,22 @@ def resident_ranges(operations: Sequence[Operation], paired: bool = False) -> li
         for ranges in live[resident.first:resident.last + 1]:
             ranges.append(footprint)
     return live
+
+
+def _read(held: Sequence[_Resident], read: Access) -> Iterator[_Resident]:
+    """What an access reads of, the last written first."""
+    low, high = read.span
+    for resident in reversed(held):
+        if low < resident.high and resident.low < high:
+            yield resident
+            if contains(resident.access, read):
+                return  # what lies below it was overwritten
+
+
+def _overwrites(written: Access, resident: _Resident) -> bool:
+    """Whether nothing is left of what was there."""
+    low, high = written.span
+    return low <= resident.low and resident.high <= high and _fills(written, resident.low, resident.high)
 
 
 def _fills(written: Access, first: int, end: int) -> bool:

@@ -60,7 +60,7 @@ class OperandArray(np.ndarray):
         if self.origin is not None and found is not None:
             axes = sorted(range(made.ndim), key=lambda axis: -made.strides[axis])
             lying = WeightView(found.offset, tuple(found.shape[axis] for axis in axes),
-                         tuple(found.strides[axis] for axis in axes))
+                               tuple(found.strides[axis] for axis in axes))
             made.origin = Origin(self.origin.value, made.view(np.ndarray), lying)
         return made
 

@@ -71,21 +71,11 @@ class Provenance:
 
     def packed(self, node: Node | None, packed: PackedCoefficients, offset: int, table: bool) -> None:
         """Weights of a node were stored as coefficients."""
-        if node is None or not (keeps_weights(node) or get_op(node.op).channel_affine) or packed.weights is None \
-                or packed.packing is Packing.PALETTE:
+        traced = None if node is None or packed.packing is Packing.PALETTE else _traced(node, packed, offset, table)
+        if node is None or traced is None:
             self.unknown(node)
-            return
-        weights, bias = _operand(node, packed.weights), _operand(node, packed.bias)
-        kernel = (held := node.get("weight")) is not None and held.type.rank > 2 and packed.weights.size <= PICKED
-        if (weights is None and not kernel) or (bias is None and packed.bias is not None):
-            self.unknown(node)
-            return
-        sparse = packed.form is None
-        operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
-        piece = ConstantPiece(0, offset, ConstantForm.SPARSE if sparse else ConstantForm.DENSE, view,
-                              None if bias is None else bias[1], packed.lanes, table, packed.streams if sparse else ())
-        self.pieces.setdefault(id(node), []).append(Traced(operand, "" if bias is None else bias[0], piece,
-                                                           None if weights else packed.weights))
+        else:
+            self.pieces.setdefault(id(node), []).append(traced)
 
     def shift_coefficients(self, start: int) -> None:
         """Coefficients lie behind the first `start` bytes of the constants."""
@@ -112,6 +102,25 @@ class Provenance:
         """Something was stored for a node that may be made of its constants."""
         if node is not None:
             self.lost.add(id(node))
+
+
+def _traced(node: Node, packed: PackedCoefficients, offset: int, table: bool) -> Traced | None:
+    """What weights and biases are made of; None where that is not known."""
+    if packed.weights is None or not (keeps_weights(node) or get_op(node.op).channel_affine):
+        return None
+    weights, (of_bias, bias) = _operand(node, packed.weights), _operand(node, packed.bias) or ("", None)
+    if (bias is None and packed.bias is not None) or (weights is None and not _is_kernel(node, packed.weights)):
+        return None
+    operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
+    form, streams = (ConstantForm.SPARSE, packed.streams) if packed.form is None else (ConstantForm.DENSE, ())
+    piece = ConstantPiece(0, offset, form, view, bias, packed.lanes, table, streams)
+    return Traced(operand, of_bias, piece, None if weights else packed.weights)
+
+
+def _is_kernel(node: Node, weights: np.ndarray) -> bool:
+    """Whether weights are those of a kernel, and few enough to be followed one by one."""
+    held = node.get("weight")
+    return held is not None and held.type.rank > 2 and weights.size <= PICKED
 
 
 def keeps_weights(node: Node) -> bool:

@@ -158,8 +158,7 @@ def _part(view: WeightView, group: int, first: int) -> tuple[int, tuple[int, ...
 
 
 def _taken(view: WeightView, run: CoreRun) -> tuple[int, tuple[int, ...]]:
-    """First byte and strides of [groups, rounds, cores, ..., count] of [groups, channels, ...]; see
-    chips.coefficients.CoreRun."""
+    """First byte and strides of [groups, rounds, cores, ..., count] of [groups, channels, ...]; see packing.CoreRun."""
     group, channel, *rest = view.strides
     first = HALFWORD * (view.offset + run.first * channel)
     return first, _bytes((group, run.turn * run.width * channel, run.width * channel, *rest, channel))

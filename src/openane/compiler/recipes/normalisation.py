@@ -80,18 +80,19 @@ def _as_row(context: RecipeContext, target: Tensor, source: Tensor, axis: int, e
 
 def _loops(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int]) -> Loops | None:
     """The walk of the three-operation form, or None where strides or sizes rule it out."""
-    if not (source.aligned and target.aligned) or source.contiguous != target.contiguous:
-        return None
     row, limits = source.contiguous, context.limits
-    inner = sorted((d for d in axes if source.shape[d] > 1), key=lambda d: (d == row, d))
-    kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
+    if not (source.aligned and target.aligned) or row != target.contiguous:
+        return None
+    real = [d for d in range(source.rank) if source.shape[d] > 1]
+    inner = sorted(set(real).intersection(axes), key=lambda d: (d == row, d))
+    kept = sorted(set(real).difference(axes))
     if row is not None and row not in inner:
         return None
     walked = _walked(source, target, inner, kept, limits)
     if walked is None:
         return None
-    dims = None if kept else assign([source, target], [OperandRole.PLANAR_SOURCE, OperandRole.RESULT], limits)
-    if dims is not None:
+    if not kept and (dims := assign([source, target], [OperandRole.PLANAR_SOURCE, OperandRole.RESULT],
+                                    limits)) is not None:
         return Loops(walked[0], access(source, dims), access(target, dims), 0)
     return Loops(walked[0], *walked, ELEMENT) if walked[0].shape == walked[1].shape else None
 

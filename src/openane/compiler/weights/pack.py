@@ -118,9 +118,17 @@ def _sparse_group(form: CoefficientFormat, streams: dict[int, bytearray], weight
 
 def _body(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
     """Weights [channels, Cin, taps] of one block as bytes: slots of `width` halfwords, zeros skipped."""
-    (count, inputs, _), group = values.shape, form.values
+    count, group = len(values), form.values
     if count < width or (width % group and group % width):
         return _skipped(_slots(values, taps, width), form)
+    body = _full(values, taps, width, form)
+    present = values[:, :, [tap for tap in taps if tap is not None]]
+    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps, form)
+
+
+def _full(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
+    """The bytes [Cin, bytes] of a block as wide as it may be, as if no value were zero."""
+    (_, inputs, _), group = values.shape, form.values
     lanes, groups, together = min(width, group), max(1, width // group), max(1, group // width)
     masks, places, end = [], [], 0
     for first in range(0, len(taps), together):
@@ -136,8 +144,7 @@ def _body(values: np.ndarray, taps: list[int | None], width: int, form: SparseFo
     for tap, start, pitch in places:
         place = np.ndarray((inputs, groups, lanes), "<f2", body, start, (end, pitch, 2))
         place[...] = values[:, :, tap].T.reshape(inputs, groups, lanes)
-    present = values[:, :, [tap for tap in taps if tap is not None]]
-    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps, form)
+    return body
 
 
 def _without_zeros(body: np.ndarray, values: np.ndarray, holes: np.ndarray, taps: list[int | None],

@@ -50,7 +50,7 @@ DOMAIN = "e5rt"
 
 
 class E5Route:
-    """See `RuntimeRoute`."""
+    """See `Route`."""
 
     def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads Espresso and looks up its functions. DeviceUnavailable on a version of macOS nobody has checked."""
@@ -67,7 +67,7 @@ class E5Route:
         self._programs: list[E5Program] = []
 
     def load(self, program: GraphProgram) -> E5Program:
-        """See `RuntimeRoute.load`."""
+        """See `Route.load`."""
         self.spend()
         made = E5Program(self, program)
         with self._lock:
@@ -88,7 +88,7 @@ class E5Route:
                 raise DeviceRejected(f"model {program.name!r} for {architecture}", [str(failed)]) from None
 
     def close(self) -> None:
-        """See `RuntimeRoute.close`."""
+        """See `Route.close`."""
         with self._lock:
             programs, self._programs = self._programs, []
         every(program.close for program in programs)

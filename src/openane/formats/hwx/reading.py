@@ -158,8 +158,7 @@ class _Buffers:
         ports = [read_tensor(c) for c in file.commands if isinstance(c, Thread) and c.flavor == TENSOR]
         self._layouts = {port.name: port.layout for port in ports}
         for name, layout in read_tensors(file.symbols).items():
-            known = self._layouts.get(name)
-            interleave = known.interleave if known else layout.interleave
+            interleave = self._layouts.get(name, layout).interleave
             self._layouts[name] = replace(layout, interleave=interleave)
 
     def read(self, addresses: Sequence[int]) -> tuple[Buffer, ...]:

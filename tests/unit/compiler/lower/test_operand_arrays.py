@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openane.compiler.lower.operand_arrays import OperandArray, elements
-from openane.compiler.weights.layout_records import View
+from openane.compiler.weights.layout_records import WeightView
 from openane.graph import TensorType, Value
 
 SHAPE = (4, 6, 5, 3)
@@ -89,7 +89,7 @@ def test_what_is_written_over_has_no_origin():
 def test_a_view_that_lost_its_type_is_known_by_what_it_was_made_of():
     value = constant()
     found = elements(np.asarray(OperandArray.of(value).transpose(3, 2, 1, 0)))
-    assert found == (value, View(0, SHAPE[::-1], (1, 3, 15, 90)))
+    assert found == (value, WeightView(0, SHAPE[::-1], (1, 3, 15, 90)))
 
 
 def test_equal_numbers_are_not_the_same_constant():
@@ -117,21 +117,21 @@ def test_a_view_through_another(order, cut, offset):
     numbers = np.arange(offset + 60)
     lying = numbers[offset:].reshape(3, 4, 5)
     shape = tuple((3, 4, 5)[axis] for axis in order)
-    outer = View(offset, shape, tuple((20, 5, 1)[axis] for axis in order))
+    outer = WeightView(offset, shape, tuple((20, 5, 1)[axis] for axis in order))
     memory = lying.transpose(order).copy()
     cuts = [(min(first, extent - 1), max(1, min(count, extent - first))) for (first, count), extent in
             zip(cut[0], shape, strict=True)]
     part = memory[tuple(slice(first, first + count) for first, count in cuts)]
     strides = (shape[1] * shape[2], shape[2], 1)
-    inner = View(sum(first * step for (first, _), step in zip(cuts, strides, strict=True)), part.shape, strides)
+    inner = WeightView(sum(first * step for (first, _), step in zip(cuts, strides, strict=True)), part.shape, strides)
     found = outer.through(inner)
     assert found is not None
     assert np.array_equal(found.of(numbers), part)
 
 
 def test_what_does_not_follow_at_even_distances_is_no_view():
-    outer = View(0, (3, 4), (1, 3))  # a transposed copy
-    assert outer.through(View(0, (12,), (1,))) is None
-    assert outer.through(View(2, (3,), (1,))) is None
-    assert outer.through(View(4, (2, 4), (4, 1))) == View(1, (2, 4), (1, 3))
-    assert View(0, (3, 4), (4, 1)).through(View(0, (12,), (1,))) == View(0, (12,), (1,))
+    outer = WeightView(0, (3, 4), (1, 3))  # a transposed copy
+    assert outer.through(WeightView(0, (12,), (1,))) is None
+    assert outer.through(WeightView(2, (3,), (1,))) is None
+    assert outer.through(WeightView(4, (2, 4), (4, 1))) == WeightView(1, (2, 4), (1, 3))
+    assert WeightView(0, (3, 4), (4, 1)).through(WeightView(0, (12,), (1,))) == WeightView(0, (12,), (1,))
