@@ -136,15 +136,24 @@ def memory_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterat
     sets = any(f"Slots.{name}.{SLOT.name}" in fields.values for name in POINTERS.values())
     for pointer, used in sides.items():
         for name in (pointer, POINTERS[pointer]) if sets else (pointer,):
-            if (f"Slots.{name}.{SLOT.name}" in fields.values) != used:
-                yield Breach(f"Slots.{name}", "named" if not used else "not named", "named where it is used")
-            elif used and not fields.values.get(f"Slots.{name}.{RELATIVE.name}"):
-                yield Breach(f"Slots.{name}.{RELATIVE.name}", 0, 1)
-    for name, used in (("TileDMASrc.DMAConfig.En", sides["RBase0"] or sides["RBase1"]),
-                       ("TileDMADst.DMAConfig.En", sides["WBase"])):
-        if int(reader.get(name)) != int(used) and (used or name in fields.values) and not (
-                sides["RBase1"] and not sides["RBase0"]):
-            yield Breach(name, reader.get(name), int(used))
+            yield from _named(fields, name, used)
+    yield from _dma(reader, fields, "TileDMADst.DMAConfig.En", sides["WBase"])
+    if sides["RBase0"] or not sides["RBase1"]:
+        yield from _dma(reader, fields, "TileDMASrc.DMAConfig.En", sides["RBase0"])
+
+
+def _named(fields: TaskFields, name: str, used: bool) -> Iterator[Breach]:
+    """Whether the run of an address names a slot where it is used."""
+    if (f"Slots.{name}.{SLOT.name}" in fields.values) != used:
+        yield Breach(f"Slots.{name}", "named" if not used else "not named", "named where it is used")
+    elif used and not fields.values.get(f"Slots.{name}.{RELATIVE.name}"):
+        yield Breach(f"Slots.{name}.{RELATIVE.name}", 0, 1)
+
+
+def _dma(reader: Reader, fields: TaskFields, name: str, used: bool) -> Iterator[Breach]:
+    """Whether a side's DMA is enabled where it is used; it need not be stated where it is not."""
+    if int(reader.get(name)) != int(used) and (used or name in fields.values):
+        yield Breach(name, reader.get(name), int(used))
 
 
 def coefficient_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:

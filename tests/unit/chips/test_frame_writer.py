@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.h13_operations import neural_operations, planar_operations, with_plain_second
 
 from openane.chips import described_generations, get_chip
-from openane.chips.frame_writer import cover
+from openane.chips.frame_writer import fewest_runs
 from openane.chips.runs import RELATIVE, SLOT
 from openane.engine import Access, Elementwise, Operation, PassThrough, Section, Space, Stream
 
@@ -21,7 +21,7 @@ LATER = described_generations()[1:]
 @given(st.sets(st.integers(0, 120), min_size=1))
 def test_runs_write_each_register_once_in_order(words: set[int]) -> None:
     addresses = tuple(4 * word for word in sorted(words))
-    runs = cover(addresses)
+    runs = fewest_runs(addresses)
     assert tuple(address for run in runs for address in run) == addresses
     for run in runs:
         adjacent = run[-1] - run[0] == 4 * (len(run) - 1)
@@ -37,7 +37,7 @@ def test_runs_write_each_register_once_in_order(words: set[int]) -> None:
     (tuple(range(70)), (tuple(range(64)), tuple(range(64, 70)))),
 ])
 def test_runs_are_as_few_as_can_be(words: tuple[int, ...], runs: tuple[tuple[int, ...], ...]) -> None:
-    found = cover(tuple(4 * word for word in words))
+    found = fewest_runs(tuple(4 * word for word in words))
     assert tuple(tuple(address // 4 for address in run) for run in found) == runs
 
 

@@ -41,12 +41,16 @@ def _visits(operation: Operation, rules: EstimateRules) -> float:
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None and operation.coefficients.weights:
         return 0.0
     first = sources(operation)[0]
-    counted = (first,) if isinstance(operation, GainOffset) and not rules.streamed_vectors else sources(operation)
-    streamed = sum(access.space is Space.MEMORY for access in counted)
-    if isinstance(operation, Elementwise | GainOffset) and not streamed and not rules.resident_elementwise:
-        return 0.0
+    streamed = _streamed(operation, rules)
+    if isinstance(operation, NeuralOperation):
+        counted = streamed > 0 and first.shape[3] * first.shape[4] == 1
+    else:
+        counted = streamed > 0 or rules.resident_elementwise or not isinstance(operation, Elementwise | GainOffset)
     planes = first.shape[0] * first.shape[1]
-    single = first.shape[3] * first.shape[4] == 1
-    if isinstance(operation, NeuralOperation) and not (streamed and single):
-        return 0.0
-    return planes * (rules.plane_nanoseconds * streamed or rules.resident_plane_nanoseconds)
+    return planes * (rules.plane_nanoseconds * streamed or rules.resident_plane_nanoseconds) if counted else 0.0
+
+
+def _streamed(operation: Operation, rules: EstimateRules) -> int:
+    """Operands from memory whose planes are visited."""
+    vectors = isinstance(operation, GainOffset) and not rules.streamed_vectors
+    return sum(access.space is Space.MEMORY for access in sources(operation)[:1 if vectors else None])

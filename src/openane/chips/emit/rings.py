@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from openane.chips.emit.flow import Flow, l2_writes
 from openane.chips.emit.operands import stored
-from openane.chips.emit.patches import Patch, patch, staged, tile_rows, turned_lanes
+from openane.chips.emit.patches import Patch, patch, staged, tile_rows
 from openane.chips.emit.policy import Policy
+from openane.chips.emit.row_pads import row_pad
 from openane.engine import (
     Access,
     Convolution,
     GainOffset,
     NeuralOperation,
     Operation,
-    PassThrough,
     Pooling,
     Space,
     sources,
@@ -250,7 +250,7 @@ def _ring(access: Access, operation: Operation, width: int, shape: Patch | None,
     lines = 1 if h > 1 and access.strides[3] == 0 and access.space is Space.MEMORY else c
     channel = policy.limits.l2_row(min(w, width) * access.dtype.size)
     line = c * channel
-    pad = _pad(access, operation, channel, shape, lines, policy)
+    pad = row_pad(access, operation, channel, shape, lines, policy)
     return Ring(0, channel, d * lines * channel + pad, line, d * line)
 
 
@@ -275,25 +275,6 @@ def _staged_ring(access: Access, shape: Patch | None, policy: Policy) -> Ring:
     line = c * channel
     pad = policy.limits.banks.row_pad(line, h) if h > 1 else 0
     return Ring(0, channel, d * line + pad, line, d * line, staged=True)
-
-
-def _pad(access: Access, operation: Operation, channel: int, shape: Patch | None, lines: int, policy: Policy) -> int:
-    """Rule: bytes a ring's row is padded by. Neural engine: from patches of 8 rows on 2 cells for rows of 32, from 64
-    on 3, with a stride 2. Planar engine: none where there is depth or the operand is one row of more than one
-    element, otherwise what spreads the rows (`lines` channels) over the banks."""
-    n, c, d, h, w = access.shape
-    banks, rules = policy.limits.banks, policy.rings
-    if shape is None:
-        return 0 if d > 1 or (n == 1 and h == 1 and w > 1) else banks.row_pad(lines * channel)
-    turned = (isinstance(operation, PassThrough) and turned_lanes(operation, policy.patches) > 1
-              and (shape.most >= rules.padded_patch or operation.result.shape[4] == 1))
-    if (shape.most < rules.padded_patch and not turned) or (h == 1 and not shape.small and not turned):
-        return 0
-    if rules.copy_pads and isinstance(operation, PassThrough) and c * channel // banks.line >= rules.pads[0][0]:
-        return banks.line * rules.copy_pads.get(shape.most, 0)
-    pad = next(pad for least, pad in rules.pads if c * channel // banks.line >= least)
-    strided = isinstance(operation, Convolution) and operation.stride[2] > 1
-    return banks.line * (min(pad, rules.strided_pad) if strided else pad)
 
 
 def _held(operation: Operation) -> dict[str, Access]:

@@ -158,16 +158,19 @@ def hazard_fields(index: int, operations: Sequence[Operation], flow: Flow, plans
         return fields
     first, *others = sources(operations[index])
     aliases = {name: value for name, value in fields.items() if name.startswith("L2.SourceCfg.Alias")}
-    if not others and first.space is not Space.MEMORY:
-        return fields
     if others and others[0].space is Space.L2:
-        producer = flow.producers[1]
-        own = _engine(operations[producer.task]) if producer is not None else ""
-        moved = {name: value for name, value in aliases.items() if name == f"L2.SourceCfg.Alias{own}Rslt"}
+        aliases = _second_waits(aliases, flow.producers[1], operations)
         if first.space is not Space.L2:
-            fields = {name: value for name, value in fields.items() if name not in moved}
-        aliases = moved
+            fields = {name: value for name, value in fields.items() if name not in aliases}
+    elif not others and first.space is not Space.MEMORY:
+        return fields
     return fields | {name.replace("SourceCfg", "SecondCfg"): value for name, value in aliases.items()}
+
+
+def _second_waits(aliases: Fields, producer: Producer | None, operations: Sequence[Operation]) -> Fields:
+    """Those of the hazards that are the second operand's: the result of the engine that made it."""
+    own = _engine(operations[producer.task]) if producer is not None else ""
+    return {name: value for name, value in aliases.items() if name == f"L2.SourceCfg.Alias{own}Rslt"}
 
 
 def _hazards(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan]) -> Fields:

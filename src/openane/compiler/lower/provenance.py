@@ -1,6 +1,6 @@
 """Which constants of a node become which bytes of a program, written down while it is lowered.
 
-The lowering of a node is given its constants as arrays that carry a tag (see `operand_arrays`): when they come to be
+The lowering of a node is given its constants as arrays that carry a tag (see `constant_arrays`): when they come to be
 packed it says which elements of which constant they are.
 """
 
@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from openane.compiler.lower.operand_arrays import OperandArray, elements
+from openane.compiler.lower.constant_arrays import ConstantArray, elements
 from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, Picked, WeightView
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import Packing
@@ -58,7 +58,7 @@ class Provenance:
         """The gain and the offset of each channel, which can be told again."""
         affine = get_op(node.op).channel_affine
         assert affine is not None, "asked of nodes that are nothing but gain and offset"
-        gain, offset = (OperandArray.of(Value(name, TensorType("fp64", array.shape), array))
+        gain, offset = (ConstantArray.of(Value(name, TensorType("fp64", array.shape), array))
                         for name, array in zip(AFFINE, affine(node), strict=True))
         return gain, offset
 
@@ -66,7 +66,7 @@ class Provenance:
         if not isinstance(value.data, np.ndarray) or value.data.dtype.kind != "f":
             return value
         if id(value) not in self._tagged:
-            self._tagged[id(value)] = replace(value, data=OperandArray.of(value))
+            self._tagged[id(value)] = replace(value, data=ConstantArray.of(value))
         return self._tagged[id(value)]
 
     def packed(self, node: Node | None, packed: PackedCoefficients, offset: int, table: bool) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from openane.chips import Chip
 from openane.compiler.lower.builder import lower
-from openane.compiler.lower.operand_arrays import address
+from openane.compiler.lower.constant_arrays import address
 from openane.compiler.lower.provenance import Traced, keeps_weights
 from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.weights.layout_records import ConstantPiece, ConstantRecord, Fold, FoldOperation, Route, Routes

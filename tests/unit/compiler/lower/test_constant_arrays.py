@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.compiler.lower.operand_arrays import OperandArray, elements
+from openane.compiler.lower.constant_arrays import ConstantArray, elements
 from openane.compiler.weights.layout_records import WeightView
 from openane.graph import TensorType, Value
 
@@ -46,7 +46,7 @@ def stepped(array, step):
 @given(st.lists(steps(), max_size=7))
 def test_an_origin_never_names_other_elements(ways):
     value = constant()
-    array = OperandArray.of(value)
+    array = ConstantArray.of(value)
     for way in ways:
         array = stepped(array, way)
     found = elements(array)
@@ -58,7 +58,7 @@ def test_an_origin_never_names_other_elements(ways):
 @given(st.permutations(range(4)), st.sampled_from("CFK"), st.integers(0, 3), st.integers(0, 2))
 def test_copies_of_what_recipes_cut_out_are_known(order, layout, axis, first):
     value = constant()
-    array = OperandArray.of(value).transpose(order).copy(layout)[(*[slice(None)] * axis, slice(first, None))].copy()
+    array = ConstantArray.of(value).transpose(order).copy(layout)[(*[slice(None)] * axis, slice(first, None))].copy()
     found = elements(array.reshape(1, *array.shape))
     assert found is not None
     assert np.array_equal(found[1].of(value.array().reshape(-1))[0], array)
@@ -70,17 +70,17 @@ def test_copies_of_what_recipes_cut_out_are_known(order, layout, axis, first):
     np.ascontiguousarray, lambda array: np.roll(array, 1),
 ], ids=["add", "multiply", "pad", "zeros", "other type", "picked", "backwards", "contiguous", "rolled"])
 def test_what_is_computed_has_no_origin(change):
-    assert elements(change(OperandArray.of(constant()).transpose(1, 0, 2, 3))) is None
+    assert elements(change(ConstantArray.of(constant()).transpose(1, 0, 2, 3))) is None
 
 
 def test_what_is_written_over_has_no_origin():
-    array = OperandArray.of(constant()).copy()
+    array = ConstantArray.of(constant()).copy()
     view = array[1:]
     assert elements(array) is not None
     array += 1
     assert elements(array) is None
     assert elements(view) is None
-    again = OperandArray.of(constant()).copy()
+    again = ConstantArray.of(constant()).copy()
     again[0, 0, 0, 0] = 7
     assert elements(again) is None
     assert elements(again[1:]) is not None
@@ -88,20 +88,20 @@ def test_what_is_written_over_has_no_origin():
 
 def test_a_view_that_lost_its_type_is_known_by_what_it_was_made_of():
     value = constant()
-    found = elements(np.asarray(OperandArray.of(value).transpose(3, 2, 1, 0)))
+    found = elements(np.asarray(ConstantArray.of(value).transpose(3, 2, 1, 0)))
     assert found == (value, WeightView(0, SHAPE[::-1], (1, 3, 15, 90)))
 
 
 def test_equal_numbers_are_not_the_same_constant():
     first, second = constant(), constant()
-    assert elements(OperandArray.of(first).copy())[0] is first
-    assert elements(OperandArray.of(second)[1:])[0] is second
+    assert elements(ConstantArray.of(first).copy())[0] is first
+    assert elements(ConstantArray.of(second)[1:])[0] is second
     assert elements(first.array()) is None
 
 
 def test_memory_with_gaps_has_no_origin():
     data = constant().array()[:, ::2]
-    assert elements(OperandArray.of(Value("w", TensorType("fp32", data.shape), data))) is None
+    assert elements(ConstantArray.of(Value("w", TensorType("fp32", data.shape), data))) is None
 
 
 def views(shape):
