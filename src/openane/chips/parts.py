@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from openane.chips.chip import TaskFields
 from openane.registers import Fields
 
 MOST_PLACES = 1 << 16
@@ -19,16 +18,6 @@ class Part:
 
     values: Fields
     rest: dict[str, int]
-
-    @staticmethod
-    def all_of(fields: TaskFields) -> tuple[Part, Part, Part]:
-        """Header, heads of runs, registers."""
-        parts = Part({}, {}), Part({}, {}), Part({}, {})
-        for name, value in fields.values.items():
-            parts[part_of(name)].values[name] = value
-        for name, bits in fields.rest.items():
-            parts[part_of(name)].rest[name] = bits
-        return parts
 
     def registers(self) -> dict[str, Fields]:
         """Fields by register; registers of which only undescribed bits are known have none."""

@@ -21,6 +21,7 @@ from openane.engine import (
 )
 from openane.errors import ProgramError
 from openane.registers import Fields
+from openane.rounding import ceil_div
 
 
 @lru_cache(maxsize=8)
@@ -67,7 +68,7 @@ def active_cores(operation: NeuralOperation, cores: int) -> int:
     others one for every channel of the result as it is stored, as it is computed where one is stored."""
     channels, coefficients = operation.result.shape[1], operation.coefficients
     if coefficients is not None and coefficients.weights:
-        channels = -(-channels // coefficients.lanes)
+        channels = ceil_div(channels, coefficients.lanes)
     else:
         kept = stored(operation.result, "the result", may_swap=True, may_broadcast=True).extents[1]
         channels = kept if kept > 1 else channels

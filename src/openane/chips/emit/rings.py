@@ -16,6 +16,7 @@ from openane.chips.emit.patches import Patch, patch, staged, tile_rows
 from openane.chips.emit.policy import Policy
 from openane.engine import Access, Convolution, NeuralOperation, Operation, Pooling, Space, sources
 from openane.engine.relayout import covers, touches
+from openane.rounding import ceil_div, round_up
 
 Range = tuple[int, int]
 
@@ -189,7 +190,7 @@ def _tiles(operation: Operation, shape: Patch | None, policy: Policy) -> Iterato
         rows = rules.planar_rows
         yield rows, width
     while rows > 1:
-        rows = -(-rows // 2)
+        rows = ceil_div(rows, 2)
         yield rows, width
     while width > policy.limits.tile_width:
         width //= 2
@@ -287,7 +288,7 @@ def _first_fit(size: int, taken: list[Range], alignment: int, l2_size: int) -> i
     for low, high in sorted(taken):
         if base + size <= low:
             return base
-        base = max(base, -(-high // alignment) * alignment)
+        base = max(base, round_up(high, alignment))
     return base if base + size <= l2_size else None
 
 

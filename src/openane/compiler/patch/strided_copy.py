@@ -11,6 +11,7 @@ from openane.chips import Limits
 from openane.chips.coefficients import HALFWORD, Run, SparseFormat
 from openane.compiler.weights.layout_records import Form, Piece, View
 from openane.engine import Geometry
+from openane.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _sparse(piece: Piece, weights: View, limits: Limits) -> Moves:
                     (inputs, lanes), place + sparse.length + byte, (size, HALFWORD), source, (of_input, of_channel)))
             cursors[core] = place - starts[core] + sparse.length + inputs * size
             first += count
-        cursors = {core: -(-cursor // form.alignment) * form.alignment for core, cursor in cursors.items()}
+        cursors = {core: round_up(cursor, form.alignment) for core, cursor in cursors.items()}
     if any(cursors[core] != size for core, _, size in piece.streams):
         return Moves(())
     return Moves(tuple(move for each in bodies.values() for move in joined(each)), tuple(joined(heads)))

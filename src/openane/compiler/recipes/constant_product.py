@@ -25,6 +25,7 @@ from openane.graph import Value
 from openane.ops import get_op
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
+from openane.rounding import ceil_div
 
 PIXELS = (None, 2, None, 0, 1)
 """How the neural engine walks a tensor [H, W, channels]."""
@@ -117,7 +118,7 @@ def _turned(context: Context, source: Tensor, height: int) -> Pixels:
     rows, channels = source.shape
     width = rows // height
     line = context.limits.l2_alignment
-    cells = -(-width * ELEMENT // line)
+    cells = ceil_div(width * ELEMENT, line)
     cells += cells % 2 == 0
     row = channels * cells + (0 if height == 1 else cells + line // height)
     if row * height * line > context.limits.l2_size * 5 // 8:
@@ -140,7 +141,7 @@ def _in_blocks(context: Context, source: Tensor) -> Pixels:
     if source.strides[1] != ELEMENT or not legal(access(source, (None, 0, None, None, 1)), Role.NEURAL_SOURCE, limits):
         source = context.copied(source)
     plane = limits.memory_row(rows * cell)
-    slot = context.blocks.add(Block(-(-channels // block) * plane, Kind.SCRATCH))
+    slot = context.blocks.add(Block(ceil_div(channels, block) * plane, Kind.SCRATCH))
     for first, count in spans(rows, context.limits.channels):
         for start, width in spans(channels, context.limits.width):
             read = source.part(0, first, count).part(1, start, width)

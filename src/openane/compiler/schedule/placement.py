@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openane.chips import Limits
-from openane.chips.coefficients import padded
 from openane.compiler.buffers.intervals import Interval, allocate
 from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, Block, Kind
 from openane.compiler.buffers.uses import named_slots, operands
 from openane.compiler.schedule.l2_order import allocate_l2
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Section, Space, sources, with_operands
+from openane.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, Block], ports: S
     l2_offsets, peak = allocate_l2(resident, operations, limits)
     worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size) if peak > limits.l2_size else None
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return Placement(places, padded(total, limits.page), peak, None if worst is None else worst.first)
+    return Placement(places, round_up(total, limits.page), peak, None if worst is None else worst.first)
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
@@ -86,5 +86,5 @@ def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
 
 def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, Block], kind: Kind,
               step: int) -> list[Interval]:
-    return [Interval(slot, padded(blocks[slot].size, step), first, last)
+    return [Interval(slot, round_up(blocks[slot].size, step), first, last)
             for slot, (first, last) in lives.items() if blocks[slot].kind is kind]

@@ -25,6 +25,7 @@ from openane.report.explain.context import Context
 from openane.report.explain.layers import Layer, Layers, Task, weighted
 from openane.report.explain.model import Finding
 from openane.report.explain.retiming import gone, used
+from openane.rounding import ceil_div
 from openane.timing import Part
 
 STEPS = 2
@@ -182,7 +183,7 @@ def _of_channels(task: Task, layers: Layers) -> bool:
 def _depthwise(limits: Limits, operation: Operation) -> Operation:
     assert isinstance(operation, GainOffset)
     channels, cores = operation.result.shape[1], limits.cores
-    size = -(-channels // cores) * 2 * HALFWORD
+    size = ceil_div(channels, cores) * 2 * HALFWORD
     section = Section.of(limits.slots.constants, [Stream(c, c * size, size) for c in range(min(cores, channels))])
     return Convolution(source=operation.first, result=operation.result, unicast=1,
                        coefficients=Coefficients.together(section, bias=True))
