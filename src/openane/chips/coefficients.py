@@ -19,6 +19,7 @@ from openane.chips.lanes import left_over_lanes
 from openane.chips.table_format import TableFormat
 from openane.engine import Coefficients, Geometry
 from openane.errors import ProgramError
+from openane.rounding import round_up
 
 HALFWORD = 2
 """Bytes of an fp16 number."""
@@ -256,7 +257,7 @@ def _dense(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool, 
         used[core] += rounds * (rows + bias) * width
         ends[core] = used[core] - width + count
         first += count if core < form.cores - 1 else count + (rounds - 1) * form.cores * count
-    planes = {core: padded(HALFWORD * end, form.alignment) // HALFWORD for core, end in ends.items()}
+    planes = {core: round_up(HALFWORD * end, form.alignment) // HALFWORD for core, end in ends.items()}
     streams: list[tuple[int, int, int]] = []
     offset = 0
     for core in sorted(planes):
@@ -283,8 +284,3 @@ def _joined(runs: list[CoreRun], planes: Mapping[int, int], streams: list[tuple[
         joined.append(first.joined(runs[position + 1:end], apart))
         position = end
     return joined
-
-
-def padded(size: int, alignment: int) -> int:
-    """A size rounded up to a multiple of an alignment."""
-    return -(-size // alignment) * alignment

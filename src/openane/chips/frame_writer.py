@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import ClassVar
 
 from openane.chips.chip import EmittedTask, TaskFields
-from openane.chips.coefficients import padded
 from openane.chips.emit.apart import SECTION, TABLE
 from openane.chips.emit.live import LIVE_OUTS
 from openane.chips.emit.policy import Policy
@@ -23,6 +22,7 @@ from openane.chips.stream import StreamFormat
 from openane.chips.writer import CommonTask, TaskBody
 from openane.errors import ProgramError
 from openane.registers import Fields, Register
+from openane.rounding import round_up
 
 Run = tuple[tuple[int, ...], int | None]
 """The addresses of a run's words, and the slot its head names where they hold addresses or data sets."""
@@ -132,7 +132,7 @@ class FrameWriter:
                 place = _addresses_begin(body.common)
                 words = (*words[:place], *marker, *words[place:])
             tasks.append(EmittedTask(words, offset))
-            offset = padded(offset + WORD * size, alignment)
+            offset = round_up(offset + WORD * size, alignment)
         return tuple(tasks)
 
     def _marker(self, common: CommonTask, offset: int) -> tuple[int, ...]:
@@ -141,7 +141,7 @@ class FrameWriter:
             return ()
         alignment, line = self._policy.limits.task_alignment, 64
         marker: tuple[int, ...] = ()
-        while padded(offset + WORD * (common.size + len(marker)), alignment) % line == 0:
+        while round_up(offset + WORD * (common.size + len(marker)), alignment) % line == 0:
             marker += self._frames.marker
         return marker
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from openane.ops.operands import MAXIMUM_ELEMENTS, Arguments, refusal
+from openane.rounding import ceil_div
 
 PAD_TYPES = ("valid", "same", "custom", "same_lower")
 
@@ -93,7 +94,7 @@ def same_padding(extent: int, reach: int, stride: int, lower: bool) -> tuple[int
 
     Evidence: a recorded 3x3 stride-2 `same` convolution of 16 elements pads none in front.
     """
-    total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
+    total = max(0, (ceil_div(extent, stride) - 1) * stride + reach - extent)
     small, large = total // 2, total - total // 2
     return (large, small) if lower else (small, large)
 
@@ -103,7 +104,7 @@ def result_extent(extent: int, reach: int, stride: int, before: int, after: int,
     free = extent + before + after - reach
     if not ceiling:
         return free // stride + 1
-    count = -(-free // stride) + 1
+    count = ceil_div(free, stride) + 1
     return count - 1 if (count - 1) * stride >= extent + before and before + after > 0 else count
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from openane.engine import Convolution, MatrixProduct
 from openane.errors import SimulationError
+from openane.rounding import ceil_div
 from openane.simulator.arithmetic import Accumulator, Mode, SumForm, fast, saturate
 from openane.simulator.arithmetic.half import BLOCK, INFINITY_BITS, Bits, Floats, decoded, encode_away, has_special
 from openane.simulator.blocks import apart
@@ -85,7 +86,7 @@ class ConvolutionTask:
         positions = max(1, WORKSPACE // per_position)
         across = min(width, positions)
         down = max(1, min(height, positions // across))
-        down = -(-height // -(-height // down))  # as many tiles, of equal size
+        down = ceil_div(height, ceil_div(height, down))  # as many tiles, of equal size
         together = self._together(per_position * down * across)
         for group in range(0, groups, together):
             for channel in range(0, channels, share):
@@ -103,7 +104,7 @@ class ConvolutionTask:
             return 1
         groups = len(self._result)
         most = max(1, min(groups, min(GROUPED, WORKSPACE) // max(elements, 1)))
-        return -(-groups // -(-groups // most)) if groups else 1
+        return ceil_div(groups, ceil_div(groups, most)) if groups else 1
 
     def execute(self, weights: ConvolutionWeights) -> None:
         """Computes every tile."""
@@ -161,7 +162,7 @@ class ConvolutionTask:
 
     def _halves(self, shape: tuple[int, ...], place: int) -> Bits:
         count = prod(shape)
-        return self._context.workspace.floats((-(-count // 2),), place).view(np.uint16)[:count].reshape(shape)
+        return self._context.workspace.floats((ceil_div(count, 2),), place).view(np.uint16)[:count].reshape(shape)
 
     def _window(self, piece: TileElements, sources: np.ndarray, term: int) -> np.ndarray:
         """The source elements [groups, rows, columns] of one term; `sources` is [channels, groups, D, H, W]."""

@@ -29,6 +29,7 @@ from openane.engine import (
 from openane.errors import SimulationError
 from openane.program import Program, Role
 from openane.program.listing import names_of
+from openane.rounding import ceil_div
 from openane.simulator.executable import LoadedProgram, load
 from openane.simulator.trace import OperandBytes, positions, reads, writes
 
@@ -230,7 +231,7 @@ def _guarded(loaded: LoadedProgram, program: Program, pattern: int, seed: int) -
         inside = store[GUARD:-GUARD]
         inside[:] = pattern
         if buffer.role in (Role.INPUT, Role.STATE):
-            numbers = rng.standard_normal(-(-buffer.size // 2)).astype(np.float16)
+            numbers = rng.standard_normal(ceil_div(buffer.size, 2)).astype(np.float16)
             inside[:] = numbers.view(np.uint8)[:buffer.size]
         loaded.bind(buffer.name, inside)
         stores[buffer.name] = store

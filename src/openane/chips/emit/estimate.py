@@ -7,9 +7,9 @@ channel: 4.45 ns for each streamed operand agrees with additions of 64, 512 and 
 
 from __future__ import annotations
 
-from openane.chips.coefficients import padded
 from openane.chips.emit.policy import EstimateRules, Policy
 from openane.engine import Access, Elementwise, GainOffset, NeuralOperation, Operation, Space, sources
+from openane.rounding import round_up
 
 
 def microseconds(operation: Operation, policy: Policy) -> int:
@@ -32,7 +32,7 @@ def _bytes(access: Access, burst: int) -> int:
     if (w > 1 and sw not in (0, element)) or (w == 1 and blocks > 1 and sc == access.dtype.size):
         blocks, w, sc, sw = w, blocks, sw, element
     extents = [1 if extent > 1 and not stride else extent for extent, stride in ((blocks, sc), (d, sd), (h, sh))]
-    row = padded((1 if w > 1 and not sw else w) * element, burst)
+    row = round_up((1 if w > 1 and not sw else w) * element, burst)
     return n * extents[0] * extents[1] * extents[2] * row
 
 

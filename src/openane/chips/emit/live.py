@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from openane.chips.emit.flow import l2_writes
 from openane.engine import Operation, Space, sources
+from openane.rounding import ceil_div
 
 LIVE_OUTS = "Header.LiveOuts.LiveOuts"
 BITS = 32
@@ -19,7 +20,7 @@ def live_outs(operations: Sequence[Operation], l2_size: int) -> list[int]:
     an earlier one wrote, a bit for each."""
     changes = [[0] * BITS for _ in range(len(operations) + 1)]
     for first, last, writer, reader in _read_later(operations):
-        for bit in range(first // (l2_size // BITS), -(-last // (l2_size // BITS))):
+        for bit in range(first // (l2_size // BITS), ceil_div(last, l2_size // BITS)):
             changes[writer][bit] += 1
             changes[reader][bit] -= 1
     counts, masks = [0] * BITS, list[int]()

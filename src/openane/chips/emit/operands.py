@@ -15,6 +15,7 @@ from openane.engine import Access, DType, Space
 from openane.engine.access import AXES, CHANNELS, WIDTH, Shape
 from openane.errors import ProgramError
 from openane.registers import Fields
+from openane.rounding import ceil_div
 
 REMEMBERED = 1 << 12
 
@@ -84,7 +85,7 @@ def memory_strides(access: Access, view: StoredAccess, limits: Limits, *, rows_a
     """
     element = access.dtype.size * access.interleave
     n, c, d, h, w = view.extents
-    c = -(-c // access.interleave)
+    c = ceil_div(c, access.interleave)
     sn, sc, sd, sh, _ = view.strides
     row = sh if h > 1 else limits.memory_row(w * element)
     plane = sc if c > 1 and sc else row * h

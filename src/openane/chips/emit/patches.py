@@ -27,6 +27,7 @@ from openane.engine import (
     Space,
 )
 from openane.registers import Fields
+from openane.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def best_shape(width: int, rules: PatchRules) -> int:
     """Rule: the patch width is the power of two from 8 to 128 that covers the result's width with the least waste, the
     widest of several (224 is covered by 32, 256 by 128)."""
     widths = [2 ** exponent for exponent in range(rules.pixels, rules.narrowest - 1, -1)]
-    best = min(widths, key=lambda w: -(-width // w) * w)
+    best = min(widths, key=lambda w: round_up(width, w))
     return rules.pixels - log2_up(best)
 
 

@@ -26,6 +26,7 @@ from openane.engine import (
     sources,
 )
 from openane.engine.relayout import contains, touches
+from openane.rounding import ceil_div, round_up
 
 Range = tuple[int, int]
 
@@ -202,7 +203,7 @@ def _tiles(operation: Operation, shape: Patch | None, policy: Policy) -> Iterato
         rows = rules.planar_rows
         yield rows, width
     while rows > 1:
-        rows = -(-rows // 2)
+        rows = ceil_div(rows, 2)
         yield rows, width
     while width > policy.limits.tile_width:
         width //= 2
@@ -301,7 +302,7 @@ def _first_fit(size: int, taken: list[Range], alignment: int, l2_size: int, step
     for low, high in sorted(taken):
         if base + size <= low:
             return base
-        behind = -(-high // alignment) * alignment
+        behind = round_up(high, alignment)
         base = max(base, behind + alignment if step and behind % step == 0 else behind)
     return base if base + size <= l2_size else None
 

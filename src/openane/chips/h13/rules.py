@@ -16,6 +16,7 @@ from openane.chips.h13.idle import IDLE, NEURAL_IDLE, PLANAR_IDLE
 from openane.chips.linked import full_runs, split_runs
 from openane.engine import Space
 from openane.registers import Value
+from openane.rounding import ceil_div
 
 REDUCTIONS = ("reduce", "binary_reduce")
 PAIRED = ("binary", "gain_offset", "binary_reduce")
@@ -286,7 +287,7 @@ def _differing(values: _Values, expected: Mapping[str, object]) -> Iterator[Brea
 
 def _cores(values: _Values, name: str, link: TaskLink, lanes: int = 1) -> int:
     """log2 of the cores that this many channels take, in blocks of `lanes`."""
-    return (min(link.chip.limits.cores, max(1, -(-_number(values, name) // lanes))) - 1).bit_length()
+    return (min(link.chip.limits.cores, max(1, ceil_div(_number(values, name), lanes))) - 1).bit_length()
 
 
 def _coefficients(values: _Values, link: TaskLink) -> bool:

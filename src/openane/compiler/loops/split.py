@@ -24,6 +24,7 @@ from openane.compiler.loops.assign import (
 from openane.engine import Access
 from openane.errors import UnsupportedError
 from openane.ops.lowering import Tensor
+from openane.rounding import ceil_div
 
 Tensors = list[Tensor]
 
@@ -49,8 +50,8 @@ def split_operands(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limi
 
 def ranges(extent: int, limit: int, cut: int) -> Iterator[tuple[int, int]]:
     """(start, count) of pieces that are at most `limit` and of about one size, starting at multiples of `cut`."""
-    pieces = -(-extent // max(cut, limit // cut * cut))
-    size = extent if pieces == 1 else -(-extent // (pieces * cut)) * cut
+    pieces = ceil_div(extent, max(cut, limit // cut * cut))
+    size = extent if pieces == 1 else ceil_div(extent, pieces * cut) * cut
     for start in range(0, extent, size):
         yield start, min(size, extent - start)
 

@@ -30,6 +30,7 @@ from openane.engine import (
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
+from openane.rounding import ceil_div
 
 SHARE = 8
 
@@ -268,7 +269,7 @@ def _reduce_in_steps(context: RecipeContext, target: Tensor, source: Tensor, inn
     first, last = _two_stages(folding)
     axis = inner[-1]
     width = context.limits.width
-    pieces = -(-source.shape[axis] // width)
+    pieces = ceil_div(source.shape[axis], width)
     shape = tuple(pieces if d == axis else extent for d, extent in enumerate(source.shape))
     partial = context.scratch(shape, (*range(len(shape)), -1))
     for piece in range(pieces):

@@ -13,7 +13,6 @@ from itertools import product as combinations
 from math import prod
 
 from openane.chips import Limits
-from openane.chips.coefficients import padded
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
 from openane.compiler.loops.assign import OperandRole, access, legal, row_cut
 from openane.compiler.loops.split import ranges
@@ -37,6 +36,7 @@ from openane.engine.access import CHANNELS, WIDTH
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
+from openane.rounding import round_up
 
 MANY_PARTS = 128
 TURN_PAYS = 16
@@ -241,7 +241,7 @@ def _coefficients(context: RecipeContext, left: Tensor, lanes: int, parts: int) 
     elif lanes > 1 and _distinct(core) > SEPARATE and core.reshape((prod(core.shape[:-2]), *core.shape[-2:])) is None:
         core = context.copied(core)
     *batch, count, reduction = core.shape
-    size = padded(reduction * lanes * ELEMENT, context.limits.coefficients.alignment)
+    size = round_up(reduction * lanes * ELEMENT, context.limits.coefficients.alignment)
     if lanes == 1:
         return _Rows(core.slot, core.offset, core.strides[:-2], core.strides[-2], size, 1)
     whole = count // lanes * size

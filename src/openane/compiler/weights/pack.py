@@ -9,6 +9,7 @@ import numpy as np
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, CoefficientPlacement, CoreRun, SparseFormat
 from openane.engine import Geometry, Packing
+from openane.rounding import round_up
 
 HOLES = 16
 """Rows with zeros are made one by one while there are that many times as many without."""
@@ -184,7 +185,7 @@ def _skipped(slots: np.ndarray, form: SparseFormat) -> np.ndarray:
     (rows, width), group = slots.shape, form.values
     padded = slots
     if width % group:
-        padded = np.zeros((rows, -(-width // group) * group), "<f2")
+        padded = np.zeros((rows, round_up(width, group)), "<f2")
         padded[:, :width] = slots
     groups = padded.reshape(-1, group)
     nonzero = np.abs(groups).view("<u2") != 0  # many times faster than comparing fp16

@@ -35,6 +35,7 @@ from openane.errors import (
     UnsupportedError,
 )
 from openane.graph import numpy_type
+from openane.rounding import ceil_div
 
 VERIFIED = ("26",)
 """Major versions of macOS on which the interface is known."""
@@ -202,7 +203,7 @@ class E5Program:
         handle = functions.retain(held, api.PORT, f"{api.OPERATION}retain_{side}_port", operation, port.mil.encode())
         dtype = numpy_type(port.element)
         count = int(np.prod(port.shape, dtype=np.int64))
-        size = max(1, -(-count * dtype.itemsize // BUFFER_GRANULE)) * BUFFER_GRANULE
+        size = max(1, ceil_div(count * dtype.itemsize, BUFFER_GRANULE)) * BUFFER_GRANULE
         buffer = functions.create(held, api.BUFFER, f"{api.BUFFER}alloc", size, PLAIN_MEMORY)
         address = POINTER(0)
         functions.call(f"{api.BUFFER}get_data_ptr", buffer, ctypes.byref(address))

@@ -10,6 +10,7 @@ from openane.program.model import Role
 from openane.program.verify.context import TaskOperand, VerifyContext
 from openane.program.verify.regions import access_regions
 from openane.program.verify.violation import Found
+from openane.rounding import round_up
 
 
 def extents(context: VerifyContext) -> Found:
@@ -26,7 +27,7 @@ def bursts(context: VerifyContext) -> Found:
     burst = context.chip.limits.burst
     for task, operand, size in _placed(context):
         high = operand.access.span[1]
-        moved = -(-high // burst) * burst
+        moved = round_up(high, burst)
         if operand.access.space is Space.MEMORY and high <= size < moved:
             yield task, Breach(context.chip.register(operand.part, Space.MEMORY), f"bytes up to {moved:#x}",
                                f"{size:#x} bytes")

@@ -25,6 +25,7 @@ from openane.report.explain.context import AdviceContext
 from openane.report.explain.layers import ProfiledLayer, ProfiledLayers, ProfiledTask, weighted
 from openane.report.explain.model import Finding
 from openane.report.explain.retiming import gone, used
+from openane.rounding import ceil_div
 from openane.timing import EnginePart
 
 STEPS = 2
@@ -183,7 +184,7 @@ def _of_channels(task: ProfiledTask, layers: ProfiledLayers) -> bool:
 def _depthwise(limits: Limits, operation: Operation) -> Operation:
     assert isinstance(operation, GainOffset)
     channels, cores = operation.result.shape[1], limits.cores
-    size = -(-channels // cores) * 2 * HALFWORD
+    size = ceil_div(channels, cores) * 2 * HALFWORD
     section = CoefficientSection.of(limits.slots.constants, [CoefficientStream(c, c * size, size)
                                                              for c in range(min(cores, channels))])
     return Convolution(source=operation.first, result=operation.result, unicast=1,

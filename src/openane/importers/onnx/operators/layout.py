@@ -11,6 +11,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded, reshaped
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, axes_of
+from openane.rounding import ceil_div
 
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "wrap"}
 
@@ -55,7 +56,7 @@ def _parts(step: OnnxStep, extent: int) -> tuple[int, ...]:
         return step.integers_in(1, "split")
     if step.version < 13 and "split" in step.attributes:
         return step.integers("split")
-    part = -(-extent // len(step.outputs))
+    part = ceil_div(extent, len(step.outputs))
     return tuple(min(part, extent - part * index) for index in range(len(step.outputs)))
 
 
