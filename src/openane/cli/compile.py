@@ -13,11 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openane.chips import DEFAULT_TARGET
 from openane.cli.apple import compile_elsewhere, parse_mask
-from openane.cli.arrays import parse_input, read_array
-from openane.cli.files import container, open_file, parse_shape
+from openane.cli.arrays import read_array
+from openane.cli.files import container, open_file
+from openane.cli.model_options import model_options
 from openane.cli.output import as_json, shape_text, table
+from openane.cli.summary import at_most, operation_lines
 from openane.errors import UnsupportedError
 from openane.wording import byte_text, plural
 
@@ -36,27 +37,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="form of a .hwx: as Apple's current compiler writes it, or as the Linux tools read it")
     parser.add_argument("--header", choices=("0x1000", "0x800"), default="0x1000",
                         help="size of an .anec's header: what anecc writes, or what libane reads")
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile for (default: %(default)s)")
-    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
-                        help="shape of an input the model leaves open; may be repeated")
+    model_options(parser)
     parser.add_argument("--function", metavar="NAME", action="append", default=[],
                         help="which function of a model that has several (default: its default, or main); repeated, "
                              "all of them go into one bundle and share states and weights")
     parser.add_argument("--dump", metavar="DIR", type=Path,
                         help="also write the graph after each pass, the engine's operations before and after they "
                              "get their places in L2 and memory, weight layout, tiling and the task list")
-    parser.add_argument("--sample", metavar="NAME=FILE.npy", type=parse_input, action="append", default=[],
-                        help="an input on which to look for numbers that leave fp16 (default: drawn, for small models)")
-    parser.add_argument("--allow-host", action="store_true",
-                        help="let the host compute what the engine cannot take, between engine programs; the report "
-                             "lists it")
     parser.add_argument("--compiler", metavar="COMPILER", default="openane",
                         help="openane, or apple: Apple's own (macOS), to compare; it writes one .hwx. "
                              "apple?runtime=simulated asks a stand-in")
     parser.add_argument("--debug-mask", metavar="MASK", type=parse_mask,
                         help="which intermediate files Apple's compiler writes beside OUT, such as 0x7fffffff: all")
-    parser.add_argument("--no-cache", action="store_true", help="compile even if this model was compiled before")
+    parser.add_argument("--report", action="store_true", help="list every operation, also of a large model")
     parser.add_argument("--json", action="store_true", help="print what became of every operation as JSON")
 
 
@@ -80,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         print(as_json(document(model, output)))
     else:
         for function in model.functions.values():
-            print("\n".join(_text(function, output)), file=sys.stderr)
+            print("\n".join(_text(function, output, options.report)), file=sys.stderr)
     return 0
 
 
@@ -144,7 +137,7 @@ def document(model: Model, output: Path) -> dict[str, Any]:
                             "tasks": list(e.tasks), "program": e.program} for e in model.report]}
 
 
-def _text(model: Model, output: Path) -> Iterator[str]:
+def _text(model: Model, output: Path, every: bool) -> Iterator[str]:
     tasks = sum(len(p.tasks) for p in model.programs)
     size = sum(len(p.constants) for p in model.programs)
     programs = f" in {plural(len(model.programs), 'program')}" if len(model.programs) != 1 else ""
@@ -152,10 +145,10 @@ def _text(model: Model, output: Path) -> Iterator[str]:
            f"{plural(len(model.host_operations), 'host operation')}")
     ports = [("input", port) for port in model.inputs] + [("output", port) for port in model.outputs]
     ports += [("state", state.port) for state in model.states]
-    yield from table([(side, port.name, port.dtype, shape_text(port.shape)) for side, port in ports], indent="  ")
-    yield from (f"  warning: {concern}" for concern in model.concerns)
-    yield from table([(e.where, e.operation.removeprefix(f"{e.where} "), _where(e, model)) for e in model.report],
-                     indent="  ")
+    yield from at_most(table([(side, port.name, port.dtype, shape_text(port.shape)) for side, port in ports],
+                             indent="  "), every)
+    yield from at_most([f"  warning: {concern}" for concern in model.concerns], every)
+    yield from operation_lines(model.report, every, lambda entry: _where(entry, model))
 
 
 def _where(entry: Entry, model: Model) -> str:

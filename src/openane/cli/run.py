@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from urllib.parse import quote
 
 import numpy as np
 
-from openane.cli.arrays import Array, compare, gather, parse_input, parse_seed, unlike
+from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_input, parse_seed, unlike
 from openane.cli.output import as_json, shape_text, table
 from openane.cli.subject import Subject, model_arguments, open_subject
+from openane.cli.summary import at_most, operation_lines
 from openane.cli.tensors import EXACT_CHECK, THRESHOLD, WatchedSimulator, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
+from openane.compiler import Model
 from openane.devices import DEFAULT, VARIABLE, open_device
 from openane.devices.options import parts
 from openane.devices.simulator import SimulatorDevice
@@ -51,6 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         f"diverges (default: outputs of any error pass, a tensor diverges beyond {THRESHOLD:g})")
     parser.add_argument("--seed", metavar="N", type=parse_seed, default=0, help="seed of drawn inputs (default: 0)")
     model_arguments(parser)
+    parser.add_argument("--report", action="store_true", help="list every operation of the model, every port and task")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -65,32 +69,53 @@ def run(options: argparse.Namespace) -> int:
     name = device_name(options.device, options.arithmetic)
     if options.record is not None:
         name = recording(name, options.record)
-    rows, executed = None, "program"
-    if options.check and options.arithmetic == EXACT and parts(name)[0] == SIMULATOR and options.record is None:
-        outputs, seconds, report, rows = _with_tensors(subject, inputs, name, options)
-    else:
-        with open_device(name) as device:
-            outputs, seconds, report = subject.run(device, inputs)
-            executed = "program" if "program" in device.info.takes else "graph"
+    found = _executed(subject, inputs, name, options)
     document: Document = {
-        "file": str(options.file), "device": name, "executed": executed,
+        "file": str(options.file), "device": name, "executed": found.executed,
         "tasks": subject.tasks, "programs": subject.programs,
         "engine_operations": subject.engine_operations, "host_operations": subject.host_operations,
-        "wall_time": seconds,
-        "inputs": {port.name: {"shape": list(port.shape), "dtype": str(port.dtype),
-                               "file": str(files[port.name]) if port.name in files else None,
-                               "seed": None if port.name in files else options.seed} for port in subject.inputs},
-        "outputs": {name: _output(name, array, options.output_dir, wanted) for name, array in outputs.items()},
-        "numeric": _numeric(report),
+        "wall_time": found.seconds,
+        "inputs": {port.name: _input(port, files.get(port.name), options.seed) for port in subject.inputs},
+        "outputs": {name: _output(name, array, options.output_dir, wanted) for name, array in found.outputs.items()},
+        "numeric": _numeric(found.report),
     }
     failures = [f"{line_text(name)}: {words}" for name in wanted
                 if (words := _failure(document["outputs"][name], options.threshold))]
     if options.check:
         document["check"] = {"passed": not failures, "failures": failures, "threshold": options.threshold}
-    if rows is not None:
-        document |= {"tensors": rows, "threshold": _diverging(options)}
-    print(as_json(document) if options.json else "\n".join(_text(document, subject)))
+    if found.tensors is not None:
+        document |= {"tensors": found.tensors, "threshold": _diverging(options)}
+    print(as_json(document) if options.json else "\n".join(_text(document, subject, options.report)))
     return 1 if failures else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Executed:
+    """A run: what came out, the seconds it took, what the device watched, whether it took programs or the graph, and
+    every tensor where they were kept."""
+
+    outputs: dict[str, Array]
+    seconds: float
+    report: RunReport
+    executed: str = "program"
+    tensors: list[Document] | None = None
+
+
+def _executed(subject: Subject, inputs: Mapping[str, Array], name: str, options: argparse.Namespace) -> _Executed:
+    """The run on the device called `name`; on the simulator, where the arithmetic is exact and checked, with every
+    tensor."""
+    if options.check and options.arithmetic == EXACT and parts(name)[0] == SIMULATOR and options.record is None:
+        outputs, seconds, report, rows = _with_tensors(subject, inputs, name, options)
+        return _Executed(outputs, seconds, report, tensors=rows)
+    with open_device(name) as device:
+        outputs, seconds, report = subject.run(device, inputs)
+        return _Executed(outputs, seconds, report, "program" if "program" in device.info.takes else "graph")
+
+
+def _input(port: ArrayPort, file: Path | None, seed: int) -> Document:
+    """Where an input's values come from."""
+    return {"shape": list(port.shape), "dtype": str(port.dtype), "file": None if file is None else str(file),
+            "seed": seed if file is None else None}
 
 
 def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
@@ -161,27 +186,38 @@ def _numeric(report: Any) -> Document:
                       for t in report.tasks]}
 
 
-def _text(document: Document, subject: Subject) -> Iterator[str]:
+def _text(document: Document, subject: Subject, every: bool) -> Iterator[str]:
     numeric = document["numeric"]
     yield _headline(document, subject)
-    yield from table([("input", line_text(name), shape_text(port["shape"]), port["dtype"],
-                       port["file"] or f"seed {port['seed']}")
-                      for name, port in document["inputs"].items()], indent="  ")
-    yield from table([("output", line_text(name), shape_text(port["shape"]), port["dtype"],
-                       port["file"] or f"{_number(port['min'])} .. {_number(port['max'])}")
-                      for name, port in document["outputs"].items()], indent="  ")
-    for note in numeric["conversions"]:
-        yield f"  {line_text(note)}"
-    for task in numeric["tasks"]:
-        if task["overflows"] or task["nan_inputs"]:
-            yield (f"  task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, "
-                   f"read {task['infinite_inputs']}; NaN read {task['nan_inputs']}")
+    yield from _ports(document, every)
+    yield from at_most([f"  {line_text(note)}" for note in numeric["conversions"]], every)
+    yield from at_most([f"  warning: {concern}" for concern in subject.concerns], every)
+    yield from at_most([_unlike_numbers(task) for task in numeric["tasks"] if task["overflows"] or task["nan_inputs"]],
+                       every)
+    if every and isinstance(subject.content, Model):
+        yield from operation_lines(subject.content.report, every, lambda entry: entry.reason)
     if "tensors" in document:
         yield from tensor_lines(document["tensors"], document["threshold"])
     for name, port in document["outputs"].items():
         if "error" in port:
             yield f"  {line_text(name)} against the reference: {_error(port)}"
     yield from (f"  check failed: {failure}" for failure in document.get("check", {}).get("failures", ()))
+
+
+def _ports(document: Document, every: bool) -> Iterator[str]:
+    """Inputs and where their values come from, outputs and where they went."""
+    yield from at_most(table([("input", line_text(name), shape_text(port["shape"]), port["dtype"],
+                               port["file"] or f"seed {port['seed']}")
+                              for name, port in document["inputs"].items()], indent="  "), every)
+    yield from at_most(table([("output", line_text(name), shape_text(port["shape"]), port["dtype"],
+                               port["file"] or f"{_number(port['min'])} .. {_number(port['max'])}")
+                              for name, port in document["outputs"].items()], indent="  "), every)
+
+
+def _unlike_numbers(task: Document) -> str:
+    """What a task stored and read that is no number."""
+    return (f"  task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, "
+            f"read {task['infinite_inputs']}; NaN read {task['nan_inputs']}")
 
 
 def _error(output: Document) -> str:

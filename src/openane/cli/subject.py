@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from openane.chips import DEFAULT_TARGET
-from openane.cli.arrays import Array, ArrayPort
-from openane.cli.files import open_file, parse_shape
+from openane.cli.arrays import Array, ArrayPort, read_array
+from openane.cli.files import open_file
+from openane.cli.model_options import model_options
 from openane.compiler import Model, Where, compile
 from openane.compiler.states import reference
 from openane.devices import Device
@@ -36,6 +36,11 @@ class Subject:
     engine_operations: int
     host_operations: int = 0
 
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Where a model may leave fp16, as sentences; none for a program."""
+        return () if isinstance(self.content, Program) else tuple(map(str, self.content.concerns))
+
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """What the model computes in fp32. UnsupportedError for a program that came without its model."""
         if isinstance(self.content, Program):
@@ -57,26 +62,21 @@ class Subject:
 def model_arguments(parser: ArgumentParser) -> None:
     """Declares FILE and the options `open_subject` reads."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile a model for (default: %(default)s)")
-    parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
-                        help="shape of an input the model leaves open; may be repeated")
-    parser.add_argument("--allow-host", action="store_true",
-                        help="compute on the host what the engine cannot take, instead of refusing the model")
-    parser.add_argument("--no-cache", action="store_true", help="compile a model even if it was compiled before")
+    model_options(parser)
     parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
 
 
 def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace) -> Subject:
-    """The subject in a file; a model is compiled as the options `target`, `allow_host` and `no_cache` say, its open
-    input shapes fixed by `shapes`. The option `function` chooses one of several."""
+    """The subject in a file; a model is compiled as `model_options` say, its open input shapes fixed by `shapes`. The
+    option `function` chooses one of several."""
     content = open_file(path, shapes, options.function)
     if isinstance(content, Program):
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
                        len(content.tasks), 1, len(content.tasks))
     if isinstance(content, Graph):
+        samples = {name: read_array(file) for name, file in options.sample}
         return _model_subject(compile(content, target=options.target, allow_host=options.allow_host,
-                                      cache=not options.no_cache))
+                                      samples=samples or None, cache=not options.no_cache))
     return _model_subject(_function(content, options.function))
 
 

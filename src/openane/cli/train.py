@@ -38,12 +38,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trains every configuration the file stands for."""
+    from openane.training.checkpoint import library
     from openane.training.fields import as_table
     from openane.training.parallel import open_group
     from openane.training.settings import read_file, settings, variants
 
     if options.resume and options.output is None:
         raise AneError("--resume needs --output: the folder with the checkpoints")
+    if options.output is not None:
+        library()  # now, not when the first checkpoint is due
     content = read_file(options.config)
     try:
         if options.device is not None:

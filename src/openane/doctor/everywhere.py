@@ -17,6 +17,11 @@ EXTRAS = (
     ("torch", "torch", "torch.export programs"),
     ("rich", "cli", "progress bars"),
     ("numba", "fast", "fast exact arithmetic"),
+    ("tokenizers", "llm", "language models: ane generate"),
+    ("starlette", "serve", "the HTTP server: ane serve"),
+    ("safetensors", "train", "checkpoints of ane train, and of language models"),
+    ("matplotlib", "train", "the loss curve of ane train"),
+    ("mpi4py", "mpi", "training on several machines"),
 )
 """Distribution, the extra that installs it, what it is for."""
 
