@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from openane.chips import DEFAULT_TARGET
+from openane.chips.machines import own_target
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import open_file, parse_shape
 from openane.compiler import Model, Where, compile
@@ -57,8 +58,8 @@ class Subject:
 def model_arguments(parser: ArgumentParser) -> None:
     """Declares FILE and the options `open_subject` reads."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model, a bundle or a program (.hwx, .anec)")
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile a model for (default: %(default)s)")
+    parser.add_argument("--target", metavar="CHIP", help="machine, chip or generation to compile a model for (default: "
+                        f"that of the chip or device that is named, or {DEFAULT_TARGET})")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
     parser.add_argument("--allow-host", action="store_true",
@@ -67,17 +68,23 @@ def model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
 
 
-def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace) -> Subject:
+def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace,
+                 chip: str | None = None) -> Subject:
     """The subject in a file; a model is compiled as the options `target`, `allow_host` and `no_cache` say, its open
-    input shapes fixed by `shapes`. The option `function` chooses one of several."""
+    input shapes fixed by `shapes`. Without a target it is compiled for the generation of `chip`, a machine, chip or
+    generation, where programs are compiled for that. The option `function` chooses one of several."""
     content = open_file(path, shapes, options.function)
     if isinstance(content, Program):
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
                        len(content.tasks), 1, len(content.tasks))
     if isinstance(content, Graph):
-        return _model_subject(compile(content, target=options.target, allow_host=options.allow_host,
+        return _model_subject(compile(content, target=options.target or _target(chip), allow_host=options.allow_host,
                                       cache=not options.no_cache))
     return _model_subject(_function(content, options.function))
+
+
+def _target(chip: str | None) -> str:
+    return own_target(chip) if chip else DEFAULT_TARGET
 
 
 def _function(model: Model, name: str | None) -> Model:
