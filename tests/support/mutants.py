@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from openane.chips import get_chip
+from openane.chips import Chip, get_chip
 from openane.engine import Access
 from openane.errors import ProgramError
 from openane.program import Buffer, Program, Role, Task
 from openane.registers import Field
 
-CHIP = get_chip("h13")
 PLACING = ("Stride", "Addr", "Base", "Dim", "Depth", "Cin", "Cout", "Type", "Groups", "Interleave", "Fmt", "Conv",
            "Broadcast", "Swap", "Size", "En", "TileHeight")
 """Parts of the names of fields that say where things lie; chosen more often than others."""
+
+DATA_SETS = 4
+"""The slot of data sets of later generations, which nothing is bound to."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,18 @@ def flip_bit(program: Program, rng: random.Random) -> tuple[str, Program]:
     position = rng.randrange(len(words))
     bit = rng.randrange(32)
     words[position] ^= 1 << bit
-    return field_at(program.tasks[index], position, bit), with_task(program, index, tuple(words))
+    chip = get_chip(program.chip)
+    what = field_at(chip, program.tasks[index], position, bit) if chip.linked else fields_between(
+        chip, program.tasks[index].words, tuple(words))
+    return what, with_task(program, index, tuple(words))
 
 
-def field_at(task: Task, position: int, bit: int) -> str:
-    """The field that a bit of a word belongs to."""
+def field_at(chip: Chip, task: Task, position: int, bit: int) -> str:
+    """The field that a bit of a word of a linked task belongs to."""
     if position < 10:
-        name, register = CHIP.header.by_address[4 * position]
+        name, register = chip.header.by_address[4 * position]
     else:
-        fields = CHIP.decode(task.words)
+        fields = chip.decode(task.words)
         at = len(task.words) - sum(1 + count for _, count in fields.records)
         if position < at:
             return "Header.Dependency.DTID"
@@ -69,11 +74,23 @@ def field_at(task: Task, position: int, bit: int) -> str:
             if position == at:
                 return "(run header)"
             if position <= at + count:
-                name, register = CHIP.bank.by_address[base + 4 * (position - at - 1)]
+                name, register = chip.bank.by_address[base + 4 * (position - at - 1)]
                 break
             at += 1 + count
     found = [f.name for f in register.fields if f.mask >> bit & 1]
     return without_index(f"{name}.{found[0]}") if found else f"{without_index(name)} (undescribed)"
+
+
+def fields_between(chip: Chip, words: tuple[int, ...], changed: tuple[int, ...]) -> str:
+    """The fields that differ between two tasks."""
+    try:
+        before, after = chip.decode(words), chip.decode(changed)
+    except ProgramError:
+        return "(not to be decoded)"
+    names = {name for name, value in after.values.items() if before.values.get(name) != value}
+    names |= before.values.keys() - after.values.keys()
+    names |= {f"{name} (undescribed)" for name, value in after.rest.items() if before.rest.get(name) != value}
+    return ", ".join(sorted(map(without_index, names))) or "(nothing)"
 
 
 def without_index(name: str) -> str:
@@ -93,13 +110,15 @@ def set_placing_field(program: Program, rng: random.Random) -> tuple[str, Progra
 
 
 def _set(program: Program, rng: random.Random, part: str) -> tuple[str, Program] | None:
-    index = rng.randrange(len(program.tasks))
-    fields = CHIP.decode(program.tasks[index].words)
+    chip, index = get_chip(program.chip), rng.randrange(len(program.tasks))
+    fields = chip.decode(program.tasks[index].words)
     names = [name for name in fields.values if part in name]
+    if not names:
+        return None
     name = rng.choice(names)
-    bank = CHIP.header if name.startswith("Header.") else CHIP.bank
+    bank = chip.header if name.startswith("Header.") else chip.bank
     value = other_value(bank.locate(name)[2], fields.values[name], rng)
-    words = CHIP.encode(replace(fields, values={**fields.values, name: value}))
+    words = chip.encode(replace(fields, values={**fields.values, name: value}))
     return without_index(name), with_task(program, index, words)
 
 
@@ -120,13 +139,18 @@ def other_value(field: Field, value: object, rng: random.Random) -> int | float 
 def change_operation(program: Program, rng: random.Random) -> tuple[str, Program]:
     """The program emitted anew with operands of one operation moved, stretched or put elsewhere: every register
     consistent, the data perhaps not."""
-    operations: list[Any] = [CHIP.operation(task.words) for task in program.tasks]
+    chip = get_chip(program.chip)
+    operations: list[Any] = [chip.operation(task.words) for task in program.tasks]
     index = rng.randrange(len(operations))
     changed = operations[index]
     for _ in range(rng.choice((1, 1, 2))):
         changed = _moved(changed, rng)
     operations[index] = changed
-    return "(operand)", replace(program, tasks=tuple(Task(t.words, t.offset) for t in CHIP.emit(operations)))
+    return "(operand)", _emitted(program, operations)
+
+
+def _emitted(program: Program, operations: list[Any]) -> Program:
+    return replace(program, tasks=tuple(Task(t.words, t.offset) for t in get_chip(program.chip).emit(operations)))
 
 
 def _moved(operation: Any, rng: random.Random) -> Any:
@@ -196,16 +220,16 @@ def _relink(program: Program, rng: random.Random) -> Program:
     """The same operations linked anew without one of them."""
     if len(program.tasks) < 2:
         raise ProgramError("a chain of one")
-    operations = [CHIP.operation(task.words) for task in program.tasks]
+    operations = [get_chip(program.chip).operation(task.words) for task in program.tasks]
     operations.pop(rng.randrange(len(operations)))
-    return replace(program, tasks=tuple(Task(t.words, t.offset) for t in CHIP.emit(operations)))
+    return _emitted(program, operations)
 
 
 def _reorder(program: Program, rng: random.Random) -> Program:
     """The same operations linked anew in another order."""
-    operations = [CHIP.operation(task.words) for task in program.tasks]
+    operations = [get_chip(program.chip).operation(task.words) for task in program.tasks]
     rng.shuffle(operations)
-    return replace(program, tasks=tuple(Task(t.words, t.offset) for t in CHIP.emit(operations)))
+    return _emitted(program, operations)
 
 
 def _change_buffer(program: Program, rng: random.Random) -> Program:
@@ -256,7 +280,12 @@ def with_task(program: Program, index: int, words: tuple[int, ...]) -> Program:
 
 
 def chain_defect(program: Program) -> str:
-    """What is wrong with the chain, by walking the text the way the engine does, from raw header words."""
+    """What is wrong with the order of tasks, by going through the text the way the engine does, from raw header
+    words."""
+    return _linked_defect(program) if get_chip(program.chip).linked else _frames_defect(program)
+
+
+def _linked_defect(program: Program) -> str:
     placed = {task.offset: task.words for task in program.tasks}
     offset, size, visited = 0, len(program.tasks[0].words) if program.tasks else 0, 0
     while True:
@@ -273,8 +302,41 @@ def chain_defect(program: Program) -> str:
         offset, size, visited = words[7], (words[1] >> 16 & 0x1FF) + 1, visited + 1
 
 
+def _frames_defect(program: Program) -> str:
+    offset = 16
+    for number, task in enumerate(program.tasks):
+        if task.offset != offset:
+            return f"task {number} is at {task.offset:#x}, not {offset:#x}"
+        if len(task.words) < 8 or task.words[0] != number | len(task.words) << 16:
+            return f"task {number} has {len(task.words)} words and identity {task.words[:1]}"
+        offset += -(-4 * len(task.words) // 16) * 16
+    return "" if program.tasks else "there is no task"
+
+
 def unbound_slot(program: Program) -> int | None:
-    """A base slot that a task enables but nothing is bound to, from raw header words; slot 3 may be idle."""
+    """A base slot that a task enables but nothing is bound to, from raw words."""
+    if get_chip(program.chip).linked:
+        return _unbound_in_headers(program)
+    bound = {1, DATA_SETS, *program.constant_ranges, *(buffer.slot for buffer in program.buffers)}
+    return next((slot for task in program.tasks for slot in _slots_of_runs(program.chip, task.words)
+                 if slot not in bound), None)
+
+
+def _slots_of_runs(name: str, words: tuple[int, ...]) -> Iterator[int]:
+    """The slots that the heads of a task's runs name."""
+    at = 9 if name > "h15" or (name == "h14" and words[7] & 2) else 8
+    while at < len(words):
+        head = words[at]
+        if head >> 31:
+            at += 2 + (head >> 15 & 0xFFFF).bit_count()
+        else:
+            if head >> 29 & 1:
+                yield head >> 23 & 0x1F
+            at += 2 + (head >> 15 & 0x3F)
+
+
+def _unbound_in_headers(program: Program) -> int | None:
+    """Slot 3 may be idle."""
     bound = {1, *(buffer.slot for buffer in program.buffers)}
     for task in program.tasks:
         for word in task.words[8:10]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from openane.chips.lanes import left_over_lanes
 from openane.chips.table_format import TableFormat
-from openane.engine import Coefficients, Geometry
+from openane.engine import Coefficients, CoefficientSection, Geometry
 from openane.errors import ProgramError
 from openane.rounding import round_up
 
@@ -233,6 +233,15 @@ class CoefficientFormat:
         """Bytes before the first weight or bias of every stream."""
         table = coefficients.table
         return 0 if table is None or table not in (coefficients.weights, coefficients.bias) else self.table.size
+
+    def common(self, coefficients: Coefficients) -> CoefficientSection | None:
+        """A table that all cores read from one stream, as only a table with a stream of its own is."""
+        return coefficients.table if self.table_apart and not self.head(coefficients) else None
+
+    def fetched(self, coefficients: Coefficients) -> int:
+        """Bytes that come in from memory: what all cores read from one stream comes once."""
+        common = self.common(coefficients)
+        return sum(self.table.size if section == common else section.streams.total for section in coefficients.sections)
 
     def place(self, geometry: Geometry, coefficients: Coefficients) -> CoefficientPlacement:
         """Where the weights and biases of an operation lie in their streams, packed densely."""

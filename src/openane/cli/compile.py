@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openane.chips import DEFAULT_TARGET
 from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.arrays import read_array
 from openane.cli.files import container, open_file
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
     """Compiles, writes and reports."""
     from openane.importers import load_graph
 
+    options.target = options.target or DEFAULT_TARGET
     output = options.output or Path(f"{options.model.stem}.ane")
     if not output.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(output.parent))

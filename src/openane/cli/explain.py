@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Models one inference and advises."""
-    opened = open_subject(options.file, dict(options.shape), options)
+    opened = open_subject(options.file, dict(options.shape), options, options.chip)
     subject = subject_of(opened.content)
     found = profile(subject, options.chip or get_chip(subject.target).facts.chip, options.route, ClockState.FULL)
     said = explain(found, hazards(opened))

@@ -11,8 +11,8 @@ from openane.cli.files import parse_shape
 
 def model_options(parser: ArgumentParser) -> None:
     """Declares --target, --shape, --sample, --allow-host and --no-cache."""
-    parser.add_argument("--target", metavar="CHIP", default=DEFAULT_TARGET,
-                        help="machine, chip or generation to compile a model for (default: %(default)s)")
+    parser.add_argument("--target", metavar="CHIP", help="machine, chip or generation to compile a model for (default: "
+                        f"that of a chip or device that is named, or {DEFAULT_TARGET})")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", type=parse_shape, action="append", default=[],
                         help="shape of an input the model leaves open; may be repeated")
     parser.add_argument("--sample", metavar="NAME=FILE.npy", type=parse_input, action="append", default=[],

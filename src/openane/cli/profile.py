@@ -52,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Models one inference and reports."""
     _together(options)
-    opened = open_subject(options.file, dict(options.shape), options)
+    opened = open_subject(options.file, dict(options.shape), options, options.chip)
     other = html.read(options.compare) if options.compare is not None else None
     subject = subject_of(opened.content)
     chip = get_chip(subject.target).facts.chip if options.chip is None else options.chip

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from openane.chips import compiled_generations
 from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_input, parse_seed, unlike
 from openane.cli.output import as_json, shape_text, table
 from openane.cli.subject import Subject, model_arguments, open_subject
@@ -62,11 +63,11 @@ def run(options: argparse.Namespace) -> int:
     """Runs once and reports."""
     if options.output_dir is not None:
         options.output_dir.mkdir(parents=True, exist_ok=True)
-    subject = open_subject(options.file, dict(options.shape), options)
+    name = device_name(options.device, options.arithmetic)
+    subject = open_subject(options.file, dict(options.shape), options, simulated_chip(name))
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed)
     wanted = subject.reference(inputs) if options.check else {}
-    name = device_name(options.device, options.arithmetic)
     if options.record is not None:
         name = recording(name, options.record)
     found = _executed(subject, inputs, name, options)
@@ -134,6 +135,12 @@ def device_name(device: str | None, arithmetic: str | None) -> str:
     """The device to open, the arithmetic asked for added to its options."""
     name = device or os.environ.get(VARIABLE) or DEFAULT
     return name if arithmetic is None else f"{name}{'&' if '?' in name else '?'}arithmetic={arithmetic}"
+
+
+def simulated_chip(name: str) -> str | None:
+    """The generation whose programs a device called so takes, where it is the simulator of one generation."""
+    kind, target, _ = parts(name)
+    return target if kind == SIMULATOR and target in compiled_generations() else None
 
 
 def recording(name: str, path: Path) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.chips import DEFAULT_TARGET
+from openane.chips.machines import own_target
 from openane.cli.arrays import Array, ArrayPort, read_array
 from openane.cli.files import open_file
 from openane.cli.model_options import model_options
@@ -66,18 +68,24 @@ def model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
 
 
-def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace) -> Subject:
-    """The subject in a file; a model is compiled as `model_options` say, its open input shapes fixed by `shapes`. The
-    option `function` chooses one of several."""
+def open_subject(path: Path, shapes: dict[str, tuple[int, ...]], options: Namespace,
+                 chip: str | None = None) -> Subject:
+    """The subject in a file; a model is compiled as `model_options` say, its open input shapes fixed by `shapes`.
+    Without a target it is compiled for the generation of `chip`, a machine, chip or generation, where programs are
+    compiled for that. The option `function` chooses one of several."""
     content = open_file(path, shapes, options.function)
     if isinstance(content, Program):
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
                        len(content.tasks), 1, len(content.tasks))
     if isinstance(content, Graph):
         samples = {name: read_array(file) for name, file in options.sample}
-        return _model_subject(compile(content, target=options.target, allow_host=options.allow_host,
+        return _model_subject(compile(content, target=options.target or _target(chip), allow_host=options.allow_host,
                                       samples=samples or None, cache=not options.no_cache))
     return _model_subject(_function(content, options.function))
+
+
+def _target(chip: str | None) -> str:
+    return own_target(chip) if chip else DEFAULT_TARGET
 
 
 def _function(model: Model, name: str | None) -> Model:

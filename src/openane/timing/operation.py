@@ -161,7 +161,8 @@ def bytes_moved(access: Access, burst: int) -> int:
 def _array(operation: NeuralOperation, rates: Rates, parameters: TimingParameters) -> tuple[int, int, int]:
     """Multiplications, cycles of the array and bytes of coefficients."""
     coefficients = operation.coefficients
-    kernel, limits = coefficients.size if coefficients is not None else 0, rates.limits
+    limits = rates.limits
+    kernel = limits.coefficients.fetched(coefficients) if coefficients is not None else 0
     n, c, d, h, w = operation.result.shape
     positions = d * h * w
     taps, inputs, computed = 1, 1, c
