@@ -205,31 +205,33 @@ def coefficient_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> I
     used = int(weights is not None or table is not None)
     if table is not None and fields.values.get(TABLE_AGAIN, table.streams.start) != table.streams.start:
         yield Breach(TABLE_AGAIN, fields.values[TABLE_AGAIN], table.streams.start)
-    for name in ("KernelDMA.Control.Kernels", "KernelDMA.Control.KernelsToo"):
-        if int(reader.get(name)) != used:
-            yield Breach(name, reader.get(name), used)
-    if int(reader.get("KernelDMA.Control.Sparse")) != int(reader.get("NE.KernelCfg.SparseFmt")):
-        yield Breach("KernelDMA.Control.Sparse", reader.get("KernelDMA.Control.Sparse"),
-                     reader.get("NE.KernelCfg.SparseFmt"))
-    if not reader.get("Common.TaskInfo.NEEn"):
-        if used:
-            yield Breach("KernelDMA.Control.Kernels", used, "0 in a planar task")
-        return
-    if weights is not None and reader.get("NE.MACCfg.NoKernel"):
-        yield Breach("NE.MACCfg.NoKernel", 1, "0 where there are streams of weights")
-    if weights is None and reader.get("NE.MACCfg.BiasRow"):
-        yield Breach("NE.MACCfg.BiasRow", 1, "0 without weights")
-    if weights is not None and reader.get("NE.KernelCfg.KernelFmt") != "fp16":
-        yield Breach("NE.KernelCfg.KernelFmt", reader.get("NE.KernelCfg.KernelFmt"), "fp16")
-    multiplies = reader.get("NE.MACCfg.OpMode") == "multiply_accumulate"
-    if weights is not None and not multiplies:
-        yield Breach("NE.MACCfg.OpMode", reader.get("NE.MACCfg.OpMode"), "a mode that multiplies")
-    if (reader.get("NE.MACCfg.NonlinearMode") == "table") != (table is not None):
-        yield Breach("NE.MACCfg.NonlinearMode", reader.get("NE.MACCfg.NonlinearMode"), "table exactly with a table")
+    yield from _unlike(reader, {"KernelDMA.Control.Kernels": used, "KernelDMA.Control.KernelsToo": used,
+                                "KernelDMA.Control.Sparse": int(reader.get("NE.KernelCfg.SparseFmt"))})
+    if reader.get("Common.TaskInfo.NEEn"):
+        yield from _coefficient_modes(reader, weights is not None, table is not None)
+    elif used:
+        yield Breach("KernelDMA.Control.Kernels", used, "0 in a planar task")
+
+
+def _unlike(reader: Reader, wanted: Mapping[str, object]) -> Iterator[Breach]:
+    """Fields that hold something else than they must."""
+    for name, value in wanted.items():
+        if reader.get(name) != value:
+            yield Breach(name, reader.get(name), value)
+
+
+def _coefficient_modes(reader: Reader, weights: bool, table: bool) -> Iterator[Breach]:
+    """Whether the engine does with weights and a table what is said of their streams."""
     kernel = bool(reader.get("NE.KernelCfg.RuntimeKernel"))
-    runtime = weights is not None and reader.runtime_kernel()
-    if kernel != (runtime or table is not None):
+    if kernel != (table or (weights and reader.runtime_kernel())):
         yield Breach("NE.KernelCfg.RuntimeKernel", int(kernel), int(not kernel))
+    if (reader.get("NE.MACCfg.NonlinearMode") == "table") != table:
+        yield Breach("NE.MACCfg.NonlinearMode", reader.get("NE.MACCfg.NonlinearMode"), "table exactly with a table")
+    if weights:
+        yield from _unlike(reader, {"NE.MACCfg.NoKernel": 0, "NE.KernelCfg.KernelFmt": "fp16",
+                                    "NE.MACCfg.OpMode": "multiply_accumulate"})
+    else:
+        yield from _unlike(reader, {"NE.MACCfg.BiasRow": 0})
 
 
 __all__ = ["frame_rules"]

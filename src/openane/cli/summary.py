@@ -14,7 +14,7 @@ SCREEN = 20
 """Operations that are listed one by one."""
 MOST = 6
 """Lines of one kind that are printed before the rest is counted."""
-WIDTH = 100
+LONGEST_LINE = 100
 WORDS = {
     Where.ENGINE: "", Where.HOST: "", Where.PORT: "", Where.FREE: "a change of shape or strides: nothing is executed",
     Where.FUSED: "in the last stage of the operation before", Where.FOLDED: "computed when the model was compiled"}
@@ -44,7 +44,7 @@ def operation_lines(entries: Sequence[Entry], every: bool, row: Callable[[Entry]
         text = ", ".join(f"{count} {name}" for name, count in kinds.most_common() if where is not Where.PORT)
         text = text or plural(kinds.total(), "port") + " converted between the host's types and fp16"
         said = f"; {WORDS[where]}" if WORDS[where] else ""
-        first, *more = wrap(text + said, WIDTH)
+        first, *more = wrap(text + said, LONGEST_LINE)
         yield f"  {where:6}  {first}"
         yield from (f"          {line}" for line in more)
     yield from at_most([f"  host    {e.operation}: {row(e)}" for e in entries if e.where is Where.HOST])

@@ -57,8 +57,10 @@ def comparable(operation: Operation) -> Operation:
     coefficients = getattr(operation, "coefficients", None)
     if coefficients is not None:
         table = coefficients.table
-        changes["coefficients"] = replace(coefficients, table=None if table is None else CoefficientSection.of(
-            table.slot, [CoefficientStream(0, table.streams.start, 0)]))
+        lanes = coefficients.lanes if coefficients.weights is not None else 1  # without weights, those of a copy
+        first = None if table is None else CoefficientSection.of(
+            table.slot, [CoefficientStream(0, table.streams.start, 0)])
+        changes["coefficients"] = replace(coefficients, lanes=lanes, table=first)
     return replace(operation, **changes)
 
 
