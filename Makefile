@@ -33,6 +33,7 @@ docs: $(INSTALLED)
 	@mkdir -p docs/registers
 	@set -e; for name in $$($(BIN)/python -c "$(GENERATIONS)"); do \
 		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
+	@$(BIN)/python -m openane chips --support --markdown > docs/generations.md
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 	@cd tests && ../$(BIN)/python -m support.architecture
 

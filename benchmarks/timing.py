@@ -24,6 +24,7 @@ from timing_programs import Planned, planned
 from timing_scatter import Scored, geomean, repeat, same_thing, scatter, summary
 
 import openane as ane
+from openane.chips.machines import own_target
 from openane.timing import ClockState, EnginePart, SubmissionRoute, copies, dispatch, rates, schedule, waking
 
 MILLI = 1e-3
@@ -86,7 +87,7 @@ def modelled(given: Point, floors: Floors) -> Scored:
         spent = [schedule(plan.operations, rate) for plan in (few, many)]
         seconds, bound = (spent[1].seconds - spent[0].seconds) / 32, spent[1].tasks[-1].bound
         return Scored(given, _measured(given, few), seconds / MILLI, bound)
-    plan = planned(given.params)
+    plan = planned(given.params, own_target(given.chip))
     once = schedule(plan.operations, rate)
     seconds = once.seconds + floors.call(given) + waking(given.chip, once.seconds)
     if _with_copies(given):
@@ -105,7 +106,7 @@ def _measured(given: Point, plan: Planned) -> float:
 
 
 def _chain(given: Point, depth: int) -> Planned:
-    return planned({**given.params, "op": "chain_conv1x1", "depth": depth})
+    return planned({**given.params, "op": "chain_conv1x1", "depth": depth}, own_target(given.chip))
 
 
 def _with_copies(given: Point) -> bool:

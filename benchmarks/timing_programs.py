@@ -1,7 +1,7 @@
 """Published timing points as programs: the engine operations a chip would run for them.
 
-Every chip's program is planned as for H13, whose limits (2 MiB of L2 for a tensor, 64 KiB of coefficients a core) the
-later generations share as far as is known; weights are drawn, since only their sizes matter.
+Every chip's program is planned for its own generation. The limits of later ones (2 MiB of L2 for a tensor, 64 KiB of
+coefficients a core) are H13's as far as is known. Weights are drawn, since only their sizes matter.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from openane.bench.programs import (
     product_sum,
     stencil,
 )
+from openane.chips import DEFAULT_TARGET
 from openane.engine import Access, Operation, PassThrough, Space, multiplications
 from openane.graph import Graph
 from openane.timing import operations_of
@@ -66,8 +67,8 @@ class Maker:
     elements: Callable[..., int] = lambda *sizes: prod(sizes)
 
 
-def planned(given: Mapping[str, Any]) -> Planned:
-    """The program that a point's parameters name. UnknownPointError says what is not known about it."""
+def planned(given: Mapping[str, Any], target: str = DEFAULT_TARGET) -> Planned:
+    """The program of a generation that a point's parameters name. UnknownPointError says what is not known about it."""
     name, params = _name(given)
     kind = str(params.get("dtype") or "fp16").lower()
     if kind not in ("fp16", "float16", "half"):
@@ -76,7 +77,7 @@ def planned(given: Mapping[str, Any]) -> Planned:
     if MAKERS[name].elements(*sizes) > MOST:
         raise UnknownPointError(f"{name} of {', '.join(map(str, sizes))} has more than {MOST} elements")
     try:
-        plan = _compiled(name, sizes)
+        plan = _compiled(name, sizes, target)
     except ane.AneError as error:
         raise UnknownPointError(str(error).splitlines()[0]) from None
     return _with_casts(plan) if params.get("io_fp32") else plan
@@ -140,8 +141,8 @@ def _cast(size: int, inward: bool) -> Operation:
 
 
 @cache
-def _compiled(name: str, sizes: tuple[int, ...]) -> Planned:
-    model = ane.compile(MAKERS[name].graph(*sizes))
+def _compiled(name: str, sizes: tuple[int, ...], target: str) -> Planned:
+    model = ane.compile(MAKERS[name].graph(*sizes), target=target)
     operations = tuple(op for step in engine_steps(model)
                        for op in operations_of(model.programs[step.program], shared=True))
     return Planned(operations, sum(port.layout.size for port in model.inputs),

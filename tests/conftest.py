@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.needs import lacking
+
+settings.register_profile("openane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("openane")  # times are for benchmarks: a busy machine fails no test
 
 pytest_plugins = ("support.skips",)
 

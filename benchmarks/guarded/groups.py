@@ -15,7 +15,14 @@ from openane.errors import AneError
 GROUPS = {"networks": "guarded.networks", "records": "guarded.recorded", "graphs": "guarded.graphs",
           "training": "guarded.training", "language": "guarded.language"}
 """Group to the module whose `makers` give its programs."""
-TARGETS: dict[str, Sequence[str]] = {"h13": ()}
+LATER = ("graphs/conv", "graphs/conv_transpose", "graphs/max_pool", "graphs/avg_pool", "graphs/linear", "graphs/matmul",
+         "graphs/softmax", "graphs/layer_norm", "graphs/reduce_sum", "graphs/transpose", "graphs/concat", "graphs/cast",
+         "graphs/pow", "graphs/real_div", "graphs/sqrt", "graphs/abs+*", "graphs/gelu", "graphs/conv+batch_norm+relu",
+         "graphs/conv+sigmoid+mul+avg_pool", "graphs/matmul+add+softmax+matmul", "graphs/layer_norm+*",
+         "graphs/reduce_mean+*", "graphs/long+conv+*", "graphs/long+matmul+*", "records/binary_*", "records/matmul_*",
+         "records/layer_norm_*", "records/unary_*", "training/gradient_rnn", "training/weights_conv")
+"""Programs of later generations: each kind of task, and several in one program."""
+TARGETS: dict[str, Sequence[str]] = {"h13": (), **{f"h{number}": LATER for number in range(14, 19)}}
 """Generations that programs are compiled for, and patterns of the programs for each: none is all."""
 Maker = Callable[[str], Model]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
 from openane.chips import Limits, get_chip
-from openane.engine import Coefficients, CoefficientSection, CoefficientStream, DType
+from openane.engine import Access, Coefficients, CoefficientSection, CoefficientStream, DType, Space
 from openane.engine.table import Table
 from openane.program import Layout
 
@@ -47,3 +48,18 @@ def held(data: bytes) -> Callable[[int], np.ndarray]:
 def table_bytes(table: Table) -> bytes:
     """An activation table as constants hold it."""
     return FORMAT.table.pack(table)
+
+
+def dense(slot: int, shape: tuple[int, int, int, int, int], dtype: DType = DType.FLOAT16, *,
+          space: Space = Space.MEMORY) -> Access:
+    """All of a buffer that holds N, C, D, H, W one behind the other, W contiguous and not padded."""
+    strides = tuple(prod(shape[axis + 1:]) * dtype.size for axis in range(5))
+    return Access(space=space, slot=slot, shape=shape, strides=strides, dtype=dtype)  # type: ignore[arg-type]
+
+
+def turned(access: Access, first: int, second: int) -> Access:
+    """The same elements walked with two loops exchanged."""
+    order = list(range(5))
+    order[first], order[second] = second, first
+    shape, strides = (tuple(numbers[axis] for axis in order) for numbers in (access.shape, access.strides))
+    return replace(access, shape=shape, strides=strides)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ _ENGINE = _FILES | {"formats"}
 _GRAPH = {"graph", "ops", "passes"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "rounding": set(),
     "wording": set(),
     "version": set(),
     "registers": set(),

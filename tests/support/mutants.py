@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from openane.chips import get_chip
+from openane.chips import Chip, get_chip
 from openane.engine import Access
 from openane.errors import ProgramError
 from openane.program import Buffer, Program, Role, Task
 from openane.registers import Field
 
-CHIP = get_chip("h13")
 PLACING = ("Stride", "Addr", "Base", "Dim", "Depth", "Cin", "Cout", "Type", "Groups", "Interleave", "Fmt", "Conv",
            "Broadcast", "Swap", "Size", "En", "TileHeight")
 """Parts of the names of fields that say where things lie; chosen more often than others."""
@@ -53,15 +52,18 @@ def flip_bit(program: Program, rng: random.Random) -> tuple[str, Program]:
     position = rng.randrange(len(words))
     bit = rng.randrange(32)
     words[position] ^= 1 << bit
-    return field_at(program.tasks[index], position, bit), with_task(program, index, tuple(words))
+    chip = get_chip(program.chip)
+    what = field_at(chip, program.tasks[index], position, bit) if chip.linked else fields_between(
+        chip, program.tasks[index].words, tuple(words))
+    return what, with_task(program, index, tuple(words))
 
 
-def field_at(task: Task, position: int, bit: int) -> str:
-    """The field that a bit of a word belongs to."""
+def field_at(chip: Chip, task: Task, position: int, bit: int) -> str:
+    """The field that a bit of a word of a linked task belongs to."""
     if position < 10:
-        name, register = CHIP.header.by_address[4 * position]
+        name, register = chip.header.by_address[4 * position]
     else:
-        fields = CHIP.decode(task.words)
+        fields = chip.decode(task.words)
         at = len(task.words) - sum(1 + count for _, count in fields.records)
         if position < at:
             return "Header.Dependency.DTID"
@@ -69,11 +71,23 @@ def field_at(task: Task, position: int, bit: int) -> str:
             if position == at:
                 return "(run header)"
             if position <= at + count:
-                name, register = CHIP.bank.by_address[base + 4 * (position - at - 1)]
+                name, register = chip.bank.by_address[base + 4 * (position - at - 1)]
                 break
             at += 1 + count
     found = [f.name for f in register.fields if f.mask >> bit & 1]
     return without_index(f"{name}.{found[0]}") if found else f"{without_index(name)} (undescribed)"
+
+
+def fields_between(chip: Chip, words: tuple[int, ...], changed: tuple[int, ...]) -> str:
+    """The fields that differ between two tasks."""
+    try:
+        before, after = chip.decode(words), chip.decode(changed)
+    except ProgramError:
+        return "(not to be decoded)"
+    names = {name for name, value in after.values.items() if before.values.get(name) != value}
+    names |= before.values.keys() - after.values.keys()
+    names |= {f"{name} (undescribed)" for name, value in after.rest.items() if before.rest.get(name) != value}
+    return ", ".join(sorted(map(without_index, names))) or "(nothing)"
 
 
 def without_index(name: str) -> str:
@@ -93,13 +107,15 @@ def set_placing_field(program: Program, rng: random.Random) -> tuple[str, Progra
 
 
 def _set(program: Program, rng: random.Random, part: str) -> tuple[str, Program] | None:
-    index = rng.randrange(len(program.tasks))
-    fields = CHIP.decode(program.tasks[index].words)
+    chip, index = get_chip(program.chip), rng.randrange(len(program.tasks))
+    fields = chip.decode(program.tasks[index].words)
     names = [name for name in fields.values if part in name]
+    if not names:
+        return None
     name = rng.choice(names)
-    bank = CHIP.header if name.startswith("Header.") else CHIP.bank
+    bank = chip.header if name.startswith("Header.") else chip.bank
     value = other_value(bank.locate(name)[2], fields.values[name], rng)
-    words = CHIP.encode(replace(fields, values={**fields.values, name: value}))
+    words = chip.encode(replace(fields, values={**fields.values, name: value}))
     return without_index(name), with_task(program, index, words)
 
 
@@ -120,13 +136,18 @@ def other_value(field: Field, value: object, rng: random.Random) -> int | float 
 def change_operation(program: Program, rng: random.Random) -> tuple[str, Program]:
     """The program emitted anew with operands of one operation moved, stretched or put elsewhere: every register
     consistent, the data perhaps not."""
-    operations: list[Any] = [CHIP.operation(task.words) for task in program.tasks]
+    chip = get_chip(program.chip)
+    operations: list[Any] = [chip.operation(task.words) for task in program.tasks]
     index = rng.randrange(len(operations))
     changed = operations[index]
     for _ in range(rng.choice((1, 1, 2))):
         changed = _moved(changed, rng)
     operations[index] = changed
-    return "(operand)", replace(program, tasks=tuple(Task(t.words, t.offset) for t in CHIP.emit(operations)))
+    return "(operand)", _emitted(program, operations)
+
+
+def _emitted(program: Program, operations: list[Any]) -> Program:
+    return replace(program, tasks=tuple(Task(t.words, t.offset) for t in get_chip(program.chip).emit(operations)))
 
 
 def _moved(operation: Any, rng: random.Random) -> Any:
@@ -196,16 +217,16 @@ def _relink(program: Program, rng: random.Random) -> Program:
     """The same operations linked anew without one of them."""
     if len(program.tasks) < 2:
         raise ProgramError("a chain of one")
-    operations = [CHIP.operation(task.words) for task in program.tasks]
+    operations = [get_chip(program.chip).operation(task.words) for task in program.tasks]
     operations.pop(rng.randrange(len(operations)))
-    return replace(program, tasks=tuple(Task(t.words, t.offset) for t in CHIP.emit(operations)))
+    return _emitted(program, operations)
 
 
 def _reorder(program: Program, rng: random.Random) -> Program:
     """The same operations linked anew in another order."""
-    operations = [CHIP.operation(task.words) for task in program.tasks]
+    operations = [get_chip(program.chip).operation(task.words) for task in program.tasks]
     rng.shuffle(operations)
-    return replace(program, tasks=tuple(Task(t.words, t.offset) for t in CHIP.emit(operations)))
+    return _emitted(program, operations)
 
 
 def _change_buffer(program: Program, rng: random.Random) -> Program:
@@ -253,33 +274,3 @@ def with_task(program: Program, index: int, words: tuple[int, ...]) -> Program:
     """The program with other words in one task."""
     tasks = program.tasks
     return replace(program, tasks=(*tasks[:index], replace(tasks[index], words=words), *tasks[index + 1:]))
-
-
-def chain_defect(program: Program) -> str:
-    """What is wrong with the chain, by walking the text the way the engine does, from raw header words."""
-    placed = {task.offset: task.words for task in program.tasks}
-    offset, size, visited = 0, len(program.tasks[0].words) if program.tasks else 0, 0
-    while True:
-        words = placed.get(offset)
-        if words is None or words != (program.tasks[visited].words if visited < len(program.tasks) else None):
-            return f"task {visited} is not at {offset:#x}"
-        if len(words) != size or offset % 16 or len(words) < 11:
-            return f"task {visited} has {len(words)} words, announced were {size}"
-        last = visited == len(program.tasks) - 1
-        if words[0] & 0x3FFFFFF != visited | (visited > 0) << 24 | last << 25:
-            return f"task {visited} has identity {words[0]:#x}"
-        if last:
-            return "" if words[7] == 0 and words[1] >> 16 == 0 else "the last task goes on"
-        offset, size, visited = words[7], (words[1] >> 16 & 0x1FF) + 1, visited + 1
-
-
-def unbound_slot(program: Program) -> int | None:
-    """A base slot that a task enables but nothing is bound to, from raw header words; slot 3 may be idle."""
-    bound = {1, *(buffer.slot for buffer in program.buffers)}
-    for task in program.tasks:
-        for word in task.words[8:10]:
-            for low in (0, 6, 12) if word is task.words[8] else (0, 6, 12, 18):
-                slot = word >> low & 0x1F
-                if word >> low + 5 & 1 and slot not in bound and slot != 3:
-                    return slot
-    return None

@@ -10,8 +10,8 @@ from support.records import generation_words
 
 from openane.chips import get_chip
 from openane.engine import Space, sources
-from openane.formats.reader import round_up
 from openane.program import Buffer, Layout, Program, Role, Task
+from openane.rounding import round_up
 
 HEAD = 16
 """Bytes of the text before the first task, to which tasks are aligned."""

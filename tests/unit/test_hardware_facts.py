@@ -23,7 +23,6 @@ STEPS = {16, 32, 64, 128, 0x100, 0x300, 0x4000}
 STATED = ("alignment", "cores", "lanes", "slot")
 
 NOT_THE_ENGINES = {
-    "cli/arithmetic.py WIDTH": "of the text",
     "cli/progress.py WIDTH": "of the text",
     "compiler/buffers/storage.py FIRST_VIRTUAL_SLOT": "numbers of buffers before they have slots",
     "compiler/patch/fold_weights.py CHUNK": "elements computed at a time, for the cache of the processor",

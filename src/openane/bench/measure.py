@@ -10,8 +10,8 @@ from statistics import median
 import numpy as np
 
 from openane.bench.probes import PROBES, Metric, Probe
-from openane.chips import DEFAULT_TARGET, get_chip
-from openane.chips.machines import Known
+from openane.chips import compiled_generations, get_chip
+from openane.chips.machines import Known, own_target
 from openane.compiler import Model, ProgramStep, compile
 from openane.compiler.states import reference
 from openane.devices import Device
@@ -40,11 +40,18 @@ class Measured:
 
 
 def probe_all(device: Device, chip: str, route: SubmissionRoute = SubmissionRoute.MACOS, full: bool = False,
-              chosen: Sequence[str] = (), target: str = DEFAULT_TARGET) -> Iterator[Measured]:
-    """Every probe in turn (`chosen`: only those of these groups). UnsupportedError for a chip nobody knows."""
+              chosen: Sequence[str] = (), target: str | None = None) -> Iterator[Measured]:
+    """Every probe in turn (`chosen`: only those of these groups), compiled for `target`, by default as `target_of`.
+    UnsupportedError for a chip nobody knows."""
     rates(chip)
     for probe in selected(full, chosen):
         yield measure(probe, device, chip, route, target)
+
+
+def target_of(device: Device, chip: str) -> str:
+    """The generation that probes are compiled for: the device's, else that of the modelled chip. UnsupportedError for
+    a chip nobody knows."""
+    return device.info.chip if device.info.chip in compiled_generations() else own_target(chip)
 
 
 def selected(full: bool, chosen: Sequence[str]) -> list[Probe]:
@@ -52,9 +59,9 @@ def selected(full: bool, chosen: Sequence[str]) -> list[Probe]:
     return [probe for probe in PROBES if (full or probe.quick) and (not chosen or probe.group in chosen)]
 
 
-def measure(probe: Probe, device: Device, chip: str, route: SubmissionRoute, target: str = DEFAULT_TARGET) -> Measured:
+def measure(probe: Probe, device: Device, chip: str, route: SubmissionRoute, target: str | None = None) -> Measured:
     """One probe. What the device refuses is its `error`."""
-    graphs = probe.graphs()
+    graphs, target = probe.graphs(), target or target_of(device, chip)
     try:
         models = [compile(graph, target=target) for graph in graphs]
         seconds, runs = _on_device(device, models, probe.joined)
@@ -72,12 +79,13 @@ def modelled_seconds(models: Sequence[Model], chip: str, route: SubmissionRoute,
     return sum(seconds + (dispatch(rate.chip, route, seconds).value or 0.0) for seconds in busy)
 
 
-def surety(chip: str, route: SubmissionRoute, target: str = DEFAULT_TARGET) -> str:
+def surety(chip: str, route: SubmissionRoute, target: str | None = None) -> str:
     """What a modelled figure is: `modelled`, or `extrapolated` where rates or the call of the chip are guessed or the
-    programs were planned for another generation."""
+    programs were planned for another generation than the chip's."""
     rate = rates(chip)
     guessed = rate.guessed or dispatch(rate.chip, route).known is Known.GUESS
-    return "extrapolated" if guessed or rate.generation != get_chip(target).name else "modelled"
+    planned = get_chip(target or own_target(chip)).name
+    return "extrapolated" if guessed or rate.generation != planned else "modelled"
 
 
 def engine_steps(model: Model) -> list[ProgramStep]:

@@ -31,6 +31,11 @@ def recognised_generations() -> tuple[str, ...]:
     return tuple(name for name in generations() if not _described(name))
 
 
+def compiled_generations() -> tuple[str, ...]:
+    """Generations that programs are compiled for, oldest first."""
+    return tuple(name for name in generations() if get_chip(name).facts.compiled)
+
+
 def _described(name: str) -> bool:
     return any((Path(folder) / name / "registers.py").exists() for folder in __path__)
 
@@ -55,5 +60,5 @@ def generation_of(subtype: int) -> str | None:
 
 
 __all__ = ["DEFAULT_TARGET", "Breach", "Chip", "EmittedTask", "Limits", "NamedSlots", "Passage", "Rule",
-           "TaskFields", "TaskLink", "Tiling", "described_generations", "driver_generation", "generation_of",
-           "generations", "get_chip", "recognised_generations"]
+           "TaskFields", "TaskLink", "Tiling", "compiled_generations", "described_generations", "driver_generation",
+           "generation_of", "generations", "get_chip", "recognised_generations"]

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from openane.chips.lanes import left_over_lanes
 from openane.chips.table_format import TableFormat
-from openane.engine import Coefficients, Geometry
+from openane.engine import Coefficients, CoefficientSection, Geometry
 from openane.errors import ProgramError
+from openane.rounding import round_up
 
 HALFWORD = 2
 """Bytes of an fp16 number."""
@@ -233,6 +234,15 @@ class CoefficientFormat:
         table = coefficients.table
         return 0 if table is None or table not in (coefficients.weights, coefficients.bias) else self.table.size
 
+    def common(self, coefficients: Coefficients) -> CoefficientSection | None:
+        """A table that all cores read from one stream, as only a table with a stream of its own is."""
+        return coefficients.table if self.table_apart and not self.head(coefficients) else None
+
+    def fetched(self, coefficients: Coefficients) -> int:
+        """Bytes that come in from memory: what all cores read from one stream comes once."""
+        common = self.common(coefficients)
+        return sum(self.table.size if section == common else section.streams.total for section in coefficients.sections)
+
     def place(self, geometry: Geometry, coefficients: Coefficients) -> CoefficientPlacement:
         """Where the weights and biases of an operation lie in their streams, packed densely."""
         return self.dense(geometry, coefficients.lanes, coefficients.bias is not None, self.head(coefficients))
@@ -256,7 +266,7 @@ def _dense(form: CoefficientFormat, geometry: Geometry, lanes: int, bias: bool, 
         used[core] += rounds * (rows + bias) * width
         ends[core] = used[core] - width + count
         first += count if core < form.cores - 1 else count + (rounds - 1) * form.cores * count
-    planes = {core: padded(HALFWORD * end, form.alignment) // HALFWORD for core, end in ends.items()}
+    planes = {core: round_up(HALFWORD * end, form.alignment) // HALFWORD for core, end in ends.items()}
     streams: list[tuple[int, int, int]] = []
     offset = 0
     for core in sorted(planes):
@@ -283,8 +293,3 @@ def _joined(runs: list[CoreRun], planes: Mapping[int, int], streams: list[tuple[
         joined.append(first.joined(runs[position + 1:end], apart))
         position = end
     return joined
-
-
-def padded(size: int, alignment: int) -> int:
-    """A size rounded up to a multiple of an alignment."""
-    return -(-size // alignment) * alignment

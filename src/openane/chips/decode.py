@@ -185,11 +185,10 @@ def _neural(reader: Reader) -> Operation:
     shape = (int(reader.get("Common.GroupConvCfg.NumGroups")), int(reader.get("Common.Cout.C")),
              int(reader.get("Common.OutDepth.D")), int(reader.get("Common.OutDim.H")),
              int(reader.get("Common.OutDim.W")))
-    coefficients = _coefficients(reader)
     common: dict[str, Any] = {
         "source": _first(reader),
         "result": _result(reader, shape, bool(reader.get("Common.Cfg.NEResultSwap"))),
-        "coefficients": coefficients,
+        "coefficients": _coefficients(reader),
         "post": Post(bias=reader.get("NE.AccBias.AccBias"), scale=reader.get("NE.PostScale.PostScale"),
                      activation=Activation(reader.get("NE.MACCfg.NonlinearMode"))),
         "input_relu": bool(reader.get("L2.L2Cfg.InputReLU")),
@@ -208,6 +207,12 @@ def _neural(reader: Reader) -> Operation:
         return ChannelMaximum(**common, channels=unicast or common["source"].shape[1])
     if mode != "multiply_accumulate":
         raise ProgramError(f"{mode!r} is not described", register="NE.MACCfg", field="OpMode")
+    return _accumulated(reader, common, unicast)
+
+
+def _accumulated(reader: Reader, common: dict[str, Any], unicast: int) -> Operation:
+    """Products with runtime or constant coefficients, summed."""
+    coefficients, shape = common["coefficients"], common["result"].shape
     if coefficients is not None and coefficients.runtime:
         reader.refuse_unless("NE.KernelCfg.GroupKernelReuse", int(shape[0] > 1))  # groups with matrices of their own
         return MatrixProduct(**common)

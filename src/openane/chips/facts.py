@@ -14,13 +14,26 @@ def frames(words: int) -> str:
             "slots")
 
 
+CARRIED = ("Convolutions but 1x1 ones as products are, pooling, reductions, norms, softmax, products of two inputs, "
+           "scratch memory: H14's fields, under the names that public register maps have for them.")
+"""What records of H15 to H18 show nothing of."""
+OLDER = ("Pooling, and dilated, transposed and three-dimensional convolutions: H13's fields, under the names that "
+         "public register maps have for them.")
+"""What records of H14 show nothing of."""
+SEVERAL_WEIGHTS = "Where weights begin in a program whose tasks have several: no recorded program has more than one."
+BYTES = "Tensors of 8 bits: the number of their element type."
+GUESSED_BYTES = ("Tensors of 8 bits: which of two digits of a word is their element type is a guess, its number "
+                 "inferred.")
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """`isa` is the number Apple's compiler has for the instruction set, `subtype` the CPU subtype in its files; neither
     grows with the generation. `chip` is the one that figures are given for where nobody names another. `tasks` and
     `operations` say what is known of them; `compiled`: programs are compiled for it; `driver`: the Linux driver runs
     them. `unknown_868` is what the program descriptor of its files holds there, `limited` whether a limit is stated,
-    `task_events` how many events of each task are counted beside those its header names."""
+    `task_events` how many events of each task are counted beside those its header names. `inferred`: of what it is
+    compiled for, what no record of Apple's compiler for it shows, a sentence each."""
 
     isa: int
     subtype: int
@@ -32,3 +45,4 @@ class Facts:
     unknown_868: int = 0
     limited: bool = False
     task_events: int = 0
+    inferred: tuple[str, ...] = ()

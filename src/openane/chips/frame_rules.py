@@ -12,6 +12,7 @@ from functools import wraps
 
 from openane.chips.chip import Breach, Rule, TaskFields, TaskLink
 from openane.chips.h13 import rules as h13
+from openane.chips.h13.idle import IDLE, NEURAL_IDLE, PLANAR_IDLE
 from openane.chips.reader import STREAMED, Reader
 from openane.chips.runs import RELATIVE, SLOT
 from openane.errors import ProgramError
@@ -21,6 +22,11 @@ TAGS = 256
 POINTERS = {"RBase0": "FirstDataSet", "RBase1": "SecondDataSet", "WBase": "ResultDataSet"}
 HARMLESS = ("Header.LiveOuts", "CacheDMA", "Runs", "Slots")
 """Registers and blocks whose bits decide no result."""
+
+TABLE_AGAIN = "KernelDMA.AuxBaseAddr[3].Addr"
+IN_USE = frozenset(("TileDMASrc.SecondDMAConfig.En", "TileDMASrc.SecondFmt.FmtMode", "KernelDMA.AuxDMAConfig[3].En",
+                    TABLE_AGAIN))
+"""Fields that are idle on H13 and have a use later."""
 
 ReaderOf = Callable[[TaskFields], Reader]
 
@@ -50,8 +56,9 @@ class Named(Mapping[str, Value]):
         return len(self._stated)
 
 
-def frame_rules(reader_of: ReaderOf, unused: frozenset[str]) -> tuple[Rule, ...]:
-    """The rules of a generation: `reader_of` reads its tasks, `unused` are fields of H13 that its tasks do not set."""
+def frame_rules(reader_of: ReaderOf, unused: frozenset[str], pointers: Mapping[int, str]) -> tuple[Rule, ...]:
+    """The rules of a generation: `reader_of` reads its tasks, `unused` are fields of H13 that its tasks do not set,
+    `pointers` the addresses at which runs of addresses begin, and what they are called."""
 
     def as_h13(rule: Rule) -> Rule:
         @wraps(rule)
@@ -74,14 +81,42 @@ def frame_rules(reader_of: ReaderOf, unused: frozenset[str]) -> tuple[Rule, ...]
     def with_reader(rule: Callable[[Reader, TaskFields, TaskLink], Iterator[Breach]]) -> Rule:
         @wraps(rule)
         def read(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
-            yield from rule(reader_of(fields), fields, link)
+            try:
+                yield from rule(reader_of(fields), fields, link)
+            except ProgramError as error:
+                yield Breach(f"{error.register}.{error.field}", "not described", "a value with a described meaning")
 
         return read
 
+    def run_slots(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
+        """A run must name a slot only where it holds addresses or data sets, and twice only where it is the same."""
+        yield from _slots_of_runs(fields, pointers)
+
+    def idle_fields(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
+        """A field that no known program uses must keep its idle value; what another value does is not known."""
+        reader = reader_of(fields)
+        idle = IDLE | (NEURAL_IDLE if reader.get("Common.TaskInfo.NEEn") else PLANAR_IDLE)
+        for name, wanted in idle.items():
+            stated = reader.names.get(name, name)
+            if name not in unused and name not in IN_USE and fields.values.get(stated, wanted) != wanted:
+                yield Breach(stated, fields.values[stated], wanted)
+
     own = (engine, memory_enables, coefficient_enables)
-    return (described_bits, position, *map(with_reader, own),
+    return (described_bits, position, run_slots, idle_fields, *map(with_reader, own),
             *map(as_h13, (h13.element_formats, h13.windows, h13.grouping, h13.planar_modes, h13.padding_value,
                           h13.tiles)))
+
+
+def _slots_of_runs(fields: TaskFields, pointers: Mapping[int, str]) -> Iterator[Breach]:
+    for number, (address, _) in enumerate(fields.records):
+        head = f"Runs.Dense[{number}]"
+        if f"{head}.{SLOT.name}" not in fields.values:
+            continue
+        again = f"Slots.{pointers[address]}" if address in pointers else ""
+        for part in (SLOT.name, RELATIVE.name):
+            found, wanted = fields.values[f"{head}.{part}"], fields.values.get(f"{again}.{part}", 0)
+            if found != wanted:
+                yield Breach(f"{head}.{part}", found, wanted)
 
 
 def _copy_lanes(reader: Reader) -> dict[str, Value]:
@@ -136,41 +171,67 @@ def memory_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterat
     sets = any(f"Slots.{name}.{SLOT.name}" in fields.values for name in POINTERS.values())
     for pointer, used in sides.items():
         for name in (pointer, POINTERS[pointer]) if sets else (pointer,):
-            if (f"Slots.{name}.{SLOT.name}" in fields.values) != used:
-                yield Breach(f"Slots.{name}", "named" if not used else "not named", "named where it is used")
-            elif used and not fields.values.get(f"Slots.{name}.{RELATIVE.name}"):
-                yield Breach(f"Slots.{name}.{RELATIVE.name}", 0, 1)
-    for name, used in (("TileDMASrc.DMAConfig.En", sides["RBase0"] or sides["RBase1"]),
-                       ("TileDMADst.DMAConfig.En", sides["WBase"])):
-        if int(reader.get(name)) != int(used) and (used or name in fields.values) and not (
-                sides["RBase1"] and not sides["RBase0"]):
-            yield Breach(name, reader.get(name), int(used))
+            yield from _named(fields, name, used)
+    yield from _dma(reader, fields, "TileDMADst.DMAConfig.En", sides["WBase"])
+    if sides["RBase0"] or not sides["RBase1"]:
+        yield from _dma(reader, fields, "TileDMASrc.DMAConfig.En", sides["RBase0"])
+    second = int(sides["RBase1"] and "L2.SecondCfg" in link.chip.bank.by_name)
+    if fields.values.get("TileDMASrc.SecondDMAConfig.En", second) != second:
+        yield Breach("TileDMASrc.SecondDMAConfig.En", int(not second), second)
+
+
+def _named(fields: TaskFields, name: str, used: bool) -> Iterator[Breach]:
+    """Whether the run of an address names a slot where it is used."""
+    if (f"Slots.{name}.{SLOT.name}" in fields.values) != used:
+        yield Breach(f"Slots.{name}", "named" if not used else "not named", "named where it is used")
+    elif used and not fields.values.get(f"Slots.{name}.{RELATIVE.name}"):
+        yield Breach(f"Slots.{name}.{RELATIVE.name}", 0, 1)
+
+
+def _dma(reader: Reader, fields: TaskFields, name: str, used: bool) -> Iterator[Breach]:
+    """Whether a side's DMA is enabled where it is used; it need not be stated where it is not."""
+    if int(reader.get(name)) != int(used) and (used or name in fields.values):
+        yield Breach(name, reader.get(name), int(used))
 
 
 def coefficient_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """The coefficient side of a task must be enabled as a whole: streams, a table, the DMA; zero-skipping coefficients
     are marked in both places that state them, and coefficients computed at run time come from no constants."""
-    weights, table = reader.sections()
-    used = int(weights is not None or table is not None)
-    for name in ("KernelDMA.Control.Kernels", "KernelDMA.Control.KernelsToo"):
-        if int(reader.get(name)) != used:
-            yield Breach(name, reader.get(name), used)
-    if int(reader.get("KernelDMA.Control.Sparse")) != int(reader.get("NE.KernelCfg.SparseFmt")):
-        yield Breach("KernelDMA.Control.Sparse", reader.get("KernelDMA.Control.Sparse"),
-                     reader.get("NE.KernelCfg.SparseFmt"))
-    if not reader.get("Common.TaskInfo.NEEn"):
-        if used:
-            yield Breach("KernelDMA.Control.Kernels", used, "0 in a planar task")
+    try:
+        weights, table = reader.sections()
+    except ProgramError:
+        yield Breach("Slots.KBase0", "not named", "named where coefficients are read")
         return
-    multiplies = reader.get("NE.MACCfg.OpMode") == "multiply_accumulate"
-    if weights is not None and not multiplies:
-        yield Breach("NE.MACCfg.OpMode", reader.get("NE.MACCfg.OpMode"), "a mode that multiplies")
-    if (reader.get("NE.MACCfg.NonlinearMode") == "table") != (table is not None):
-        yield Breach("NE.MACCfg.NonlinearMode", reader.get("NE.MACCfg.NonlinearMode"), "table exactly with a table")
+    used = int(weights is not None or table is not None)
+    if table is not None and fields.values.get(TABLE_AGAIN, table.streams.start) != table.streams.start:
+        yield Breach(TABLE_AGAIN, fields.values[TABLE_AGAIN], table.streams.start)
+    yield from _unlike(reader, {"KernelDMA.Control.Kernels": used, "KernelDMA.Control.KernelsToo": used,
+                                "KernelDMA.Control.Sparse": int(reader.get("NE.KernelCfg.SparseFmt"))})
+    if reader.get("Common.TaskInfo.NEEn"):
+        yield from _coefficient_modes(reader, weights is not None, table is not None)
+    elif used:
+        yield Breach("KernelDMA.Control.Kernels", used, "0 in a planar task")
+
+
+def _unlike(reader: Reader, wanted: Mapping[str, object]) -> Iterator[Breach]:
+    """Fields that hold something else than they must."""
+    for name, value in wanted.items():
+        if reader.get(name) != value:
+            yield Breach(name, reader.get(name), value)
+
+
+def _coefficient_modes(reader: Reader, weights: bool, table: bool) -> Iterator[Breach]:
+    """Whether the engine does with weights and a table what is said of their streams."""
     kernel = bool(reader.get("NE.KernelCfg.RuntimeKernel"))
-    runtime = weights is not None and reader.runtime_kernel()
-    if kernel != (runtime or table is not None):
+    if kernel != (table or (weights and reader.runtime_kernel())):
         yield Breach("NE.KernelCfg.RuntimeKernel", int(kernel), int(not kernel))
+    if (reader.get("NE.MACCfg.NonlinearMode") == "table") != table:
+        yield Breach("NE.MACCfg.NonlinearMode", reader.get("NE.MACCfg.NonlinearMode"), "table exactly with a table")
+    if weights:
+        yield from _unlike(reader, {"NE.MACCfg.NoKernel": 0, "NE.KernelCfg.KernelFmt": "fp16",
+                                    "NE.MACCfg.OpMode": "multiply_accumulate"})
+    else:
+        yield from _unlike(reader, {"NE.MACCfg.BiasRow": 0})
 
 
 __all__ = ["frame_rules"]

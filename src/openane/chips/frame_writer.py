@@ -3,7 +3,7 @@
 A frame is a header, the runs of each block's registers that are not at their defaults, and runs of addresses, whose
 heads name the base-address slots they are relative to. Emission names fields as H13 does; a generation says what it
 calls them (`names`). Evidence: of 1,051 blocks of H14 to H18 in the records of Apple's compiler every run is the one
-`cover` gives, and of 178 tasks every word count.
+`fewest_runs` gives, and of 178 tasks every word count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import ClassVar
 
 from openane.chips.chip import EmittedTask, TaskFields
-from openane.chips.coefficients import padded
 from openane.chips.emit.apart import SECTION, TABLE
 from openane.chips.emit.live import LIVE_OUTS
 from openane.chips.emit.policy import Policy
@@ -23,7 +22,10 @@ from openane.chips.stream import StreamFormat
 from openane.chips.writer import CommonTask, TaskBody
 from openane.errors import ProgramError
 from openane.registers import Fields, Register
+from openane.rounding import round_up
 
+Run = tuple[tuple[int, ...], int | None]
+"""The addresses of a run's words, and the slot its head names where they hold addresses or data sets."""
 WORD = 4
 LONGEST_RUN = 64   # words: the head of a dense run counts them in six bits
 BLOCKS = ("KernelDMA", "Common", "TileDMASrc", "L2", "PE", "NE", "TileDMADst", "CacheDMA")
@@ -91,13 +93,16 @@ class FrameWriter:
         stated |= {name: stated.get(name, self._defaults(name)[0]) for name in later}
         written = {register: fields for register, fields in stated.items()
                    if register in later or self._is_written(register, fields, first)}
-        runs = [*self._block_runs(written), *self._address_runs(slots)]
         body = {f"{register}.{name}": value for register, fields in written.items() for name, value in fields.items()}
+        runs = [*self._block_runs(written), *self._address_runs(slots)]
+        records = tuple((addresses[0], len(addresses)) for addresses, _ in runs)
+        return TaskFields(header | self._heads(runs) | body, rest, records)
+
+    def _heads(self, runs: Sequence[Run]) -> Fields:
+        """What the heads of runs say: slots of those of addresses, which registers others leave out."""
         heads: Fields = {}
         named: set[str] = set()
-        records = []
         for index, (addresses, slot) in enumerate(runs):
-            records.append((addresses[0], len(addresses)))
             if slot is not None:
                 name = self.format.pointers[addresses[0]]
                 head = f"Runs.Dense[{index}]" if name in named else f"Slots.{name}"
@@ -106,7 +111,7 @@ class FrameWriter:
             elif addresses[-1] - addresses[0] != WORD * (len(addresses) - 1):
                 heads[f"Runs.Sparse[{index}].{FOLLOWING.name}"] = sum(
                     2 ** ((address - addresses[0]) // WORD - 1) for address in addresses[1:])
-        return TaskFields(header | heads | body, rest, tuple(records))
+        return heads
 
     def link(self, bodies: Iterable[TaskBody], layout: str) -> tuple[EmittedTask, ...]:
         """Numbers and sizes, then words; the text begins with the head of a frame that is no task."""
@@ -127,7 +132,7 @@ class FrameWriter:
                 place = _addresses_begin(body.common)
                 words = (*words[:place], *marker, *words[place:])
             tasks.append(EmittedTask(words, offset))
-            offset = padded(offset + WORD * size, alignment)
+            offset = round_up(offset + WORD * size, alignment)
         return tuple(tasks)
 
     def _marker(self, common: CommonTask, offset: int) -> tuple[int, ...]:
@@ -136,7 +141,7 @@ class FrameWriter:
             return ()
         alignment, line = self._policy.limits.task_alignment, 64
         marker: tuple[int, ...] = ()
-        while padded(offset + WORD * (common.size + len(marker)), alignment) % line == 0:
+        while round_up(offset + WORD * (common.size + len(marker)), alignment) % line == 0:
             marker += self._frames.marker
         return marker
 
@@ -156,38 +161,37 @@ class FrameWriter:
 
     def _stated(self, values: Fields, slots: Mapping[str, int], first: bool, last: bool) -> dict[str, Fields]:
         """The fields of each register a task may write, those that nothing is said about at their defaults."""
-        neural = bool(values["Common.TaskInfo.NEEn"]) if "Common.TaskInfo.NEEn" in values else False
-        skipped = "PE." if neural else "NE."
-        given: Fields = {"Common.TaskInfo.NEEn": int(neural)}
-        given |= {name: value for name, value in values.items()
-                  if not name.startswith((skipped, "Header.", "Slots.")) and name not in self.unused}
-        given["KernelDMA.Control.Last"] = int(last)
-        given |= self._frames.cache if "WBase" in slots else {}
-        given = self.translated(given, neural)
+        neural = bool(values.get("Common.TaskInfo.NEEn"))
+        given = self._given(values, slots, neural, last)
         stated: dict[str, Fields] = {}
         for name, value in given.items():
             register, _, field = self._names.get(name, name).rpartition(".")
             if register not in self.format.body.by_name:
-                self._refuse(name, value)
+                raise ProgramError(f"the generation has no register for {value!r}", field=name)
             stated.setdefault(register, {})[field] = value
-        if not neural:
-            for name in self._lanes:
-                stated.pop(name, None)
+        for name in () if neural else self._lanes:
+            stated.pop(name, None)
         for name, value in self._frames.constant.items():
             register, _, field = name.rpartition(".")
             if register in stated:
                 stated[register].setdefault(field, value)
         if given.get("KernelDMA.Control.Kernels") and not first:
-            shared = () if TABLE_ENABLE not in values else self._with_table
+            shared = self._with_table if TABLE_ENABLE in values else ()
             stated |= {name: stated.get(name, {}) for name in (*self._streams, *shared)}
         return {register: {**self._defaults(register)[0], **fields} for register, fields in stated.items()}
+
+    def _given(self, values: Fields, slots: Mapping[str, int], neural: bool, last: bool) -> Fields:
+        """The fields that say something of a task of one engine."""
+        other = "PE." if neural else "NE."
+        given: Fields = {name: value for name, value in values.items()
+                         if not name.startswith((other, "Header.", "Slots.")) and name not in self.unused}
+        given |= {"Common.TaskInfo.NEEn": int(neural), "KernelDMA.Control.Last": int(last)}
+        given |= self._frames.cache if "WBase" in slots else {}
+        return self.translated(given, neural)
 
     def translated(self, given: Fields, neural: bool) -> Fields:
         """Fields that the generation states otherwise, as it does; called as in H13 or as it calls them."""
         return given
-
-    def _refuse(self, name: str, value: object) -> None:
-        raise ProgramError(f"the generation has no register for {value!r}", field=name)
 
     def _is_written(self, register: str, fields: Fields, first: bool) -> bool:
         """Rule: what is not at its default, which in a register with the task's number only the first task can be."""
@@ -201,7 +205,7 @@ class FrameWriter:
         """A register's fields and word where a task does not write it."""
         return _defaults(self._register(name))
 
-    def _block_runs(self, written: Iterable[str]) -> Iterator[tuple[tuple[int, ...], int | None]]:
+    def _block_runs(self, written: Iterable[str]) -> Iterator[Run]:
         """The addresses of the runs of each block."""
         apart = {address for name, _, count in self._layout for address in _following(self._pointers[name], count)}
         places = self.format.body.by_name
@@ -211,9 +215,9 @@ class FrameWriter:
             if address not in apart:
                 by_block[register.partition(".")[0]].append(address)
         for addresses in by_block.values():
-            yield from ((run, None) for run in cover(tuple(sorted(addresses))))
+            yield from ((run, None) for run in fewest_runs(tuple(sorted(addresses))))
 
-    def _address_runs(self, slots: Mapping[str, int]) -> Iterator[tuple[tuple[int, ...], int]]:
+    def _address_runs(self, slots: Mapping[str, int]) -> Iterator[Run]:
         """The addresses of the runs that hold addresses or data sets, each with the slot it names."""
         for name, of, count in self._layout:
             if of not in slots:
@@ -283,7 +287,7 @@ def _addresses_begin(common: CommonTask) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def cover(addresses: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def fewest_runs(addresses: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Runs that write these registers with the fewest heads: of adjacent words, or of a word and those of the next 16
     that are written. Rule: where both give as few, adjacent words where there are two or more."""
     def dense(i: int) -> int:
@@ -311,4 +315,4 @@ def cover(addresses: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     return tuple(runs)
 
 
-__all__ = ["FrameWriter", "cover"]
+__all__ = ["FrameWriter", "fewest_runs"]

@@ -215,7 +215,7 @@ class IndexedChip:
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """What must hold of a task's registers."""
-        return frame_rules(self._read, self.writer.unused)
+        return frame_rules(self._read, self.writer.unused, self.format.pointers)
 
     def _reader(self, words: Sequence[int]) -> Reader:
         return self._read(self.format.decode(words))

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
-from openane.chips.coefficients import CoefficientFormat, padded
+from openane.chips.coefficients import CoefficientFormat
 from openane.chips.lanes import LaneRules
+from openane.rounding import ceil_div, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Banks:
         of Apple's compiler for H13: rows of 1, 8, 32 and 96 lines are padded by one, of 64, 128 and 4096 by two, of 84
         and two rows of 8 by none.
         """
-        cells = -(-line // self.line)
+        cells = ceil_div(line, self.line)
         together = self.rows if rows is None else min(rows, self.rows)
         return self.line * next(pad for pad in range(self.count)
                                 if self.count // gcd(cells + pad, self.count) >= together
@@ -107,11 +108,11 @@ class Limits:
 
     def memory_row(self, size: int) -> int:
         """Bytes a row of `size` bytes takes in memory."""
-        return padded(size, self.memory_alignment)
+        return round_up(size, self.memory_alignment)
 
     def l2_row(self, size: int) -> int:
         """Bytes a row of `size` bytes takes in L2."""
-        return padded(size, self.l2_alignment)
+        return round_up(size, self.l2_alignment)
 
 
 __all__ = ["Banks", "BaseSlots", "Limits"]

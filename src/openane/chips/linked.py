@@ -14,7 +14,6 @@ from functools import cache, cached_property, lru_cache
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
-from openane.chips.coefficients import padded
 from openane.chips.emit.neural import idle_stream_sizes, stream_fields
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.program import emit_program, relayout_program
@@ -28,6 +27,7 @@ from openane.chips.writer import TaskBody
 from openane.engine import Operation, Space
 from openane.errors import ProgramError
 from openane.registers import Bank, Block, Fields
+from openane.rounding import round_up
 
 Records = tuple[tuple[int, int], ...]
 LINKS = ("Header.Task.TID", "Header.Task.LNID", "Header.Task.EON", "Header.Next.NextSize", "Header.NextPointer.Offset",
@@ -109,7 +109,7 @@ class LinkedWriter:
         offset, here = 0, next(waiting, None)
         while here is not None:
             index, after = len(tasks), next(waiting, None)
-            following = padded(offset + 4 * here.common.size, alignment)
+            following = round_up(offset + 4 * here.common.size, alignment)
             links = (index, int(index > 0), int(after is None), 0 if after is None else after.common.size - 1,
                      0 if after is None else following, int(after is not None))
             try:

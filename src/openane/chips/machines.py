@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from openane.chips import Chip, generations, get_chip
+from openane.chips import DEFAULT_TARGET, Chip, compiled_generations, generations, get_chip
 from openane.errors import UnsupportedError
 
 MULTIPLIERS = 256  # fp16 multiply-accumulates per core and cycle
@@ -182,10 +182,17 @@ def target(name: str) -> Chip:
     when the name is not known, or programs are not compiled for it."""
     chip = get_chip(find(name).generation)
     if not chip.facts.compiled:
-        compiled = [known for known in generations() if get_chip(known).facts.compiled]
-        raise UnsupportedError(f"target {name!r}", f"programs of {chip.name} are read, not compiled", found=name,
+        compiled = compiled_generations()
+        raise UnsupportedError(f"target {name!r}", f"{chip.name} is known by name only", found=name,
                                limit=", ".join(compiled), remedy=f"compile for {compiled[0]}")
     return chip
+
+
+def own_target(name: str) -> str:
+    """The generation that a program for a machine, chip or generation is compiled for where nobody names another: its
+    own, or the default where none is compiled for that. UnsupportedError when the name is not known."""
+    chip = get_chip(find(name).generation)
+    return chip.name if chip.facts.compiled else DEFAULT_TARGET
 
 
 def chips_of(generation: str) -> tuple[Soc, ...]:

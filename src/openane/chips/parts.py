@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from openane.chips.chip import TaskFields
 from openane.registers import Fields
 
 
@@ -15,16 +14,6 @@ class TaskPart:
 
     values: Fields
     rest: dict[str, int]
-
-    @staticmethod
-    def all_of(fields: TaskFields) -> tuple[TaskPart, TaskPart, TaskPart]:
-        """Header, heads of runs, registers."""
-        parts = TaskPart({}, {}), TaskPart({}, {}), TaskPart({}, {})
-        for name, value in fields.values.items():
-            parts[part_of(name)].values[name] = value
-        for name, bits in fields.rest.items():
-            parts[part_of(name)].rest[name] = bits
-        return parts
 
     def registers(self) -> dict[str, Fields]:
         """Fields by register; registers of which only undescribed bits are known have none."""

@@ -24,7 +24,8 @@ ASSUMED = Arithmetic()
 
 
 def rules_known(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
-    """What the fields of a task may hold must be known for the generation: it is for h13 alone."""
+    """What the fields of a task may hold must be known for the generation: it is not where a generation is
+    recognised by name alone."""
     yield Breach("Header", "a generation whose rules are known", "one whose rules are not")
 
 
@@ -91,8 +92,9 @@ class UndescribedChip:
         raise self._not_compiled()
 
     def _not_compiled(self) -> UnsupportedError:
-        return UnsupportedError(f"target {self.name}", "programs are compiled for h13 only", limit="h13",
-                                found=self.name, remedy="compile for h13")
+        return UnsupportedError(f"target {self.name}", "programs are compiled for generations whose tasks are known",
+                                limit="a generation whose tasks are known", found=self.name,
+                                remedy="'ane chips' says which generations programs are compiled for")
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:

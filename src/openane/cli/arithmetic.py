@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from openane.chips import generations
+from openane.cli.output import wrapped
 from openane.simulator.rules import RULES, Rule, Standing, generations_of, rules_of
 
-WIDTH = 120
+INDENT = " " * 4
 STANDINGS = {
     Standing.SOLVED: "reproduces published results bit for bit, as far as an error norm tells",
     Standing.MEASURED: "probed on a chip, published", Standing.EXECUTED: "Apple's programs compute the right thing so",
@@ -31,15 +31,11 @@ def rule_lines(generation: str | None) -> Iterator[str]:
         followers = generations_of(rule)
         where = "all generations" if followers == generations() else ", ".join(followers)
         yield f"{rule.name}  [{rule.standing}, {where}{'' if rule.applied else ', not applied'}]"
-        yield from _wrapped(rule.statement)
-        yield from _wrapped(f"evidence: {rule.evidence}")
+        yield from wrapped(INDENT + rule.statement, INDENT)
+        yield from wrapped(f"{INDENT}evidence: {rule.evidence}", INDENT)
     yield ""
     yield from (f"{standing:10} {meaning}" for standing, meaning in STANDINGS.items())
 
 
 def _rules(generation: str | None) -> tuple[Rule, ...]:
     return RULES if generation is None else rules_of(generation)
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ")

@@ -2,7 +2,8 @@
 
 `device` is measured; on the simulator it is the simulator's own speed, which says nothing about an engine. `modelled`
 is what the timing model says of the chip (`extrapolated` where its figures or its call are guessed, or the programs
-were planned for another generation), `host` numpy in fp32 on this machine. --published shows tables of others beside
+were planned for another generation), `host` numpy in fp32 on this machine. Programs are planned for the device's
+generation, or the chip's where the device takes all. --published shows tables of others beside
 the model, and which of their rows it was fitted to.
 """
 
@@ -17,7 +18,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from openane.bench import GROUPS, NOTES, Measured, Reproduced, probe_all, reproduce, selected, surety
+from openane.bench import GROUPS, NOTES, Measured, Reproduced, probe_all, reproduce, selected, surety, target_of
 from openane.cli.output import as_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
@@ -51,11 +52,13 @@ def run(options: argparse.Namespace) -> int:
     found: list[Measured] = []
     with open_device(options.device) as device:
         name = device.info.description
+        target = target_of(device, chip)
         total = len(selected(options.full, options.only))
-        for each in progress(probe_all(device, chip, options.route, options.full, options.only), total, "probing"):
+        for each in progress(probe_all(device, chip, options.route, options.full, options.only, target), total,
+                             "probing"):
             found.append(each)
-    document = {"device": name, "chip": chip, "route": str(options.route),
-                "kinds": {"device": "measured", "modelled": surety(chip, options.route), "host": "measured"},
+    document = {"device": name, "chip": chip, "target": target, "route": str(options.route),
+                "kinds": {"device": "measured", "modelled": surety(chip, options.route, target), "host": "measured"},
                 "probes": [_row(each, before.figures if before else {}) for each in found]}
     if before is not None:
         document["baseline"] = {"device": before.device, "same_device": before.device == name}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from openane.chips import DEFAULT_TARGET, generations, get_chip
+from openane.chips import DEFAULT_TARGET, compiled_generations, generations, get_chip
 from openane.chips.machines import SOCS, Figure, Found, Soc, chips_of, find, machines_with
 from openane.chips.runs import VIRTUAL
 from openane.cli.output import as_json, table
@@ -40,31 +40,46 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--registers", action="store_true", help="print the register page of the generation")
     parser.add_argument("--arithmetic", action="store_true",
                         help="print the rules of the arithmetic, how each is known, and where")
-    parser.add_argument("--markdown", action="store_true", help="with --registers: as Markdown")
+    parser.add_argument("--support", action="store_true",
+                        help="print what works for each generation, and what of it is inferred")
+    parser.add_argument("--markdown", action="store_true", help="with --registers or --support: as Markdown")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the list, one generation, or its register page."""
+    """Prints the list, one generation, its register page, the rules of its arithmetic, or what works."""
     found = find(options.name) if options.name else None
+    lines: Iterator[str]
+    document: Document | list[Document]
     if options.arithmetic:
-        from openane.cli.arithmetic import rule_document, rule_lines  # needs numpy, the rest of this verb does not
-
-        name = found.generation if found else None
-        print(as_json(rule_document(name)) if options.json else "\n".join(rule_lines(name)))
+        lines, document = _arithmetic(found)
+    elif options.support:
+        lines, document = _support(found, options.markdown)
     elif options.registers:
         generation = found.generation if found else DEFAULT_TARGET
-        if options.json:
-            print(as_json(register_document(generation)))
-        else:
-            print("\n".join(_markdown(generation) if options.markdown else _register_lines(generation)))
+        lines = _markdown(generation) if options.markdown else _register_lines(generation)
+        document = register_document(generation) if options.json else []
     elif found is None:
-        documents = [describe_generation(Found(name, chips_of(name))) for name in generations()]
-        print(as_json(documents) if options.json else "\n".join(_overview()))
+        lines, document = _overview(), [describe_generation(Found(name, chips_of(name))) for name in generations()]
     else:
         document = describe_generation(found)
-        print(as_json(document) if options.json else "\n".join(_one(found, document)))
+        lines = _one(found, document)
+    print(as_json(document) if options.json else "\n".join(lines))
     return 0
+
+
+def _arithmetic(found: Found | None) -> tuple[Iterator[str], list[Document]]:
+    from openane.cli.arithmetic import rule_document, rule_lines  # needs numpy, the rest of this verb does not
+
+    name = found.generation if found else None
+    return rule_lines(name), rule_document(name)
+
+
+def _support(found: Found | None, markdown: bool) -> tuple[Iterator[str], list[Document]]:
+    from openane.cli.support import support_document, support_lines, support_page  # needs numpy too
+
+    names = (found.generation,) if found else generations()
+    return support_page(names) if markdown else support_lines(names), support_document(names)
 
 
 def describe_generation(found: Found) -> Document:
@@ -76,6 +91,7 @@ def describe_generation(found: Found) -> Document:
     return {
         "generation": found.generation, "isa": facts.isa, "subtype": facts.subtype,
         "compiled": facts.compiled, "tasks": facts.tasks, "operations": facts.operations,
+        "inferred": list(facts.inferred),
         "chips": [_soc(soc) for soc in found.chips], "machines": list(machines_with(found.chips)),
         "limits": {name: {"value": value, "assumed": name.partition(".")[0] in assumed}
                    for name, value in _flat(asdict(chip.limits)) if name != "assumed"},
@@ -118,7 +134,7 @@ def _overview() -> Iterator[str]:
     yield ""
     yield from table([_figures(soc) for soc in SOCS], heading=HEADING)
     yield LEGEND
-    yield "'ane chips NAME' shows one generation, chip or machine; '--registers' its registers"
+    yield "'ane chips NAME' shows one generation, chip or machine, '--registers' its registers, '--support' what works"
 
 
 def _figures(soc: Soc) -> list[str]:
@@ -134,7 +150,9 @@ def _one(found: Found, document: Document) -> Iterator[str]:
     yield f"{found.generation}: instruction set {document['isa']}, CPU subtype {document['subtype']} in HWX files"
     yield f"tasks       {document['tasks']}"
     yield f"operations  {document['operations']}"
-    yield f"compiled    {'yes' if document['compiled'] else f'no: programs are compiled for {DEFAULT_TARGET}'}"
+    others = f"no: programs are compiled for {', '.join(compiled_generations())}"
+    yield f"compiled    {'yes' if document['compiled'] else others}"
+    yield from (f"inferred    {text}" for text in document["inferred"])
     if document["registers"]:
         known = ", ".join(f"{count} {name}" for name, count in document["fields"].items())
         yield f"registers   {document['registers']} words, {sum(document['fields'].values())} fields: {known}"

@@ -1,7 +1,7 @@
 """Compile a model into a program for the engine, and say where its operations will run.
 
-The summary counts them by kind, --report lists every one. OUT ending in .hwx or .anec is one engine program, NAME.ane
-a bundle: a folder that also holds the model.
+A large model's operations are counted by kind, --report lists every one. OUT ending in .hwx or .anec is one engine
+program, NAME.ane a bundle: a folder that also holds the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.files import container, open_file
-from openane.cli.model_options import compilation, in_cache, model_options
+from openane.cli.model_options import chosen_target, compilation, in_cache, model_options
 from openane.cli.output import as_json
 from openane.cli.summary import compiled_lines, report_option
 from openane.errors import UnsupportedError
@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
     """Compiles, writes and reports."""
     from openane.importers import load_graph
 
+    options.target = chosen_target(options)
     output = options.output or Path(f"{options.model.stem}.ane")
     if not output.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(output.parent))
@@ -97,7 +98,7 @@ def _several(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Mode
     if options.dump is not None or options.sample:
         raise UnsupportedError("--function", "--dump and --sample look at one function", found=len(graphs),
                                remedy="compile that function alone")
-    known = not options.no_cache and all(in_cache(graph, options, None) for graph in graphs)
+    known = not options.no_cache and all(in_cache(graph, options.target, options.allow_host) for graph in graphs)
     return compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache), known
 
 

@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Models one inference and advises."""
-    opened = open_subject(options)
+    opened = open_subject(options, options.chip)
     subject = subject_of(opened.content)
     found = profile(subject, options.chip or get_chip(subject.target).facts.chip, options.route, ClockState.FULL)
     said = explain(found, hazards(opened))

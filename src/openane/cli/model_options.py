@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openane.chips import DEFAULT_TARGET
+from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
 from openane.cli.files import parse_input, parse_shape
 from openane.errors import UnsupportedError
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from openane.graph import Graph
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--target": {"metavar": "CHIP", "default": DEFAULT_TARGET,
-                 "help": "machine, chip or generation to compile a model for (default: %(default)s)"},
+    "--target": {"metavar": "CHIP", "help": "machine, chip or generation to compile a model for (default: that of a "
+                                            f"chip or simulated device that is named, or {DEFAULT_TARGET})"},
     "--shape": {"metavar": "NAME=1x3x224x224", "type": parse_shape, "action": "append", "default": [],
                 "help": "shape of an input the model leaves open; may be repeated"},
     "--sample": {"metavar": "NAME=FILE.npy", "type": parse_input, "action": "append", "default": [],
@@ -58,6 +59,13 @@ class Compilation:
         return {"target": self.target, "allow_host": self.allow_host, "samples": self.samples, "cache": self.cache}
 
 
+def chosen_target(options: Namespace, chip: str | None = None) -> str:
+    """What to compile for: the target that is named, else what `chip`, a machine, chip or generation, executes, else
+    the default."""
+    named: str | None = options.target
+    return named or (own_target(chip) if chip else DEFAULT_TARGET)
+
+
 def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
     """The inputs on which to look for numbers that leave fp16: those given, else drawn ones for a small model."""
     from openane.cli.arrays import read_array
@@ -66,15 +74,16 @@ def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None
     return {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
 
 
-def compilation(graph: Graph, options: Namespace, cache: bool = True) -> Compilation:
-    """How the options say to compile a graph; the cache is used unless they or the caller say otherwise."""
-    samples = samples_of(graph, options)
+def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str | None = None) -> Compilation:
+    """How the options say to compile a graph, without a target for that of `chip`; the cache is used unless they or the
+    caller say otherwise."""
+    samples, target = samples_of(graph, options), chosen_target(options, chip)
     cache = cache and not options.no_cache
-    return Compilation(options.target, options.allow_host, samples, cache,
-                       cache and in_cache(graph, options, samples))
+    return Compilation(target, options.allow_host, samples, cache,
+                       cache and in_cache(graph, target, options.allow_host, samples))
 
 
-def in_cache(graph: Graph, options: Namespace, samples: Mapping[str, np.ndarray] | None) -> bool:
+def in_cache(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np.ndarray] | None = None) -> bool:
     """Whether the cache holds the compiled model. The target is resolved first, as the compiler does it."""
     from openane.cache import Cache
     from openane.compiler.cache import model_key
@@ -83,13 +92,13 @@ def in_cache(graph: Graph, options: Namespace, samples: Mapping[str, np.ndarray]
         folder = Cache().folder
     except OSError:
         return False
-    return (folder / model_key(graph, generation_of(options.target).name, options.allow_host, samples)).is_dir()
+    return (folder / model_key(graph, generation_of(target).name, allow_host, samples)).is_dir()
 
 
 def refuse_for_compiled(path: Path, options: Namespace, target: str) -> None:
     """UnsupportedError for options that say how to compile a model where the file is compiled already, for `target`."""
     wanted = options.target
-    if wanted != DEFAULT_TARGET and generation_of(wanted).name != target:
+    if wanted is not None and generation_of(wanted).name != target:
         raise compiled_already(path, f"--target {wanted}", found=target)
     for name, given in (("--shape", options.shape), ("--sample", options.sample)):
         if given:

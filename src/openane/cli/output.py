@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from openane.wording import line_text
+
+LONGEST = 120
 
 
 def table(rows: Iterable[Sequence[object]], *, heading: Sequence[str] = (), indent: str = "") -> list[str]:
@@ -23,6 +26,11 @@ def table(rows: Iterable[Sequence[object]], *, heading: Sequence[str] = (), inde
     return [indent + "  ".join(cell.rjust(width) if to_right else cell.ljust(width)
                                for cell, width, to_right in zip(row, widths, right, strict=True)).rstrip()
             for row in text]
+
+
+def wrapped(text: str, following: str = "") -> list[str]:
+    """Lines of at most 120 characters; all but the first begin with `following`."""
+    return textwrap.wrap(text, LONGEST, subsequent_indent=following)
 
 
 def as_json(document: object) -> str:

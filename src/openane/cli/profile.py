@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Models one inference and reports."""
     _together(options)
-    opened = open_subject(options)
+    opened = open_subject(options, options.chip)
     other = html.read(options.compare) if options.compare is not None else None
     subject = subject_of(opened.content)
     chip = get_chip(subject.target).facts.chip if options.chip is None else options.chip
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 def _summary(found: Profile, opened: Opened, report: bool) -> list[str]:
     """The summary of a profile, and what the compiler has to say of the model."""
     first, *rest = summary(found)
-    look = look_lines(opened.content, complete=report) if isinstance(opened.content, Model) else []
+    look = look_lines(opened.content, complete=report, listed=report) if isinstance(opened.content, Model) else []
     return [first, *cache_lines(opened.from_cache), *rest, *look]
 
 

@@ -9,8 +9,8 @@ or NaN and its reference is not, and where its relative L2 error exceeds a thres
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from openane.cli.arrays import Array, compare, gather, parse_seed, unlike
+from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_seed, unlike
+from openane.cli.device_name import SIMULATOR, device_name, simulated_chip
 from openane.cli.files import parse_input
 from openane.cli.output import as_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
@@ -26,7 +27,7 @@ from openane.cli.summary import PortText, cache_lines, port_lines, report_option
 from openane.cli.tensors import EXACT_CHECK, THRESHOLD, WatchedSimulator, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
 from openane.compiler import Model
-from openane.devices import DEFAULT, VARIABLE, open_device
+from openane.devices import open_device
 from openane.devices.options import parts
 from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
@@ -35,7 +36,7 @@ from openane.simulator import RunReport
 from openane.wording import line_text, plural
 
 Document = dict[str, Any]
-SIMULATOR, EXACT = "simulator", "exact"
+EXACT = "exact"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,39 +64,60 @@ def run(options: argparse.Namespace) -> int:
     """Runs once and reports."""
     if options.output_dir is not None:
         options.output_dir.mkdir(parents=True, exist_ok=True)
-    subject = open_subject(options)
+    name = device_name(options.device, options.arithmetic)
+    subject = open_subject(options, simulated_chip(name))
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed)
     wanted = subject.reference(inputs) if options.check else {}
-    name = device_name(options.device, options.arithmetic)
     if options.record is not None:
         name = recording(name, options.record)
-    rows, executed = None, "program"
-    if options.check and options.arithmetic == EXACT and parts(name)[0] == SIMULATOR and options.record is None:
-        outputs, seconds, report, rows = _with_tensors(subject, inputs, name, options)
-    else:
-        with open_device(name) as device:
-            outputs, seconds, report = subject.run(device, inputs)
-            executed = "program" if "program" in device.info.takes else "graph"
+    found = _executed(subject, inputs, name, options)
     document: Document = {
-        "file": str(options.file), "device": name, "executed": executed,
+        "file": str(options.file), "device": name, "executed": found.executed,
         "tasks": subject.tasks, "programs": subject.programs,
         "engine_operations": subject.engine_operations, "host_operations": subject.host_operations,
-        "wall_time": seconds,
-        "inputs": {port.name: {"shape": list(port.shape), "dtype": str(port.dtype),
-                               "file": str(files[port.name]) if port.name in files else None,
-                               "seed": None if port.name in files else options.seed} for port in subject.inputs},
-        "outputs": {name: _output(name, array, options.output_dir, wanted) for name, array in outputs.items()},
-        "numeric": _numeric(report),
+        "wall_time": found.seconds,
+        "inputs": {port.name: _input(port, files.get(port.name), options.seed) for port in subject.inputs},
+        "outputs": {name: _output(name, array, options.output_dir, wanted) for name, array in found.outputs.items()},
+        "numeric": _numeric(found.report),
     }
     failures = [f"{line_text(name)}: {words}" for name in wanted
                 if (words := _failure(document["outputs"][name], options.threshold))]
     if options.check:
         document["check"] = {"passed": not failures, "failures": failures, "threshold": options.threshold}
-    if rows is not None:
-        document |= {"tensors": rows, "threshold": _diverging(options)}
+    if found.tensors is not None:
+        document |= {"tensors": found.tensors, "threshold": _diverging(options)}
     print(as_json(document) if options.json else "\n".join(_text(document, subject, options.report)))
     return 1 if failures else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Executed:
+    """A run: what came out, the seconds it took, what the device watched, whether it took programs or the graph, and
+    every tensor where they were kept."""
+
+    outputs: dict[str, Array]
+    seconds: float
+    report: RunReport
+    executed: str = "program"
+    tensors: list[Document] | None = None
+
+
+def _executed(subject: Subject, inputs: Mapping[str, Array], name: str, options: argparse.Namespace) -> _Executed:
+    """The run on the device called `name`; on the simulator, where the arithmetic is exact and checked, with every
+    tensor."""
+    if options.check and options.arithmetic == EXACT and parts(name)[0] == SIMULATOR and options.record is None:
+        outputs, seconds, report, rows = _with_tensors(subject, inputs, name, options)
+        return _Executed(outputs, seconds, report, tensors=rows)
+    with open_device(name) as device:
+        outputs, seconds, report = subject.run(device, inputs)
+        return _Executed(outputs, seconds, report, "program" if "program" in device.info.takes else "graph")
+
+
+def _input(port: ArrayPort, file: Path | None, seed: int) -> Document:
+    """Where an input's values come from."""
+    return {"shape": list(port.shape), "dtype": str(port.dtype), "file": None if file is None else str(file),
+            "seed": seed if file is None else None}
 
 
 def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
@@ -108,12 +130,6 @@ def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
     with device:
         outputs, seconds, report = subject.run(device, inputs)
     return outputs, seconds, report, compared(known, device.found(EXACT_CHECK), inputs, _diverging(options))
-
-
-def device_name(device: str | None, arithmetic: str | None) -> str:
-    """The device to open, the arithmetic asked for added to its options."""
-    name = device or os.environ.get(VARIABLE) or DEFAULT
-    return name if arithmetic is None else f"{name}{'&' if '?' in name else '?'}arithmetic={arithmetic}"
 
 
 def recording(name: str, path: Path) -> str:
@@ -172,9 +188,8 @@ def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
     yield from port_lines(_ports(document), report)
     yield from (f"  {line_text(name)} against the reference: {_error(port)}"
                 for name, port in document["outputs"].items() if "error" in port)
-    infinite = [f"task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, read "
-                f"{task['infinite_inputs']}; NaN read {task['nan_inputs']}"
-                for task in document["numeric"]["tasks"] if task["overflows"] or task["nan_inputs"]]
+    tasks = document["numeric"]["tasks"]
+    infinite = [_unlike_numbers(task) for task in tasks if task["overflows"] or task["nan_inputs"]]
     model = subject.content if isinstance(subject.content, Model) and document["executed"] == "program" else None
     yield from said(model, report, infinite)
     if "tensors" in document:
@@ -198,6 +213,12 @@ def _ports(document: Document) -> dict[str, list[PortText]]:
 
     return {"input": [text(name, port, source(name, port)) for name, port in document["inputs"].items()],
             "output": [text(name, port, target(port)) for name, port in document["outputs"].items()]}
+
+
+def _unlike_numbers(task: Document) -> str:
+    """What a task stored and read that is no number."""
+    return (f"task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, "
+            f"read {task['infinite_inputs']}; NaN read {task['nan_inputs']}")
 
 
 def _error(output: Document) -> str:

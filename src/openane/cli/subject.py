@@ -65,13 +65,14 @@ def subject_options(parser: ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
 
 
-def open_subject(options: Namespace) -> Subject:
-    """The subject in the file; a model is compiled as the options of `model_options` say. The option `function` chooses
-    one of several. UnsupportedError for options that compile, where the file is compiled already."""
+def open_subject(options: Namespace, chip: str | None = None) -> Subject:
+    """The subject in the file; a model is compiled as the options of `model_options` say, without a target for that of
+    `chip`, a machine, chip or generation. The option `function` chooses one of several. UnsupportedError for options
+    that compile, where the file is compiled already."""
     path: Path = options.file
     content = open_file(path, dict(options.shape), options.function)
     if isinstance(content, Graph):
-        how = compilation(content, options)
+        how = compilation(content, options, chip=chip)
         return replace(_model_subject(compile(content, **how.arguments)), from_cache=how.from_cache,
                        samples=how.samples)
     if isinstance(content, Program):

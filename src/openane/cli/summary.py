@@ -1,6 +1,7 @@
 """What became of a model, for people: where its operations run, counted by kind, and what deserves a look.
 
-The summary of a model of any size fits a screen; `--report` has every operation instead.
+The summary of a model of any size fits a screen: the operations of a small one are listed, those of others counted, and
+`--report` lists every one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from openane.cli.output import shape_text, table
 from openane.compiler import Entry, Model, Port, Where
 from openane.wording import byte_text, line_text, plural
 
+FEW = 20
+"""Up to so many entries a compilation lists its operations one by one."""
 SHOWN = 9
 """Lines of what deserves a look in a summary."""
 PORTS = 3
@@ -118,11 +121,13 @@ def host_lines(model: Model) -> list[str]:
     return [f"host: {line_text(entry.operation)}: {entry.reason}" for entry in model.host_operations]
 
 
-def look_lines(model: Model | None, more: Sequence[str] = (), complete: bool = False) -> list[str]:
-    """What deserves a look: operations of a model on the host, numbers that leave fp16, and what the caller has `more`
-    of. Unless all of it is asked for, the first few of each."""
-    lists = [] if model is None else [host_lines(model), [f"warning: {concern}" for concern in model.concerns]]
-    lists = [list(lines) for lines in (*lists, more) if lines]
+def look_lines(model: Model | None, more: Sequence[str] = (), complete: bool = False,
+               listed: bool = False) -> list[str]:
+    """What deserves a look: operations of a model on the host (unless they are `listed` elsewhere), numbers that leave
+    fp16, and what the caller has `more` of. Unless all of it is asked for, the first few of each."""
+    warnings = [] if model is None else [f"warning: {concern}" for concern in model.concerns]
+    hosts = [] if model is None or listed else host_lines(model)
+    lists = [list(lines) for lines in (hosts, warnings, more) if lines]
     lines = [line for each in lists for line in (each if complete else _first(each, SHOWN // len(lists)))]
     return ["what to look at:", *(f"  {line}" for line in lines)] if lines else []
 
@@ -132,11 +137,13 @@ def _first(lines: Sequence[str], shown: int) -> list[str]:
     return [*lines[:shown], f"... and {left} more (--report lists them)"] if left > 0 else list(lines)
 
 
-def said(model: Model | None, report: bool, more: Sequence[str] = ()) -> Iterator[str]:
-    """Where operations of a model run, counted or (`report`) one by one, and what deserves a look."""
+def said(model: Model | None, report: bool, more: Sequence[str] = (), few: int = 0) -> Iterator[str]:
+    """Where operations of a model run, one by one (`report`, and for up to `few`) or counted, and what deserves a
+    look."""
+    listed = model is not None and (report or len(model.report) <= few)
     if model is not None:
-        yield from report_lines(model) if report else where_lines(model.report)
-    yield from look_lines(model, more, report)
+        yield from report_lines(model) if listed else where_lines(model.report)
+    yield from look_lines(model, more, report, listed)
 
 
 def port_lines(sides: Mapping[str, Sequence[PortText]], complete: bool) -> Iterator[str]:
@@ -149,11 +156,12 @@ def port_lines(sides: Mapping[str, Sequence[PortText]], complete: bool) -> Itera
         yield f"  ... and {', '.join(more)} (--report lists them)"
 
 
-def _ports(model: Model) -> dict[str, list[PortText]]:
-    conversions = {entry.operation: entry.reason for entry in model.report if entry.where is Where.PORT}
+def _ports(model: Model, conversions: bool) -> dict[str, list[PortText]]:
+    """The ports of a model, with what the host converts where that is not listed elsewhere."""
+    found = {entry.operation: entry.reason for entry in model.report if entry.where is Where.PORT and conversions}
 
     def text(port: Port) -> PortText:
-        conversion = conversions.get(f"port {port.name!r}")
+        conversion = found.get(f"port {port.name!r}")
         return port.name, port.dtype, shape_text(port.shape), f"by the host: {conversion}" if conversion else ""
 
     return {"input": [text(port) for port in model.inputs], "output": [text(port) for port in model.outputs],
@@ -173,8 +181,9 @@ def compiled_lines(model: Model, place: str, from_cache: bool, report: bool) -> 
     yield (f"{place}: {plural(tasks, 'task')}{programs} for {target_text(model.target)}, {byte_text(size)} of "
            f"constants, {plural(len(model.host_operations), 'host operation')}")
     yield from cache_lines(from_cache)
-    yield from port_lines(_ports(model), report)
-    yield from said(model, report)
+    listed = report or len(model.report) <= FEW
+    yield from port_lines(_ports(model, conversions=not listed), report)
+    yield from said(model, report, few=FEW)
 
 
 def target_text(target: str) -> str:

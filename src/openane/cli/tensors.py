@@ -9,7 +9,7 @@ infinite, the first task that stored one says which limit it was: that of the mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,36 +141,51 @@ def known_tensors(subject: Subject, allow_host: bool, asked: str = EXACT_CHECK) 
     return known
 
 
+class _Walk:
+    """The graph computed beside what ran, one node after the other: `wide` in double precision from the inputs on,
+    `found` each result from what was found of its operands, both by id(value)."""
+
+    def __init__(self, known: Intermediates, kept: list[Kept], inputs: Mapping[str, Array]) -> None:
+        self._hosted, self._kept, self._chains = known.hosted, kept, _Chains(kept)
+        self._wide: dict[int, Array] = {}
+        self._found: dict[int, Array] = {}
+        for value in known.graph.inputs:
+            given = inputs.get(value.name)
+            array = _wide(np.zeros(value.shape, numpy_type(value.dtype)) if given is None else given)
+            self._wide[id(value)] = array
+            self._found[id(value)] = array.astype(np.float16).astype(np.float64) if array.dtype.kind == "f" else array
+
+    def rows(self, node: Node) -> Iterator[Row]:
+        """One row for each result of the next node."""
+        wanted, expected = (tuple(map(_wide, evaluate_node(node, values))) for values in (self._wide, self._found))
+        chain, hosted = self._chains.of(node), id(node) in self._hosted
+        for value, array, near in zip(node.outputs, wanted, expected, strict=True):
+            made = next((tensor for each in self._kept if (tensor := each.tensor(value)) is not None), None)
+            peak = _peak(near)
+            row = _row(node, value, array, near, made, self._kept)
+            yield row | {"hosted": hosted, "with": [each.label for each, _ in chain],
+                         "reason": self._chains.reason(node, peak) if row["overflow"] else None}
+            if made is None and not hosted:
+                self._chains.inside[id(value)] = (*chain, (node, peak))
+            self._wide[id(value)], self._found[id(value)] = array, near if made is None else made
+
+    def forget(self, values: Iterable[Value]) -> None:
+        """What no later node reads."""
+        for value in values:
+            self._wide.pop(id(value), None)
+            self._found.pop(id(value), None)
+            self._chains.inside.pop(id(value), None)
+
+
 def compared(known: Intermediates, kept: list[Kept], inputs: Mapping[str, Array], threshold: float) -> list[Row]:
     """One row for each result of each operation, in order."""
-    wide: dict[int, Array] = {}
-    found: dict[int, Array] = {}
-    for value in known.graph.inputs:
-        given = inputs.get(value.name)
-        wide[id(value)] = _wide(np.zeros(value.shape, numpy_type(value.dtype)) if given is None else given)
-        found[id(value)] = wide[id(value)].astype(np.float16).astype(np.float64) if wide[id(value)].dtype.kind == "f" \
-            else wide[id(value)]
-    rows: list[Row] = []
-    chains = _Chains(kept)
+    walk = _Walk(known, kept, inputs)
     last = {id(value): number for number, node in enumerate(known.graph.nodes) for value in node.values()}
+    rows: list[Row] = []
     with np.errstate(all="ignore"):
         for number, node in enumerate(known.graph.nodes):
-            wanted, expected = (tuple(map(_wide, evaluate_node(node, values))) for values in (wide, found))
-            chain = chains.of(node)
-            for value, array, near in zip(node.outputs, wanted, expected, strict=True):
-                made = next((tensor for each in kept if (tensor := each.tensor(value)) is not None), None)
-                peak = _peak(near)
-                row = _row(node, value, array, near, made, kept)
-                rows.append(row | {"hosted": id(node) in known.hosted, "with": [each.label for each, _ in chain],
-                                   "reason": chains.reason(node, peak) if row["overflow"] else None})
-                if made is None and id(node) not in known.hosted:
-                    chains.inside[id(value)] = (*chain, (node, peak))
-                wide[id(value)], found[id(value)] = array, near if made is None else made
-            for value in node.values():
-                if last[id(value)] == number:
-                    wide.pop(id(value), None)
-                    found.pop(id(value), None)
-                    chains.inside.pop(id(value), None)
+            rows += walk.rows(node)
+            walk.forget(value for value in node.values() if last[id(value)] == number)
     first = next((row for row in rows if row["stored"] and not row["l2_rel"] <= threshold), None)
     return [row | {"first": row is first} for row in rows]
 

@@ -38,12 +38,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trains every configuration the file stands for."""
+    from openane.training.checkpoint import library
     from openane.training.fields import as_table
     from openane.training.parallel import open_group
     from openane.training.settings import read_file, settings, variants
 
     if options.resume and options.output is None:
         raise AneError("--resume needs --output: the folder with the checkpoints")
+    if options.output is not None:
+        library()  # now, not when the first checkpoint is due
     content = read_file(options.config)
     try:
         if options.device is not None:
@@ -66,6 +69,12 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
+def _check_unused(output: Path | None, checkpoints: str, resume: bool) -> None:
+    """AneError where a folder holds checkpoints that are not gone on from."""
+    if output is not None and not resume and (output / checkpoints).exists():
+        raise AneError(f"{output} has checkpoints already; go on with --resume, or give another --output")
+
+
 def _train(content: Event, options: argparse.Namespace, output: Path | None, group: RankGroup, display: Display,
            alone: bool) -> Event:
     """One training, told of to the display and to the record; its last event. `alone`: no other process waits for this
@@ -74,8 +83,8 @@ def _train(content: Event, options: argparse.Namespace, output: Path | None, gro
     from openane.training.settings import settings
     from openane.training.trainer import FOLDER, Training
 
-    if output is not None and not options.resume and (output / FOLDER).exists() and group.rank == 0:
-        raise AneError(f"{output} has checkpoints already; go on with --resume, or give another --output")
+    if group.rank == 0:
+        _check_unused(output, FOLDER, options.resume)
     group.share(None)
     event: Event = {}
     display.preparing()

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from openane.rounding import ceil_div
+
 Event = dict[str, Any]
 BARS = " ▁▂▃▄▅▆▇█"
 LENGTH = 60
@@ -122,7 +124,7 @@ def bars(losses: list[float], length: int = LENGTH) -> str:
     finite = [loss for loss in losses if abs(loss) < float("inf")]
     if not finite:
         return ""
-    size = -(-len(finite) // length)
+    size = ceil_div(len(finite), length)
     means = [sum(part) / len(part) for part in (finite[i:i + size] for i in range(0, len(finite), size))]
     top = max(means) or 1.0
     return "".join(BARS[max(0, min(8, round(8 * mean / top)))] for mean in means)

@@ -5,5 +5,15 @@ from openane.compiler.functions import compile_functions
 from openane.compiler.model import CompiledModel
 from openane.compiler.records import Entry, HostStep, Port, ProgramStep, State, Where
 
-__all__ = ["CompiledModel", "Entry", "HostStep", "Model", "Port", "ProgramStep", "State", "Where", "compile",
-           "compile_functions"]
+__all__ = [
+           "CompiledModel",
+           "Entry",
+           "HostStep",
+           "Model",
+           "Port",
+           "ProgramStep",
+           "State",
+           "Where",
+           "compile",
+           "compile_functions",
+]

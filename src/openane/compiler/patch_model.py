@@ -27,7 +27,7 @@ from openane.compiler.weights.layout_records import ConstantRecord, Routes
 from openane.engine import Coefficients, CoefficientSection, Convolution, Operation, Packing, geometry_of
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
 from openane.graph import Graph, Value, numpy_type
-from openane.graph.graph import Node, Operand
+from openane.graph.graph import Node, substituted
 from openane.ops import get_op
 from openane.ops.operands import result_types
 from openane.program import Constants, Program
@@ -198,11 +198,12 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
     """
     operation, held, section = _weighted(program, task)
     channels, rows = _placement(operation, held, section, get_chip(program.chip).limits.coefficients)
+    biases = len(channels) * (held.bias is not None)
     if weights.size != len(channels) * rows:
         raise ProgramError(f"its weights are {len(channels)} channels of {rows} elements, not {weights.size}",
                            task=task)
-    if bias is not None and (held.bias is None or bias.size != len(channels)):
-        raise ProgramError(f"it has {len(channels) if held.bias else 0} biases, not {bias.size}", task=task)
+    if bias is not None and bias.size != (biases or -1):
+        raise ProgramError(f"it has {biases} biases, not {bias.size}", task=task)
     begin, _ = program.constant_ranges[section.slot]
     starts = {stream.core: begin + stream.offset for stream in section.streams}
     missing = {channel.core for channel in channels} - set(starts)
@@ -210,12 +211,11 @@ def patch_task(program: Program, task: int, weights: np.ndarray, bias: np.ndarra
         raise ProgramError(f"cores {sorted(missing)} compute channels but have no coefficient stream", task=task)
     first = np.array([starts[c.core] + HALFWORD * c.weights for c in channels])
     step = np.array([HALFWORD * c.step for c in channels])
-    places = [(first[:, None] + step[:, None] * np.arange(rows)).reshape(-1)]
-    values = [weights.reshape(-1)]
+    places, values = (first[:, None] + step[:, None] * np.arange(rows)).reshape(-1), weights.reshape(-1)
     if bias is not None:
-        places.append(np.array([starts[c.core] + HALFWORD * (c.bias or 0) for c in channels]))
-        values.append(bias.reshape(-1))
-    return _written(program, task, np.concatenate(places), np.concatenate(values))
+        heads = np.array([starts[c.core] + HALFWORD * (c.bias or 0) for c in channels])
+        places, values = np.concatenate((places, heads)), np.concatenate((values, bias.reshape(-1)))
+    return _written(program, task, places, values)
 
 
 def _weighted(program: Program, task: int) -> tuple[Operation, Coefficients, CoefficientSection]:
@@ -257,8 +257,8 @@ def _written(program: Program, task: int, places: np.ndarray, values: np.ndarray
     return patch_constants(program, {0: data.tobytes()})
 
 
-def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
-    """The graph with constants replaced by name."""
+def _data(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """New constants by name, as the graph holds them. GraphError where it has no such constant."""
     known = {value.name: value for node in graph.nodes for value in node.values()
              if value.constant and isinstance(value.data, np.ndarray)}
     data: dict[str, np.ndarray] = {}
@@ -271,16 +271,16 @@ def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
         if tuple(array.shape) != value.shape:
             raise GraphError(f"constant {name!r} has shape {list(value.shape)}, not {list(array.shape)}")
         data[name] = _converted(array, value)
+    return data
+
+
+def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+    """The graph with constants replaced by name."""
+    data = _data(graph, arrays)
     new = {id(value): replace(value, data=data[value.name]) for node in graph.nodes for value in node.values()
            if value.constant and value.name in data}
 
-    def changed(operand: Operand) -> Operand:
-        if isinstance(operand, tuple):
-            return tuple(new.get(id(value), value) for value in operand)
-        return new.get(id(operand), operand)
-
-    nodes = tuple(Node(n.op, {k: changed(v) for k, v in n.operands.items()}, n.outputs, n.name, n.source)
-                  for n in graph.nodes)
+    nodes = tuple(substituted(node, new) for node in graph.nodes)
     for node, before in zip(nodes, graph.nodes, strict=True):
         if any(id(value) in new for value in before.values()):
             _require_types(node)

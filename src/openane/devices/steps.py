@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,6 +57,10 @@ class FinishedRun:
     surfaces: Mapping[str, np.ndarray]
     known: Arrays
     report: RunReport
+
+
+def _without(names: Iterable[str], others: Container[str]) -> list[str]:
+    return [name for name in names if name not in others]
 
 
 class LoadedFunction:
@@ -185,12 +189,11 @@ class LoadedFunction:
 
     def check(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> None:
         """DeviceError unless the inputs are those of the model but for `given`, in the model's shapes."""
-        missing = [name for name in self._inputs if name not in inputs and name not in given]
-        unknown = [name for name in inputs if name not in self._inputs or name in given]
-        if missing or unknown:
+        wanted = [name for name in self._inputs if name not in given]
+        problems = [f"{word} {', '.join(map(repr, names))}" for word, names in
+                    (("missing", _without(wanted, inputs)), ("not an input:", _without(inputs, wanted))) if names]
+        if problems:
             expected = ", ".join(f"{p.name} {p.dtype} {list(p.shape)}" for p in self._inputs.values()) or "none"
-            problems = [f"{word} {', '.join(map(repr, names))}" for word, names in
-                        (("missing", missing), ("not an input:", unknown)) if names]
             raise DeviceError(f"the inputs of {self._model.name!r} are {expected}; {' and '.join(problems)}")
         for name, values in inputs.items():
             shape = as_array(values, f"input {name!r}").shape

@@ -17,6 +17,14 @@ EXTRAS = (
     ("torch", "torch", "torch.export programs"),
     ("rich", "cli", "progress bars"),
     ("numba", "fast", "fast exact arithmetic"),
+    ("tokenizers", "llm", "language models: ane generate"),
+    ("ml_dtypes", "llm", "weights in bfloat16"),
+    ("starlette", "serve", "the HTTP server: ane serve"),
+    ("uvicorn", "serve", "the HTTP server: ane serve"),
+    ("pydantic", "serve", "requests to ane serve"),
+    ("safetensors", "train", "checkpoints of ane train, and of language models"),
+    ("matplotlib", "train", "the loss curve of ane train"),
+    ("mpi4py", "mpi", "training on several machines"),
 )
 """Distribution, the extra that installs it, what it is for."""
 

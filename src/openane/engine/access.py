@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from openane.errors import ProgramError
+from openane.rounding import ceil_div
 
 Shape = tuple[int, int, int, int, int]
 """Extents or byte strides in the order N, C, D, H, W."""
@@ -112,7 +113,7 @@ class Access(_Remembered):
     def blocks(self) -> Shape:
         """Extents with the interleaved dimension counted in blocks."""
         counts = list(self.shape)
-        counts[self.packed] = -(-counts[self.packed] // self.interleave)
+        counts[self.packed] = ceil_div(counts[self.packed], self.interleave)
         return counts[0], counts[1], counts[2], counts[3], counts[4]
 
     @property

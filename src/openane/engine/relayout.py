@@ -94,12 +94,12 @@ def _loops_within(shape: Shape, strides: Shape, whole: Shape, before: Shape, aft
     for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
         if extent == 1 or stride == 0:
             continue
-        base = next((inner for _, inner in loops if stride >= inner), None)
-        if base is None or stride % base:
+        base = max(filter(stride.__ge__, room), default=0)
+        if not base or stride % base:
             return None
         room[base] -= (extent - 1) * (stride // base)
         walked[axis] = stride // base * renamed[base]
-    if any(left < 0 for left in room.values()):
+    if min(room.values(), default=0) < 0:
         return None
     n, c, d, h, w = walked
-    return _Within((n, c, d, h, w), tuple((stride, renamed[stride], room[stride]) for _, stride in loops))
+    return _Within((n, c, d, h, w), tuple((stride, renamed[stride], left) for stride, left in room.items()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from openane.chips import NamedSlots, driver_generation, get_chip
 from openane.errors import FormatError, ProgramError
-from openane.formats.reader import ByteReader, Record, round_up, u32, u32s, u64, u64s
+from openane.formats.reader import ByteReader, Record, u32, u32s, u64, u64s
 from openane.formats.tasks import (
     CONSTANT_ALIGNMENT,
     FIRST_BUFFER_SLOT,
@@ -26,6 +26,7 @@ from openane.formats.tasks import (
     without_stand_in,
 )
 from openane.program import Buffer, Layout, Program, Role
+from openane.rounding import ceil_div, round_up
 
 HEADERS = (0x1000, 0x800)
 SLOTS = 32
@@ -92,9 +93,9 @@ def write_anec(program: Program, header: int = 0x1000) -> bytes:
     tiles = [0] * SLOTS
     nchw = [0] * (SLOTS * NUMBERS_PER_SLOT)
     # the driver wants more bytes than the text has
-    tiles[program.slots.text] = max(-(-len(payload) // TILE), text // TILE + 1)
+    tiles[program.slots.text] = max(ceil_div(len(payload), TILE), text // TILE + 1)
     for buffer in program.buffers:
-        tiles[buffer.slot] = -(-buffer.size // TILE)
+        tiles[buffer.slot] = ceil_div(buffer.size, TILE)
         if buffer.role is not Role.SCRATCH:
             start = buffer.slot * NUMBERS_PER_SLOT
             nchw[start:start + NUMBERS_PER_SLOT] = _numbers(dense_layout(buffer))

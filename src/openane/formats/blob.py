@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from openane.errors import FormatError
+from openane.rounding import ceil_div
 
 ALIGNMENT = 64
 SENTINEL = 0xDEADBEEF
@@ -129,7 +130,7 @@ class BlobWriter:
         padding = 8 * view.nbytes - count * kind.bits
         if not 0 <= padding < 8 or (kind.bits >= 8 and padding):
             raise FormatError(f"{count} elements of {dtype} do not fill the data",
-                              expected=f"{-(-count * kind.bits // 8)} bytes", found=view.nbytes)
+                              expected=f"{ceil_div(count * kind.bits, 8)} bytes", found=view.nbytes)
         key = (dtype, count, blake2b(view).digest()) if self._known is not None else None
         if self._known is not None and key in self._known:
             return self._known[key]

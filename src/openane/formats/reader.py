@@ -190,8 +190,3 @@ class ByteReader:
             return raw.rstrip(b"\0").decode("ascii")
         except UnicodeDecodeError:
             raise self.error(offset, f"{what} is not ASCII", expected="ASCII", found=repr(raw)) from None
-
-
-def round_up(value: int, unit: int) -> int:
-    """The smallest multiple of `unit` that is at least `value`."""
-    return -(-value // unit) * unit

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 from openane.chips import Chip, NamedSlots, get_chip
 from openane.errors import ProgramError
-from openane.formats.reader import ByteReader, round_up
+from openane.formats.reader import ByteReader
 from openane.program import Buffer, Constants, Layout, Program, Role, Task
+from openane.rounding import round_up
 
 TILE = 0x4000            # granule of buffers in both containers
 CONSTANT_ALIGNMENT = 16  # the driver looks for constants at the next multiple of this after the text

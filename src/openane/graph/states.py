@@ -7,7 +7,7 @@ sees a half-written state, and a run that fails leaves the states as they were.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from openane.errors import GraphError
@@ -30,6 +30,17 @@ class Stateless:
     next: Mapping[str, str]
 
 
+def _without_marks(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in metadata.items() if not key.startswith(MARK)}
+
+
+def _unused(name: str, names: Container[str]) -> str:
+    """The name, or the shortest that begins with it, that is not among `names`."""
+    while name in names:
+        name += "_"
+    return name
+
+
 def without_states(graph: Graph) -> Stateless:
     """The graph with its states as inputs and outputs. GraphError when a state is used as a tensor, or a tensor as a
     state."""
@@ -39,18 +50,17 @@ def without_states(graph: Graph) -> Stateless:
     contents = {id(handle): replace(handle) for handle in handles}
     now = dict(contents)
     nodes = _functional(graph, now)
-    names = {value.name for value in graph.inputs} | {value.name for node in nodes for value in node.outputs}
+    names = {value.name for each in (graph.inputs, *(node.outputs for node in nodes)) for value in each}
     outputs = list(graph.outputs)
     following: dict[str, str] = {}
     for handle in handles:
         if now[id(handle)] is not contents[id(handle)]:
-            name = next(n for n in (f"{handle.name}_next{'_' * i}" for i in range(len(names) + 1)) if n not in names)
+            name = _unused(f"{handle.name}_next", names)
             nodes.append(copy_of(now[id(handle)], Value(name, handle.type)))
             outputs.append(nodes[-1].output)
             following[handle.name] = name
     inputs = tuple(contents.get(id(value), value) for value in graph.inputs)
-    metadata = {key: text for key, text in graph.metadata.items() if not key.startswith(MARK)}
-    plain = Graph(inputs, tuple(nodes), tuple(outputs), graph.name, metadata)
+    plain = Graph(inputs, tuple(nodes), tuple(outputs), graph.name, _without_marks(graph.metadata))
     plain.verify()
     return Stateless(plain, tuple(contents.values()), following)
 

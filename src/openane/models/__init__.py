@@ -19,7 +19,25 @@ from openane.models.steps import Buckets, CacheWriter
 from openane.models.tokenizer import Tokenizer
 
 __all__ = [
-    "HOST", "Adapter", "Buckets", "CacheWriter", "Config", "Encoded", "GeneratedToken", "LanguageModel",
-    "LanguageSettings", "Options", "Precision", "Residence", "Rope", "Sampling", "Slots", "TextEncoder", "Tokenizer",
-    "Usage", "load", "load_adapter", "load_encoder",
+    "HOST",
+    "Adapter",
+    "Buckets",
+    "CacheWriter",
+    "Config",
+    "Encoded",
+    "GeneratedToken",
+    "LanguageModel",
+    "LanguageSettings",
+    "Options",
+    "Precision",
+    "Residence",
+    "Rope",
+    "Sampling",
+    "Slots",
+    "TextEncoder",
+    "Tokenizer",
+    "Usage",
+    "load",
+    "load_adapter",
+    "load_encoder",
 ]

@@ -52,6 +52,12 @@ GROUPS = {"attention": ProjectionGroup(("query", "key", "value"), norm="norm1"),
           "down": ProjectionGroup(("down",), "hidden")}
 
 
+def _group(part: str) -> tuple[str, ProjectionGroup]:
+    """The group a projection belongs to, and its name."""
+    return next((name, group) for name, group in GROUPS.items() if part in group.parts)
+
+
+
 @dataclass(frozen=True, slots=True)
 class Slots:
     """Room for adapters of a model: projections (`query`, `value`, ...) and the largest rank."""
@@ -113,7 +119,7 @@ class Adapter:
         when there is no room for a projection, or the shapes differ."""
         made = {name: np.zeros(shape, np.float16) for name, shape in slots.shapes(config).items()}
         for (layer, part), (down, up) in self.matrices.items():
-            name, group = next((n, g) for n, g in GROUPS.items() if part in g.parts)
+            name, group = _group(part)
             sizes, inputs = group.sizes(config), group.inputs(config)
             rank = down.shape[0]
             if part not in slots.parts or f"{name}.a" not in made or rank > slots.rank or layer >= config.layers:

@@ -64,15 +64,19 @@ class Template:
             return found
         marked = self.text(broken)
         named = tokenizer.named(marked)
-        own = {token for token, name in tokenizer.names.items() if name in self.stops or name in self.written}
-        guarded = tokenizer.guarded | own | {token for token, _, _ in named}
-        if [token for token in found if token in guarded] == [token for token, _, _ in named]:
+        dividing = [token for token, _, _ in named]
+        guarded = tokenizer.guarded | self._own(tokenizer) | set(dividing)
+        if [token for token in found if token in guarded] == dividing:
             return found
         tokens, place = [], 0
         for token, begin, end in named:
             tokens += [*tokenizer.ordinary_tokens(marked[place:begin].replace(mark, ""), guarded), token]
             place = end
         return tokens + tokenizer.ordinary_tokens(marked[place:].replace(mark, ""), guarded)
+
+    def _own(self, tokenizer: Tokenizer) -> set[int]:
+        """The tokens by which the form divides and ends turns."""
+        return {token for token, name in tokenizer.names.items() if name in self.stops or name in self.written}
 
 
 def _unused(*texts: str) -> str:

@@ -129,13 +129,25 @@ class _Stream(Iterator[GeneratedToken]):
         self.close()
 
 
+class _NoText:
+    """What stands in for the text of tokens where there is no tokenizer."""
+
+    def add(self, token: int) -> str:
+        """Nothing."""
+        return ""
+
+    def rest(self) -> str:
+        """Nothing."""
+        return ""
+
+
 def _tokens(reading: Reading, held: CachedText, tokens: list[int], options: Options,
             cancel: Cancel | None) -> Generator[GeneratedToken, None, None]:
     held.rewind(_common(held.tokens, tokens[:-1]))
     if not held.prefill(tokens[len(held.tokens):-1], cancel):
         yield GeneratedToken(None, "", "cancelled")
         return
-    pieces = None if reading.tokenizer is None else Pieces(reading.tokenizer, tokens)
+    pieces = _NoText() if reading.tokenizer is None else Pieces(reading.tokenizer, tokens)
     stops, sampler, stopping = Stops(options.stop), Sampler(options.sampling), reading.stops
     last = tokens[-1]
     for count in range(1, options.max_tokens + 1):
@@ -146,16 +158,17 @@ def _tokens(reading: Reading, held: CachedText, tokens: list[int], options: Opti
         last = sampler.choose(scores)
         likely = _likely(scores, last, options)
         if last in stopping:
-            yield GeneratedToken(last, stops.add(pieces.rest() if pieces else "")[0] + stops.rest(), "stop", *likely)
+            yield GeneratedToken(last, stops.add(pieces.rest())[0] + stops.rest(), "stop", *likely)
             return
-        text, ended = stops.add(pieces.add(last) if pieces else "")
+        text, ended = stops.add(pieces.add(last))
         full = len(held.tokens) >= reading.context or count == options.max_tokens
         if full and not ended:
-            more, ended = stops.add(pieces.rest() if pieces else "")
+            more, ended = stops.add(pieces.rest())
             text += more + stops.rest()
-        yield GeneratedToken(last, text, "stop" if ended else "length" if full else None, *likely)
         if ended or full:
+            yield GeneratedToken(last, text, "stop" if ended else "length", *likely)
             return
+        yield GeneratedToken(last, text, None, *likely)
 
 
 def _common(held: Sequence[int], wanted: Sequence[int]) -> int:

@@ -23,6 +23,15 @@ HEADER = 256
 NUMBERS = 7
 
 
+def _version(first: np.ndarray, name: str) -> int:
+    """The version the first words of a file state; 0 of those that state none."""
+    if int(first[0]) != MAGIC:
+        return 0
+    if int(first[1]) not in (1, 2):
+        raise FormatError(f"version of {name}", expected="1 or 2", found=int(first[1]))
+    return int(first[1])
+
+
 class Llama2cCheckpoint:
     """A checkpoint, mapped: `config`, and `weights` by the names of `naming`, read when asked for."""
 
@@ -34,9 +43,7 @@ class Llama2cCheckpoint:
                               found=size)
         self._bytes = np.memmap(path, np.uint8, mode="r")
         first = self._words(0, 2 + NUMBERS + 2)
-        self.version = int(first[1]) if int(first[0]) == MAGIC else 0
-        if self.version not in (0, 1, 2) or (int(first[0]) == MAGIC and self.version == 0):
-            raise FormatError(f"version of {path.name}", expected="1 or 2", found=int(first[1]))
+        self.version = _version(first, path.name)
         start = 2 if self.version else 0
         numbers = [int(number) for number in first[start:start + NUMBERS]]
         tied = numbers[5] > 0 if not self.version else bool(self._bytes[4 * (2 + NUMBERS)])

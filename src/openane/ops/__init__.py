@@ -60,5 +60,17 @@ def arguments(node: Node) -> Arguments:
     return Arguments(node.op, get_op(node.op).parameters, node.operands)
 
 
-__all__ = ["REQUIRED", "Arguments", "Op", "OperationEvidence", "Parameter", "Registry", "Rule", "all_ops", "arguments",
-           "get_op", "register", "result_types"]
+__all__ = [
+    "REQUIRED",
+    "Arguments",
+    "Op",
+    "OperationEvidence",
+    "Parameter",
+    "Registry",
+    "Rule",
+    "all_ops",
+    "arguments",
+    "get_op",
+    "register",
+    "result_types",
+]

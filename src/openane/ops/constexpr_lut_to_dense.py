@@ -28,6 +28,7 @@ from openane.ops.compressed import (
 )
 from openane.ops.operands import Arguments, refusal
 from openane.ops.spec import Op, OperationEvidence, Parameter
+from openane.rounding import ceil_div
 
 DENSE = (Parameter("indices", kind="own"), Parameter("lut", kind="own"),
          Parameter("shape", const=True, default=None, kind="own"),
@@ -46,7 +47,7 @@ def _infer_dense(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
         if lut.type.rank != 1 or lut.shape[0] not in PACKED_ENTRIES:
             raise refusal(arguments.op, "lut", f"must be a vector of {', '.join(map(str, PACKED_ENTRIES))} entries",
                           lut.type)
-        require_size(arguments, "indices", indices, -(-_bits(lut.shape[0]) * elements(shape) // 8))
+        require_size(arguments, "indices", indices, ceil_div(_bits(lut.shape[0]) * elements(shape), 8))
         return (TensorType(lut.dtype, shape),)
     axis = lut_axis(arguments, indices.shape, lut)
     return (TensorType(lut.dtype, _lengthened(indices.shape, axis, lut.shape[-1])),)

@@ -23,6 +23,7 @@ from openane.ops.compressed import (
 )
 from openane.ops.operands import Arguments, refusal
 from openane.ops.spec import Op, OperationEvidence, Parameter
+from openane.rounding import ceil_div
 
 PARAMETERS = (Parameter("nonzero_data", kind="own"), Parameter("mask", kind="own"),
               Parameter("shape", const=True, default=None, kind="own"))
@@ -36,7 +37,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
         shape = stated_shape(arguments)
         if mask.dtype != "uint8":
             raise refusal(arguments.op, "mask", "must be bytes of bits, uint8, when shape is given", mask.type)
-        require_size(arguments, "mask", mask, -(-elements(shape) // 8))
+        require_size(arguments, "mask", mask, ceil_div(elements(shape), 8))
     if mask.constant:
         bits = mask.array() if not arguments.given("shape") else unpacked(mask.array(), 1, elements(shape))
         require_size(arguments, "nonzero_data", data, max(1, int(np.count_nonzero(bits))))

@@ -26,6 +26,7 @@ from openane.ops.spec import Op, Parameter, Product, Upstream
 from openane.ops.taps import folded, product_of_columns, unfolded, unfolded_results, weight_gradient
 from openane.ops.weights import as_it_is, by_channel, without
 from openane.ops.window import make_window
+from openane.rounding import ceil_div, round_up
 
 PAD_TYPES = ("valid", "same", "custom")
 MAXIMUM_WEIGHTS = 1 << 28
@@ -115,7 +116,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 
 def weights_fit(node: Node, limits: Limits) -> bool:
     """The weights, every kernel rounded up to whole strides, must number at most 268435456."""
-    taps = prod(-(-axis.reach // axis.stride) * axis.stride for axis in _node_axes(node.operands))
+    taps = prod(round_up(axis.reach, axis.stride) for axis in _node_axes(node.operands))
     return prod(node["weight"].shape[:2]) * taps <= MAXIMUM_WEIGHTS
 
 
@@ -159,7 +160,7 @@ class _Phases:
     @staticmethod
     def of(axis: TransposedAxis) -> _Phases:
         """Result stride * m + r is the sum over k of weight stride * k + r times x[m - k]."""
-        taps = -(-axis.reach // axis.stride)
+        taps = ceil_div(axis.reach, axis.stride)
         first = min(axis.before // axis.stride, taps - 1)
         last = (axis.before + axis.result - 1) // axis.stride
         return _Phases(taps, taps - 1 - first, last - first + 1, axis.before - first * axis.stride)

@@ -71,20 +71,29 @@ def lower_maps(lowering: Lowering, source: Tensor, matrices: Mapping[int, np.nda
     """
     chosen = {axis: found for axis, matrix in matrices.items() if (found := picks(matrix)) is not None}
     mixed = {axis: matrix for axis, matrix in matrices.items() if axis not in chosen}
-    order = sorted(mixed, key=lambda d: _growth(mixed[d], d == source.contiguous))
-    fewer = {axis: at for axis, at in chosen.items() if len(at) <= source.shape[axis] or not mixed}
-    shape = [len(fewer.get(d, range(extent))) for d, extent in enumerate(source.shape)]
-    tensor = taken_along(lowering, source, fewer, lambda: lowering.scratch(shape)) if mixed else source
     if not mixed:
         return taken_along(lowering, source, chosen, place)
+    order = sorted(mixed, key=lambda d: _growth(mixed[d], d == source.contiguous))
+    fewer = {axis: at for axis, at in chosen.items() if len(at) <= source.shape[axis]}
+    shape = [len(fewer.get(d, range(extent))) for d, extent in enumerate(source.shape)]
+    tensor = taken_along(lowering, source, fewer, lambda: lowering.scratch(shape))
     later = {axis: at for axis, at in chosen.items() if axis not in fewer}
-    for axis in order:
-        shape[axis] = len(mixed[axis])
-        last = axis == order[-1] and not later
-        target = place() if last else lowering.scratch(shape, (*(d for d in range(len(shape)) if d != axis), axis))
-        lowering.mix(target, tensor, axis, mixed[axis])
-        tensor = target
-    return taken_along(lowering, tensor, later, place) if later else tensor
+    *others, last = order
+    for axis in others:
+        tensor = _mixed(lowering, tensor, axis, mixed[axis])
+    if later:
+        return taken_along(lowering, _mixed(lowering, tensor, last, mixed[last]), later, place)
+    target = place()
+    lowering.mix(target, tensor, last, mixed[last])
+    return target
+
+
+def _mixed(lowering: Lowering, source: Tensor, axis: int, matrix: np.ndarray) -> Tensor:
+    """The source with a matrix applied to one dimension, along which the rows of what is made run."""
+    shape = [len(matrix) if d == axis else extent for d, extent in enumerate(source.shape)]
+    target = lowering.scratch(shape, (*(d for d in range(len(shape)) if d != axis), axis))
+    lowering.mix(target, source, axis, matrix)
+    return target
 
 
 def _growth(matrix: np.ndarray, row: bool) -> tuple[float, bool]:

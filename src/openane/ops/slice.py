@@ -47,6 +47,11 @@ def flags(arguments: Arguments, name: str, count: int) -> tuple[bool, ...]:
     return tuple(bool(flag) for flag in data)
 
 
+def _only(extent: int, at: int) -> range:
+    """One position of so many; none where it is beyond them."""
+    return range(extent)[at:at + 1 or None] if -extent <= at < extent else range(0)
+
+
 def ranges_by_index(op: str, parameters: Sequence[Parameter],
                     operands: Mapping[str, Operand]) -> tuple[Ranges, tuple[bool, ...]]:
     """The positions each dimension of x keeps, and which dimensions are dropped.
@@ -66,12 +71,8 @@ def ranges_by_index(op: str, parameters: Sequence[Parameter],
     found = []
     for axis, extent in enumerate(shape):
         no_begin, no_end, squeeze = (mask[axis] for mask in masks)
-        first = None if no_begin else begin[axis]
-        if squeeze:
-            at = first or 0
-            kept = range(extent)[at:at + 1 or None] if -extent <= at < extent else range(0)
-        else:
-            kept = range(extent)[first:None if no_end else end[axis]:stride[axis]]
+        first, last = None if no_begin else begin[axis], None if no_end else end[axis]
+        kept = _only(extent, first or 0) if squeeze else range(extent)[first:last:stride[axis]]
         if not kept:
             raise refusal(op, "begin", f"must leave at least one of the {extent} elements of dimension {axis}",
                           f"begin {begin[axis]}, end {end[axis]}, stride {stride[axis]}")

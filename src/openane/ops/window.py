@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from openane.ops.operands import MAXIMUM_ELEMENTS, Arguments, refusal
+from openane.rounding import ceil_div
 
 PAD_TYPES = ("valid", "same", "custom", "same_lower")
 
@@ -93,7 +94,7 @@ def same_padding(extent: int, reach: int, stride: int, lower: bool) -> tuple[int
 
     Evidence: a recorded 3x3 stride-2 `same` convolution of 16 elements pads none in front.
     """
-    total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
+    total = max(0, (ceil_div(extent, stride) - 1) * stride + reach - extent)
     small, large = total // 2, total - total // 2
     return (large, small) if lower else (small, large)
 
@@ -103,7 +104,7 @@ def result_extent(extent: int, reach: int, stride: int, before: int, after: int,
     free = extent + before + after - reach
     if not ceiling:
         return free // stride + 1
-    count = -(-free // stride) + 1
+    count = ceil_div(free, stride) + 1
     return count - 1 if (count - 1) * stride >= extent + before and before + after > 0 else count
 
 
@@ -121,6 +122,14 @@ def read_window(arguments: Arguments, extents: Sequence[int], kernel: Sequence[i
         ceiling="ceil_mode" in arguments.parameters and arguments.flag("ceil_mode"))
 
 
+def _check_ceiling(op: str, pads: Sequence[int], same: bool) -> None:
+    """GraphError where results cannot be rounded up."""
+    if same:
+        raise refusal(op, "ceil_mode", "must be false when pad_type is same or same_lower", "true")
+    if pads[::2] != pads[1::2]:
+        raise refusal(op, "pad", "must be the same before and after each axis with ceil_mode", list(pads))
+
+
 def make_window(op: str, extents: Sequence[int], kernel: Sequence[int], *, pad_type: str,
                 strides: Sequence[int] = (), dilations: Sequence[int] = (), pad: Sequence[int] = (),
                 ceiling: bool = False) -> Window:
@@ -129,10 +138,8 @@ def make_window(op: str, extents: Sequence[int], kernel: Sequence[int], *, pad_t
     """
     same = pad_type.startswith("same")
     pads = tuple(pad) if pad_type == "custom" and len(pad) else (0,) * (2 * len(extents))
-    if ceiling and same:
-        raise refusal(op, "ceil_mode", "must be false when pad_type is same or same_lower", "true")
-    if ceiling and pads[::2] != pads[1::2]:
-        raise refusal(op, "pad", "must be the same before and after each axis with ceil_mode", list(pads))
+    if ceiling:
+        _check_ceiling(op, pads, same)
     axes = []
     for i, extent in enumerate(extents):
         stride = strides[i] if len(strides) else 1

@@ -14,19 +14,23 @@ from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 def hoist_scales(graph: Graph) -> Graph:
     """The graph with scalar products directly behind the products they can be folded into."""
-    users, outputs, producers = graph.users(), {id(value) for value in graph.outputs}, graph.producers()
+    users, outputs, producers = graph.users(), set(map(id, graph.outputs)), graph.producers()
     names = taken_names(graph)
     replaced: dict[int, tuple[Node, ...]] = {}
+
+    def maker(value: Value) -> Node | None:
+        """What makes a value that nobody else reads."""
+        return None if only_user(users, outputs, value) is None else producers.get(id(value))
+
     for node in graph.nodes:
         value, chain = node.get("x"), list[Node]()
         if not _scales(node) or value is None:
             continue
-        while (before := producers.get(id(value))) is not None and only_user(users, outputs, value) is not None \
-                and _moves(before) and id(before) not in replaced:
+        while (before := maker(value)) is not None and _moves(before) and id(before) not in replaced:
             chain.append(before)
             value = before["x"]
-        if chain and before is not None and _takes_scales(before) and only_user(users, outputs, value) is not None:
-            replaced.update({id(other): () for other in chain})
+        if chain and before is not None and _takes_scales(before):
+            replaced.update(dict.fromkeys(map(id, chain), ()))
             replaced[id(node)] = tuple(_hoisted(node, value, chain[::-1], names))
     return rebuilt(graph, [part for node in graph.nodes for part in replaced.get(id(node), (node,))])
 

@@ -18,10 +18,10 @@ from enum import StrEnum
 from itertools import pairwise
 
 from openane.chips import get_chip
-from openane.chips.coefficients import padded
 from openane.chips.limits import BaseSlots
 from openane.engine import DType, Shape
 from openane.errors import ProgramError
+from openane.rounding import ceil_div, round_up
 
 Constants = bytes | memoryview
 """Bytes that nobody writes: in memory, or mapped from a file."""
@@ -53,7 +53,7 @@ class Layout:
         """Bytes from the start of the buffer to the end of the last row, row padding included."""
         n, c, d, h, w = self.shape
         sn, sc, sd, sh, sw = self.strides
-        blocks = -(-c // self.interleave)
+        blocks = ceil_div(c, self.interleave)
         last = (n - 1) * sn + (blocks - 1) * sc + (d - 1) * sd + (h - 1) * sh
         return last + max(sh if h > 1 or sh else 0, w * sw)
 
@@ -64,7 +64,7 @@ class Layout:
         Strides: row = roundup(W * size, align), depth and plane follow; planes of one depth are adjacent channels.
         """
         n, c, d, h, w = shape
-        row = padded(w * dtype.size, align)
+        row = round_up(w * dtype.size, align)
         plane = row * h
         depth = plane * c
         return Layout(shape, (depth * d, plane, depth, row, dtype.size), dtype)

@@ -7,5 +7,16 @@ from openane.report.profile import NumberKind, Profile, Row, profile
 from openane.report.subject import ProfileSubject
 from openane.report.trace import as_trace, trace
 
-__all__ = ["NumberKind", "Profile", "ProfileSubject", "Row", "as_csv", "as_trace", "document", "profile", "summary",
-           "table", "trace"]
+__all__ = [
+           "NumberKind",
+           "Profile",
+           "ProfileSubject",
+           "Row",
+           "as_csv",
+           "as_trace",
+           "document",
+           "profile",
+           "summary",
+           "table",
+           "trace",
+]

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from openane.chips import Chip
+from openane.rounding import round_up
 from openane.simulator.arithmetic import HalfEncoder, Mode, SumForm
 from openane.simulator.arithmetic.half import Bits, Floats
 from openane.simulator.memory import Memory
@@ -20,7 +21,7 @@ _ALIGNED = 16
 
 def padded(count: int) -> int:
     """Elements up to where the next array of the workspace begins: at a cache line."""
-    return -(-count // _ALIGNED) * _ALIGNED
+    return round_up(count, _ALIGNED)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ import numpy as np
 
 from openane.engine import Convolution, MatrixProduct
 from openane.errors import SimulationError
+from openane.rounding import ceil_div
 from openane.simulator.arithmetic import Accumulator, Mode, SumForm, fast, saturate
 from openane.simulator.arithmetic.half import BLOCK, INFINITY_BITS, Bits, Floats, decoded, encode_away, has_special
 from openane.simulator.blocks import apart
@@ -53,13 +54,17 @@ class ConvolutionTask:
         mode = context.arithmetic.choose(products)
         self._accumulator = Accumulator(mode, context.form.of(products) if mode is Mode.EXACT else SumForm.NUMPY)
         context.report.arithmetic, context.report.form = str(mode), str(self._accumulator.form)
-        self._by_row = (mode is Mode.FAST and not self._unicast and self._stride[1] == 1
-                        and self._terms // self._kernel[1] >= ROW_TERMS and self._kernel[1] > 1)
+        self._by_row = mode is Mode.FAST and self._rows_pay()
         self._own = isinstance(operation, Convolution) and not operation.shared and result.shape[0] > 1
         self._beside = mode is Mode.EXACT and not self._unicast and not self._own
         self._pieces = [self._piece(tile) for tile in self._plan()]
         for piece in self._pieces[:1]:  # the largest
             context.workspace.reserve(padded(prod(piece.shape)) + prod(self._columns_shape(piece.tile, self._by_row)))
+
+    def _rows_pay(self) -> bool:
+        """Whether sums over one row of taps at a time are faster than over all of a window's."""
+        return not self._unicast and self._stride[1] == 1 and self._kernel[1] > 1 \
+            and self._terms // self._kernel[1] >= ROW_TERMS
 
     def _subsampled(self, source: np.ndarray) -> np.ndarray:
         """Takes a stride into the source where the kernel has one tap and nothing is padded."""
@@ -81,7 +86,7 @@ class ConvolutionTask:
         positions = max(1, WORKSPACE // per_position)
         across = min(width, positions)
         down = max(1, min(height, positions // across))
-        down = -(-height // -(-height // down))  # as many tiles, of equal size
+        down = ceil_div(height, ceil_div(height, down))  # as many tiles, of equal size
         together = self._together(per_position * down * across)
         for group in range(0, groups, together):
             for channel in range(0, channels, share):
@@ -99,7 +104,7 @@ class ConvolutionTask:
             return 1
         groups = len(self._result)
         most = max(1, min(groups, min(GROUPED, WORKSPACE) // max(elements, 1)))
-        return -(-groups // -(-groups // most)) if groups else 1
+        return ceil_div(groups, ceil_div(groups, most)) if groups else 1
 
     def execute(self, weights: ConvolutionWeights) -> None:
         """Computes every tile."""
@@ -157,7 +162,7 @@ class ConvolutionTask:
 
     def _halves(self, shape: tuple[int, ...], place: int) -> Bits:
         count = prod(shape)
-        return self._context.workspace.floats((-(-count // 2),), place).view(np.uint16)[:count].reshape(shape)
+        return self._context.workspace.floats((ceil_div(count, 2),), place).view(np.uint16)[:count].reshape(shape)
 
     def _window(self, piece: TileElements, sources: np.ndarray, term: int) -> np.ndarray:
         """The source elements [groups, rows, columns] of one term; `sources` is [channels, groups, D, H, W]."""

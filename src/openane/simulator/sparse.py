@@ -9,6 +9,7 @@ import numpy as np
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
 from openane.engine import Coefficients, Geometry
 from openane.errors import ProgramError, SimulationError
+from openane.rounding import ceil_div, round_up
 from openane.simulator.arithmetic.half import Floats, decoded
 
 
@@ -50,7 +51,7 @@ def expand(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, fo
             bias[group, channel:channel + count] = block_bias[:count]
             channel += count
         for cursor in cursors.values():
-            cursor.at = min(-(-cursor.at // form.alignment) * form.alignment, len(cursor.data))
+            cursor.at = min(round_up(cursor.at, form.alignment), len(cursor.data))
     return decoded(weights), decoded(bias) if coefficients.bias is not None else None
 
 
@@ -64,7 +65,7 @@ def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool, kernel: tuple[int
     inputs = rows // len(present)
     length = int.from_bytes(cursor.take(sparse.length), "little")
     width = sparse.width(lanes)
-    masks = -(-len(taps) * width // sparse.values)
+    masks = ceil_div(len(taps) * width, sparse.values)
     values = _unskipped(cursor.take(length), inputs, masks, sparse, cursor.what)
     if values[:, len(taps) * width:].any() or values[:, :len(taps) * width].reshape(-1, width)[:, lanes:].any():
         raise SimulationError(f"{cursor.what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its "

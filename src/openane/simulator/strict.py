@@ -29,6 +29,7 @@ from openane.engine import (
 from openane.errors import SimulationError
 from openane.program import Program, Role
 from openane.program.listing import names_of
+from openane.rounding import ceil_div
 from openane.simulator.executable import LoadedProgram, load
 from openane.simulator.trace import OperandBytes, positions, reads, writes
 
@@ -71,6 +72,12 @@ class _Map:
         self.name, self.size = name, size
         self.holds = np.full(size, filled)
         self.read, self.written = np.zeros(size, bool), np.zeros(size, bool)
+
+
+def _written_over(operation: Operation) -> list[int | None]:
+    """Where the sources lie that an operation may write over as it reads them: slots of memory, None for L2."""
+    alike = [a for a in sources(operation) if _pointwise(operation) and _same(a, operation.result)]
+    return [a.slot if a.space is Space.MEMORY else None for a in alike]
 
 
 class _Tracer:
@@ -155,13 +162,13 @@ class _Tracer:
         return memory
 
     def _hazards(self, index: int, operation: Operation, read: list[OperandBytes], written: list[OperandBytes]) -> None:
-        in_place = [a for a in sources(operation) if _pointwise(operation) and _same(a, operation.result)]
-        places = [a.slot if a.space is Space.MEMORY else None for a in in_place]
+        places = _written_over(operation)
         for position, touch in enumerate(written):
-            others = [other for other in read if other.slot == touch.slot
-                      and not (touch.what == "result" and other.what != "coefficients" and other.slot in places)]
-            for other in (*others, *(w for w in written[position + 1:] if w.slot == touch.slot)):
-                if np.intersect1d(touch.positions, other.positions, assume_unique=True).size:
+            over = touch.what == "result" and touch.slot in places
+            others = [other for other in read if not over or other.what == "coefficients"]
+            for other in (*others, *written[position + 1:]):
+                if other.slot == touch.slot \
+                        and np.intersect1d(touch.positions, other.positions, assume_unique=True).size:
                     self._fault(index, "hazard", f"{touch.what} is written over {other.what}")
 
     def _fault(self, task: int | None, kind: str, detail: str) -> None:
@@ -224,7 +231,7 @@ def _guarded(loaded: LoadedProgram, program: Program, pattern: int, seed: int) -
         inside = store[GUARD:-GUARD]
         inside[:] = pattern
         if buffer.role in (Role.INPUT, Role.STATE):
-            numbers = rng.standard_normal(-(-buffer.size // 2)).astype(np.float16)
+            numbers = rng.standard_normal(ceil_div(buffer.size, 2)).astype(np.float16)
             inside[:] = numbers.view(np.uint8)[:buffer.size]
         loaded.bind(buffer.name, inside)
         stores[buffer.name] = store

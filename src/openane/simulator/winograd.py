@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from openane.engine import Convolution, Operation
+from openane.rounding import ceil_div
 from openane.simulator.arithmetic.winograd import transformed_inputs, transformed_weights, untransformed
 from openane.simulator.convolution import ConvolutionTask
 from openane.simulator.tiles import Tile, TileElements
@@ -44,7 +45,7 @@ class WinogradTask(ConvolutionTask):
         """As of `ConvolutionTask`; terms are [kernel rows * inputs * kernel columns]."""
         tile, slab = piece.tile, self._slab(piece)[:, :, 0]
         (high, wide), terms = piece.target.shape[2:], weights.values[self._sets(tile), slice(*tile.channels)][0].T
-        groups, channels, pairs = tile.count, terms.shape[1], -(-wide // 2)
+        groups, channels, pairs = tile.count, terms.shape[1], ceil_div(wide, 2)
         even = np.pad(slab, ((0, 0), (0, 0), (0, 0), (0, 2 * pairs - wide)))
         inputs = transformed_inputs([even[..., i:i + 2 * pairs:2] for i in range(4)])
         kernels = transformed_weights([terms[i::3] for i in range(3)])

@@ -8,6 +8,25 @@ from openane.timing.program import ProgramTime, TaskTime, operations_of, program
 from openane.timing.rates import ClockState, Rates, rates
 from openane.timing.routes import SubmissionRoute, copies, dispatch, waking
 
-__all__ = ["BELIEVED", "ClockState", "EnginePart", "ProgramTime", "Rates", "SubmissionRoute", "TaskTime", "Times",
-           "TimingParameter", "TimingParameters", "Work", "copies", "dispatch", "operations_of", "program_time",
-           "rates", "schedule", "times", "waking", "work"]
+__all__ = [
+           "BELIEVED",
+           "ClockState",
+           "EnginePart",
+           "ProgramTime",
+           "Rates",
+           "SubmissionRoute",
+           "TaskTime",
+           "Times",
+           "TimingParameter",
+           "TimingParameters",
+           "Work",
+           "copies",
+           "dispatch",
+           "operations_of",
+           "program_time",
+           "rates",
+           "schedule",
+           "times",
+           "waking",
+           "work",
+]

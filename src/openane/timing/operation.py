@@ -16,7 +16,7 @@ from functools import lru_cache
 from math import ceil, prod
 
 from openane.chips import Limits
-from openane.chips.coefficients import CoefficientFormat, padded
+from openane.chips.coefficients import CoefficientFormat
 from openane.engine import (
     Access,
     Convolution,
@@ -26,6 +26,7 @@ from openane.engine import (
     Space,
     sources,
 )
+from openane.rounding import round_up
 from openane.timing.parameters import BELIEVED, TimingParameters
 from openane.timing.rates import Rates
 
@@ -153,14 +154,15 @@ def bytes_moved(access: Access, burst: int) -> int:
     extents = [1 if extent > 1 and not stride else extent for extent, stride in ((c, sc), (d, sd), (h, sh))]
     row = (1 if w > 1 and not sw else w) * element
     if access.space is Space.MEMORY:
-        row = padded(row, burst)
+        row = round_up(row, burst)
     return n * prod(extents) * row
 
 
 def _array(operation: NeuralOperation, rates: Rates, parameters: TimingParameters) -> tuple[int, int, int]:
     """Multiplications, cycles of the array and bytes of coefficients."""
     coefficients = operation.coefficients
-    kernel, limits = coefficients.size if coefficients is not None else 0, rates.limits
+    limits = rates.limits
+    kernel = limits.coefficients.fetched(coefficients) if coefficients is not None else 0
     n, c, d, h, w = operation.result.shape
     positions = d * h * w
     taps, inputs, computed = 1, 1, c

@@ -103,7 +103,7 @@ def schedule(operations: Sequence[Operation], rates: Rates, parameters: TimingPa
     tasks: list[TaskTime] = []
     free = kernel_free = start_before = 0.0
     held: tuple[object, ...] = ()
-    payloads = _payloads(operations, rates.limits.cores)
+    payloads = _payloads(operations, rates.limits)
     for index, operation in enumerate(operations):
         cost = times(operation, rates, parameters)
         if payloads[index] and payloads[index] % PAYLOAD == 0:
@@ -122,9 +122,9 @@ def schedule(operations: Sequence[Operation], rates: Rates, parameters: TimingPa
     return ProgramTime(rates, tuple(tasks))
 
 
-def _payloads(operations: Sequence[Operation], cores: int) -> list[int]:
-    """Bytes of coefficients a core gets for the layer a task is part of: a layer's tasks follow each other and read
-    the same source."""
+def _payloads(operations: Sequence[Operation], limits: Limits) -> list[int]:
+    """Bytes of coefficients a core gets of its own for the layer a task is part of: a layer's tasks follow each other
+    and read the same source."""
     layers: list[int] = []
     sizes: list[int] = []
     for index, operation in enumerate(operations):
@@ -132,7 +132,10 @@ def _payloads(operations: Sequence[Operation], cores: int) -> list[int]:
             sizes.append(0)
         layers.append(len(sizes) - 1)
         mine = operation.coefficients if isinstance(operation, NeuralOperation) else None
-        sizes[-1] += mine.size // cores if mine is not None else 0
+        if mine is not None:
+            common = limits.coefficients.common(mine)
+            own = sum(section.streams.total for section in mine.sections if section != common)
+            sizes[-1] += own // limits.cores
     return [sizes[layer] for layer in layers]
 
 

@@ -7,7 +7,6 @@ its program runs, up to a limit: the thread that waits sleeps, and a processor t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from openane.chips.machines import SOCS, Figure, Known, Soc, find
@@ -39,14 +38,6 @@ class SubmissionRoute(StrEnum):
     ENGINE = "engine"  # nothing but the engine
     LINUX = "linux"    # a request of the accel driver
     MACOS = "macos"    # an evaluation through the system's framework
-
-
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """Seconds around a program."""
-
-    dispatch: Figure
-    copies: Figure
 
 
 def dispatch(chip: str, route: SubmissionRoute, busy: float = 0.0) -> Figure:

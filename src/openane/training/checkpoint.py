@@ -112,18 +112,19 @@ def _digest(data: bytes) -> str:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    return bytes(_library().save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+    return bytes(library().save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def _unpacked(data: bytes, path: Path) -> Arrays:
-    library = _library()
+    numpy = library()
     try:
-        return {name: np.array(array) for name, array in library.load(data).items()}
+        return {name: np.array(array) for name, array in numpy.load(data).items()}
     except Exception as error:  # the library's errors share no class of their own
         raise FormatError(f"{path} cannot be read as safetensors: {error}") from None
 
 
-def _library() -> Any:
+def library() -> Any:
+    """The library that checkpoints are written with. AneError where it is not installed."""
     try:
         from safetensors import numpy
     except ImportError:

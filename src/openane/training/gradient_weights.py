@@ -64,6 +64,12 @@ def _constants(graph: Graph, names: Sequence[str]) -> dict[str, Value]:
     return {name: next(iter(values.values())) for name, values in found.items()}
 
 
+def _must_be_constant(node: Node, operand: str) -> UnsupportedError:
+    known = ", ".join(other.name for other in all_ops().values() if other.computed is not None)
+    return UnsupportedError(node.label, f"its operand {operand!r} must be a constant", remedy="leave it as one; "
+                            f"operations whose weights can be inputs: {known}, lstm, gru, rnn")
+
+
 def spelled(node: Node, names: set[str]) -> Iterable[Node]:
     """The node, some operands of which may not be constant, as nodes that take it so; `names` are taken, and new ones
     added. UnsupportedError when there is no such form."""
@@ -74,9 +80,7 @@ def spelled(node: Node, names: set[str]) -> Iterable[Node]:
     form, allowed = (op.computed, op.weights) if op.computed is not None else (op.expand, _weights(op, node))
     beyond = [name for name in loose if name not in allowed]
     if form is None or beyond:
-        known = ", ".join(other.name for other in all_ops().values() if other.computed is not None)
-        raise UnsupportedError(node.label, f"its operand {beyond[0]!r} must be a constant", remedy="leave it as one; "
-                               f"operations whose weights can be inputs: {known}, lstm, gru, rnn")
+        raise _must_be_constant(node, beyond[0])
     rewriter = Rewriter(node, names, node.source)
     made = form(node, rewriter)
     if made is None:  # it takes them as it is

@@ -126,6 +126,15 @@ def settings(table: Table, base: Path) -> TrainingSettings:
     return TrainingSettings(**parts, base=base, table=table)
 
 
+def _check_sweep(key: str, values: object) -> None:
+    """FormatError unless `values` are what a setting can be in turn."""
+    if key.count(".") != 1 or not isinstance(values, list) or not values:
+        raise FormatError(f"sweep.{key!r} must be \"TABLE.KEY\" = [VALUE, ...]: a setting and what it is in turn")
+    twice = [each for number, each in enumerate(values) if each in values[:number]]
+    if twice:
+        raise FormatError(f"sweep.{key!r} has {twice[0]!r} twice: each value would be trained into one folder")
+
+
 def variants(table: Table) -> list[tuple[str, dict[str, Any]]]:
     """The configurations a file stands for: itself, or with a table [sweep] (`"optimiser.rate" = [1e-3, 1e-2]`) one
     for each combination, with a name. FormatError when a key of the sweep names no setting."""
@@ -134,12 +143,7 @@ def variants(table: Table) -> list[tuple[str, dict[str, Any]]]:
         return [("", plain)]
     axes = as_table(table["sweep"], "sweep")
     for key, values in axes.items():
-        if key.count(".") != 1 or not isinstance(values, list) or not values:
-            raise FormatError(f"sweep.{key!r} must be \"TABLE.KEY\" = [VALUE, ...]: a setting and what it is in "
-                              "turn")
-        twice = [each for number, each in enumerate(values) if each in values[:number]]
-        if twice:
-            raise FormatError(f"sweep.{key!r} has {twice[0]!r} twice: each value would be trained into one folder")
+        _check_sweep(key, values)
     made = []
     for chosen in product(*axes.values()):
         changed = {name: dict(part) if isinstance(part, Mapping) else part for name, part in plain.items()}

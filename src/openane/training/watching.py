@@ -9,7 +9,7 @@ zero, whose product is zero at any scale. Opposite infinities that meet in an ad
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
@@ -25,6 +25,20 @@ WHOLE = (Movement.SHAPE, Movement.DIMENSIONS, Movement.REPEATS)
 """Whole tensors laid out anew: their greatest and least elements are those of what they are made of."""
 
 
+def _is_tensor(value: Value) -> bool:
+    """Whether a value is computed and no scalar."""
+    return not value.constant and value.type.rank > 0
+
+
+def _reading(nodes: Iterable[Node], reached: set[int]) -> Iterator[tuple[Node, list[Value]]]:
+    """The nodes that depend on the values `reached` by id, and what they read that does; their results are reached."""
+    for node in nodes:
+        read = [value for value in node.values() if id(value) in reached]
+        if read:
+            reached.update(map(id, node.outputs))
+            yield node, read
+
+
 def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
     """The values of a joint graph that depend on the input `source` (what the backward pass starts from) and are read
     by sums of many terms, each once however its elements are laid out.
@@ -35,20 +49,16 @@ def watched(graph: Graph, source: str, level: str) -> tuple[Value, ...]:
     if level == "none":
         return ()
     useful = _useful(graph)
-    nodes = [node for node in graph.nodes if any(id(value) in useful for value in node.outputs)]
+    nodes = [node for node in graph.nodes if not useful.isdisjoint(map(id, node.outputs))]
     ends = _ending(nodes, graph.outputs) if level == "weights" else useful
-    reached, roots = {id(value) for value in graph.inputs if value.name == source}, dict[int, Value]()
-    found: dict[int, Value] = {}
-    for node in nodes:
-        read = [value for value in node.values() if id(value) in reached]
-        if not read:
-            continue
-        reached.update(id(value) for value in node.outputs)
+    found, roots = dict[int, Value](), dict[int, Value]()
+    for node, read in _reading(nodes, {id(value) for value in graph.inputs if value.name == source}):
         if _lays_out(node):
             roots[id(node.output)] = roots.get(id(read[0]), read[0])
-        elif _sums(node) and any(id(value) in ends for value in node.outputs):
-            found |= {id(root): root for root in (roots.get(id(value), value) for value in read)}
-    return tuple(value for value in found.values() if not value.constant and value.type.rank)
+        elif _sums(node) and not ends.isdisjoint(map(id, node.outputs)):
+            known = [roots.get(id(value), value) for value in read]
+            found |= zip(map(id, known), known, strict=True)
+    return tuple(filter(_is_tensor, found.values()))
 
 
 def _lays_out(node: Node) -> bool:

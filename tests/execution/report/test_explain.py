@@ -305,7 +305,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["verdict"]
     assert not {"gain", "seconds", "time"} & keys(document)
     assert {place["known"] for place in document["places"]} == {"modelled", "extrapolated"}
+    assert main(["explain", digits, "--chip", "m4 max", "--target", "m1", "--no-cache"]) == 0
+    assert "us an inference (extrapolated)" in capsys.readouterr().out
     assert main(["explain", digits, "--chip", "m4 max", "--no-cache"]) == 0
     text = capsys.readouterr().out
-    assert "(extrapolated)" in text
+    assert "us an inference (modelled)" in text
     assert "what would help" in text

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import openane as ane
+from openane.chips import get_chip
 from openane.chips.machines import SOCS, Known
 from openane.cli import main
 from openane.cli.profile import subject_of
@@ -89,6 +90,33 @@ def test_a_plan_for_another_generation_is_said_to_be_one(model: ane.Model) -> No
         words = "planned for h13: tasks, bytes and multiplications are of that plan"
         assert (words in "\n".join(summary(found))) is said
         assert any("planned for h13" in note for note in document(found)["notes"]) is said
+
+
+def test_a_model_is_planned_for_the_chip_it_is_profiled_on(capsys: pytest.CaptureFixture[str]) -> None:
+    planned = (("m4 max", "h16", "modelled"), ("m2", "h14", "modelled"), ("m6", "h18", "modelled"),
+               ("m5", "h17", "extrapolated"), ("m3", "h15", "extrapolated"), ("a12", "h13", "extrapolated"))
+    for chip, target, kind in planned:
+        assert main(["profile", str(DIGITS), "--chip", chip, "--json", "--no-cache"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["target"], found["kinds"]["engine"]) == (target, kind), chip
+        assert any("planned for" in note for note in found["notes"]) is (found["generation"] != target)
+    assert main(["profile", str(DIGITS), "--chip", "m4", "--target", "m1", "--no-cache"]) == 0
+    assert "planned for h13" in capsys.readouterr().out
+
+
+def test_a_table_of_later_generations_is_read_once() -> None:
+    """All cores of H13 have a copy of their own."""
+    build = GraphBuilder()
+    graph = build.finish({"y": build.single("sigmoid", x=build.input("x", "fp16", (1, 64, 8, 8)))})
+    sizes = {}
+    for target, chip in (("h13", "m1"), ("h14", "m2"), ("h16", "m4"), ("h18", "m6")):
+        model = ane.compile(graph, target=target)
+        found = profile(subject_of(model), chip)
+        limits = get_chip(target).limits.coefficients
+        copies = 1 if limits.table_apart else limits.cores
+        assert sum(row.kernel_bytes for row in found.rows) == copies * limits.table.size, target
+        sizes[target] = found.engine_seconds
+    assert all(sizes.values())
 
 
 def test_a_name_of_several_chips_says_which_was_taken(model: ane.Model) -> None:

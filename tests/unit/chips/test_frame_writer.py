@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.h13_operations import neural_operations, planar_operations, with_plain_second
 
 from openane.chips import described_generations, get_chip
-from openane.chips.frame_writer import cover
+from openane.chips.frame_writer import fewest_runs
 from openane.chips.runs import RELATIVE, SLOT
-from openane.engine import Access, Elementwise, Operation, PassThrough, Section, Space, Stream
+from openane.engine import Access, CoefficientSection, CoefficientStream, Elementwise, Operation, PassThrough, Space
 
 LATER = described_generations()[1:]
 
@@ -21,7 +21,7 @@ LATER = described_generations()[1:]
 @given(st.sets(st.integers(0, 120), min_size=1))
 def test_runs_write_each_register_once_in_order(words: set[int]) -> None:
     addresses = tuple(4 * word for word in sorted(words))
-    runs = cover(addresses)
+    runs = fewest_runs(addresses)
     assert tuple(address for run in runs for address in run) == addresses
     for run in runs:
         adjacent = run[-1] - run[0] == 4 * (len(run) - 1)
@@ -37,7 +37,7 @@ def test_runs_write_each_register_once_in_order(words: set[int]) -> None:
     (tuple(range(70)), (tuple(range(64)), tuple(range(64, 70)))),
 ])
 def test_runs_are_as_few_as_can_be(words: tuple[int, ...], runs: tuple[tuple[int, ...], ...]) -> None:
-    found = cover(tuple(4 * word for word in words))
+    found = fewest_runs(tuple(4 * word for word in words))
     assert tuple(tuple(address // 4 for address in run) for run in found) == runs
 
 
@@ -57,8 +57,10 @@ def comparable(operation: Operation) -> Operation:
     coefficients = getattr(operation, "coefficients", None)
     if coefficients is not None:
         table = coefficients.table
-        changes["coefficients"] = replace(coefficients, table=None if table is None else Section.of(
-            table.slot, [Stream(0, table.streams.start, 0)]))
+        lanes = coefficients.lanes if coefficients.weights is not None else 1  # without weights, those of a copy
+        first = None if table is None else CoefficientSection.of(
+            table.slot, [CoefficientStream(0, table.streams.start, 0)])
+        changes["coefficients"] = replace(coefficients, lanes=lanes, table=first)
     return replace(operation, **changes)
 
 

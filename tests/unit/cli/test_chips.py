@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from openane.chips import described_generations, generations
+from openane.chips import compiled_generations, described_generations, generations
 from openane.chips.machines import SOCS, chips_of
 from openane.cli import FAILED, main
 
-PAGES = Path(__file__).parents[3] / "docs" / "registers"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -46,8 +46,8 @@ def test_a_machine_leads_to_its_generation(capsys: pytest.CaptureFixture[str]) -
 def test_the_list_as_json_has_every_generation(capsys: pytest.CaptureFixture[str]) -> None:
     documents = json.loads(printed(capsys, "--json"))
     assert [d["generation"] for d in documents] == list(generations())
-    assert documents[2]["compiled"]
-    assert not any(d["compiled"] for d in documents if d["generation"] != "h13")
+    assert [d["generation"] for d in documents if d["compiled"]] == list(compiled_generations())
+    assert [d["generation"] for d in documents if d["inferred"]] == list(compiled_generations()[1:])
 
 
 @pytest.mark.parametrize("name", described_generations())
@@ -65,6 +65,21 @@ def test_generations_without_tables_say_so(capsys: pytest.CaptureFixture[str]) -
     assert "not known" in printed(capsys, "a13")
 
 
+def test_what_works_is_found_not_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    documents = {d["generation"]: d for d in json.loads(printed(capsys, "--support", "--json"))}
+    assert list(documents) == list(generations())
+    for name, document in documents.items():
+        works = {document[key] for key in ("read", "compiled", "verified", "simulated")}
+        assert works == {name in compiled_generations()}, name
+        assert {*document["modelled"], *document["extrapolated"]} == {soc.name for soc in chips_of(name)}
+    assert "m4 max" in documents["h16"]["modelled"]
+    assert "a17 pro" in documents["h16"]["extrapolated"]
+    assert [name for name, document in documents.items() if document["driver"]] == ["h13"]
+    lines = printed(capsys, "h18", "--support").splitlines()
+    assert lines[1].split()[0] == "h18"
+    assert any("is a guess" in line for line in lines)
+
+
 def test_unknown_names_fail_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chips", "m7"]) == FAILED
     assert "hint" in capsys.readouterr().err
@@ -73,4 +88,9 @@ def test_unknown_names_fail_with_a_hint(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("name", described_generations())
 def test_the_pages_in_docs_are_current(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`make docs` writes them."""
-    assert (PAGES / f"{name}.md").read_text() == printed(capsys, name, "--registers", "--markdown")
+    assert (DOCS / "registers" / f"{name}.md").read_text() == printed(capsys, name, "--registers", "--markdown")
+
+
+def test_the_page_of_generations_in_docs_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    """`make docs` writes it."""
+    assert (DOCS / "generations.md").read_text() == printed(capsys, "--support", "--markdown")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from openane.cli import main
 from openane.doctor import Check, Status, ThisMachine, examine
+from openane.doctor.everywhere import EXTRAS
 
 LINUX = {"/proc/sys/kernel/osrelease": b"6.14.2-asahi\n", "/proc/modules": b"ane 40960 0 - Live\nxfs 1 0\n",
          "/proc/device-tree/compatible": b"apple,j274\0apple,t8103\0apple,arm-platform\0",
@@ -53,6 +57,20 @@ class Described:
 
 def found(machine: Described) -> dict[str, Check]:
     return {check.name: check for check in examine(machine)}
+
+
+def test_every_extra_is_listed_with_all_it_installs() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = {extra: {re.split(r"[><=; ]", each)[0] for each in wanted}
+              for extra, wanted in project["optional-dependencies"].items() if extra not in ("dev", "full")}
+    assert {package for package, _, _ in EXTRAS} == set().union(*extras.values())
+    assert {extra for _, extra, _ in EXTRAS} == set(extras)
+    assert all(package in extras[extra] for package, extra, _ in EXTRAS)
+    checks = found(Described("Linux"))
+    for package, extra, purpose in EXTRAS:
+        assert checks[package].status is Status.NOTE
+        assert purpose in checks[package].found
+        assert f"[{extra}]" in checks[package].remedy
 
 
 def test_devices_are_numbered_by_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ channel: 4.45 ns for each streamed operand agrees with additions of 64, 512 and 
 
 from __future__ import annotations
 
-from openane.chips.coefficients import padded
 from openane.chips.emit.policy import EstimateRules, Policy
 from openane.engine import Access, Elementwise, GainOffset, NeuralOperation, Operation, Space, sources
+from openane.rounding import round_up
 
 
 def microseconds(operation: Operation, policy: Policy) -> int:
@@ -32,7 +32,7 @@ def _bytes(access: Access, burst: int) -> int:
     if (w > 1 and sw not in (0, element)) or (w == 1 and blocks > 1 and sc == access.dtype.size):
         blocks, w, sc, sw = w, blocks, sw, element
     extents = [1 if extent > 1 and not stride else extent for extent, stride in ((blocks, sc), (d, sd), (h, sh))]
-    row = padded((1 if w > 1 and not sw else w) * element, burst)
+    row = round_up((1 if w > 1 and not sw else w) * element, burst)
     return n * extents[0] * extents[1] * extents[2] * row
 
 
@@ -41,12 +41,16 @@ def _visits(operation: Operation, rules: EstimateRules) -> float:
     if isinstance(operation, NeuralOperation) and operation.coefficients is not None and operation.coefficients.weights:
         return 0.0
     first = sources(operation)[0]
-    counted = (first,) if isinstance(operation, GainOffset) and not rules.streamed_vectors else sources(operation)
-    streamed = sum(access.space is Space.MEMORY for access in counted)
-    if isinstance(operation, Elementwise | GainOffset) and not streamed and not rules.resident_elementwise:
-        return 0.0
+    streamed = _streamed(operation, rules)
+    if isinstance(operation, NeuralOperation):
+        counted = streamed > 0 and first.shape[3] * first.shape[4] == 1
+    else:
+        counted = streamed > 0 or rules.resident_elementwise or not isinstance(operation, Elementwise | GainOffset)
     planes = first.shape[0] * first.shape[1]
-    single = first.shape[3] * first.shape[4] == 1
-    if isinstance(operation, NeuralOperation) and not (streamed and single):
-        return 0.0
-    return planes * (rules.plane_nanoseconds * streamed or rules.resident_plane_nanoseconds)
+    return planes * (rules.plane_nanoseconds * streamed or rules.resident_plane_nanoseconds) if counted else 0.0
+
+
+def _streamed(operation: Operation, rules: EstimateRules) -> int:
+    """Operands from memory whose planes are visited."""
+    vectors = isinstance(operation, GainOffset) and not rules.streamed_vectors
+    return sum(access.space is Space.MEMORY for access in sources(operation)[:1 if vectors else None])

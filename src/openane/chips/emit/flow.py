@@ -8,7 +8,7 @@ order tasks which could overlap; when tasks are executed one after another they 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openane.chips.emit.operands import stored
@@ -64,6 +64,13 @@ class Flow:
     read_earlier: bool = False
 
 
+def _moves(operation: Operation, flow: Flow, readers: Mapping[int, int]) -> bool:
+    """Whether a task only brings elsewhere what no other reads: inputs, results with one reader seen as another tensor,
+    or anything on the planar engine."""
+    only = [readers[producer.task] == 1 for producer in flow.producers if producer is not None]
+    return not only or (bool(flow.strides) and all(only)) or isinstance(operation, PlanarOperation)
+
+
 def flows(operations: Sequence[Operation], limits: Limits) -> list[Flow]:
     """The relations of every task."""
     found = [Flow(producers) for producers in _producers(operations)]
@@ -73,9 +80,8 @@ def flows(operations: Sequence[Operation], limits: Limits) -> list[Flow]:
         before, here = found[index - 1], found[index]
         reads_before = here.producers[:1] == (Producer(index - 1, False),)
         here.pipelined = reads_before and _follows(operations[index - 1], operations[index], limits.cores)
-        only = [readers[producer.task] == 1 for producer in before.producers if producer is not None]
-        moved = not only or (bool(before.strides) and all(only)) or isinstance(operations[index - 1], PlanarOperation)
-        stated = reads_before and moved and _transposed_pair(operations[index - 1], operations[index])
+        stated = reads_before and _moves(operations[index - 1], before, readers) \
+            and _transposed_pair(operations[index - 1], operations[index])
         before.result_stated = here.source_stated = stated
     _parts(operations, found)
     _planar_spans(operations, found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from openane.chips.coefficients import padded
 from openane.chips.emit.apart import apart_fields, section_slots
 from openane.chips.emit.operands import shape_fields, stored, window_fields
 from openane.chips.emit.patches import second_of_product, turned_lanes
@@ -24,6 +23,7 @@ from openane.engine import (
 )
 from openane.errors import ProgramError
 from openane.registers import Fields
+from openane.rounding import ceil_div, round_up
 
 
 @lru_cache(maxsize=8)
@@ -70,7 +70,7 @@ def neural_fields(operation: NeuralOperation, policy: Policy) -> Fields:
         fields["Common.Cfg.FillLowerNE"] = int(lanes > 1 or isinstance(operation, MatrixProduct))
         if isinstance(operation, MatrixProduct) and coefficients is not None:
             size = policy.limits.cores * coefficients.lanes * source.shape[1] * source.dtype.size
-            fields["KernelDMA.KernelOCGStride.Stride"] = padded(size, policy.limits.coefficients.alignment)
+            fields["KernelDMA.KernelOCGStride.Stride"] = round_up(size, policy.limits.coefficients.alignment)
         if second_of_product(operation):
             fields |= policy.frames.product[operation.source.shape[4] > policy.patches.small_side]
     return fields
@@ -82,14 +82,14 @@ def active_cores(operation: NeuralOperation, cores: int) -> int:
     others one for every channel of the result as it is stored, as it is computed where one is stored."""
     channels, coefficients = operation.result.shape[1], operation.coefficients
     if coefficients is not None and coefficients.weights:
-        channels = -(-channels // coefficients.lanes)
+        channels = ceil_div(channels, coefficients.lanes)
     else:
         kept = stored(operation.result, "the result", may_swap=True, may_broadcast=True).extents[1]
         channels = kept if kept > 1 else channels
     return (min(cores, channels) - 1).bit_length()
 
 
-def _mode(operation: NeuralOperation) -> Fields:
+def _mode(operation: NeuralOperation) -> Fields:  # decisions: one case for each kind of operation, with what it needs
     source, result = operation.source, operation.result
     if isinstance(operation, Convolution):
         if operation.unicast and source.shape[1] != operation.unicast * result.shape[1]:

@@ -12,9 +12,10 @@ from functools import cache, lru_cache
 
 from openane.chips.limits import Limits
 from openane.engine import Access, DType, Space
-from openane.engine.access import AXES, WIDTH, Shape
+from openane.engine.access import AXES, CHANNELS, WIDTH, Shape
 from openane.errors import ProgramError
 from openane.registers import Fields
+from openane.rounding import ceil_div
 
 REMEMBERED = 1 << 12
 
@@ -49,17 +50,26 @@ def stored(access: Access, what: str, *, may_swap: bool, may_broadcast: bool) ->
 @lru_cache(maxsize=REMEMBERED)
 def _view(shape: Shape, strides: Shape, chained: bool, dtype: DType, interleave: int, packed: int) -> StoredAccess:
     """Storage order of an access whose registers may not be able to say it. Remembered: tasks repeat most shapes."""
-    n, c, d, h, w = shape
     sn, sc, sd, sh, sw = strides
-    hidden = tuple([axis for axis, extent, stride in zip(AXES[1:], shape[1:], strides[1:], strict=True)
-                    if stride == 0 and extent > 1 and not chained and not (axis == AXES[packed] and
-                                                                           extent <= interleave)])
-    swapped = packed == WIDTH or (interleave == 1 and (
-        (w > 1 and sw not in (0, dtype.size)) or ((w == 1 or sw == 0) and c > 1 and sc == dtype.size)))
+    hidden = () if chained else _standing(shape, strides, interleave, packed)
     n, c, d, h, w = [1 if axis in hidden else extent for axis, extent in zip(AXES, shape, strict=True)]
-    if swapped:
+    if packed == WIDTH or (interleave == 1 and _swapped(shape, strides, dtype.size)):
         return StoredAccess((n, w, d, h, c), (sn, sw, sd, sh, sc), True, hidden)
     return StoredAccess((n, c, d, h, w), (sn, sc, sd, sh, sw), False, hidden)
+
+
+def _standing(shape: Shape, strides: Shape, interleave: int, packed: int) -> tuple[str, ...]:
+    """The dimensions, N apart, that are walked without moving; one whose elements lie in one block moves within it."""
+    return tuple([AXES[axis] for axis in range(1, 5) if strides[axis] == 0 and shape[axis] > 1
+                  and not (axis == packed and shape[axis] <= interleave)])
+
+
+def _swapped(shape: Shape, strides: Shape, element: int) -> bool:
+    """Whether C lies where W does otherwise: W goes in other steps than from element to element, or not at all while C
+    goes so."""
+    if shape[WIDTH] > 1 and strides[WIDTH] != 0:
+        return strides[WIDTH] != element
+    return shape[CHANNELS] > 1 and strides[CHANNELS] == element
 
 
 def memory_strides(access: Access, view: StoredAccess, limits: Limits, *, rows_as_channels: bool = False,
@@ -75,22 +85,40 @@ def memory_strides(access: Access, view: StoredAccess, limits: Limits, *, rows_a
     """
     element = access.dtype.size * access.interleave
     n, c, d, h, w = view.extents
-    c = -(-c // access.interleave)
+    c = ceil_div(c, access.interleave)
     sn, sc, sd, sh, _ = view.strides
     row = sh if h > 1 else limits.memory_row(w * element)
     plane = sc if c > 1 and sc else row * h
-    by_group = n > 1 and h == 1 and 0 < sn < (plane if c > 1 else n * sn)
+    by_group = _rows_as_groups(view, c, plane)
     whole = n * sn if by_group and c == 1 else max(plane * c, row * h)
-    whole = surface if rows_as_channels and surface else whole
-    if by_group and c == 1:
-        plane = whole
-    elif rows_as_channels and c == 1 < h and (view.swapped or w == 1):
-        plane = row
-    if h == 1 and (by_group or (rows_as_channels and access.interleave == 1)):
-        row = whole
+    if rows_as_channels:
+        plane, row, whole = _rows_as_channels(view, c, access.interleave, (plane, row, surface or whole))
+    if by_group:
+        plane, row = whole if c == 1 else plane, whole
     depth = sd if d > 1 else n * sn if grouped and n > 1 else whole
-    group = sn if n > 1 else max(depth * d, whole)
-    return group, plane, depth, row
+    return _group(view, max(depth * d, whole)), plane, depth, row
+
+
+def _group(view: StoredAccess, single: int) -> int:
+    """The group stride, `single` where there is one group."""
+    return view.strides[0] if view.extents[0] > 1 else single
+
+
+def _rows_as_groups(view: StoredAccess, channels: int, plane: int) -> bool:
+    """Whether the groups of an access are rows of its channels."""
+    n, _, _, h, _ = view.extents
+    step = view.strides[0]
+    return n > 1 and h == 1 and 0 < step < (plane if channels > 1 else n * step)
+
+
+def _rows_as_channels(view: StoredAccess, channels: int, interleave: int,
+                      dense: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Plane stride, row stride and bytes of a surface whose rows are read as channels; `dense`: those it has else."""
+    _, _, _, h, w = view.extents
+    plane, row, whole = dense
+    if channels == 1 < h and (view.swapped or w == 1):
+        plane = row
+    return plane, whole if h == 1 and interleave == 1 else row, whole
 
 
 def l2_strides(view: StoredAccess, element: int, limits: Limits, *, result: bool = False) -> tuple[int, int, int, int]:
@@ -103,12 +131,20 @@ def l2_strides(view: StoredAccess, element: int, limits: Limits, *, result: bool
     n, c, d, h, w = view.extents
     sn, sc, sd, sh, _ = view.strides
     channel = sc if c > 1 and sc else limits.l2_row(w * element)
-    line = n * sn if n > 1 and c > 1 and 0 < sn < channel else channel * c
-    if c > 1 and h > 1 and 0 < sh < channel:
-        line = h * sh
+    line = _line(view, channel)
     depth = sd if d > 1 else h * sh if result and view.swapped and h > 1 and sh == line else line
     row = sh if h > 1 else n * (sn or line) if result and n > 1 else depth * d
-    return sn if n > 1 else 0, channel, depth, row
+    return _group(view, 0), channel, depth, row
+
+
+def _line(view: StoredAccess, channel: int) -> int:
+    """Bytes of one row of all channels; where groups or rows lie between two channels, those of all of them."""
+    n, c, _, h, _ = view.extents
+    sn, _, _, sh, _ = view.strides
+    if c > 1 and h > 1 and 0 < sh < channel:
+        return h * sh
+    return n * sn if n > 1 and c > 1 and 0 < sn < channel else channel * c
+
 
 
 def packed_strides(view: StoredAccess, element: int, limits: Limits) -> tuple[int, int, int, int]:

@@ -14,6 +14,7 @@ from openane.chips.emit.flow import is_transposed
 from openane.chips.emit.operands import stored
 from openane.chips.emit.policy import PatchRules, Policy
 from openane.engine import (
+    Access,
     ChannelProduct,
     Convolution,
     Elementwise,
@@ -26,6 +27,7 @@ from openane.engine import (
     Space,
 )
 from openane.registers import Fields
+from openane.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def best_shape(width: int, rules: PatchRules) -> int:
     """Rule: the patch width is the power of two from 8 to 128 that covers the result's width with the least waste, the
     widest of several (224 is covered by 32, 256 by 128)."""
     widths = [2 ** exponent for exponent in range(rules.pixels, rules.narrowest - 1, -1)]
-    best = min(widths, key=lambda w: -(-width // w) * w)
+    best = min(widths, key=lambda w: round_up(width, w))
     return rules.pixels - log2_up(best)
 
 
@@ -68,6 +70,18 @@ def turned_lanes(operation: NeuralOperation, rules: PatchRules) -> int:
               and is_transposed(operation.result))
     blocks = operation.result.shape[1] // rules.turned_channels
     return min(rules.turned_lanes, 2 ** (blocks.bit_length() - 1)) if turned and blocks else 1
+
+
+def _near(source: Access) -> bool:
+    """Whether a source lies in L2, or leaves a copy there."""
+    return source.space is Space.L2 or source.copy is not None
+
+
+def _small(operation: NeuralOperation, rules: PatchRules) -> bool:
+    """Whether a result is weighted and small, and no core reads much for it."""
+    weighted = isinstance(operation, Convolution) and not operation.unicast
+    return (weighted and max(operation.result.shape[3:]) <= rules.small_side
+            and _largest_stream(operation) < rules.small_stream)
 
 
 def patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool = False) -> Patch:
@@ -136,9 +150,8 @@ def _patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool) -> Pa
     8 rows or into coefficient packing prefers 8. `pipelined`: the task follows a planar one patch by patch."""
     width, height = operation.result.shape[4], operation.result.shape[3]
     best = best_shape(width, rules)
-    resident = operation.source.space is Space.L2
-    weighted = isinstance(operation, Convolution) and not operation.unicast
-    if weighted and max(width, height) <= rules.small_side and _largest_stream(operation) < rules.small_stream:
+    resident = _near(operation.source)
+    if _small(operation, rules):
         return Patch(rules.small_rows, rules.small_rows, rules.small_rows, small=True)
     if pipelined:
         return Patch(best, best, best)
@@ -148,7 +161,7 @@ def _patch(operation: NeuralOperation, rules: PatchRules, pipelined: bool) -> Pa
         return Patch(rules.streamed, min(rules.streamed, log2_up(height)), rules.streamed)
     if height == 1:
         return Patch()
-    if resident or operation.source.copy is not None or (best > rules.streamed and height >= 2 ** best):
+    if resident or (best > rules.streamed and height >= 2 ** best):
         return Patch(best, best, best) if height >= rules.small_side else Patch(*(3 * (min(best, log2_up(height)),)))
     most = min(best, rules.streamed, log2_up(height))
     if isinstance(operation, Convolution) and width % rules.small_side:

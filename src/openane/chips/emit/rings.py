@@ -12,20 +12,21 @@ from dataclasses import dataclass, field
 
 from openane.chips.emit.flow import Flow, l2_writes
 from openane.chips.emit.operands import stored
-from openane.chips.emit.patches import Patch, patch, staged, tile_rows, turned_lanes
+from openane.chips.emit.patches import Patch, patch, staged, tile_rows
 from openane.chips.emit.policy import Policy
+from openane.chips.emit.row_pads import row_pad
 from openane.engine import (
     Access,
     Convolution,
     GainOffset,
     NeuralOperation,
     Operation,
-    PassThrough,
     Pooling,
     Space,
     sources,
 )
 from openane.engine.relayout import contains, touches
+from openane.rounding import ceil_div, round_up
 
 Range = tuple[int, int]
 
@@ -73,15 +74,11 @@ def resident_ranges(operations: Sequence[Operation], paired: bool = False) -> li
     for index, operation in enumerate(operations):
         for read in _l2_reads(operation):
             live[index].append(read.span)
-            low, high = read.span
-            for resident in reversed(held):
-                if low < resident.high and resident.low < high:
-                    resident.last = index
-                    if contains(resident.access, read):
-                        break  # what lies below it was overwritten
+            for resident in _read(held, read):
+                resident.last = index
         for written, _ in l2_writes(operation):
             low, high = written.span
-            gone = [r for r in held if low <= r.low and r.high <= high and _fills(written, r.low, r.high)]
+            gone = [resident for resident in held if _overwrites(written, resident)]
             if gone:
                 finished += gone
                 held = [r for r in held if r not in gone]
@@ -91,6 +88,22 @@ def resident_ranges(operations: Sequence[Operation], paired: bool = False) -> li
         for ranges in live[resident.first:resident.last + 1]:
             ranges.append(footprint)
     return live
+
+
+def _read(held: Sequence[_Resident], read: Access) -> Iterator[_Resident]:
+    """What an access reads of, the last written first."""
+    low, high = read.span
+    for resident in reversed(held):
+        if low < resident.high and resident.low < high:
+            yield resident
+            if contains(resident.access, read):
+                return  # what lies below it was overwritten
+
+
+def _overwrites(written: Access, resident: _Resident) -> bool:
+    """Whether nothing is left of what was there."""
+    low, high = written.span
+    return low <= resident.low and resident.high <= high and _fills(written, resident.low, resident.high)
 
 
 def _fills(written: Access, first: int, end: int) -> bool:
@@ -190,7 +203,7 @@ def _tiles(operation: Operation, shape: Patch | None, policy: Policy) -> Iterato
         rows = rules.planar_rows
         yield rows, width
     while rows > 1:
-        rows = -(-rows // 2)
+        rows = ceil_div(rows, 2)
         yield rows, width
     while width > policy.limits.tile_width:
         width //= 2
@@ -238,7 +251,7 @@ def _ring(access: Access, operation: Operation, width: int, shape: Patch | None,
     lines = 1 if h > 1 and access.strides[3] == 0 and access.space is Space.MEMORY else c
     channel = policy.limits.l2_row(min(w, width) * access.dtype.size)
     line = c * channel
-    pad = _pad(access, operation, channel, shape, lines, policy)
+    pad = row_pad(access, operation, channel, shape, lines, policy)
     return Ring(0, channel, d * lines * channel + pad, line, d * line)
 
 
@@ -265,25 +278,6 @@ def _staged_ring(access: Access, shape: Patch | None, policy: Policy) -> Ring:
     return Ring(0, channel, d * line + pad, line, d * line, staged=True)
 
 
-def _pad(access: Access, operation: Operation, channel: int, shape: Patch | None, lines: int, policy: Policy) -> int:
-    """Rule: bytes a ring's row is padded by. Neural engine: from patches of 8 rows on 2 cells for rows of 32, from 64
-    on 3, with a stride 2. Planar engine: none where there is depth or the operand is one row of more than one
-    element, otherwise what spreads the rows (`lines` channels) over the banks."""
-    n, c, d, h, w = access.shape
-    banks, rules = policy.limits.banks, policy.rings
-    if shape is None:
-        return 0 if d > 1 or (n == 1 and h == 1 and w > 1) else banks.row_pad(lines * channel)
-    turned = (isinstance(operation, PassThrough) and turned_lanes(operation, policy.patches) > 1
-              and (shape.most >= rules.padded_patch or operation.result.shape[4] == 1))
-    if (shape.most < rules.padded_patch and not turned) or (h == 1 and not shape.small and not turned):
-        return 0
-    if rules.copy_pads and isinstance(operation, PassThrough) and c * channel // banks.line >= rules.pads[0][0]:
-        return banks.line * rules.copy_pads.get(shape.most, 0)
-    pad = next(pad for least, pad in rules.pads if c * channel // banks.line >= least)
-    strided = isinstance(operation, Convolution) and operation.stride[2] > 1
-    return banks.line * (min(pad, rules.strided_pad) if strided else pad)
-
-
 def _held(operation: Operation) -> dict[str, Access]:
     """The L2 side of operands that do not pass through a ring."""
     names = dict(zip(("first", "second"), sources(operation), strict=False)) | {"result": operation.result}
@@ -308,7 +302,7 @@ def _first_fit(size: int, taken: list[Range], alignment: int, l2_size: int, step
     for low, high in sorted(taken):
         if base + size <= low:
             return base
-        behind = -(-high // alignment) * alignment
+        behind = round_up(high, alignment)
         base = max(base, behind + alignment if step and behind % step == 0 else behind)
     return base if base + size <= l2_size else None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from openane.chips.emit.estimate import microseconds
-from openane.chips.emit.flow import Flow
+from openane.chips.emit.flow import Flow, Producer
 from openane.chips.emit.latest import Latest
 from openane.chips.emit.operands import StoredAccess, format_fields, packed_strides, stored, stride_fields
 from openane.chips.emit.policy import Policy
@@ -138,6 +138,16 @@ def hint_fields(operation: Operation, flow: Flow, policy: Policy) -> Fields:
     return fields
 
 
+def _waits(direct: Sequence[Producer], own: str, other: str, plan: TilePlan, earlier: TilePlan) -> Fields:
+    """What a task waits for that reads what the task before has made or kept."""
+    kept = [producer.kept for producer in direct]
+    over = "first" in plan.rings and _touch(plan.spans.get("first"), earlier.spans.get("first"))
+    waits: Fields = {} if all(kept) else {f"L2.SourceCfg.Alias{other}Rslt": 1}
+    if other == "Conv" and (over or (own != other and any(kept))):
+        waits |= {f"L2.SourceCfg.Alias{other}Src": 1}
+    return waits
+
+
 def hazard_fields(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan],
                   policy: Policy) -> Fields:
     """The hazards of a task (see `_hazards`). Rule where the second operand has a configuration word of its own: what
@@ -148,16 +158,19 @@ def hazard_fields(index: int, operations: Sequence[Operation], flow: Flow, plans
         return fields
     first, *others = sources(operations[index])
     aliases = {name: value for name, value in fields.items() if name.startswith("L2.SourceCfg.Alias")}
-    if not others and first.space is not Space.MEMORY:
-        return fields
     if others and others[0].space is Space.L2:
-        producer = flow.producers[1]
-        own = _engine(operations[producer.task]) if producer is not None else ""
-        moved = {name: value for name, value in aliases.items() if name == f"L2.SourceCfg.Alias{own}Rslt"}
+        aliases = _second_waits(aliases, flow.producers[1], operations)
         if first.space is not Space.L2:
-            fields = {name: value for name, value in fields.items() if name not in moved}
-        aliases = moved
+            fields = {name: value for name, value in fields.items() if name not in aliases}
+    elif not others and first.space is not Space.MEMORY:
+        return fields
     return fields | {name.replace("SourceCfg", "SecondCfg"): value for name, value in aliases.items()}
+
+
+def _second_waits(aliases: Fields, producer: Producer | None, operations: Sequence[Operation]) -> Fields:
+    """Those of the hazards that are the second operand's: the result of the engine that made it."""
+    own = _engine(operations[producer.task]) if producer is not None else ""
+    return {name: value for name, value in aliases.items() if name == f"L2.SourceCfg.Alias{own}Rslt"}
 
 
 def _hazards(index: int, operations: Sequence[Operation], flow: Flow, plans: Sequence[TilePlan]) -> Fields:
@@ -169,8 +182,7 @@ def _hazards(index: int, operations: Sequence[Operation], flow: Flow, plans: Seq
     has waited for (no sample of either: the safe choice)."""
     if index == 0:
         return _aliases("Source", *ENGINES) | _aliases("Result", *ENGINES)
-    operation, before = operations[index], operations[index - 1]
-    own, other = _engine(operation), _engine(before)
+    own, other = _engine(operations[index]), _engine(operations[index - 1])
     late: Fields = {f"L2.SourceCfg.Alias{'Planar' if own == 'Conv' else 'Conv'}Rslt": 1} if flow.late else {}
     if flow.pipelined:
         return {"L2.SourceCfg.Dependent": DEPENDENT[other]}
@@ -179,12 +191,7 @@ def _hazards(index: int, operations: Sequence[Operation], flow: Flow, plans: Seq
         return fields if other == own else fields | _overlaps(other, plans[index], plans[index - 1], ("Rslt",))
     direct = [producer for producer in flow.producers if producer is not None and producer.task == index - 1]
     if direct:
-        plan, earlier = plans[index], plans[index - 1]
-        over = "first" in plan.rings and _touch(plan.spans.get("first"), earlier.spans.get("first"))
-        waits = {"Rslt": any(not producer.kept for producer in direct),
-                 "Src": over or (own != other and any(producer.kept for producer in direct))}
-        return late | {f"L2.SourceCfg.Alias{other}{what}": 1 for what, used in waits.items()
-                       if used and (what == "Rslt" or other == "Conv")}
+        return late | _waits(direct, own, other, plans[index], plans[index - 1])
     return late if own == other else late | _overlaps(other, plans[index], plans[index - 1], ("Src", "Rslt"))
 
 

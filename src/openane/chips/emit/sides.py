@@ -91,13 +91,19 @@ def first_fields(access: Access, form: AccessForm, ring: Ring | None, policy: Po
     return fields
 
 
-def _kept(access: Access, view: StoredAccess, prefix: str, policy: Policy) -> Fields:
+def _copy_of(access: Access, view: StoredAccess) -> Access:
+    """The copy of an operand. ProgramError where it does not hold the same elements in L2."""
     copy = access.copy
     if copy is None or copy.space is not Space.L2:
         raise ProgramError(f"an operand's copy must lie in L2: {access}")
     expected = tuple(1 if axis in view.broadcast else e for axis, e in zip("NCDHW", access.shape, strict=True))
     if copy.shape != expected or copy.dtype is not access.dtype:
         raise ProgramError(f"an operand's copy must have extents {expected} of {access.dtype}, not {copy}")
+    return copy
+
+
+def _kept(access: Access, view: StoredAccess, prefix: str, policy: Policy) -> Fields:
+    copy = _copy_of(access, view)
     other = stored(copy, "an operand's copy", may_swap=True, may_broadcast=True)
     neutral = copy.shape[1] == 1 and copy.shape[4] == 1
     if other.swapped != view.swapped and not neutral:

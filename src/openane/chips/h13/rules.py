@@ -15,6 +15,8 @@ from openane.chips.emit.neural import stream_fields
 from openane.chips.h13.idle import IDLE, NEURAL_IDLE, PLANAR_IDLE
 from openane.chips.linked import full_runs, split_runs
 from openane.engine import Space
+from openane.registers import Value
+from openane.rounding import ceil_div
 
 REDUCTIONS = ("reduce", "binary_reduce")
 PAIRED = ("binary", "gain_offset", "binary_reduce")
@@ -127,6 +129,14 @@ def coefficient_enables(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
                                    "KernelDMA.Control.Sparse": sparse, "NE.KernelCfg.RuntimeKernel": runtime})
     if sparse and not used:
         yield Breach("NE.KernelCfg.SparseFmt", 1, "0 without coefficients")
+    yield from _parts(values, used)
+    if not used:
+        yield from _differing(values, {"NE.MACCfg.BiasRow": 0, "Common.ConvCfg.OCGSize": 0})
+
+
+def _parts(values: Mapping[str, Value], used: int) -> Iterator[Breach]:
+    """Of weights, biases and a table there is one where coefficients are `used`, and what goes with weights only where
+    there are weights."""
     weights = used and not values.get("NE.MACCfg.NoKernel")
     if weights and values.get("NE.KernelCfg.KernelFmt") != "fp16":
         yield Breach("NE.KernelCfg.KernelFmt", values.get("NE.KernelCfg.KernelFmt"), "fp16")
@@ -136,8 +146,6 @@ def coefficient_enables(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
         yield Breach("NE.MACCfg.NoKernel", 0, "1 in a mode that multiplies nothing")
     if values.get("NE.MACCfg.BiasRow") and not weights:
         yield Breach("NE.MACCfg.BiasRow", 1, "0 without weights")
-    if not used:
-        yield from _differing(values, {"NE.MACCfg.BiasRow": 0, "Common.ConvCfg.OCGSize": 0})
 
 
 def element_formats(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
@@ -158,18 +166,22 @@ def element_formats(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
         yield Breach("L2.SourceCfg.DMAInterleave", values.get("L2.SourceCfg.DMAInterleave"), 1)
 
 
+def _windowed(values: Mapping[str, Value], neural: bool) -> bool:
+    """Whether a task of the neural, else the planar engine may have a window."""
+    if not neural:
+        return values.get("Common.Cfg.TaskType") in ("pool", "unary")
+    return values.get("NE.MACCfg.OpMode") == "multiply_accumulate" and not values.get("NE.KernelCfg.RuntimeKernel")
+
+
 def windows(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """Only convolutions and pools have a window: every other task states 1x1x1, stride 1, no padding. A window has
     at least one tap and a stride of at least 1."""
     values = fields.values
     neural = bool(values.get("Common.TaskInfo.NEEn"))
-    convolves = neural and values.get("NE.MACCfg.OpMode") == "multiply_accumulate"
-    windowed = (convolves and not values.get("NE.KernelCfg.RuntimeKernel")) or (
-        not neural and values.get("Common.Cfg.TaskType") in ("pool", "unary"))
     taps = ("Common.ConvCfg.Kw", "Common.ConvCfg.Kh", "Common.ConvCfg3d.Kd", "Common.ConvCfg.Sx", "Common.ConvCfg.Sy",
             "Common.ConvCfg3d.Sz")
     pads = ("Common.ConvCfg.Px", "Common.ConvCfg.Py", "Common.ConvCfg3d.Pz")
-    if not windowed:
+    if not _windowed(values, neural):
         yield from _differing(values, dict.fromkeys(taps, 1) | dict.fromkeys(pads, 0))
         return
     for name in taps:
@@ -275,7 +287,7 @@ def _differing(values: _Values, expected: Mapping[str, object]) -> Iterator[Brea
 
 def _cores(values: _Values, name: str, link: TaskLink, lanes: int = 1) -> int:
     """log2 of the cores that this many channels take, in blocks of `lanes`."""
-    return (min(link.chip.limits.cores, max(1, -(-_number(values, name) // lanes))) - 1).bit_length()
+    return (min(link.chip.limits.cores, max(1, ceil_div(_number(values, name), lanes))) - 1).bit_length()
 
 
 def _coefficients(values: _Values, link: TaskLink) -> bool:

@@ -77,12 +77,25 @@ def load_model(path: Path) -> CompiledModel:
     return model
 
 
+def _unused(name: str, functions: Sequence[CompiledModel]) -> str:
+    """A name that none of the functions' begins with."""
+    return next(longer for longer in (name + "_" * more for more in count())
+                if not any(function.name.startswith(longer) for function in functions))
+
+
+def _route_files(functions: Sequence[CompiledModel]) -> dict[str, bytes]:
+    """Where constants lie in the programs, of the functions of which that is known."""
+    known = {function.name: (function.patchable.routes, function.graph) for function in functions
+             if function.patchable is not None and not function.patchable.routes.refused}
+    return {ROUTES: write_routes(known)} if known else {}
+
+
 def model_files(model: CompiledModel, graphs: bool = True,
                 write: Callable[[Program], bytes] = write_hwx) -> dict[str, bytes]:
     """The files of a bundle by path, programs as `write` writes them; without `graphs` it has no source graphs, only
     the operations of host steps."""
     functions = tuple(model.functions.values())
-    prefix = next(p for p in ("host" + "_" * i for i in count()) if not any(f.name.startswith(p) for f in functions))
+    prefix = _unused("host", functions)
     numbers: dict[bytes, int] = {}
     documents: list[dict[str, Any]] = []
     hosted: list[Graph] = []
@@ -94,10 +107,7 @@ def model_files(model: CompiledModel, graphs: bool = True,
     files = {f"programs/{number}.hwx": data for data, number in numbers.items()}
     files |= join_graphs([*(function.graph for function in functions if graphs), *hosted])
     manifest = {"format": "openane model", "version": VERSION, "programs": len(numbers), "functions": documents}
-    known = {function.name: (function.patchable.routes, function.graph) for function in functions
-             if function.patchable is not None and not function.patchable.routes.refused}
-    files |= {ROUTES: write_routes(known)} if known else {}
-    return files | {MANIFEST: json.dumps(manifest, indent=1).encode()}
+    return files | _route_files(functions) | {MANIFEST: json.dumps(manifest, indent=1).encode()}
 
 
 def read_model(read: Read, sources: Mapping[str, Graph] | None = None,

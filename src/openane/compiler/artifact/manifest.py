@@ -63,26 +63,35 @@ def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Gr
     return model
 
 
+def _check_host_step(step: HostStep, known: set[str], shapes: dict[str, tuple[int, ...]]) -> None:
+    """What a step reads is among what is `known`, which then has its results, in the shapes others state."""
+    _require(known, [value.name for value in step.operands])
+    known |= {value.name for value in step.results}
+    for value in (*step.operands, *step.results):
+        _agree(value.name, shapes.setdefault(value.name, value.shape), value.shape)
+
+
+def _check_program(program: Program, known: set[str], surfaces: dict[str, Layout]) -> None:
+    """As `_check_host_step`, of an engine program and surfaces."""
+    _require(known, [buffer.name for buffer in program.inputs])
+    known |= {buffer.name for buffer in program.outputs}
+    for buffer in (*program.inputs, *program.outputs):
+        _agree(buffer.name, surfaces.setdefault(buffer.name, buffer.layout or surfaces[buffer.name]), buffer.layout)
+
+
 def _check(model: CompiledModel) -> None:
     """FormatError unless every step finds what it reads and the steps make what the model gives back, in surfaces and
     shapes everybody agrees about."""
-    ports = (*model.inputs, *model.outputs, *(state.port for state in model.states))
+    held = [state.port for state in model.states]
+    ports = (*model.inputs, *model.outputs, *held)
     surfaces = {port.name: port.layout for port in ports}
     shapes = {port.name: port.shape for port in ports}
-    known = {port.name for port in (*model.inputs, *(state.port for state in model.states))}
+    known = {port.name for port in (*model.inputs, *held)}
     for step in model.steps:
         if isinstance(step, HostStep):
-            _require(known, [value.name for value in step.operands])
-            known |= {value.name for value in step.results}
-            for value in (*step.operands, *step.results):
-                _agree(value.name, shapes.setdefault(value.name, value.shape), value.shape)
-            continue
-        program = model.programs[step.program]
-        _require(known, [buffer.name for buffer in program.inputs])
-        known |= {buffer.name for buffer in program.outputs}
-        for buffer in (*program.inputs, *program.outputs):
-            _agree(buffer.name, surfaces.setdefault(buffer.name, buffer.layout or surfaces[buffer.name]),
-                   buffer.layout)
+            _check_host_step(step, known, shapes)
+        else:
+            _check_program(model.programs[step.program], known, surfaces)
     for name, layout in surfaces.items():
         if name in shapes and prod(shapes[name]) != prod(layout.shape):
             _agree(name, layout.shape, shapes[name])

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from openane.rounding import round_up
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -36,9 +38,9 @@ def allocate(requests: Iterable[Interval], step: int) -> tuple[dict[int, int], i
         for low, high in taken:
             if offset + request.size <= low:
                 break
-            offset = max(offset, -(-high // step) * step)
+            offset = max(offset, round_up(high, step))
         placed.append((request, offset))
         offsets[request.key] = offset
         if not request.above:
-            floor = max(floor, -(-(offset + request.size) // step) * step)
+            floor = max(floor, round_up(offset + request.size, step))
     return offsets, max((offset + request.size for request, offset in placed), default=0)

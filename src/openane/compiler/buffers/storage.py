@@ -11,10 +11,10 @@ from io import SEEK_END, BytesIO
 import numpy as np
 
 from openane.chips import Limits
-from openane.chips.coefficients import padded as round_up
 from openane.engine import DType, Space
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.program import Layout
+from openane.rounding import round_up
 
 SAMPLED = 64
 """Bytes at either end by which constants that may be equal are told apart."""

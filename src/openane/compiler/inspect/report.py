@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from openane.compiler.partition.planning import PartitionPlan
 from openane.compiler.records import Entry, Port, Where
-from openane.graph import Graph
+from openane.graph import Graph, Node
 from openane.ops import get_op
 
 Places = Mapping[int, Mapping[int, Sequence[int]]]
@@ -15,38 +15,55 @@ RESULT_PORTS = 0
 """In place of a node: tasks that move results to their ports."""
 
 
+class _Found:
+    """Where a plan's nodes went, by id(node): their tasks, their engine program, the node that does their work."""
+
+    def __init__(self, made: PartitionPlan) -> None:
+        self.places = _places(made)
+        self._hosted = made.hosted
+        self._homes = {id(node): number for number, piece in enumerate(made.pieces)
+                       for node in piece.lowered.graph.nodes}
+        self._lowered = {id(emitted.node) for piece in made.pieces for emitted in piece.lowered.emitted}
+        self._fused = {key: node for piece in made.pieces for key, node in piece.lowered.fused.items()}
+
+    def entries(self, node: Node) -> list[Entry]:
+        """What is said of one node."""
+        key = id(node)
+        if key in self._hosted:
+            return [Entry(node.label, Where.HOST, self._hosted[key])]
+        if key in self._fused:
+            return [Entry(node.label, Where.FUSED, f"in the last stage of {self._fused[key].label}",
+                          program=self._homes.get(key, 0))]
+        if key in self.places:
+            return list(_on_engine(node.label, "", self.places[key]))
+        return [Entry(node.label, Where.FREE, "done by its neighbours as they write" if key in self._lowered
+                      else "shape and strides only", program=self._homes.get(key, 0))]
+
+
 def report(source: Graph, made: PartitionPlan, ports: Sequence[Port]) -> tuple[Entry, ...]:
     """One entry for each operation of `source`, of which `made.graph` is the simplified form, and for each converted
     port; an operation that runs in several engine programs has one for each."""
-    places = _places(made)
-    homes = {id(node): number for number, piece in enumerate(made.pieces) for node in piece.lowered.graph.nodes}
-    lowered = {id(emitted.node) for piece in made.pieces for emitted in piece.lowered.emitted}
-    fused = {key: node for piece in made.pieces for key, node in piece.lowered.fused.items()}
+    found = _Found(made)
     kept = {(node.op, node.name) for node in made.graph.nodes}
-    whole = tuple(dict.fromkeys(node.label for node in source.nodes if get_op(node.op).decompose is not None
-                                and (node.op, node.name) not in kept))
+    gone = [node for node in source.nodes if (node.op, node.name) not in kept]
+    whole = tuple(dict.fromkeys(node.label for node in gone if get_op(node.op).decompose is not None))
     entries = [Entry(node.label, Where.FOLDED, "computed or merged into another operation at compile time")
-               for node in source.nodes if (node.op, node.name) not in kept and node.label not in whole]
+               for node in gone if node.label not in whole]
     for label in whole:
-        entries += _decomposed(label, made, places)
+        entries += _decomposed(label, made, found.places)
     for node in made.graph.nodes:
-        if id(node) in made.hosted:
-            entries.append(Entry(node.label, Where.HOST, made.hosted[id(node)]))
-        elif node.source in whole:
-            continue
-        elif id(node) in fused:
-            entries.append(Entry(node.label, Where.FUSED, f"in the last stage of {fused[id(node)].label}",
-                                 program=homes.get(id(node), 0)))
-        elif id(node) in places:
-            entries += _on_engine(node.label, "", places[id(node)])
-        else:
-            entries.append(Entry(node.label, Where.FREE, "done by its neighbours as they write" if id(node) in lowered
-                                 else "shape and strides only", program=homes.get(id(node), 0)))
-    entries += _on_engine("result ports", "copies to output buffers", places.get(RESULT_PORTS, {}))
-    reads = {value.name for value in source.inputs}
-    entries += [Entry(f"port {port.name!r}", Where.PORT, _conversion(port, port.name in reads))
-                for port in ports if port.converted]
-    return tuple(entries)
+        if id(node) in made.hosted or node.source not in whole:
+            entries += found.entries(node)
+    entries += _on_engine("result ports", "copies to output buffers", found.places.get(RESULT_PORTS, {}))
+
+    return (*entries, *_converted(ports, {value.name for value in source.inputs}))
+
+
+def _converted(ports: Sequence[Port], reads: Container[str]) -> Iterator[Entry]:
+    """What becomes of ports on their way; the graph's inputs are called as `reads` says."""
+    for port in ports:
+        if port.converted:
+            yield Entry(f"port {port.name!r}", Where.PORT, _conversion(port, port.name in reads))
 
 
 def _places(made: PartitionPlan) -> Places:

@@ -64,14 +64,18 @@ class _Side:
     @staticmethod
     def of(shape: Shape, steps: OperandStrides, role: OperandRole) -> _Side:
         repeats = role is OperandRole.PLANAR_SOURCE and steps.near
-        single = {d for d, extent in enumerate(shape) if extent == 1}
-        zero = {d for d, stride in enumerate(steps.strides) if stride == 0} - single
-        aligned = {d for d, stride in enumerate(steps.strides) if stride % steps.unit == 0} - zero | single
-        element = {d for d, stride in enumerate(steps.strides) if stride == steps.element} | single
-        outer = frozenset(aligned | zero if repeats else aligned)
-        return _Side(frozenset(aligned if role is OperandRole.RESULT else aligned | zero), outer,
-                     frozenset(element | zero if repeats else element), frozenset(element),
-                     repeats or role is OperandRole.RESULT)
+        zero, aligned, element = set(), set(), set()
+        for dimension, (extent, stride) in enumerate(zip(shape, steps.strides, strict=True)):
+            if stride == 0 and extent > 1:
+                zero.add(dimension)
+            elif stride % steps.unit == 0 or extent == 1:
+                aligned.add(dimension)
+            if stride == steps.element or extent == 1:
+                element.add(dimension)
+        standing = zero if repeats else set[int]()
+        result = role is OperandRole.RESULT
+        return _Side(frozenset(aligned if result else aligned | zero), frozenset(aligned | standing),
+                     frozenset(element | standing), frozenset(element), repeats or result)
 
     def takes(self, row: int | None, plane: int | None) -> bool:
         """Whether W can walk `row` and C `plane`: W contiguous, or C where the operand may be swapped."""
@@ -181,13 +185,17 @@ def _assignments(shape: Shape, steps: tuple[OperandStrides, ...], roles: tuple[O
     """Choices that suit the strides, the one closest to the natural order first."""
     real = [d for d in range(len(shape)) if shape[d] > 1 or d == channel]
     sides = [_Side.of(shape, step, role) for step, role in zip(steps, roles, strict=True)]
-    groups = {d for d in real if all(d in side.group for side in sides)}
-    planes = {d for d in real if all(d in side.outer for side in sides)}
-    for row in _row_choices(len(shape), real):
-        for plane in _channel_choices(len(shape), real, row, channel):
-            rest = {d for d in real if d not in (row, plane)}
-            if len(rest) <= 3 and rest <= planes | groups and all(side.takes(row, plane) for side in sides):
-                yield from (dims for dims in _completions(real, row, plane) if _allowed(dims, groups, planes))
+    groups = set(real).intersection(*(side.group for side in sides))
+    planes = set(real).intersection(*(side.outer for side in sides))
+    for row, plane in _pairs(len(shape), real, channel):
+        if set(real) - {row, plane} <= planes | groups and all(side.takes(row, plane) for side in sides):
+            yield from (dims for dims in _completions(real, row, plane) if _allowed(dims, groups, planes))
+
+
+def _pairs(rank: int, real: list[int], channel: int | None) -> Iterator[tuple[int | None, int | None]]:
+    """What W and C may walk, the natural choice first."""
+    for row in _row_choices(rank, real):
+        yield from ((row, plane) for plane in _channel_choices(rank, real, row, channel))
 
 
 def _allowed(dims: Dims, groups: Container[int], planes: Container[int]) -> bool:

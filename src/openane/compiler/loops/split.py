@@ -24,6 +24,7 @@ from openane.compiler.loops.assign import (
 from openane.engine import Access
 from openane.errors import UnsupportedError
 from openane.ops.lowering import Tensor
+from openane.rounding import ceil_div
 
 Tensors = list[Tensor]
 
@@ -49,8 +50,8 @@ def split_operands(tensors: Sequence[Tensor], roles: Sequence[OperandRole], limi
 
 def ranges(extent: int, limit: int, cut: int) -> Iterator[tuple[int, int]]:
     """(start, count) of pieces that are at most `limit` and of about one size, starting at multiples of `cut`."""
-    pieces = -(-extent // max(cut, limit // cut * cut))
-    size = extent if pieces == 1 else -(-extent // (pieces * cut)) * cut
+    pieces = ceil_div(extent, max(cut, limit // cut * cut))
+    size = extent if pieces == 1 else ceil_div(extent, pieces * cut) * cut
     for start in range(0, extent, size):
         yield start, min(size, extent - start)
 
@@ -86,10 +87,15 @@ def _smaller(tensors: Tensors, roles: tuple[OperandRole, ...], limits: Limits) -
         folded = _folded(tensors, axis, size)
         if folded is not None and _improves(folded, roles, limits, ratio):
             return iter([folded])
-    whole = shape[axis] // size * size if folds and shape[axis] // size > 1 else size
-    if whole == shape[axis] or _folded([t.part(axis, 0, whole) for t in tensors], axis, size) is None:
-        whole = size
-    return _ranges(tensors, axis, whole)
+    return _ranges(tensors, axis, _folding(tensors, axis, size) if folds else size)
+
+
+def _folding(tensors: Tensors, axis: int, size: int) -> int:
+    """The largest part of an axis that can be folded into rows of `size`, one such row where none can."""
+    extent = tensors[0].shape[axis]
+    whole = extent // size * size
+    folds = size < whole < extent and _folded([t.part(axis, 0, whole) for t in tensors], axis, size) is not None
+    return whole if folds else size
 
 
 def _row(extent: int, bound: int, cut: int) -> int:

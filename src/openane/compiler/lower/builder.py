@@ -70,7 +70,7 @@ class Builder(Allocation, Fusion, Values):
 
     @property
     def label(self) -> str:
-        """See recipes.context.RecipeContext."""
+        """See recipes.context.Context."""
         return self.node.label if self.node is not None else "result port"
 
     def emit(self, operation: Operation) -> None:

@@ -1,6 +1,6 @@
 """Which constants of a node become which bytes of a program, written down while it is lowered.
 
-The lowering of a node is given its constants as arrays that carry a tag (see `operand_arrays`): when they come to be
+The lowering of a node is given its constants as arrays that carry a tag (see `constant_arrays`): when they come to be
 packed it says which elements of which constant they are.
 """
 
@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from openane.compiler.lower.operand_arrays import OperandArray, elements
+from openane.compiler.lower.constant_arrays import ConstantArray, elements
 from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, Picked, WeightView
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import Packing
@@ -58,7 +58,7 @@ class Provenance:
         """The gain and the offset of each channel, which can be told again."""
         affine = get_op(node.op).channel_affine
         assert affine is not None, "asked of nodes that are nothing but gain and offset"
-        gain, offset = (OperandArray.of(Value(name, TensorType("fp64", array.shape), array))
+        gain, offset = (ConstantArray.of(Value(name, TensorType("fp64", array.shape), array))
                         for name, array in zip(AFFINE, affine(node), strict=True))
         return gain, offset
 
@@ -66,26 +66,16 @@ class Provenance:
         if not isinstance(value.data, np.ndarray) or value.data.dtype.kind != "f":
             return value
         if id(value) not in self._tagged:
-            self._tagged[id(value)] = replace(value, data=OperandArray.of(value))
+            self._tagged[id(value)] = replace(value, data=ConstantArray.of(value))
         return self._tagged[id(value)]
 
     def packed(self, node: Node | None, packed: PackedCoefficients, offset: int, table: bool) -> None:
         """Weights of a node were stored as coefficients."""
-        if node is None or not (keeps_weights(node) or get_op(node.op).channel_affine) or packed.weights is None \
-                or packed.packing is Packing.PALETTE:
+        traced = None if node is None or packed.packing is Packing.PALETTE else _traced(node, packed, offset, table)
+        if node is None or traced is None:
             self.unknown(node)
-            return
-        weights, bias = _operand(node, packed.weights), _operand(node, packed.bias)
-        kernel = (held := node.get("weight")) is not None and held.type.rank > 2 and packed.weights.size <= PICKED
-        if (weights is None and not kernel) or (bias is None and packed.bias is not None):
-            self.unknown(node)
-            return
-        sparse = packed.form is None
-        operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
-        piece = ConstantPiece(0, offset, ConstantForm.SPARSE if sparse else ConstantForm.DENSE, view,
-                              None if bias is None else bias[1], packed.lanes, table, packed.streams if sparse else ())
-        self.pieces.setdefault(id(node), []).append(Traced(operand, "" if bias is None else bias[0], piece,
-                                                           None if weights else packed.weights))
+        else:
+            self.pieces.setdefault(id(node), []).append(traced)
 
     def shift_coefficients(self, start: int) -> None:
         """Coefficients lie behind the first `start` bytes of the constants."""
@@ -112,6 +102,25 @@ class Provenance:
         """Something was stored for a node that may be made of its constants."""
         if node is not None:
             self.lost.add(id(node))
+
+
+def _traced(node: Node, packed: PackedCoefficients, offset: int, table: bool) -> Traced | None:
+    """What weights and biases are made of; None where that is not known."""
+    if packed.weights is None or not (keeps_weights(node) or get_op(node.op).channel_affine):
+        return None
+    weights, (of_bias, bias) = _operand(node, packed.weights), _operand(node, packed.bias) or ("", None)
+    if (bias is None and packed.bias is not None) or (weights is None and not _is_kernel(node, packed.weights)):
+        return None
+    operand, view = weights or ("weight", WeightView(0, packed.weights.shape, (0,) * packed.weights.ndim))
+    form, streams = (ConstantForm.SPARSE, packed.streams) if packed.form is None else (ConstantForm.DENSE, ())
+    piece = ConstantPiece(0, offset, form, view, bias, packed.lanes, table, streams)
+    return Traced(operand, of_bias, piece, None if weights else packed.weights)
+
+
+def _is_kernel(node: Node, weights: np.ndarray) -> bool:
+    """Whether weights are those of a kernel, and few enough to be followed one by one."""
+    held = node.get("weight")
+    return held is not None and held.type.rank > 2 and weights.size <= PICKED
 
 
 def keeps_weights(node: Node) -> bool:

@@ -30,10 +30,10 @@ def partition(nodes: Iterable[Node], hosted: Mapping[int, str]) -> list[GraphPar
             taken: list[Node] = []
             left: list[Node] = []
             for node in waiting:
-                ready = (id(node) in hosted) is host and not any(id(value) in unmade for value in node.values())
+                ready = (id(node) in hosted) is host and unmade.isdisjoint(map(id, node.values()))
                 (taken if ready else left).append(node)
                 if ready:
-                    unmade.difference_update(id(value) for value in node.outputs)
+                    unmade.difference_update(map(id, node.outputs))
             waiting = left
             parts += [GraphPart((node,), True) for node in taken] if host else [GraphPart(tuple(taken),
                                                                                           False)] if taken else []
@@ -43,8 +43,8 @@ def partition(nodes: Iterable[Node], hosted: Mapping[int, str]) -> list[GraphPar
 def piece(graph: Graph, nodes: Sequence[Node]) -> Graph:
     """Some of the graph's nodes as a graph: inputs are what they read and do not make, outputs what others need."""
     made = {id(value) for node in nodes for value in node.outputs}
-    chosen = {id(node) for node in nodes}
-    needed = {id(value) for value in graph.outputs}
+    chosen = set(map(id, nodes))
+    needed = set(map(id, graph.outputs))
     needed |= {id(value) for node in graph.nodes if id(node) not in chosen for value in node.values()}
     inputs = {id(value): value for node in nodes for value in node.values()
               if not value.constant and id(value) not in made}

@@ -53,18 +53,24 @@ def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None 
     found = broken(simple.nodes, chip.limits)
     if not allow_host:
         refuse(found)
-    for node, text in (*found, *((node, UNLOWERED) for node in simple.nodes if _unlowered(node))) if allow_host else ():
-        hosted.setdefault(id(node), text)
+    else:
+        found += [(node, UNLOWERED) for node in simple.nodes if _unlowered(node)]
+        hosted = {id(node): text for node, text in reversed(found)} | hosted
     while True:
         simple = computed_outputs(simple) if hosted else simple
         try:
             pieces, steps = _compiled(simple, hosted, settings)
             return PartitionPlan(source, simple, hosted, tuple(pieces), tuple(steps))
         except UnsupportedError as error:
-            refused = next((node for node in simple.nodes if node.label == error.operation), None)
+            refused = _named(simple, error.operation)
             if not allow_host or refused is None or id(refused) in hosted:
                 raise
             hosted[id(refused)] = error.rule
+
+
+def _named(graph: Graph, label: str) -> Node | None:
+    """The first node called so."""
+    return next((node for node in graph.nodes if node.label == label), None)
 
 
 def _simplified(graph: Graph, settings: CompileSettings, allow_host: bool) -> tuple[Graph, dict[int, str]]:

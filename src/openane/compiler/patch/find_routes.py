@@ -18,7 +18,7 @@ import numpy as np
 
 from openane.chips import Chip
 from openane.compiler.lower.builder import lower
-from openane.compiler.lower.operand_arrays import address
+from openane.compiler.lower.constant_arrays import address
 from openane.compiler.lower.provenance import Traced, keeps_weights
 from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.weights.layout_records import ConstantPiece, ConstantRecord, Fold, FoldOperation, Route, Routes
@@ -154,10 +154,9 @@ def _norm_route(node: Node, pieces: list[Traced], constants: _Constants) -> Rout
 
 def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Route | None:
     """A convolution or product with constant weights and what was folded into it."""
-    folded = next((value for value in node.values() if isinstance(value, FoldedConstant)), None)
-    before, behind = (node, ()) if folded is None or folded.before is None else (folded.before, folded.users)
-    names = {each.operand for each in pieces}
-    if not keeps_weights(before) or len(names) != 1 or any(each.bias not in ("", "bias") for each in pieces):
+    before, behind = _unfolded(node)
+    names, biases = {each.operand for each in pieces}, {each.bias for each in pieces}
+    if not keeps_weights(before) or len(names) != 1 or biases - {"", "bias"}:
         return None
     value = before.get(*names) or before.get("y")  # a folded matmul is a linear
     bias, unique = before.get("bias"), _unique(pieces)
@@ -165,7 +164,13 @@ def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Ro
     if value is None or source is None or unique is None or (bias is not None and named is None):
         return None
     steps = _steps(before, behind, constants)
-    return Route(source, _extents(before, value, bool(steps)), named, steps, any(each.bias for each in pieces), unique)
+    return Route(source, _extents(before, value, bool(steps)), named, steps, "bias" in biases, unique)
+
+
+def _unfolded(node: Node) -> tuple[Node, Sequence[Node]]:
+    """The node as it was before others were folded into it, and these."""
+    folded = next((value for value in node.values() if isinstance(value, FoldedConstant)), None)
+    return (node, ()) if folded is None or folded.before is None else (folded.before, folded.users)
 
 
 def _unique(pieces: list[Traced]) -> tuple[ConstantPiece, ...] | None:

@@ -15,6 +15,7 @@ from openane.chips import Limits
 from openane.chips.coefficients import HALFWORD, CoreRun, SparseFormat
 from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, WeightView
 from openane.engine import Geometry
+from openane.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _sparse(piece: ConstantPiece, weights: WeightView, limits: Limits) -> Stride
                     (inputs, lanes), place + sparse.length + byte, (size, HALFWORD), source, (of_input, of_channel)))
             cursors[core] = place - starts[core] + sparse.length + inputs * size
             first += count
-        cursors = {core: -(-cursor // form.alignment) * form.alignment for core, cursor in cursors.items()}
+        cursors = {core: round_up(cursor, form.alignment) for core, cursor in cursors.items()}
     if any(cursors[core] != size for core, _, size in piece.streams):
         return StridedCopies(())
     return StridedCopies(tuple(move for each in bodies.values() for move in joined(each)), tuple(joined(heads)))
@@ -158,8 +159,7 @@ def _part(view: WeightView, group: int, first: int) -> tuple[int, tuple[int, ...
 
 
 def _taken(view: WeightView, run: CoreRun) -> tuple[int, tuple[int, ...]]:
-    """First byte and strides of [groups, rounds, cores, ..., count] of [groups, channels, ...]; see
-    chips.coefficients.CoreRun."""
+    """First byte and strides of [groups, rounds, cores, ..., count] of [groups, channels, ...]; see packing.CoreRun."""
     group, channel, *rest = view.strides
     first = HALFWORD * (view.offset + run.first * channel)
     return first, _bytes((group, run.turn * run.width * channel, run.width * channel, *rest, channel))

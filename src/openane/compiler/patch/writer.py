@@ -83,6 +83,12 @@ class Patchable:
         return kept[1]
 
 
+def _ways(vectors: Vectors, routes: Sequence[Route], limits: Limits) -> tuple[_Way, ...]:
+    """The routes of one kind with what their pieces need; their `vectors` count channels on."""
+    return tuple(_Way(number, start, route, route.weight or "", _placed(route, limits))
+                 for number, (start, route) in enumerate(zip(vectors.starts, routes, strict=False)))
+
+
 class ConstantWriter:
     """Writes new numbers for some constants."""
 
@@ -93,11 +99,9 @@ class ConstantWriter:
         weighted = sorted((route for route in taken if route.weight is not None), key=lambda route: -len(route.steps))
         norms = [route for route in taken if route.weight is None]
         self._vectors, self._norms = Vectors(weighted, self.constants), Vectors(norms, self.constants)
-        starts = self._vectors.starts
-        self._weighted = tuple(_Way(number, start, route, route.weight or "", _placed(route, limits))
-                               for number, (start, route) in enumerate(zip(starts, weighted, strict=False)))
-        self._standing = tuple(_Way(number, start, route, "", _placed(route, limits))
-                               for number, (start, route) in enumerate(zip(self._norms.starts, norms, strict=False)))
+
+        self._weighted = _ways(self._vectors, weighted, limits)
+        self._standing = _ways(self._norms, norms, limits)
         self._folded = frozenset(name for route in taken for name in (route.sources if route.scales else route.vectors))
         self._elements = sum(self.constants[way.weight].elements for way in self._weighted)
         self._programs = frozenset(piece.program for route in taken for piece in route.pieces)

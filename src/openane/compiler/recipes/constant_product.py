@@ -25,6 +25,7 @@ from openane.graph import Value
 from openane.ops import get_op
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
+from openane.rounding import ceil_div
 
 PIXELS = (None, 2, None, 0, 1)
 """How the neural engine walks a tensor [H, W, channels]."""
@@ -117,7 +118,7 @@ def _turned(context: RecipeContext, source: Tensor, height: int) -> Pixels:
     rows, channels = source.shape
     width = rows // height
     line = context.limits.l2_alignment
-    cells = -(-width * ELEMENT // line)
+    cells = ceil_div(width * ELEMENT, line)
     cells += cells % 2 == 0
     row = channels * cells + (0 if height == 1 else cells + line // height)
     if row * height * line > context.limits.l2_size * 5 // 8:
@@ -141,7 +142,7 @@ def _in_blocks(context: RecipeContext, source: Tensor) -> Pixels:
                                                  limits):
         source = context.copied(source)
     plane = limits.memory_row(rows * cell)
-    slot = context.blocks.add(VirtualBuffer(-(-channels // block) * plane, BufferKind.SCRATCH))
+    slot = context.blocks.add(VirtualBuffer(ceil_div(channels, block) * plane, BufferKind.SCRATCH))
     for first, count in spans(rows, context.limits.channels):
         for start, width in spans(channels, context.limits.width):
             read = source.part(0, first, count).part(1, start, width)

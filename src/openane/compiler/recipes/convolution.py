@@ -23,6 +23,7 @@ from openane.engine import Activation, Binary, Convolution
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.pad import widened
+from openane.rounding import ceil_div
 
 IMAGES = (0, 1, None, 2, 3)
 """How [N, C, H, W] are walked."""
@@ -159,7 +160,7 @@ def _deep(context: RecipeContext, problem: Windowed) -> bool:
     if problem.groups > 1:
         _by_group(context, problem)
         return True
-    count = -(-inputs // -(-inputs // most))
+    count = ceil_div(inputs, ceil_div(inputs, most))
     parts = [replace(problem, source=problem.source.part(1, start, min(count, inputs - start)),
                      weights=problem.weights[:, start:start + count]) for start in range(0, inputs, count)]
     _sum(context, problem, parts)

@@ -44,15 +44,25 @@ def writable(context: RecipeContext, target: Tensor, dims: Dims) -> Iterator[Ten
         context.copy(place, target)
 
 
+def _without_repeats(tensor: Tensor) -> tuple[Tensor, list[bool]]:
+    """What a tensor repeats, and along which dimensions it does."""
+    zero = [extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.strides, strict=True)]
+    shape = tuple(1 if repeats else extent for repeats, extent in zip(zero, tensor.shape, strict=True))
+    return tensor.seen(tensor.offset, shape, tensor.strides), zero
+
+
+def _repeats_groups(dims: Dims, repeats: Sequence[bool]) -> bool:
+    """Whether N walks a dimension that repeats."""
+    return dims[0] is not None and repeats[dims[0]]
+
+
 def repeat(context: RecipeContext, source: Tensor, target: Tensor, relu: bool) -> bool:
     """target = source, a tensor of memory repeated along some dimensions, in one planar task; False, with nothing done,
     where that cannot be.
 
     The task keeps what it reads in L2, where a planar operand may repeat (Apple's tiles of one row).
     """
-    zero = [extent > 1 and stride == 0 for extent, stride in zip(source.shape, source.strides, strict=True)]
-    core = source.seen(source.offset, tuple(1 if z else e for z, e in zip(zero, source.shape, strict=True)),
-                       source.strides)
+    core, zero = _without_repeats(source)
     if source.space is not Space.MEMORY or not (source.aligned and target.aligned) or core.contiguous is None:
         return False
     order = (*(d for d in range(core.rank) if d != core.contiguous), core.contiguous)
@@ -61,7 +71,7 @@ def repeat(context: RecipeContext, source: Tensor, target: Tensor, relu: bool) -
     near = Tensor(context.blocks.add(VirtualBuffer(size, BufferKind.L2)), 0, core.shape, strides, alignment, Space.L2,
                   core.dtype)
     dims = assign([near.expand(source.shape), target], [OperandRole.PLANAR_SOURCE, OperandRole.RESULT], context.limits)
-    if size > context.limits.l2_size // REPEAT_SHARE or dims is None or (dims[0] is not None and zero[dims[0]]) \
+    if dims is None or size > context.limits.l2_size // REPEAT_SHARE or _repeats_groups(dims, zero) \
             or not legal(access(core, dims), OperandRole.PLANAR_SOURCE, context.limits):
         return False
     read = replace(access(source, dims), copy=access(near, dims))

@@ -47,7 +47,12 @@ def copy_indexed(context: RecipeContext, target: Tensor, axis: int, moves: Seque
         raise UnsupportedError(context.label, "constant indices must be expressible by few strided copies",
                                limit=MAXIMUM_COPIES, found=cost, remedy="use indices that run in ranges or repeat "
                                "periodically, or apply them to a constant")
-    steps = [(source, piece) for source, found in plan for piece in found.unrolled()]
+    _copy_pieces(context, target, axis, [(source, piece) for source, found in plan for piece in found.unrolled()])
+
+
+def _copy_pieces(context: RecipeContext, target: Tensor, axis: int,
+                 steps: Sequence[tuple[Tensor, IndexedPiece]]) -> None:
+    """Every piece of a source copied to its places in the target."""
     whole = target
     if not all(_writable(target, axis, piece) for _, piece in steps):
         whole = context.scratch(target.shape, cut_order(target.shape, (axis,)), target.dtype)

@@ -31,6 +31,7 @@ from openane.engine import (
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
+from openane.rounding import ceil_div, round_up
 
 REPEATED = 1 << 19
 """Bytes of weights up to which they are stored once per image, so that one operation takes all images."""
@@ -208,7 +209,8 @@ def _grouped(context: RecipeContext, problem: Windowed) -> None:
     lanes = context.limits.lanes.convolution(channels, source.shape[2], source.shape[3], problem.rows, streamed=False)
     flat = problem.weights.reshape(groups, channels, -1)
     biases = None if problem.bias is None else problem.bias.reshape(groups, channels)
-    plane = -(-channels // (form.cores * lanes)) * lanes * (problem.rows + 1) * ELEMENT * (1 + sparse) + form.alignment
+    rounds = ceil_div(channels, form.cores * lanes)
+    plane = rounds * lanes * (problem.rows + 1) * ELEMENT * (1 + sparse) + form.alignment
     room = context.limits.kernel_memory // form.cores - form.table.size
     most = max(1, min(context.limits.groups, room // plane))
     for start, count in spans(groups, most):
@@ -242,7 +244,7 @@ def chunks(context: RecipeContext, channels: int, rows: int, lanes: int, streame
     rules, step = context.limits.lanes, channel_step(context)
     memory = context.limits.kernel_memory // context.limits.cores
     size = rules.task_channels(channels, rows, lanes, memory if streamed else min(memory, rules.kept), head)
-    size = size if size == channels else -(-size // step) * step
+    size = size if size == channels else round_up(size, step)
     size = min(size, max(step, context.limits.channels // step * step))
     if min(size, channels) * rows * ELEMENT > context.limits.kernel_memory:
         raise UnsupportedError(context.label, f"the weights of {step} output channels must fit one operation",

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from openane.chips import Limits
-from openane.chips.coefficients import padded
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
 from openane.compiler.loops.assign import OperandRole, access, assign, merged
 from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.reduction import SHARE, pixel_loops, staged
 from openane.engine import Access, Binary, GainOffset, Reduction, Root, Space
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
+from openane.rounding import round_up
 
 ROW = 2
 """The rows of means and of roots start at multiples of so many lines of L2: 0x20 bytes apart for one channel, 0x80 for
@@ -54,7 +54,7 @@ def normalise(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequ
         return
     mean_scale, small = float(np.float32(1 / count)), float(np.float16(epsilon))
     channels = loops.source.shape[1]
-    row = padded(channels * ELEMENT, ROW * context.limits.l2_alignment)
+    row = round_up(channels * ELEMENT, ROW * context.limits.l2_alignment)
     slot = context.blocks.add(VirtualBuffer(2 * row, BufferKind.L2))
     mean = Access(space=Space.L2, slot=slot, shape=(1, channels, 1, 1, 1), strides=(0, ELEMENT, 0, 0, 0))
     spread = replace(mean, offset=row)
@@ -80,18 +80,19 @@ def _as_row(context: RecipeContext, target: Tensor, source: Tensor, axis: int, e
 
 def _loops(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int]) -> Loops | None:
     """The walk of the three-operation form, or None where strides or sizes rule it out."""
-    if not (source.aligned and target.aligned) or source.contiguous != target.contiguous:
-        return None
     row, limits = source.contiguous, context.limits
-    inner = sorted((d for d in axes if source.shape[d] > 1), key=lambda d: (d == row, d))
-    kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
+    if not (source.aligned and target.aligned) or row != target.contiguous:
+        return None
+    real = [d for d in range(source.rank) if source.shape[d] > 1]
+    inner = sorted(set(real).intersection(axes), key=lambda d: (d == row, d))
+    kept = sorted(set(real).difference(axes))
     if row is not None and row not in inner:
         return None
     walked = _walked(source, target, inner, kept, limits)
     if walked is None:
         return None
-    dims = None if kept else assign([source, target], [OperandRole.PLANAR_SOURCE, OperandRole.RESULT], limits)
-    if dims is not None:
+    if not kept and (dims := assign([source, target], [OperandRole.PLANAR_SOURCE, OperandRole.RESULT],
+                                    limits)) is not None:
         return Loops(walked[0], access(source, dims), access(target, dims), 0)
     return Loops(walked[0], *walked, ELEMENT) if walked[0].shape == walked[1].shape else None
 

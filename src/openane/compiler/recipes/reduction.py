@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from openane.engine import (
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
+from openane.rounding import ceil_div
 
 SHARE = 8
 
@@ -85,7 +87,7 @@ def _fold(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence
             return
         source = context.with_last(source, max(inner, key=lambda d: source.shape[d]))
     row = source.contiguous
-    kept = [d for d in range(source.rank) if d not in inner and source.shape[d] > 1]
+    kept = sorted({d for d in range(source.rank) if source.shape[d] > 1}.difference(inner))
     inner.sort(key=lambda d: (d == row, d))
     _reduce(context, target, source, inner, kept, folding)
 
@@ -241,10 +243,14 @@ def _kept_loops(context: RecipeContext, source: Tensor, target: Tensor) -> list[
         if count > MAXIMUM_OPERATIONS:
             raise UnsupportedError(context.label, "a reduction keeps too many separate dimensions",
                                    limit=MAXIMUM_OPERATIONS, found=count)
-        pieces = []
-        for i in range(count):
-            pieces += _kept_loops(context, source.at(axis, i), target.at(axis, i))
-        return pieces
+        pieces = (_kept_loops(context, source.at(axis, i), target.at(axis, i)) for i in range(count))
+        return list(chain.from_iterable(pieces))
+    return _kept_plane(context, source, target)
+
+
+def _kept_plane(context: RecipeContext, source: Tensor, target: Tensor) -> list[tuple[Access, Access]]:
+    """The same of at most two dimensions, halved until they are within the limits."""
+    rank = source.rank
     plane = target.contiguous if target.contiguous is not None else 0
     dims = (next((d for d in range(rank) if d != plane), None), plane if rank else None, None, None, None)
     limit = (context.limits.groups, context.limits.channels)
@@ -252,7 +258,7 @@ def _kept_loops(context: RecipeContext, source: Tensor, target: Tensor) -> list[
         if d is not None and source.shape[d] > bound:
             half = source.shape[d] // 2 // channel_step(context) * channel_step(context)
             return [p for start, count in ((0, half), (half, source.shape[d] - half))
-                    for p in _kept_loops(context, source.part(d, start, count), target.part(d, start, count))]
+                    for p in _kept_plane(context, source.part(d, start, count), target.part(d, start, count))]
     return [(access(source, dims), access(target, dims))]
 
 
@@ -263,7 +269,7 @@ def _reduce_in_steps(context: RecipeContext, target: Tensor, source: Tensor, inn
     first, last = _two_stages(folding)
     axis = inner[-1]
     width = context.limits.width
-    pieces = -(-source.shape[axis] // width)
+    pieces = ceil_div(source.shape[axis], width)
     shape = tuple(pieces if d == axis else extent for d, extent in enumerate(source.shape))
     partial = context.scratch(shape, (*range(len(shape)), -1))
     for piece in range(pieces):

@@ -6,13 +6,13 @@ interleaved by L, which is how coefficients for L lanes are packed. One such cop
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product as combinations
 from math import prod
 
 from openane.chips import Limits
-from openane.chips.coefficients import padded
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
 from openane.compiler.loops.assign import OperandRole, access, legal, row_cut
 from openane.compiler.loops.split import ranges
@@ -36,6 +36,7 @@ from openane.engine.access import CHANNELS, WIDTH
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
+from openane.rounding import round_up
 
 MANY_PARTS = 128
 TURN_PAYS = 16
@@ -94,6 +95,14 @@ def product_of(context: RecipeContext, value: Value, left: Tensor, right: Tensor
         runtime_product(context, target, left, right, post)
 
 
+def _reduction_parts(context: RecipeContext, left: Tensor, right: Tensor) -> Sequence[tuple[int, int]]:
+    """Parts of the reduction that the engine can sum, and the copy that packs coefficients can walk as W."""
+    pieces = reduction_parts(context, left.shape[-1], right.shape[-1])
+    if pieces[0][1] > context.limits.width:
+        return list(ranges(left.shape[-1], context.limits.width, row_cut(context.limits)))
+    return pieces
+
+
 def runtime_product(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor,
                     post: Post | None = None) -> None:
     """target [..., M, N] = post(left [..., M, K] @ right [..., K, N]); batch dimensions equal, strides of 0 repeat.
@@ -109,9 +118,7 @@ def runtime_product(context: RecipeContext, target: Tensor, left: Tensor, right:
     if len(parts) > MANY_PARTS and right.shape[-1] * TURN_PAYS <= left.shape[-2]:
         runtime_product(context, _turned(target), _turned(right), _turned(left), post)
         return
-    pieces = reduction_parts(context, left.shape[-1], right.shape[-1])
-    if pieces[0][1] > context.limits.width:  # the copy that packs coefficients walks the reduction as W
-        pieces = list(ranges(left.shape[-1], context.limits.width, row_cut(context.limits)))
+    pieces = _reduction_parts(context, left, right)
     if len(pieces) > 1:
         summed(context, target, [
             partial(runtime_product, context, left=_range(context, left, left.rank - 1, start, count),
@@ -234,7 +241,7 @@ def _coefficients(context: RecipeContext, left: Tensor, lanes: int, parts: int) 
     elif lanes > 1 and _distinct(core) > SEPARATE and core.reshape((prod(core.shape[:-2]), *core.shape[-2:])) is None:
         core = context.copied(core)
     *batch, count, reduction = core.shape
-    size = padded(reduction * lanes * ELEMENT, context.limits.coefficients.alignment)
+    size = round_up(reduction * lanes * ELEMENT, context.limits.coefficients.alignment)
     if lanes == 1:
         return _Rows(core.slot, core.offset, core.strides[:-2], core.strides[-2], size, 1)
     whole = count // lanes * size

@@ -14,6 +14,7 @@ import numpy as np
 from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.convolution_problem import Pair, Windowed, spread
 from openane.ops.phases import blocks, interleaved, turned
+from openane.rounding import ceil_div
 
 Solve = Callable[[RecipeContext, Windowed], None]
 SUBSAMPLED = 3
@@ -69,8 +70,8 @@ class _Axis:
     def of(kernel: int, stride: int, padding: int, extent: int, results: int) -> _Axis:
         """The axis with its padding rounded up to whole blocks."""
         lead = -padding % stride
-        taps, before = -(-(lead + kernel) // stride), (padding + lead) // stride
-        count = min(-(-extent // stride), results - 1 + taps - before)
+        taps, before = ceil_div(lead + kernel, stride), (padding + lead) // stride
+        count = min(ceil_div(extent, stride), results - 1 + taps - before)
         single = taps == 1
         return _Axis(lead, taps, before, count, stride, lead if single else 0, kernel if single else stride)
 
@@ -92,9 +93,9 @@ def dilated(context: RecipeContext, problem: Windowed, solve: Solve) -> None:
     factors = problem.dilation
     late: Pair = (-problem.padding[0] % factors[0], -problem.padding[1] % factors[1])
     padding: Pair = ((problem.padding[0] + late[0]) // factors[0], (problem.padding[1] + late[1]) // factors[1])
-    results = [-(-(result + skip) // factor) for result, skip, factor in zip(
+    results = [ceil_div(result + skip, factor) for result, skip, factor in zip(
         problem.results, late, factors, strict=True)]
-    counts = [min(-(-extent // factor), result - 1 + taps - before) for extent, factor, result, taps, before in zip(
+    counts = [min(ceil_div(extent, factor), result - 1 + taps - before) for extent, factor, result, taps, before in zip(
         problem.extents, factors, results, problem.kernel, padding, strict=True)]
     images = blocks(context, problem.source, 1, factors, counts).transpose((0, 4, 6, 1, 2, 3, 5))
     n, channels = problem.target.shape[:2]

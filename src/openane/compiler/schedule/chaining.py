@@ -32,7 +32,8 @@ def chain(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer]) 
         role, source = operands(after)[0]
         slot = before.result.slot
         if taken == number or slot not in named or named[slot].times != 2 \
-                or blocks[slot].kind is not BufferKind.SCRATCH or before.result.space is not Space.MEMORY:
+                or blocks[slot].kind is not BufferKind.SCRATCH \
+                or before.result.space is not Space.MEMORY:
             continue
         if _pointwise(before, after) and before.result == source and _in_order(source):
             handed = Access(space=Space.CHAIN, shape=source.shape, dtype=source.dtype)

@@ -8,7 +8,7 @@ where a neighbour can take it over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -233,17 +233,20 @@ def _once(steps: Steps, uses: Mapping[int, BufferUses], blocks: Mapping[int, Vir
     for number, operation in steps:
         operation = _with_slots(operation, renamed)
         slot = operation.result.slot
-        stable = slot in alone and all(read not in uses or read in alone or _only_read(uses[read])
-                                       for read in read_slots(operation)) \
-            and all(a.copy is None for _, a in operands(operation))
-        key = with_operands(operation, {RESULT: replace(operation.result, slot=0)}) if stable else None
-        if key is not None and key in known and blocks[known[key]] == blocks[slot]:
-            renamed[slot] = known[key]
-            continue
-        if key is not None:
+        if slot in alone and _repeatable(operation, uses, alone):
+            key = with_operands(operation, {RESULT: replace(operation.result, slot=0)})
+            if key in known and blocks[known[key]] == blocks[slot]:
+                renamed[slot] = known[key]
+                continue
             known[key] = slot
         kept.append((number, operation))
     return kept
+
+
+def _repeatable(operation: Operation, uses: Mapping[int, BufferUses], alone: Container[int]) -> bool:
+    """Whether an operation would make the same again: nobody writes what it reads but who makes that, if one does."""
+    stable = all(read not in uses or read in alone or _only_read(uses[read]) for read in read_slots(operation))
+    return stable and all(access.copy is None for _, access in operands(operation))
 
 
 def _only_read(use: BufferUses) -> bool:

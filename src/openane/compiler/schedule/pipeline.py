@@ -68,7 +68,7 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Virt
     if planned.tiling is None or planned.tiling.refused is not None:
         raise _refusal(planned, [labels[number] for number in origins], chip.limits)
     return ScheduledOperations(planned.placed, origins, planned.virtual, planned.blocks, planned.placement,
-                  chip.emit(planned.placed, tiling=planned.tiling))
+                               chip.emit(planned.placed, tiling=planned.tiling))
 
 
 def _planned(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], share: int,

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openane.chips import Limits
-from openane.chips.coefficients import padded
 from openane.compiler.buffers.intervals import Interval, allocate
 from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, BufferKind, VirtualBuffer
 from openane.compiler.buffers.uses import named_slots, operands
@@ -22,6 +21,7 @@ from openane.engine import (
     sources,
     with_operands,
 )
+from openane.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], 
     l2_offsets, peak = allocate_l2(resident, operations, limits)
     worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size) if peak > limits.l2_size else None
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return BufferPlacement(places, padded(total, limits.page), peak, None if worst is None else worst.first)
+    return BufferPlacement(places, round_up(total, limits.page), peak, None if worst is None else worst.first)
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
@@ -96,5 +96,5 @@ def _moved(access: Access, places: Mapping[int, tuple[int, int]]) -> Access:
 
 def _requests(lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, VirtualBuffer], kind: BufferKind,
               step: int) -> list[Interval]:
-    return [Interval(slot, padded(blocks[slot].size, step), first, last)
+    return [Interval(slot, round_up(blocks[slot].size, step), first, last)
             for slot, (first, last) in lives.items() if blocks[slot].kind is kind]

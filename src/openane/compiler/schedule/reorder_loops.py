@@ -3,6 +3,7 @@ layout."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from openane.chips import Limits
@@ -59,14 +60,11 @@ def _order(made: Access, read: Access) -> tuple[int, ...] | None:
     """For each loop of `read` the loop of `made` that walks the same elements; None where they differ."""
     if (made.slot, made.offset) != (read.slot, read.offset):
         return None
-    loops = {(extent, stride): axis for axis, (extent, stride) in enumerate(zip(made.shape, made.strides, strict=True))
-             if extent > 1}
-    wanted = [loops.pop((extent, stride), None) if extent > 1 else None
-              for extent, stride in zip(read.shape, read.strides, strict=True)]
-    if loops or sum(axis is not None for axis in wanted) != sum(extent > 1 for extent in read.shape):
+    loops, found = list(zip(made.shape, made.strides, strict=True)), list(zip(read.shape, read.strides, strict=True))
+    if Counter(loops) != Counter(found):
         return None
-    idle = [axis for axis in range(5) if made.shape[axis] == 1]
-    return tuple(idle.pop(0) if axis is None else axis for axis in wanted)
+    places = {loop: iter([axis for axis in range(5) if loops[axis] == loop]) for loop in found}
+    return tuple(next(places[loop]) for loop in found)
 
 
 def _turned(access: Access, order: tuple[int, ...]) -> Access:

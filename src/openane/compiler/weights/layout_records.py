@@ -32,8 +32,8 @@ class FoldOperation(StrEnum):
 class ConstantForm(StrEnum):
     """How a piece of constants is laid out."""
 
-    DENSE = "dense"    # coefficient streams, see chips.coefficients.CoefficientPlacement
-    SPARSE = "sparse"  # zero-skipping streams, see weights.pack.pack_sparse
+    DENSE = "dense"    # coefficient streams, see packing.DenseForm
+    SPARSE = "sparse"  # zero-skipping streams, see packing.pack_sparse
     ROWS = "rows"      # rows of halfwords, each padded to 64 bytes
 
 

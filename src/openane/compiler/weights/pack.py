@@ -9,6 +9,7 @@ import numpy as np
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, CoefficientPlacement, CoreRun, SparseFormat
 from openane.engine import Geometry, Packing
+from openane.rounding import round_up
 
 HOLES = 16
 """Rows with zeros are made one by one while there are that many times as many without."""
@@ -118,9 +119,17 @@ def _sparse_group(form: CoefficientFormat, streams: dict[int, bytearray], weight
 
 def _body(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
     """Weights [channels, Cin, taps] of one block as bytes: slots of `width` halfwords, zeros skipped."""
-    (count, inputs, _), group = values.shape, form.values
+    count, group = len(values), form.values
     if count < width or (width % group and group % width):
         return _skipped(_slots(values, taps, width), form)
+    body = _full(values, taps, width, form)
+    present = values[:, :, [tap for tap in taps if tap is not None]]
+    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps, form)
+
+
+def _full(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
+    """The bytes [Cin, bytes] of a block as wide as it may be, as if no value were zero."""
+    (_, inputs, _), group = values.shape, form.values
     lanes, groups, together = min(width, group), max(1, width // group), max(1, group // width)
     masks, places, end = [], [], 0
     for first in range(0, len(taps), together):
@@ -136,8 +145,7 @@ def _body(values: np.ndarray, taps: list[int | None], width: int, form: SparseFo
     for tap, start, pitch in places:
         place = np.ndarray((inputs, groups, lanes), "<f2", body, start, (end, pitch, 2))
         place[...] = values[:, :, tap].T.reshape(inputs, groups, lanes)
-    present = values[:, :, [tap for tap in taps if tap is not None]]
-    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps, form)
+    return body
 
 
 def _without_zeros(body: np.ndarray, values: np.ndarray, holes: np.ndarray, taps: list[int | None],
@@ -177,7 +185,7 @@ def _skipped(slots: np.ndarray, form: SparseFormat) -> np.ndarray:
     (rows, width), group = slots.shape, form.values
     padded = slots
     if width % group:
-        padded = np.zeros((rows, -(-width // group) * group), "<f2")
+        padded = np.zeros((rows, round_up(width, group)), "<f2")
         padded[:, :width] = slots
     groups = padded.reshape(-1, group)
     nonzero = np.abs(groups).view("<u2") != 0  # many times faster than comparing fp16

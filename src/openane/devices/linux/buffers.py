@@ -23,6 +23,7 @@ from openane.devices.linux.failures import failure
 from openane.devices.linux.interface import BO_FREE, BO_INIT, BufferFree, BufferInit
 from openane.devices.linux.kernel import Mapping
 from openane.errors import DeviceChanged, DeviceError
+from openane.rounding import round_up
 
 GRANULE = 0x4000
 """The driver rounds sizes up to the pages of the processor, which has pages of this size."""
@@ -38,7 +39,7 @@ class BufferObject:
     def __init__(self, connection: Connection, size: int, name: str = "memory") -> None:
         """At least `size` bytes, zeroed; `name` is for messages. DeviceError as `failure` says; nothing is left
         behind."""
-        self.name, self.size = name, -(-max(size, 1) // GRANULE) * GRANULE
+        self.name, self.size = name, round_up(max(size, 1), GRANULE)
         self._held = _Held(connection, self.size, name)
         weakref.finalize(self, self._held.finish)
         self._root: weakref.ref[np.ndarray] | None = None

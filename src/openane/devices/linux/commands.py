@@ -18,11 +18,11 @@ from openane.devices.linux.buffers import BufferObject
 from openane.devices.linux.connection import Connection
 from openane.devices.linux.interface import BOOTSTRAP_NID, CHANNELS, COMMAND_CHANNEL, CONSTANT_CHANNEL, Submit
 from openane.errors import DeviceRejected
-from openane.formats.reader import round_up
 from openane.formats.tasks import CONSTANT_ALIGNMENT, command_bytes, compatible
 from openane.program import Constants, Program, Task
 from openane.program.patch import ByteRange
 from openane.program.verify import Verified, verify
+from openane.rounding import round_up
 
 MOST_TASKS = 0xFFFF
 """The driver writes the number next to other fields without looking at its size."""

@@ -50,26 +50,30 @@ class _Drive:
             raise FormatError(f"{self._trace.path}: event {number} uses file {event.file}, which is not open")
         error = 0
         try:
-            if event.kind == "open":
-                if event.file in self._files:
-                    raise FormatError(f"{self._trace.path}: event {number} opens file {event.file}, which is open")
-                self._files[event.file] = self._kernel.open(self._node or event.path)
-            elif event.kind == "version":
-                found = self._kernel.version(self._files[event.file])
-                if found != event.texts:
-                    yield Difference(number, "version", ", ".join(event.texts), ", ".join(found))
-            elif event.kind == "map":
-                self._map(number, event)
-            elif event.kind == "close":
-                self._close(event.file)
-            else:
-                self._request(number, event)
+            yield from self._perform(number, event)
         except OSError as failure:
             error = failure.errno or 0
         if error != event.error:
             yield Difference(number, f"errno of {event.describe()}", str(event.error), str(error))
         if event.kind == "ioctl" and event.request == SUBMIT and not error:
             yield from self._memory(number, event)
+
+    def _perform(self, number: int, event: Event) -> Iterator[Difference]:
+        """What the event did, done again. OSError where the kernel refuses it."""
+        if event.kind == "open":
+            if event.file in self._files:
+                raise FormatError(f"{self._trace.path}: event {number} opens file {event.file}, which is open")
+            self._files[event.file] = self._kernel.open(self._node or event.path)
+        elif event.kind == "version":
+            found = self._kernel.version(self._files[event.file])
+            if found != event.texts:
+                yield Difference(number, "version", ", ".join(event.texts), ", ".join(found))
+        elif event.kind == "map":
+            self._map(number, event)
+        elif event.kind == "close":
+            self._close(event.file)
+        else:
+            self._request(number, event)
 
     def close(self) -> None:
         """Gives back what a trace that ended early has left. DeviceError when the driver does not take it."""

@@ -21,6 +21,13 @@ from openane.simulator import RunReport
 Find = Callable[[np.ndarray], BufferObject | None]
 
 
+def _check_bytes(buffer: Buffer, given: np.ndarray) -> None:
+    """DeviceError unless an array can be the memory of a buffer."""
+    if given.dtype != np.uint8 or given.ndim != 1 or not given.flags.c_contiguous or given.size < buffer.size:
+        raise DeviceError(f"buffer {buffer.name!r} needs {buffer.size} bytes as a contiguous one-dimensional uint8 "
+                          f"array, not {given.dtype} {list(given.shape)}")
+
+
 class LinuxExecutable(BufferExecutable):
     """See `BufferExecutable`."""
 
@@ -97,9 +104,7 @@ class LinuxExecutable(BufferExecutable):
             made = self._own[buffer.name] = BufferObject(self._connection, buffer.size, f"buffer {buffer.name!r}")
             self._bound[buffer.name], self._stores[buffer.name] = made, made.array()[:buffer.size]
             return
-        if given.dtype != np.uint8 or given.ndim != 1 or not given.flags.c_contiguous or given.size < buffer.size:
-            raise DeviceError(f"buffer {buffer.name!r} needs {buffer.size} bytes as a contiguous one-dimensional uint8 "
-                              f"array, not {given.dtype} {list(given.shape)}")
+        _check_bytes(buffer, given)
         found = self._find(given)
         if found is None:
             raise DeviceError(f"buffer {buffer.name!r} needs memory that allocate() of this device gave, from its "

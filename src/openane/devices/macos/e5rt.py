@@ -35,6 +35,7 @@ from openane.errors import (
     UnsupportedError,
 )
 from openane.graph import numpy_type
+from openane.rounding import ceil_div
 
 VERIFIED = ("26",)
 """Major versions of macOS on which the interface is known."""
@@ -50,7 +51,7 @@ DOMAIN = "e5rt"
 
 
 class E5Route:
-    """See `RuntimeRoute`."""
+    """See `Route`."""
 
     def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads Espresso and looks up its functions. DeviceUnavailable on a version of macOS nobody has checked."""
@@ -67,7 +68,7 @@ class E5Route:
         self._programs: list[E5Program] = []
 
     def load(self, program: GraphProgram) -> E5Program:
-        """See `RuntimeRoute.load`."""
+        """See `Route.load`."""
         self.spend()
         made = E5Program(self, program)
         with self._lock:
@@ -88,7 +89,7 @@ class E5Route:
                 raise DeviceRejected(f"model {program.name!r} for {architecture}", [str(failed)]) from None
 
     def close(self) -> None:
-        """See `RuntimeRoute.close`."""
+        """See `Route.close`."""
         with self._lock:
             programs, self._programs = self._programs, []
         every(program.close for program in programs)
@@ -202,7 +203,7 @@ class E5Program:
         handle = functions.retain(held, api.PORT, f"{api.OPERATION}retain_{side}_port", operation, port.mil.encode())
         dtype = numpy_type(port.element)
         count = int(np.prod(port.shape, dtype=np.int64))
-        size = max(1, -(-count * dtype.itemsize // BUFFER_GRANULE)) * BUFFER_GRANULE
+        size = max(1, ceil_div(count * dtype.itemsize, BUFFER_GRANULE)) * BUFFER_GRANULE
         buffer = functions.create(held, api.BUFFER, f"{api.BUFFER}alloc", size, PLAIN_MEMORY)
         address = POINTER(0)
         functions.call(f"{api.BUFFER}get_data_ptr", buffer, ctypes.byref(address))

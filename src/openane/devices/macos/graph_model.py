@@ -130,13 +130,16 @@ class GraphFunction:
         return {each.name: each for each in (self, *self.others)}
 
 
+def _ports(model: LoadableModel) -> dict[str, SurfacePort]:
+    """The ports of a model by name, what states become among them."""
+    ports = {port.name: port for port in (*model.inputs, *model.outputs)}
+    ports |= {state.port.name: state.port for state in model.states}
+    return {state.next: state.port for state in model.states if state.next is not None} | ports
+
+
 def graph_function(model: LoadableModel, program: GraphProgram, hosted: Hosted) -> GraphFunction:
     """A function of a model, run by `hosted`."""
-    shapes = {port.name: port for port in (*model.inputs, *model.outputs)}
-    shapes |= {state.port.name: state.port for state in model.states}
-    for state in model.states:
-        if state.next is not None:
-            shapes.setdefault(state.next, state.port)
+    shapes = _ports(model)
     buffers: dict[str, GraphPort] = {}
     known: dict[str, GraphModelPort] = {}
     before: list[EngineStep | HostOperation] = []

@@ -66,7 +66,7 @@ class Host(Protocol):
         ...
 
     def load(self, program: GraphProgram) -> Hosted:
-        """Compiles and loads. Errors as `RuntimeRoute.load`."""
+        """Compiles and loads. Errors as `Route.load`."""
         ...
 
     def close(self) -> None:

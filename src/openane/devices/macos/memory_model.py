@@ -23,7 +23,7 @@ from openane.errors import DeviceChanged, DeviceRejected
 
 
 class MemoryRoute:
-    """See `RuntimeRoute`."""
+    """See `Route`."""
 
     def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads the framework and checks every class and method it will call."""
@@ -33,7 +33,7 @@ class MemoryRoute:
         self._models: list[LoadedMemoryModel] = []
 
     def load(self, program: GraphProgram) -> LoadedMemoryModel:
-        """See `RuntimeRoute.load`."""
+        """See `Route.load`."""
         with self._lock:
             self.compilations.take(COMPILATIONS)
             self._models = [model for model in self._models if not model.closed]
@@ -44,7 +44,7 @@ class MemoryRoute:
         return made
 
     def close(self) -> None:
-        """See `RuntimeRoute.close`."""
+        """See `Route.close`."""
         with self._lock:
             models, self._models = self._models, []
         every(model.close for model in models)

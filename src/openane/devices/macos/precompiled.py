@@ -61,7 +61,7 @@ def file_program(program: Program) -> GraphProgram:
 
 
 class PrecompiledRoute:
-    """See `RuntimeRoute`; it loads what `file_program` makes."""
+    """See `Route`; it loads what `file_program` makes."""
 
     def __init__(self, symbols: RuntimeSymbols, options: RouteOptions) -> None:
         """Loads the framework and checks every class and method it will call."""
@@ -79,7 +79,7 @@ class PrecompiledRoute:
             self.objc.check(name, *methods)
 
     def load(self, program: GraphProgram) -> LoadedFile:
-        """See `RuntimeRoute.load`. DeviceRejected with the system's text."""
+        """See `Route.load`. DeviceRejected with the system's text."""
         if f"{MODEL_PATH}{FILE}" not in program.weights:
             raise DeviceError(f"{program.name!r} is no engine program; graphs are for route=memory")
         made = LoadedFile(self, program)
@@ -88,7 +88,7 @@ class PrecompiledRoute:
         return made
 
     def close(self) -> None:
-        """See `RuntimeRoute.close`."""
+        """See `Route.close`."""
         with self._lock:
             programs, self._programs = self._programs, []
         every(program.close for program in programs)
@@ -198,12 +198,17 @@ def _take(values: np.ndarray, store: np.ndarray) -> None:
     values[:] = store[:values.size]
 
 
+def _entries(attributes: Plain, key: str) -> Any:
+    """What the model says of its first procedure, None where it says nothing."""
+    procedures = attributes.get("NetworkStatusList") if isinstance(attributes, dict) else None
+    first = procedures[0] if isinstance(procedures, list) and procedures else None
+    return first.get(key) if isinstance(first, dict) else None
+
+
 def listed(attributes: Plain, key: str, ports: Sequence[GraphPort]) -> list[tuple[GraphPort, int]]:
     """The ports in the order of the model's list, each with the bytes of its surface; in the file's order where the
     model lists nothing. DeviceChanged when it lists other ports or a size nobody would allocate."""
-    procedures = attributes.get("NetworkStatusList") if isinstance(attributes, dict) else None
-    entries: Any = procedures[0].get(key) if isinstance(procedures, list) and procedures \
-        and isinstance(procedures[0], dict) else None
+    entries = _entries(attributes, key)
     if not isinstance(entries, list):
         return [(port, port.shape[0]) for port in ports]
     by_name = {port.mil.partition("@")[0]: port for port in ports}

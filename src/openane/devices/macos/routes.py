@@ -130,8 +130,7 @@ def open_route(symbols: RuntimeSymbols, options: RouteOptions) -> RuntimeRoute:
 def open_symbols(runtime: str, inject: str = "") -> RuntimeSymbols:
     """The system's symbols (`runtime` "system"), or the stand-in's ("simulated") with the failures `inject` names.
 
-    The stand-in's package offers `open_symbols(inject: str) -> RuntimeSymbols`; DeviceError lists the failures it
-    knows.
+    The stand-in's package offers `open_symbols(inject: str) -> Symbols`; DeviceError lists the failures it knows.
     """
     if runtime == "system":
         return SystemSymbols()

@@ -16,6 +16,7 @@ import numpy as np
 from openane.devices.macos.graph_program import GraphPort, GraphProgram
 from openane.errors import DeviceError
 from openane.graph import numpy_type
+from openane.rounding import round_up
 
 ALIGNMENT = 64
 LARGEST = 1 << 34
@@ -56,14 +57,14 @@ def tensors(program: GraphProgram, memory: np.ndarray) -> tuple[Tensors, Tensors
         for port in ports:
             size = _size(port)
             side[port.mil] = memory[offset:offset + size].view(numpy_type(port.element)).reshape(port.shape)
-            offset += -(-size // ALIGNMENT) * ALIGNMENT
+            offset += round_up(size, ALIGNMENT)
         found.append(side)
     return found[0], found[1]
 
 
 def needed(program: GraphProgram) -> int:
     """Bytes of all inputs and outputs. DeviceError beyond what is taken."""
-    size = sum(-(-_size(port) // ALIGNMENT) * ALIGNMENT for port in _ports(program))
+    size = sum(round_up(_size(port), ALIGNMENT) for port in _ports(program))
     if size > LARGEST:
         raise DeviceError(f"the inputs and outputs of {program.name!r} take {size} bytes; the limit is {LARGEST}")
     return size

@@ -18,6 +18,7 @@ from openane.devices.macos.foundation import Foundation
 from openane.devices.macos.objc import POINTER, ObjC
 from openane.devices.macos.symbols import CORE_FOUNDATION, IO_SURFACE, RuntimeSymbols
 from openane.errors import DeviceChanged, DeviceError, SubmitFailed
+from openane.rounding import round_up
 
 READ_ONLY = 1
 """Flag of lock and unlock: the host only reads."""
@@ -55,7 +56,7 @@ class Surfaces:
 
     def strided(self, width: int, rows: int) -> Surface:
         """A surface of `rows` rows of `width` 16-bit elements, rows padded to 64 bytes. As `flat`."""
-        row = -(-2 * width // ROW_ALIGNMENT) * ROW_ALIGNMENT
+        row = round_up(2 * width, ROW_ALIGNMENT)
         return self._made({"Width": width, "Height": rows, "BytesPerElement": 2, "BytesPerRow": row,
                            "AllocSize": row * rows, "PixelFormat": HALF_FORMAT}, row * rows)
 

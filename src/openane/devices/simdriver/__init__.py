@@ -7,5 +7,16 @@ from openane.devices.simdriver.kernel import SimKernel
 from openane.devices.simdriver.reports import DriverError, FaultReport, LeakReport, Report, ReportKind, StaleReport
 from openane.devices.simdriver.server import DriverServer
 
-__all__ = ["DriverError", "DriverFile", "DriverServer", "FaultReport", "LeakReport", "Report", "ReportKind",
-           "SimDriver", "SimKernel", "SocketKernel", "StaleReport"]
+__all__ = [
+           "DriverError",
+           "DriverFile",
+           "DriverServer",
+           "FaultReport",
+           "LeakReport",
+           "Report",
+           "ReportKind",
+           "SimDriver",
+           "SimKernel",
+           "SocketKernel",
+           "StaleReport",
+]

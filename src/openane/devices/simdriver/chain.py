@@ -20,6 +20,7 @@ from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Operation
 from openane.errors import AneError, ProgramError
 from openane.registers import Register
+from openane.rounding import round_up
 
 """The only generation the driver knows."""
 WORD = 4
@@ -51,7 +52,7 @@ class Submission:
     @property
     def constants(self) -> int:
         """Bytes from the start of the commands to the constants, as the driver computes it."""
-        return -(-self.request.text_size // COMMAND_GRANULE) * COMMAND_GRANULE
+        return round_up(self.request.text_size, COMMAND_GRANULE)
 
     def base(self, slot: int) -> int:
         """Device address of a base-address slot; 0 where nothing is bound (inferred)."""

@@ -28,6 +28,7 @@ from openane.devices.simdriver.injection import CLOSE, MAP, OPEN, Injections
 from openane.devices.simdriver.reports import DriverError, FaultReport, LeakReport, Report, ReportKind, StaleReport
 from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.errors import DeviceError, DeviceUnavailable
+from openane.rounding import round_up
 from openane.simulator import Mode
 
 MODES = ("strict", "faithful")
@@ -197,7 +198,7 @@ class SimDriver:
         request = BufferInit.unpack(argument)
         if request.pad:
             raise DriverError(errno.EINVAL, "BO_INIT: pad must be 0")
-        length = -(-request.size // PAGE) * PAGE
+        length = round_up(request.size, PAGE)
         if not length:
             raise DriverError(errno.ENOSPC, "BO_INIT: a buffer object of 0 bytes")
         with self._state:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openane.formats.macho import PAGE, Section, Segment
-from openane.formats.reader import round_up
 from openane.program import Buffer, Constants, Role
+from openane.rounding import round_up
 
 MAGIC = 0xBEEFFACE
 CPU_TYPE, FILE_TYPE, FLAGS = 0x80, 2, 0x200000

@@ -6,9 +6,10 @@ assumed about slot numbers. Names come from the buffer-name commands, then from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, count
+from typing import Any
 
 from openane.chips import Chip, described_generations, generation_of, get_chip
 from openane.chips.limits import Limits
@@ -32,26 +33,34 @@ def read_hwx(data: bytes) -> Program:
     thread = _program_thread(file, chip)
     tasks, addresses, name = (_linked if chip.linked else _framed)(file, chip, thread)
     slots = task_slots(chip, tasks)
-    step = 1 if chip.linked else 2
+    step = 8 if chip.linked else 16
     known = chip.limits.slots
     kernels = _kernels(file, addresses)
-    buffers = _Buffers(file, thread, 8 * step, chip.limits).read(
+    buffers = _Buffers(file, thread, step, chip.limits).read(
         [0 if slot in kernels else address for slot, address in enumerate(addresses)])
-    first = known.first_kernels(b.slot for b in buffers)
-    for slot, expected in zip(kernels, count(known.count if first is None else first), strict=False):
-        if slot != expected or slot >= known.count:
-            raise FormatError(f"a kernel section in slot {slot}", offset=thread.offset + Thread.STATE + 8 * step * slot,
-                              expected="none: the kernel DMA reads the constants" if first is None
-                              else f"those sections in slots from {first} on", found=hex(addresses[slot]))
+    start = thread.offset + Thread.STATE
+    _check_kernels(kernels, known.first_kernels(b.slot for b in buffers), known.count,
+                   lambda slot: {"offset": start + step * slot, "found": hex(addresses[slot])})
     bound = {b.slot for b in buffers} | {known.text, known.constants, *kernels}
     for index, names in enumerate(slots):
         for slot in (names.reads | names.writes | names.coefficients) - bound:
             raise FormatError(f"task {index} uses slot {slot}, which points nowhere",
-                              offset=thread.offset + Thread.STATE + 8 * step * slot, expected="an address", found=0)
+                              offset=start + step * slot, expected="an address", found=0)
     sections = [without_stand_in(_constants(file), known.constants, slots), *kernels.values()]
     starts = tuple(accumulate(map(len, sections)))[:-1]
     constants = sections[0] if len(sections) == 1 else b"".join(sections)
     return Program(chip.name, tasks, constants, buffers, name, _origin(file), starts)
+
+
+def _check_kernels(kernels: Iterable[int], first: int | None, slots: int,
+                   where: Callable[[int], dict[str, Any]]) -> None:
+    """FormatError unless the sections that the kernel DMA reads have the slots from `first` on; `where` says of a slot
+    at which byte it stands, and what is found there."""
+    for slot, expected in zip(kernels, count(slots if first is None else first), strict=False):
+        if slot != expected or slot >= slots:
+            raise FormatError(f"a kernel section in slot {slot}", **where(slot),
+                              expected="none: the kernel DMA reads the constants" if first is None
+                              else f"those sections in slots from {first} on")
 
 
 def _generation(file: MachO) -> str:
@@ -158,8 +167,7 @@ class _Buffers:
         ports = [read_tensor(c) for c in file.commands if isinstance(c, Thread) and c.flavor == TENSOR]
         self._layouts = {port.name: port.layout for port in ports}
         for name, layout in read_tensors(file.symbols).items():
-            known = self._layouts.get(name)
-            interleave = known.interleave if known else layout.interleave
+            interleave = self._layouts.get(name, layout).interleave
             self._layouts[name] = replace(layout, interleave=interleave)
 
     def read(self, addresses: Sequence[int]) -> tuple[Buffer, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from openane.chips import get_chip
+from openane.chips import Chip, get_chip
 from openane.errors import ProgramError
 from openane.formats.hwx.descriptors import checked_name, program_thread, tensor_thread
 from openane.formats.hwx.image import (
@@ -79,16 +79,24 @@ def write_hwx(program: Program, layout: str = "macos26") -> bytes:
         addresses[slot] = address
     if segments[-1].vmaddr + segments[-1].vmsize > chip.limits.addresses:
         raise ProgramError("the buffers do not fit the engine's addresses")
+    commands = _commands(program, chip, arrangement, segments, buffers, addresses)
+    header = MachOHeader(MAGIC, CPU_TYPE, chip.facts.subtype, FILE_TYPE, flags=FLAGS)
+    return write_macho(MachO(header, tuple(commands)))
+
+
+def _commands(program: Program, chip: Chip, arrangement: FileLayout, segments: Sequence[Segment],
+              buffers: Sequence[Buffer | None], addresses: dict[int, int]) -> list[Command]:
+    """Load commands of a file; `addresses` of its buffers, tasks and constants by slot."""
+    start = addresses[chip.limits.slots.text]
     ports = [b for b in buffers if b and b.role is not Role.SCRATCH]
     commands: list[Command] = [Segment("__PAGEZERO", 0, PAGE, 0, FIXED), *segments]
     commands += [Library(checked_name(b.name), addresses[b.slot], arrangement.wide_names) for b in ports]
-    commands.append(program_thread(program, addresses, text.vmaddr, arrangement.tags) if chip.linked
-                    else wide_program_thread(program, chip, addresses, text.vmaddr))
+    commands.append(program_thread(program, addresses, start, arrangement.tags) if chip.linked
+                    else wide_program_thread(program, chip, addresses, start))
     commands += [tensor_thread(program, b) for b in sorted(ports, key=lambda b: b.name) if b.layout]
     commands.append(Ident(f"ANEC v1\nopenane v{__version__}\n\t-t {program.chip}\n"))
     commands.append(SymbolTable(tuple(_symbols(segments[:len(buffers)], buffers, arrangement))))
-    header = MachOHeader(MAGIC, CPU_TYPE, chip.facts.subtype, FILE_TYPE, flags=FLAGS)
-    return write_macho(MachO(header, tuple(commands)))
+    return commands
 
 
 def _segments(program: Program, text: bytes, layout: FileLayout,

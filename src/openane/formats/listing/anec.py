@@ -8,8 +8,9 @@ from openane.errors import FormatError
 from openane.formats.anec import HEADERS, AnecHeader
 from openane.formats.listing.claims import Claims
 from openane.formats.listing.hwx import chain
-from openane.formats.reader import ByteReader, round_up
+from openane.formats.reader import ByteReader
 from openane.formats.tasks import CONSTANT_ALIGNMENT
+from openane.rounding import round_up
 
 
 def payload_start(data: bytes) -> int | None:

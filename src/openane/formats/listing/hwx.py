@@ -36,7 +36,8 @@ from openane.formats.macho.commands import (
     SymbolsRecord,
     ThreadRecord,
 )
-from openane.formats.reader import ByteReader, round_up
+from openane.formats.reader import ByteReader
+from openane.rounding import round_up
 
 LARGEST_IDENT = 1 << 16
 MOST_ENTRIES = 1 << 16  # of a table; the rest of a longer table is shown as bytes

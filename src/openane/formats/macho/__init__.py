@@ -24,5 +24,22 @@ from openane.formats.macho.commands import (
 from openane.formats.macho.reading import read_macho, section_data
 from openane.formats.macho.writing import write_macho
 
-__all__ = ["NAME_LIMIT", "PAGE", "Command", "Ident", "Library", "MachO", "MachOHeader", "Note", "Section", "Segment",
-           "Symbol", "SymbolTable", "Thread", "Unknown", "read_macho", "section_data", "write_macho"]
+__all__ = [
+    "NAME_LIMIT",
+    "PAGE",
+    "Command",
+    "Ident",
+    "Library",
+    "MachO",
+    "MachOHeader",
+    "Note",
+    "Section",
+    "Segment",
+    "Symbol",
+    "SymbolTable",
+    "Thread",
+    "Unknown",
+    "read_macho",
+    "section_data",
+    "write_macho",
+]

@@ -29,7 +29,7 @@ from openane.formats.macho.commands import (
     Thread,
     ThreadRecord,
 )
-from openane.formats.reader import round_up
+from openane.rounding import round_up
 
 
 def write_macho(file: MachO) -> bytes:

@@ -123,20 +123,21 @@ def _inputs(names: _Names, graph: Graph) -> list[tuple[Declared, str]]:
             for value in graph.inputs]
 
 
-def _node(names: _Names, node: Node) -> None:
-    held = names.inline and node.op.startswith("constexpr_") and all(
+def _holds_constants(names: _Names, node: Node) -> bool:
+    """Whether the operands of a node are written within it, as those of compressed weights are."""
+    return names.inline and node.op.startswith("constexpr_") and all(
         isinstance(operand, Value) and operand.constant for operand in node.operands.values())
+
+
+def _node(names: _Names, node: Node) -> None:
+    held = _holds_constants(names, node)
     if not held:
         for value in node.values():
             _constant(names, value)
     label = node.name or (_name(names, node.outputs[0]) if node.outputs else node.op)
     keys = [_word(key, "operand") for key in sorted(node.operands)]
-    arguments: dict[str, Expression] = {}
-    attributes: dict[str, Expression] = {}
-    if held:
-        attributes = {key: immediate(node[key]) for key in keys}
-    else:
-        arguments = {key: _operand(names, node.operands[key]) for key in keys}
+    attributes: dict[str, Expression] = {key: immediate(node[key]) for key in keys if held}
+    arguments: dict[str, Expression] = {key: _operand(names, node.operands[key]) for key in keys if not held}
     attributes["name"] = _string(label)
     results = [(Declared(value.type), _name(names, value)) for value in node.outputs]
     names.statements.append(Statement(results, _word(node.op, "operation"), arguments, attributes))

@@ -35,24 +35,32 @@ def default_shape(feature: Message, stated: Sequence[int] = ()) -> tuple[int, ..
     return tuple(max(1, bounds.lowerBound) for bounds in array.shapeRange.sizeRanges)
 
 
+def _allowed(feature: Message) -> tuple[list[list[int]], list[Message]]:
+    """The sizes that are listed, the usual one last, and the range of each dimension, if they are stated."""
+    if "imageType" in feature.type:
+        image = feature.type.imageType
+        sizes = [[each.height, each.width] for each in image.enumeratedSizes.sizes] + [[image.height, image.width]]
+        bounds = image.imageSizeRange
+        return sizes, [bounds.heightRange, bounds.widthRange] if "imageSizeRange" in image else []
+    array = feature.type.multiArrayType
+    sizes = [list(each.shape) for each in array.enumeratedShapes.shapes] + [list(array.shape)]
+    return sizes, list(array.shapeRange.sizeRanges)
+
+
 def check_flexibility(feature: Message, shape: Sequence[int]) -> None:
     """GraphError when the description does not allow `shape` (channels, height, width at the end for images)."""
     name, wanted = feature.name, list(shape)
-    if "imageType" in feature.type:
-        image, size = feature.type.imageType, wanted[-2:]
-        sizes = [[each.height, each.width] for each in image.enumeratedSizes.sizes] + [[image.height, image.width]]
-        bounds = image.imageSizeRange
-        ranges = [bounds.heightRange, bounds.widthRange] if "imageSizeRange" in image else []
-    else:
-        array, size = feature.type.multiArrayType, wanted
-        sizes = [list(each.shape) for each in array.enumeratedShapes.shapes] + [list(array.shape)]
-        ranges = list(array.shapeRange.sizeRanges)
+    size = wanted[-2:] if "imageType" in feature.type else wanted
+    sizes, ranges = _allowed(feature)
     if size in sizes or (not ranges and sizes == [[]]):
         return
     inside = len(ranges) == len(size) and all(
         bounds.lowerBound <= extent and (bounds.upperBound < 0 or extent <= bounds.upperBound)
         for bounds, extent in zip(ranges, size, strict=True))
     if not inside:
-        text = " x ".join(f"{bounds.lowerBound}..{bounds.upperBound if bounds.upperBound >= 0 else ''}"
-                          for bounds in ranges) or ", ".join(map(str, (each for each in sizes if each)))
-        raise GraphError(f"input {name!r}: the given shape {wanted} is not one the model allows: {text}")
+        raise GraphError(f"input {name!r}: the given shape {wanted} is not one the model allows: "
+                         f"{' x '.join(map(_range_text, ranges)) or ', '.join(map(str, filter(None, sizes)))}")
+
+
+def _range_text(bounds: Message) -> str:
+    return f"{bounds.lowerBound}..{bounds.upperBound if bounds.upperBound >= 0 else ''}"

@@ -31,6 +31,11 @@ def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence
     return walk.finish()
 
 
+def _label(layer: Message, kind: str, position: int) -> str:
+    """What messages call a layer."""
+    return f"Core ML {kind or 'layer'} {layer.name!r}" if layer.name else f"Core ML {kind} (layer {position})"
+
+
 @dataclass(slots=True)
 class _Import:
     """State of one import: `known` maps names of the network to values."""
@@ -121,7 +126,7 @@ class _Import:
     def layer(self, layer: Message, position: int) -> None:
         """Imports one layer."""
         kind = layer.which(*LAYER_KINDS) or ""
-        label = f"Core ML {kind or 'layer'} {layer.name!r}" if layer.name else f"Core ML {kind} (layer {position})"
+        label = _label(layer, kind, position)
         if kind not in LAYERS:
             raise unknown_operator(label, kind or "one that is not known", LAYERS,
                                    "convert the model again as an ML program (convert_to='mlprogram')",

@@ -81,22 +81,26 @@ def _information(stored: Message) -> dict[str, str]:
     return table
 
 
-def _function(name: str, function: Message, features: Sequence[Message], information: dict[str, str]) -> MilFunction:
+def _block(name: str, function: Message) -> Message:
+    """The block of a function's opset, or the only one."""
     blocks = function.block_specializations
-    block = blocks.get(function.opset) or (next(iter(blocks.values())) if len(blocks) == 1 else None)
+    block: Message | None = blocks.get(function.opset) or (next(iter(blocks.values())) if len(blocks) == 1 else None)
     if block is None:
         raise FormatError(f"function {name!r} has no block for its opset", expected=function.opset,
                           found=", ".join(blocks) or "none")
+    return block
+
+
+def _function(name: str, function: Message, features: Sequence[Message], information: dict[str, str]) -> MilFunction:
+    block = _block(name, function)
     inputs = [(_declared(each.type, 0), each.name) for each in function.inputs]
     statements = [_statement(operation, number) for number, operation in enumerate(block.operations, start=1)
                   if operation.type != CLASSIFY]
     result = MilFunction(name, OPSET_NAMES.get(function.opset, function.opset), inputs, {}, statements,
                          _outputs(block, information))
     by_name = {feature.name: feature for feature in features}
-    for declared, port in inputs:
-        feature = by_name.get(port)
-        if feature is not None and declared.open:
-            result.defaults[port] = default_shape(feature, declared.type.shape)
+    result.defaults.update((port, default_shape(by_name[port], declared.type.shape)) for declared, port in inputs
+                           if port in by_name and declared.open)
     for position, (declared, port) in enumerate(inputs):
         color = image_color(by_name[port]) if port in by_name else None
         if color is not None and declared.type.dtype in ("fp16", "fp32"):

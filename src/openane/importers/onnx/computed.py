@@ -17,6 +17,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import OnnxStep
+from openane.rounding import ceil_div
 
 MOST_TAPS = 1024
 LOWEST = -65504.0
@@ -34,7 +35,7 @@ def _pairs(padding: Mapping[str, Any], extents: Sequence[int], reach: Sequence[i
         return [(0, 0)] * len(extents)
     pairs = []
     for extent, length, stride in zip(extents, reach, strides, strict=True):
-        total = max((-(-extent // stride) - 1) * stride + length - extent, 0)
+        total = max((ceil_div(extent, stride) - 1) * stride + length - extent, 0)
         small, large = total // 2, total - total // 2
         pairs.append((small, large) if kind == "same" else (large, small))
     return pairs
@@ -52,7 +53,7 @@ def _results(step: OnnxStep, extents: Sequence[int], reach: Sequence[int], strid
         if stride < 1 or length < 1:
             raise GraphError(f"{step.label}: kernel, strides and dilations must be 1 or more")
         room = extent + before + after - length
-        count = (-(-room // stride) if ceiling else room // stride) + 1
+        count = (ceil_div(room, stride) if ceiling else room // stride) + 1
         if ceiling and (count - 1) * stride >= extent + before:
             count -= 1
         if count < 1:

@@ -145,16 +145,22 @@ def _reshape(step: OnnxStep) -> np.ndarray:
     return data.reshape(reshaped(step, data.shape))
 
 
+def _filled(shape: list[int], elements: int) -> list[int]:
+    """The shape, -1 replaced by what is left of the elements where that is whole."""
+    known = prod(extent for extent in shape if extent != -1)
+    if shape.count(-1) != 1 or not known or elements % known:
+        return shape
+    return [elements // known if extent == -1 else extent for extent in shape]
+
+
 def reshaped(step: OnnxStep, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The static result shape of a Reshape node: 0 keeps a dimension (unless allowzero), -1 takes what is left."""
     wanted = step.integers_in(1, "shape") if step.version >= 5 else step.integers("shape")
     keep = not step.integer("allowzero", 0)
     if keep and any(extent == 0 and place >= len(shape) for place, extent in enumerate(wanted)):
         raise GraphError(f"{step.label}: shape {list(wanted)} keeps a dimension x {list(shape)} does not have")
-    filled = [shape[place] if keep and extent == 0 else extent for place, extent in enumerate(wanted)]
-    known = prod(extent for extent in filled if extent != -1)
-    if filled.count(-1) == 1 and known and prod(shape) % known == 0:
-        filled[filled.index(-1)] = prod(shape) // known
+    filled = _filled([shape[place] if keep and extent == 0 else extent for place, extent in enumerate(wanted)],
+                     prod(shape))
     if min(filled, default=1) < 0 or prod(filled) != prod(shape):
         raise GraphError(f"{step.label}: shape {list(wanted)} does not hold the {prod(shape)} elements of "
                          f"{list(shape)}")

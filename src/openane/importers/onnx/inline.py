@@ -102,6 +102,7 @@ def _body(node: Proto, schema: Proto, versions: Mapping[str, int], types: Mappin
         data = schema.get_function_with_opset_version(max(plain))
     body = onnx.FunctionProto()
     body.ParseFromString(data)
+    known = {**versions, "": version, "ai.onnx": version}
     for entry in body.opset_import:
-        entry.version = version if entry.domain in ("", "ai.onnx") else versions.get(entry.domain, entry.version)
+        entry.version = known.get(entry.domain, entry.version)
     return body

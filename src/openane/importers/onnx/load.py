@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -169,10 +170,9 @@ class _Import:
             error.inputs = error.inputs or self.origins.get(error.operand, frozenset())
             raise
         results = result if isinstance(result, tuple) else (result,)
-        for name, operand in zip(node.output, results, strict=False):
-            if name:
-                self._define(name, operand, label)
-                self.origins[name] = origins if isinstance(operand, Value) else frozenset()
+        for name, operand in filter(itemgetter(0), zip(node.output, results, strict=False)):
+            self._define(name, operand, label)
+            self.origins[name] = origins if isinstance(operand, Value) else frozenset()
 
     def body(self, origins: frozenset[str], graph: Proto, inputs: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Imports a nested graph, which sees this one's tensors: its outputs."""

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from openane.graph import Graph, Node, Operand, Value
+from openane.graph import Graph, Value
+from openane.graph.graph import substituted
 
 
 def renamed(graph: Graph, names: Mapping[int, str]) -> Graph:
     """`graph` with the values in `names` (by id) called so; others that have such a name get one of their own."""
-    taken = {value.name for value in (*graph.inputs, *(value for node in graph.nodes for value in node.outputs))}
+    changed = _changed(graph, names)
+    if not changed:
+        return graph
+
+    def now(values: Sequence[Value]) -> tuple[Value, ...]:
+        return tuple(changed.get(id(value), value) for value in values)
+
+    nodes = tuple(replace(substituted(node, changed), outputs=now(node.outputs)) for node in graph.nodes)
+    return replace(graph, nodes=nodes, outputs=now(graph.outputs))
+
+
+def _changed(graph: Graph, names: Mapping[int, str]) -> dict[int, Value]:
+    """The values that have another name then, by id of the old one."""
+    made = [value for node in graph.nodes for value in node.outputs]
+    taken = {value.name for value in (*graph.inputs, *made)}
     wanted = set(names.values())
     changed: dict[int, Value] = {}
-    for value in (value for node in graph.nodes for value in node.outputs):
+    for value in made:
         name = names.get(id(value))
         if name is None and value.name in wanted:
             name = next(free for count in range(len(taken) + 1) if (free := f"{value.name}.{count}") not in taken)
             taken.add(name)
         if name is not None and name != value.name:
             changed[id(value)] = replace(value, name=name)
-    if not changed:
-        return graph
-
-    def now(value: Value) -> Value:
-        return changed.get(id(value), value)
-
-    def operand(given: Operand) -> Operand:
-        return tuple(map(now, given)) if isinstance(given, tuple) else now(given)
-
-    nodes = tuple(Node(node.op, {key: operand(given) for key, given in node.operands.items()},
-                       tuple(map(now, node.outputs)), node.name, node.source) for node in graph.nodes)
-    return replace(graph, nodes=nodes, outputs=tuple(map(now, graph.outputs)))
+    return changed

@@ -29,12 +29,16 @@ def port_shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
             raise UnsupportedError(stated, "shapes are static and this input has symbolic dimensions",
                                    remedy=f"give its shape, for example --shape {port.name}={'x'.join(example)}, in "
                                           f'Python shapes={{"{port.name}": [{", ".join(example)}]}}')
-        return tuple(int(dim) for dim in dims)
-    fits = not tensor.HasField("shape") or (len(given) == len(dims) and all(
-        isinstance(dim, str) or dim == extent for dim, extent in zip(dims, given, strict=True)))
-    if not fits:
+        return tuple(map(int, dims))
+    if tensor.HasField("shape") and not _fits(given, dims):
         raise GraphError(f"{stated}: the given shape {list(given)} does not fit")
     return tuple(given)
+
+
+def _fits(given: Sequence[int], dims: Sequence[int | str]) -> bool:
+    """Whether a shape has the dimensions declared, any where that is a word."""
+    return len(given) == len(dims) and all(isinstance(dim, str) or dim == extent
+                                           for dim, extent in zip(dims, given, strict=True))
 
 
 def check_declared(port: Proto, value: Value) -> None:

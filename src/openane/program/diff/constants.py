@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from openane.engine import NeuralOperation, Operation, PlanarOperation, Space
+from openane.engine import Access, Coefficients, NeuralOperation, Operation, PlanarOperation, Space
 from openane.program.diff.records import ConstantChange
 from openane.program.model import ByteRange, Program
 
@@ -20,23 +20,36 @@ Pairing = tuple[int, Operation | None, Operation | None]
 
 def uses(operation: Operation | None, constants: Mapping[int, ByteRange]) -> dict[Use, ByteRange]:
     """Start and end in the constants (those behind each slot) of everything an operation reads there."""
-    found: dict[Use, tuple[ByteRange, ByteRange]] = {}
+    found: dict[Use, tuple[int, ByteRange]] = {}
+    if isinstance(operation, NeuralOperation) and operation.coefficients is not None:
+        found |= _streams(operation.coefficients)
+    found |= {(name, None): (access.slot, access.span) for name, access in _operands(operation).items()
+              if access is not None and access.space is Space.MEMORY}
+    return {use: within for use, (slot, span) in found.items() if (within := _within(span, constants.get(slot)))}
+
+
+def _within(span: ByteRange, held: ByteRange | None) -> ByteRange | None:
+    """The bytes of the constants that a span behind a slot takes, of those that are `held` there."""
+    if held is None or held[0] + span[0] >= held[1] or span[1] <= 0:
+        return None
+    return held[0] + max(span[0], 0), min(held[0] + span[1], held[1])
+
+
+def _streams(held: Coefficients) -> Iterator[tuple[Use, tuple[int, ByteRange]]]:
+    """What each core reads: slot, and bytes behind it."""
+    for section in held.sections:
+        part = "table" if section == held.table != held.weights else "coefficients"
+        for stream in section.streams:
+            yield (part, stream.core), (section.slot, (stream.offset, stream.offset + stream.size))
+
+
+def _operands(operation: Operation | None) -> dict[str, Access | None]:
+    """What an operation reads beside coefficients."""
     if isinstance(operation, NeuralOperation):
-        held = operation.coefficients
-        for section in held.sections if held is not None else ():
-            part = "table" if held is not None and section == held.table != held.weights else "coefficients"
-            for stream in section.streams if section.slot in constants else ():
-                found[part, stream.core] = (stream.offset, stream.offset + stream.size), constants[section.slot]
-    operands = {"source": operation.source} if isinstance(operation, NeuralOperation) else {}
+        return {"source": operation.source}
     if isinstance(operation, PlanarOperation):
-        operands = {"first operand": operation.first}
-        if operation.second is not None:
-            operands["second operand"] = operation.second
-    for name, access in operands.items():
-        if access.space is Space.MEMORY and access.slot in constants:
-            found[name, None] = access.span, constants[access.slot]
-    return {use: (start + max(low, 0), min(start + high, end)) for use, ((low, high), (start, end)) in found.items()
-            if start + low < end and high > 0}
+        return {"first operand": operation.first, "second operand": operation.second}
+    return {}
 
 
 def compare(before: Program, after: Program, pairs: Iterable[Pairing]) -> Iterator[ConstantChange]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from openane.chips import Breach, TaskLink
-from openane.chips.coefficients import padded
 from openane.errors import ProgramError
 from openane.program.verify.context import VerifyContext
 from openane.program.verify.violation import Found, Violation, violation
+from openane.rounding import round_up
 
 LARGEST_STEP = 0x1000
 
@@ -63,7 +63,7 @@ def _framed(context: VerifyContext) -> Found:
             yield index, Breach("Header.Task.TaskSize", size, len(task.words))
         if task.offset != place:
             yield index, Breach("offset", hex(task.offset), hex(place))
-        place = padded(task.offset + task.size, context.chip.limits.task_alignment)
+        place = round_up(task.offset + task.size, context.chip.limits.task_alignment)
 
 
 def described(context: VerifyContext) -> Found:

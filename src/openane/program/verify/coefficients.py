@@ -85,18 +85,23 @@ def known_coefficients(context: VerifyContext) -> Found:
             yield view.index, Breach(name, f"a table in slot {table.slot}", "a table in the constants")
         elif table is not None:
             yield from ((view.index, breach) for breach in _bad_tables(context, table))
-        if coefficients.packing is not Packing.SPARSE or weights is None:
-            continue
-        if weights.slot not in constant:
-            yield view.index, Breach(name, "zero-skipping at run time", "zero-skipping in the constants")
-            continue
-        geometry = geometry_of(view.operation)
-        if geometry is not None and isinstance(view.operation, Convolution):
-            held = context.program.constants_of(weights.slot)
-            defect = sparse_defect(geometry, view.operation.kernel[1:], coefficients, held,
-                                   context.chip.limits.coefficients)
-            if defect:
-                yield view.index, Breach(name, defect, "zero-skipping bodies inside their streams")
+        if coefficients.packing is Packing.SPARSE and weights is not None:
+            yield from ((view.index, breach) for breach in _bad_bodies(context, view.operation, coefficients, name))
+
+
+def _bad_bodies(context: VerifyContext, operation: Operation | None, coefficients: Coefficients,
+                name: str) -> Iterator[Breach]:
+    """What is wrong with zero-skipping weights."""
+    if coefficients.weights is not None and coefficients.weights.slot not in context.constants:
+        yield Breach(name, "zero-skipping at run time", "zero-skipping in the constants")
+        return
+    geometry = geometry_of(operation)
+    if geometry is not None and isinstance(operation, Convolution) and coefficients.weights is not None:
+        defect = sparse_defect(geometry, operation.kernel[1:], coefficients,
+                               context.program.constants_of(coefficients.weights.slot),
+                               context.chip.limits.coefficients)
+        if defect:
+            yield Breach(name, defect, "zero-skipping bodies inside their streams")
 
 
 def _bad_tables(context: VerifyContext, table: CoefficientSection) -> Iterator[Breach]:

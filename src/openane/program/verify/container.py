@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from openane.chips import Breach, get_chip
 from openane.engine import Access
@@ -27,14 +27,18 @@ def well_formed(program: Program) -> Found:
     if not read_only(program.constants):
         yield None, Breach("constants", type(program.constants).__name__, "bytes nobody can write")
     for index, task in enumerate(program.tasks):
-        if not _whole((task.offset,)) or not _whole(task.words) or max(task.words, default=0) >= WORD \
-                or min(task.words, default=0) < 0:
+        if not _whole((task.offset, *task.words)) or not _words(task.words):
             yield index, Breach("words", "values outside a word", f"0 to {WORD - 1:#x}")
     for buffer in program.buffers:
         layout = buffer.layout
         numbers = (buffer.slot, buffer.size, *((*layout.shape, *layout.strides, layout.interleave) if layout else ()))
         if not _whole(numbers) or (layout and (len(layout.shape), len(layout.strides)) != (5, 5)):
             yield None, Breach(f"buffer {buffer.name}", "values of another kind", "whole numbers, five extents")
+
+
+def _words(words: Sequence[int]) -> bool:
+    """Whether numbers fit a word each."""
+    return min(words, default=0) >= 0 and max(words, default=0) < WORD
 
 
 def slots(context: VerifyContext) -> Found:

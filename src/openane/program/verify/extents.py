@@ -10,6 +10,7 @@ from openane.program.model import Role
 from openane.program.verify.context import TaskOperand, VerifyContext
 from openane.program.verify.regions import access_regions
 from openane.program.verify.violation import Found
+from openane.rounding import round_up
 
 
 def extents(context: VerifyContext) -> Found:
@@ -26,7 +27,7 @@ def bursts(context: VerifyContext) -> Found:
     burst = context.chip.limits.burst
     for task, operand, size in _placed(context):
         high = operand.access.span[1]
-        moved = -(-high // burst) * burst
+        moved = round_up(high, burst)
         if operand.access.space is Space.MEMORY and high <= size < moved:
             yield task, Breach(context.chip.register(operand.part, Space.MEMORY), f"bytes up to {moved:#x}",
                                f"{size:#x} bytes")
@@ -42,23 +43,26 @@ def ring_extents(context: VerifyContext) -> Found:
                                          f"bytes {passage.low:#x} to {passage.high:#x}", f"{size:#x} bytes")
 
 
+def _operand_role(context: VerifyContext, operand: TaskOperand) -> Iterator[Breach]:
+    """What an operand of a task must neither write nor read."""
+    access, text = operand.access, context.slots.text
+    memory = context.memory.get(access.slot)
+    if access.space is not Space.MEMORY or memory is None:
+        return
+    register = context.chip.register(operand.part, access.space)
+    if operand.writes and (access.slot == text or access.slot in context.constants or memory.role is Role.INPUT):
+        yield Breach(register, f"a write to {memory.name}", "a write to an output, scratch or state")
+    elif access.slot == text:
+        yield Breach(register, "the program text", "a buffer or the constants")
+
+
 def roles(context: VerifyContext) -> Found:
     """Inputs, constants and text are never written, and text is never read; coefficients are never taken from an
     output."""
-    text, constants = context.slots.text, context.constants
+    text = context.slots.text
     for view in context.tasks:
         for operand in view.operands:
-            access = operand.access
-            memory = context.memory.get(access.slot)
-            if access.space is not Space.MEMORY or memory is None:
-                continue
-            protected = access.slot == text or access.slot in constants or memory.role is Role.INPUT
-            if operand.writes and protected:
-                yield view.index, Breach(context.chip.register(operand.part, access.space), f"a write to {memory.name}",
-                                         "a write to an output, scratch or state")
-            elif access.slot == text:
-                yield view.index, Breach(context.chip.register(operand.part, access.space), "the program text",
-                                         "a buffer or the constants")
+            yield from ((view.index, breach) for breach in _operand_role(context, operand))
         for slot in view.coefficients.slots if view.coefficients is not None else ():
             source = context.memory.get(slot)
             if source and (source.role is Role.OUTPUT or slot == text):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from openane.engine import Access
+from openane.rounding import round_up
 
 FEW_CELLS = 8
 Loops = tuple[tuple[int, int], ...]
@@ -138,7 +139,7 @@ def rounded(region: Region, burst: int) -> Region:
     rows = tuple(loop for loop in region.loops if loop[1] >= burst)
     ahead = region.offset % burst
     row = ahead + span(region.loops[len(rows):], region.run)
-    run = -(-row // burst) * burst
+    run = round_up(row, burst)
     whole, _ = nested(region.offset - ahead, rows, run)
     return whole or interval(region.offset - ahead, region.offset - ahead + span(rows, run))
 
@@ -234,7 +235,7 @@ def _cells(region: Region, origin: int, stride: int) -> list[Region]:
 def _cut(region: Region, origin: int, stride: int) -> list[Region]:
     """One run at the boundaries of cells: head, whole cells, tail."""
     low, high = region.offset, region.end
-    first = origin + -(-(low - origin) // stride) * stride
+    first = origin + round_up(low - origin, stride)
     last = origin + (high - origin) // stride * stride
     parts = [interval(low, first)] if low < first else []
     cells = (last - first) // stride

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from openane.chips import Breach
 from openane.engine import (
+    Access,
     ChannelMaximum,
     ChannelProduct,
     Convolution,
@@ -16,7 +17,7 @@ from openane.engine import (
     Space,
 )
 from openane.engine.access import AXES, Shape
-from openane.program.verify.context import VerifyContext
+from openane.program.verify.context import TaskView, VerifyContext
 from openane.program.verify.violation import Found
 
 
@@ -85,23 +86,44 @@ def bounded_work(context: VerifyContext) -> Found:
 def handed_over(context: VerifyContext) -> Found:
     """What a task hands over must be taken by the next task, as its first operand, with the same extents and element
     type, through the same place in L2; nothing is taken that was not handed over."""
+    register = context.chip.register
     for before, view in zip((None, *context.tasks), (*context.tasks, None), strict=True):
-        given = before.operation.result if before and before.operation else None
-        taken = next((o.access for o in view.operands if o.part == "first" and not o.writes), None) if view else None
-        gives = given is not None and given.space is Space.CHAIN
-        takes = taken is not None and taken.space is Space.CHAIN
-        if takes and not gives and view:
-            yield view.index, Breach(context.chip.register("first", Space.CHAIN), "chain", "what was handed over")
-        if gives and not takes and before:
-            yield before.index, Breach(context.chip.register("result", Space.CHAIN), "chain", "a next task to take it")
-        if not (gives and takes and given and taken and before and view):
-            continue
-        if (given.shape, given.dtype) != (taken.shape, taken.dtype):
-            yield view.index, Breach("first shape", f"{_text(taken.shape)} {taken.dtype}",
-                                     f"{_text(given.shape)} {given.dtype}")
-        rings = [p.low for p in before.passages if p.operand == "result"]
-        if rings != [p.low for p in view.passages if p.operand == "first"]:
-            yield view.index, Breach(context.chip.register("first", Space.L2), "another ring", "the ring of the result")
+        given, taken = _given(before), _taken(view)
+        if view and taken and not given:
+            yield view.index, Breach(register("first", Space.CHAIN), "chain", "what was handed over")
+        elif before and given and not taken:
+            yield before.index, Breach(register("result", Space.CHAIN), "chain", "a next task to take it")
+        elif before and view and given and taken:
+            if _shape_text(given) != _shape_text(taken):
+                yield view.index, Breach("first shape", _shape_text(taken), _shape_text(given))
+            yield from _other_ring(before, view, register("first", Space.L2))
+
+
+def _shape_text(access: Access) -> str:
+    return f"{_text(access.shape)} {access.dtype}"
+
+
+def _given(view: TaskView | None) -> Access | None:
+    """What a task hands over."""
+    result = view.operation.result if view and view.operation else None
+    return result if result is not None and result.space is Space.CHAIN else None
+
+
+def _taken(view: TaskView | None) -> Access | None:
+    """What a task takes that was handed over."""
+    return next((operand.access for operand in view.operands if operand.part == "first" and not operand.writes
+                 and operand.access.space is Space.CHAIN), None) if view else None
+
+
+def _other_ring(before: TaskView, view: TaskView, register: str) -> Found:
+    """Where a task takes what is handed over from another place than the one before puts it."""
+    if _rings(before, "result") != _rings(view, "first"):
+        yield view.index, Breach(register, "another ring", "the ring of the result")
+
+
+def _rings(view: TaskView, operand: str) -> list[int]:
+    """Where the rings of an operand begin in L2."""
+    return [passage.low for passage in view.passages if passage.operand == operand]
 
 
 Window = tuple[str, tuple[int, int, int], tuple[int, int]]

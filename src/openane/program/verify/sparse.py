@@ -12,6 +12,7 @@ from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
 from openane.engine import Coefficients, CoefficientStream, Geometry
 from openane.errors import ProgramError
 from openane.program.model import Constants
+from openane.rounding import round_up
 
 
 class _Overrun(Exception):
@@ -51,7 +52,7 @@ def sparse_defect(geometry: Geometry, kernel: tuple[int, int], coefficients: Coe
                     return f"no stream for core {core}"
                 _block(walks[core], inputs, kernel, lanes, coefficients.bias is not None, form.sparse)
             for walk in walks.values():
-                walk.at = min(-(-walk.at // form.alignment) * form.alignment, walk.end)
+                walk.at = min(round_up(walk.at, form.alignment), walk.end)
     except _Overrun as overrun:
         return str(overrun)
     return ""

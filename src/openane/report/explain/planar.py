@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 
 from openane.chips import Limits
@@ -25,6 +25,7 @@ from openane.report.explain.context import AdviceContext
 from openane.report.explain.layers import ProfiledLayer, ProfiledLayers, ProfiledTask, weighted
 from openane.report.explain.model import Finding
 from openane.report.explain.retiming import gone, used
+from openane.rounding import ceil_div
 from openane.timing import EnginePart
 
 STEPS = 2
@@ -83,23 +84,34 @@ def _variables(task: ProfiledTask, layers: ProfiledLayers) -> list[Access]:
     return [access for access in task.reads if not layers.constant(task.place, access)]
 
 
+def _names(tasks: Sequence[ProfiledTask]) -> str:
+    """The operations some tasks come from, as a sentence lists them."""
+    *names, last = dict.fromkeys(task.row.node.partition(" ")[0] or task.row.operation for task in tasks)
+    return f"{', '.join(names)} and {last}" if names else last
+
+
+def _takes_table(task: ProfiledTask) -> bool:
+    """Whether a task does nothing but look its source up in a table."""
+    return isinstance(task.operation, PassThrough) and task.operation.post.activation is Activation.TABLE
+
+
+def _read_within(task: ProfiledTask, places: Container[tuple[int, int]], layers: ProfiledLayers) -> bool:
+    """Whether only tasks at those places read what a task makes."""
+    return all(reader.place in places for reader in layers.readers[task.place])
+
+
 def _function(run: Sequence[ProfiledTask], layers: ProfiledLayers) -> Finding | None:
     """The run as one table: none of its tasks behind a layer with weights whose results nobody else reads, else one."""
-    curved = any(isinstance(task.operation, PassThrough) and task.operation.post.activation is Activation.TABLE
-                 for task in run)
     steps = [task for task in run if not task.copies_only]
-    if not curved or len(steps) < STEPS:
+    if len(steps) < STEPS or not any(map(_takes_table, run)):
         return None
     inside = {task.place for task in run}
-    if any(reader.place not in inside for task in run[:-1] for reader in layers.readers[task.place]):
+    if not all(_read_within(task, inside, layers) for task in run[:-1]):
         return None
     origin = next(iter(layers.producers[run[0].place].values()), None)
-    free = origin is not None and weighted(origin.operation) \
-        and all(reader.place in inside for reader in layers.readers[origin.place])
-    names = list(dict.fromkeys(task.row.node.partition(" ")[0] or task.row.operation for task in steps))
+    free = origin is not None and weighted(origin.operation) and _read_within(origin, inside, layers)
     return Finding(steps[0].row.node or f"task {steps[0].row.task}",
-                   f"{' and '.join((', '.join(names[:-1]), names[-1])) if len(names) > 1 else names[0]} "
-                   f"compute a function of one variable in {len(steps)} tasks",
+                   f"{_names(steps)} compute a function of one variable in {len(steps)} tasks",
                    "one operation (gelu, silu, ...: 'ane ops') is one table, which costs nothing after a layer with "
                    "weights and one task elsewhere", {task.place: gone for task in (run if free else run[1:])})
 
@@ -172,7 +184,7 @@ def _of_channels(task: ProfiledTask, layers: ProfiledLayers) -> bool:
 def _depthwise(limits: Limits, operation: Operation) -> Operation:
     assert isinstance(operation, GainOffset)
     channels, cores = operation.result.shape[1], limits.cores
-    size = -(-channels // cores) * 2 * HALFWORD
+    size = ceil_div(channels, cores) * 2 * HALFWORD
     section = CoefficientSection.of(limits.slots.constants, [CoefficientStream(c, c * size, size)
                                                              for c in range(min(cores, channels))])
     return Convolution(source=operation.first, result=operation.result, unicast=1,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
+from math import prod
 
 from openane.chips import Limits
 from openane.engine import Access, NeuralOperation, Operation, Space, sources
@@ -164,9 +165,8 @@ def _touched(accesses: Sequence[Access], slots: dict[int, int], burst: int) -> I
                 yield area, low, high
 
 
-def pieces(access: Access, burst: int) -> list[tuple[int, int]]:
-    """The byte ranges of an access: dense loops and rows with their padding in one, at most `PIECES` of them."""
-    low, high = access.span
+def _rows(access: Access, burst: int) -> tuple[int, list[tuple[int, int]]]:
+    """The bytes of dense loops with their padding, and strides and extents of the loops around them."""
     run = min(access.interleave, access.shape[access.packed]) * access.dtype.size
     outer: list[tuple[int, int]] = []
     loops = zip(access.strides, access.blocks, strict=True)
@@ -175,10 +175,14 @@ def pieces(access: Access, burst: int) -> list[tuple[int, int]]:
             run += (extent - 1) * stride
         else:
             outer.append((stride, extent))
-    count = 1
-    for _, extent in outer:
-        count *= extent
-    if count > PIECES:
+    return run, outer
+
+
+def pieces(access: Access, burst: int) -> list[tuple[int, int]]:
+    """The byte ranges of an access: dense loops and rows with their padding in one, at most `PIECES` of them."""
+    low, high = access.span
+    run, outer = _rows(access, burst)
+    if prod(extent for _, extent in outer) > PIECES:
         return [(low, high)]
     starts = sorted(low + sum(steps) for steps in product(*(range(0, s * e, s) for s, e in outer)))
     if any(after < before + run for before, after in pairwise(starts)):

@@ -10,5 +10,19 @@ from openane.simulator.arithmetic.half import HalfEncoder, decode, decoded, enco
 from openane.simulator.arithmetic.select import EXACT_PRODUCTS, Accumulator, Mode, SumForm, all_finite, saturate
 from openane.simulator.arithmetic.winograd import direct_conv3x3, winograd_conv3x3
 
-__all__ = ["EXACT_PRODUCTS", "Accumulator", "HalfEncoder", "Mode", "SumForm", "all_finite", "decode", "decoded",
-           "direct_conv3x3", "encode_away", "encode_even", "matrix_product", "saturate", "winograd_conv3x3"]
+__all__ = [
+           "EXACT_PRODUCTS",
+           "Accumulator",
+           "HalfEncoder",
+           "Mode",
+           "SumForm",
+           "all_finite",
+           "decode",
+           "decoded",
+           "direct_conv3x3",
+           "encode_away",
+           "encode_even",
+           "matrix_product",
+           "saturate",
+           "winograd_conv3x3",
+]

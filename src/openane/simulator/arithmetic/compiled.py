@@ -46,6 +46,7 @@ def _scale_loop(values, scaled, largest):  # type: ignore[no-untyped-def]
         largest[k] = top
 
 
+# decisions: loops within loops are what is compiled; a call in the innermost costs more than it does
 def _outer_loop(left, least, right, wide, total):  # type: ignore[no-untyped-def]
     """total[i, j] += sum over k; the block of columns outermost, so that its factors are read from the cache."""
     terms, rows = left.shape

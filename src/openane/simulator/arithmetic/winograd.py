@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from openane.rounding import ceil_div
 from openane.simulator.arithmetic.exact import outer_sums, to_half
 from openane.simulator.arithmetic.half import Doubles, Floats, decoded, encode_away
 
@@ -31,7 +32,7 @@ def direct_conv3x3(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def winograd_conv3x3(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The same convolution through F(2, 3) along the width, as M5 and M6 compute it."""
     channels, height, width = x.shape
-    pairs = -(-width // 2)
+    pairs = ceil_div(width, 2)
     padded = _padded(x, (1, 2 * pairs + 1 - width))
     inputs = transformed_inputs([padded[:, :, i:i + 2 * pairs:2] for i in range(4)])
     w = decoded(weights.view(np.uint16))

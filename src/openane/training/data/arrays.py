@@ -28,7 +28,7 @@ class Arrays:
     seed: int = within(0, low=0)
 
     def load(self, base: Path) -> Split:
-        """See `DataSource.load`. Labels are whole numbers from 0, one per input; inputs must be finite in fp16."""
+        """See `Source.load`. Labels are whole numbers from 0, one per input; inputs must be finite in fp16."""
         inputs, labels = self._array(base, self.inputs), self._array(base, self.labels)
         if inputs.dtype.kind not in "fiub" or inputs.ndim < 2:
             raise FormatError(f"data.inputs {self.inputs!r} must be numbers of rank 2 or more",

@@ -29,7 +29,7 @@ class TextFiles:
     holdout: float = within(0.1, low=0.0001, high=0.9999)
 
     def load(self, base: Path) -> Split:
-        """See `DataSource.load`. FormatError when the text is shorter than `least`."""
+        """See `Source.load`. FormatError when the text is shorter than `least`."""
         text = "".join(self._parts(base))[:self.limit]
         if len(text) < self.least:
             raise FormatError(f"data.files {list(self.files)} have {len(text)} characters; data.least asks for "

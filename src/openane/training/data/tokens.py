@@ -26,7 +26,7 @@ class Tokens:
     holdout: float = within(0.1, low=0.0001, high=0.9999)
 
     def load(self, base: Path) -> Split:
-        """See `DataSource.load`."""
+        """See `Source.load`."""
         path = base / self.file
         try:
             size = path.stat().st_size if not path.is_dir() else 0

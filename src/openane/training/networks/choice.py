@@ -43,7 +43,7 @@ def chosen(graph: Graph) -> tuple[str, ...]:
             if _gain(node, other, learnt) or _offset(node, other, made.get(id(_root(other, made))), found):
                 found[constant.name] = None
         if any(value.name in found or id(value) in learnt for value in node.values()) or _normalises(node):
-            learnt.update(id(value) for value in node.outputs)
+            learnt.update(map(id, node.outputs))
     return tuple(found)
 
 

@@ -6,7 +6,7 @@ import pytest
 from support.h13 import CHIP, LIMITS
 
 from openane.chips import EmittedTask, Tiling
-from openane.compiler.buffers.storage import Block, Blocks, Kind
+from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, VirtualBuffers
 from openane.compiler.schedule import pipeline
 from openane.compiler.schedule.pipeline import store
 from openane.engine import Access, Elementwise, Space
@@ -20,18 +20,18 @@ def surface(slot: int, channels: int, height: int, width: int) -> Access:
     return Access(slot=slot, shape=(1, channels, 1, height, width), strides=(0, row * height, 0, row, 2))
 
 
-def port(blocks: Blocks, size: int) -> int:
-    return blocks.add(Block(size, Kind.PORT, "port"))
+def port(blocks: VirtualBuffers, size: int) -> int:
+    return blocks.add(VirtualBuffer(size, BufferKind.PORT, "port"))
 
 
 class Between:
     """A tensor of almost 1 MiB that is made, and read after an operation whose rows take `row` bytes of L2 twice."""
 
     def __init__(self, row: int) -> None:
-        self.blocks = Blocks()
+        self.blocks = VirtualBuffers()
         ports = [port(self.blocks, MIB), port(self.blocks, 32 * row), port(self.blocks, 32 * row),
                  port(self.blocks, MIB)]
-        kept = self.blocks.add(Block(MIB, Kind.SCRATCH))
+        kept = self.blocks.add(VirtualBuffer(MIB, BufferKind.SCRATCH))
         channels = row // 32  # the narrowest tile has 16 columns
         self.operations: list[Elementwise] = [
             Elementwise(first=surface(ports[0], 64, 15, 512), result=surface(kept, 64, 15, 512), scale=3.0),
@@ -63,7 +63,7 @@ def test_what_no_share_gives_room_is_refused_by_name():
 def test_what_must_be_in_l2_and_exceeds_it_is_refused_by_name():
     made = Between(64 << 10)
     slot = made.operations[0].result.slot
-    made.blocks.table[slot] = Block(LIMITS.l2_size + 64, Kind.L2)
+    made.blocks.table[slot] = VirtualBuffer(LIMITS.l2_size + 64, BufferKind.L2)
     inside = [replace(made.operations[0], result=replace(made.operations[0].result, space=Space.L2)),
               made.operations[1], replace(made.operations[2], first=replace(made.operations[2].first,
                                                                             space=Space.L2))]

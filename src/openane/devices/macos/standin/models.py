@@ -18,6 +18,7 @@ from openane.graph import Graph, Value, numpy_type
 from openane.graph.mil import parse_mil
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate
+from openane.rounding import round_up
 
 TYPES = {"fp16": "Float16", "int8": "Int8", "uint8": "UInt8", "int16": "Int16", "uint16": "UInt16"}
 """Element types ports may have, and what a model's attributes call them."""
@@ -119,7 +120,7 @@ def _port(value: Value, alignment: int) -> StandinPort:
         batches, channels, height, width = (1,) * (4 - len(value.shape)) + value.shape
         depth = 1
     element = numpy_type(value.dtype).itemsize
-    row = -(-width * element // alignment) * alignment
+    row = round_up(width * element, alignment)
     plane = row * height
     deep = plane * channels
     port = StandinPort(value.name, value.shape, value.dtype, (batches, channels, depth, height, width),

@@ -59,7 +59,7 @@ class SimulatedSymbols:
         return Platform(self.faults.machine, "stand-in", self.faults.version, "", simulated=True)
 
     def load(self, library: str) -> None:
-        """See `RuntimeSymbols.load`: registers the library's classes."""
+        """See `Symbols.load`: registers the library's classes."""
         if not self._open:
             raise DeviceError("the stand-in is closed")
         if library not in _FUNCTIONS or library in self.faults.missing_library:
@@ -75,7 +75,7 @@ class SimulatedSymbols:
         self.runtime.register([each for each in _CLASSES if each.library == library])
 
     def function(self, library: str, name: str) -> int:
-        """See `RuntimeSymbols.function`."""
+        """See `Symbols.function`."""
         self.load(library)
         name = name.removeprefix("_")
         if name not in _FUNCTIONS[library] or name in self.faults.missing_function:
@@ -85,7 +85,7 @@ class SimulatedSymbols:
         return ctypes.cast(self._callbacks[library, name], ctypes.c_void_p).value or 0
 
     def data(self, library: str, name: str) -> int:
-        """See `RuntimeSymbols.data`."""
+        """See `Symbols.data`."""
         self.load(library)
         if (library, name) not in self._variables:
             self._variables[library, name] = ctypes.c_size_t(self._content(library, name))
@@ -98,7 +98,7 @@ class SimulatedSymbols:
         return (*self.runtime.problems, *self.runtime.leaks(), *e5_leaks)
 
     def close(self) -> None:
-        """See `RuntimeSymbols.close`. Appends the problems to the file the faults name. Idempotent."""
+        """See `Symbols.close`. Appends the problems to the file the faults name. Idempotent."""
         if not self._open:
             return
         self._open = False

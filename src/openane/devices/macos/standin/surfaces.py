@@ -23,6 +23,7 @@ from openane.devices.macos.standin import foundation
 from openane.devices.macos.standin.definitions import ClassDefinition, Instance, Method
 from openane.devices.macos.standin.runtime import Runtime
 from openane.devices.macos.symbols import CORE_FOUNDATION, IO_SURFACE
+from openane.rounding import round_up
 
 READ_ONLY = 1
 BAD_ARGUMENT = -0x1FFFFD3E
@@ -42,7 +43,7 @@ class StandinSurface:
 
     def __init__(self, number: int, description: Mapping[str, int], size: int) -> None:
         self.number, self.description, self.size = number, dict(description), size
-        self.data = np.frombuffer(mmap(-1, -(-size // PAGESIZE) * PAGESIZE), np.uint8)[:size]
+        self.data = np.frombuffer(mmap(-1, round_up(size, PAGESIZE)), np.uint8)[:size]
         self.locks: list[int] = []
         self._sum = zlib.crc32(self.data.data)
 

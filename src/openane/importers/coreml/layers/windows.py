@@ -9,6 +9,7 @@ from openane.errors import GraphError
 from openane.formats.protobuf import Message
 from openane.graph import Value
 from openane.importers.coreml.layers.layer import CoremlLayer, Handler
+from openane.rounding import ceil_div
 
 _SAME = ("same", "same_lower")
 _POOLS = ("max_pool", "avg_pool", "l2_pool")
@@ -84,7 +85,7 @@ def _completed(x: Value, kernel: tuple[int, int], strides: tuple[int, int],
     sides = list(pad)
     for axis, extent in enumerate(x.shape[2:]):
         before, after = pad[2 * axis:2 * axis + 2]
-        count = -(-(extent + before + after - kernel[axis]) // strides[axis]) + 1
+        count = ceil_div(extent + before + after - kernel[axis], strides[axis]) + 1
         if (count - 1) * strides[axis] >= extent + before:
             count -= 1
         sides[2 * axis + 1] = max(0, (count - 1) * strides[axis] + kernel[axis] - before - extent)

@@ -27,6 +27,11 @@ class Term:
         return self.value.shape[self.letters.index(letter)]
 
 
+def _single(letters: str, dots: str) -> str:
+    """The letters that stand once, but for those of an ellipsis."""
+    return "".join(sorted(letter for letter in set(letters) - set(dots) if letters.count(letter) == 1))
+
+
 def _parsed(step: OnnxStep, ranks: Sequence[int]) -> tuple[list[str], str]:
     """Letters of every operand and of the result; an ellipsis takes letters the equation leaves over, last ones
     last."""
@@ -35,22 +40,16 @@ def _parsed(step: OnnxStep, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms = left.split(",")
     if len(terms) != len(ranks):
         raise GraphError(f"{step.label}: equation {text!r} has {len(terms)} terms for {len(ranks)} inputs")
-    spare = [letter for letter in ascii_letters if letter not in text]
-    widest = max((rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)
-                  if "..." in term), default=0)
-    dots = "".join(spare[:max(widest, 0)])
+    hidden = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
+    widest = max((count for term, count in zip(terms, hidden, strict=True) if "..." in term), default=0)
+    dots = _parted(ascii_letters, text)[1][:max(widest, 0)]
     found = []
-    for term, rank in zip(terms, ranks, strict=True):
-        count = rank - len(term.replace("...", ""))
+    for term, rank, count in zip(terms, ranks, hidden, strict=True):
         letters = term.replace("...", dots[len(dots) - count:] if count > 0 else "")
-        if len(letters) != rank or not all(letter in ascii_letters for letter in letters):
+        if len(letters) != rank or set(letters) - set(ascii_letters):
             raise GraphError(f"{step.label}: term {term!r} of equation {text!r} does not fit {rank} dimensions")
         found.append(letters)
-    if not arrow:
-        everything = "".join(found)
-        right = ("..." if dots else "") + "".join(sorted(c for c in set(everything) - set(dots)
-                                                         if everything.count(c) == 1))
-    result = right.replace("...", dots)
+    result = right.replace("...", dots) if arrow else dots + _single("".join(found), dots)
     if len(set(result)) != len(result) or set(result) - set("".join(found)):
         raise GraphError(f"{step.label}: the result of equation {text!r} must have letters of the terms, each once")
     return found, result
@@ -92,19 +91,23 @@ def _arranged(step: OnnxStep, term: Term, groups: Sequence[str]) -> Value:
     return value if list(value.shape) == shape else step.add("reshape", part="merged", x=value, shape=shape)
 
 
+def _parted(letters: str, others: str) -> tuple[str, str]:
+    """The letters that are among the others, and those that are not."""
+    return tuple("".join(letter for letter in letters if (letter in others) is known)  # type: ignore[return-value]
+                 for known in (True, False))
+
+
 def _multiplied(step: OnnxStep, first: Term, second: Term, needed: str) -> Term:
     """The product of two terms, summed over the letters nobody else needs."""
     first = _summed(step, first, needed + second.letters)
     second = _summed(step, second, needed + first.letters)
-    shared = [letter for letter in first.letters if letter in second.letters]
+    shared, rows = _parted(first.letters, second.letters)
+    columns = _parted(second.letters, first.letters)[1]
     for letter in shared:
         if first.extent(letter) != second.extent(letter) and 1 not in (first.extent(letter), second.extent(letter)):
             raise GraphError(f"{step.label}: letter {letter!r} stands for {first.extent(letter)} and "
                              f"{second.extent(letter)}")
-    batch = "".join(letter for letter in shared if letter in needed)
-    inner = "".join(letter for letter in shared if letter not in needed)
-    rows = "".join(letter for letter in first.letters if letter not in second.letters)
-    columns = "".join(letter for letter in second.letters if letter not in first.letters)
+    batch, inner = _parted(shared, needed)
     left, right = _arranged(step, first, (batch, rows, inner)), _arranged(step, second, (batch, inner, columns))
     product = step.add("matmul", part="product", x=left, y=right)
     extents = {letter: max(term.extent(letter) for term in (first, second) if letter in term.letters)

@@ -11,6 +11,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded, reshaped
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, axes_of
+from openane.rounding import ceil_div
 
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "wrap"}
 
@@ -49,17 +50,20 @@ def _concat(step: OnnxStep) -> Operand:
     return values[0] if len(values) == 1 else step.add("concat", values=values, axis=step.integer("axis", 1))
 
 
+def _parts(step: OnnxStep, extent: int) -> tuple[int, ...]:
+    """The sizes of the parts of a Split node, equal ones where none are stated."""
+    if step.version >= 13 and step.has(1):
+        return step.integers_in(1, "split")
+    if step.version < 13 and "split" in step.attributes:
+        return step.integers("split")
+    part = ceil_div(extent, len(step.outputs))
+    return tuple(min(part, extent - part * index) for index in range(len(step.outputs)))
+
+
 def _split(step: OnnxStep) -> Result:
     x = step.value(0)
     axis = step.front(step.integer("axis", 0), x.type.rank)
-    extent, count = x.shape[axis], len(step.outputs)
-    if step.version >= 13 and step.has(1):
-        sizes = step.integers_in(1, "split")
-    elif step.version < 13 and "split" in step.attributes:
-        sizes = step.integers("split")
-    else:
-        part = -(-extent // count)
-        sizes = tuple(min(part, extent - part * index) for index in range(count))
+    extent, sizes = x.shape[axis], _parts(step, x.shape[axis])
     if len(sizes) != len(step.outputs):
         raise GraphError(f"{step.label}: {len(sizes)} parts for {len(step.outputs)} outputs")
     if min(sizes) < 0 or sum(sizes) != extent:

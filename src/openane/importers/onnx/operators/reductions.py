@@ -58,13 +58,18 @@ def _product(step: OnnxStep) -> Operand:
         else shape
     turned = step.add("transpose", part="turned", x=x, perm=(*axes, *kept)) if x.type.rank > 1 else x
     rows = step.add("reshape", part="rows", x=turned, shape=(prod(x.shape[axis] for axis in axes), prod(shape)))
+    return step.add("reshape", x=_halved(step, rows), shape=final)
+
+
+def _halved(step: OnnxStep, rows: Value) -> Value:
+    """One row, the product of all."""
     while (count := rows.shape[0]) > 1:
         half = count // 2
         first, second = (_rows(step, rows, start, start + half) for start in (0, half))
         product = step.add_real("mul", part="product", x=first, y=second)
         rest = (_rows(step, rows, count - 1, count),) if count % 2 else ()
         rows = step.add("concat", part="joined", values=(product, *rest), axis=0) if rest else product
-    return step.add("reshape", x=rows, shape=final)
+    return rows
 
 
 def _rows(step: OnnxStep, rows: Value, start: int, end: int) -> Value:

@@ -141,12 +141,18 @@ def _sizes(step: OnnxStep, x: Value, axes: tuple[int, ...]) -> tuple[list[int], 
     if len(sizes) != len(axes) or min(sizes, default=1) < 1:
         raise GraphError(f"{step.label}: sizes must be {len(axes)} positive integers, found {sizes[:8]}")
     scales = [size / extent for size, extent in zip(sizes, extents, strict=True)]
+    return _by_policy(step, extents, sizes, scales)
+
+
+def _by_policy(step: OnnxStep, extents: list[int], sizes: list[int], scales: list[float]) -> tuple[list[int],
+                                                                                                   list[float]]:
+    """Results and scales where all axes may have to have one scale."""
     policy = step.text("keep_aspect_ratio_policy", "stretch")
     if policy not in ("stretch", "not_larger", "not_smaller"):
         raise step.refuse("keep_aspect_ratio_policy", policy, "one of stretch, not_larger, not_smaller")
     if policy != "stretch":
         scale = min(scales) if policy == "not_larger" else max(scales)
-        return [int(np.floor(extent * scale + 0.5)) for extent in extents], [scale] * len(axes)
+        return [int(np.floor(extent * scale + 0.5)) for extent in extents], [scale] * len(extents)
     return sizes, scales
 
 

@@ -32,11 +32,15 @@ def _matrix(step: OnnxStep, extent: int, parts: int, length: int, real: bool) ->
     return np.asarray(split.reshape(extent * parts, -1).T)
 
 
+def _stated_axis(step: OnnxStep) -> int:
+    if step.has(2):
+        return int(step.number_in(2, "axis"))
+    return -2 if step.version >= 20 else step.integer("axis", 1)
+
+
 def _fourier(step: OnnxStep) -> Operand:
     x = step.real(0)
-    rank = x.type.rank
-    given = -2 if step.version >= 20 else step.integer("axis", 1)
-    given = int(step.number_in(2, "axis")) if step.has(2) else given
+    rank, given = x.type.rank, _stated_axis(step)
     axis, parts = step.front(given, rank), x.shape[-1]
     if parts not in (1, 2) or axis == rank - 1:
         raise GraphError(f"{step.label}: the last dimension must be the 1 or 2 parts of numbers, and not transformed; "

@@ -13,6 +13,7 @@ from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.onnx.computed import computed_conv, computed_conv_transpose, dilated_pool
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
+from openane.rounding import ceil_div
 
 _AUTO_PADS = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 
@@ -124,7 +125,7 @@ def _widened(extents: Sequence[int], kernel: Sequence[int], strides: Sequence[in
     pad = list(pads)
     for axis, extent in enumerate(extents):
         before, after = pad[2 * axis:2 * axis + 2]
-        count = -(-(extent + before + after - kernel[axis]) // strides[axis]) + 1
+        count = ceil_div(extent + before + after - kernel[axis], strides[axis]) + 1
         if (count - 1) * strides[axis] >= extent + before:
             count -= 1
         pad[2 * axis + 1] = max(0, (count - 1) * strides[axis] + kernel[axis] - before - extent)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.compiler.lower.operand_arrays import OperandArray, elements
-from openane.compiler.weights.layout_records import View
+from openane.compiler.lower.constant_arrays import ConstantArray, elements
+from openane.compiler.weights.layout_records import WeightView
 from openane.graph import TensorType, Value
 
 SHAPE = (4, 6, 5, 3)
@@ -46,7 +46,7 @@ def stepped(array, step):
 @given(st.lists(steps(), max_size=7))
 def test_an_origin_never_names_other_elements(ways):
     value = constant()
-    array = OperandArray.of(value)
+    array = ConstantArray.of(value)
     for way in ways:
         array = stepped(array, way)
     found = elements(array)
@@ -58,7 +58,7 @@ def test_an_origin_never_names_other_elements(ways):
 @given(st.permutations(range(4)), st.sampled_from("CFK"), st.integers(0, 3), st.integers(0, 2))
 def test_copies_of_what_recipes_cut_out_are_known(order, layout, axis, first):
     value = constant()
-    array = OperandArray.of(value).transpose(order).copy(layout)[(*[slice(None)] * axis, slice(first, None))].copy()
+    array = ConstantArray.of(value).transpose(order).copy(layout)[(*[slice(None)] * axis, slice(first, None))].copy()
     found = elements(array.reshape(1, *array.shape))
     assert found is not None
     assert np.array_equal(found[1].of(value.array().reshape(-1))[0], array)
@@ -70,17 +70,17 @@ def test_copies_of_what_recipes_cut_out_are_known(order, layout, axis, first):
     np.ascontiguousarray, lambda array: np.roll(array, 1),
 ], ids=["add", "multiply", "pad", "zeros", "other type", "picked", "backwards", "contiguous", "rolled"])
 def test_what_is_computed_has_no_origin(change):
-    assert elements(change(OperandArray.of(constant()).transpose(1, 0, 2, 3))) is None
+    assert elements(change(ConstantArray.of(constant()).transpose(1, 0, 2, 3))) is None
 
 
 def test_what_is_written_over_has_no_origin():
-    array = OperandArray.of(constant()).copy()
+    array = ConstantArray.of(constant()).copy()
     view = array[1:]
     assert elements(array) is not None
     array += 1
     assert elements(array) is None
     assert elements(view) is None
-    again = OperandArray.of(constant()).copy()
+    again = ConstantArray.of(constant()).copy()
     again[0, 0, 0, 0] = 7
     assert elements(again) is None
     assert elements(again[1:]) is not None
@@ -88,20 +88,20 @@ def test_what_is_written_over_has_no_origin():
 
 def test_a_view_that_lost_its_type_is_known_by_what_it_was_made_of():
     value = constant()
-    found = elements(np.asarray(OperandArray.of(value).transpose(3, 2, 1, 0)))
-    assert found == (value, View(0, SHAPE[::-1], (1, 3, 15, 90)))
+    found = elements(np.asarray(ConstantArray.of(value).transpose(3, 2, 1, 0)))
+    assert found == (value, WeightView(0, SHAPE[::-1], (1, 3, 15, 90)))
 
 
 def test_equal_numbers_are_not_the_same_constant():
     first, second = constant(), constant()
-    assert elements(OperandArray.of(first).copy())[0] is first
-    assert elements(OperandArray.of(second)[1:])[0] is second
+    assert elements(ConstantArray.of(first).copy())[0] is first
+    assert elements(ConstantArray.of(second)[1:])[0] is second
     assert elements(first.array()) is None
 
 
 def test_memory_with_gaps_has_no_origin():
     data = constant().array()[:, ::2]
-    assert elements(OperandArray.of(Value("w", TensorType("fp32", data.shape), data))) is None
+    assert elements(ConstantArray.of(Value("w", TensorType("fp32", data.shape), data))) is None
 
 
 def views(shape):
@@ -117,21 +117,21 @@ def test_a_view_through_another(order, cut, offset):
     numbers = np.arange(offset + 60)
     lying = numbers[offset:].reshape(3, 4, 5)
     shape = tuple((3, 4, 5)[axis] for axis in order)
-    outer = View(offset, shape, tuple((20, 5, 1)[axis] for axis in order))
+    outer = WeightView(offset, shape, tuple((20, 5, 1)[axis] for axis in order))
     memory = lying.transpose(order).copy()
     cuts = [(min(first, extent - 1), max(1, min(count, extent - first))) for (first, count), extent in
             zip(cut[0], shape, strict=True)]
     part = memory[tuple(slice(first, first + count) for first, count in cuts)]
     strides = (shape[1] * shape[2], shape[2], 1)
-    inner = View(sum(first * step for (first, _), step in zip(cuts, strides, strict=True)), part.shape, strides)
+    inner = WeightView(sum(first * step for (first, _), step in zip(cuts, strides, strict=True)), part.shape, strides)
     found = outer.through(inner)
     assert found is not None
     assert np.array_equal(found.of(numbers), part)
 
 
 def test_what_does_not_follow_at_even_distances_is_no_view():
-    outer = View(0, (3, 4), (1, 3))  # a transposed copy
-    assert outer.through(View(0, (12,), (1,))) is None
-    assert outer.through(View(2, (3,), (1,))) is None
-    assert outer.through(View(4, (2, 4), (4, 1))) == View(1, (2, 4), (1, 3))
-    assert View(0, (3, 4), (4, 1)).through(View(0, (12,), (1,))) == View(0, (12,), (1,))
+    outer = WeightView(0, (3, 4), (1, 3))  # a transposed copy
+    assert outer.through(WeightView(0, (12,), (1,))) is None
+    assert outer.through(WeightView(2, (3,), (1,))) is None
+    assert outer.through(WeightView(4, (2, 4), (4, 1))) == WeightView(1, (2, 4), (1, 3))
+    assert WeightView(0, (3, 4), (4, 1)).through(WeightView(0, (12,), (1,))) == WeightView(0, (12,), (1,))

@@ -1,6 +1,6 @@
 """Arrays that know of which constant they hold the elements: the tag by which lowering finds its constants again.
 
-A constant is handed to the lowering of a node as an `OperandArray`. Slices, transposes, reshapes and copies of one keep
+A constant is handed to the lowering of a node as a `ConstantArray`. Slices, transposes, reshapes and copies of one keep
 its `origin`; what is computed from it has other memory, which no origin speaks of.
 """
 
@@ -35,16 +35,16 @@ class Origin:
         return found if found is not None and np.array_equal(found.of(data.ravel("K")), array, equal_nan=True) else None
 
 
-class OperandArray(np.ndarray):
+class ConstantArray(np.ndarray):
     """Elements of a constant, or something computed from them; `origin` says of which where it is the former."""
 
     origin: Origin | None = None
 
     @staticmethod
-    def of(value: Value) -> OperandArray:
+    def of(value: Value) -> ConstantArray:
         """All elements of a constant, without a copy."""
         data = value.array()
-        seen = data.view(OperandArray)
+        seen = data.view(ConstantArray)
         seen.origin = Origin(value, data) if _filled(data) else None
         return seen
 
@@ -52,7 +52,7 @@ class OperandArray(np.ndarray):
         """Called by numpy for every array made of another one: what is seen of it has its origin."""
         self.origin = getattr(parent, "origin", None)
 
-    def copy(self, order: Literal["K", "A", "C", "F"] | None = "C") -> OperandArray:
+    def copy(self, order: Literal["K", "A", "C", "F"] | None = "C") -> ConstantArray:
         """As numpy's; the copy holds the same elements of the same constant."""
         made = super().copy(order)
         found = None if self.origin is None else self.origin.elements(self)
@@ -60,7 +60,7 @@ class OperandArray(np.ndarray):
         if self.origin is not None and found is not None:
             axes = sorted(range(made.ndim), key=lambda axis: -made.strides[axis])
             lying = WeightView(found.offset, tuple(found.shape[axis] for axis in axes),
-                         tuple(found.strides[axis] for axis in axes))
+                               tuple(found.strides[axis] for axis in axes))
             made.origin = Origin(self.origin.value, made.view(np.ndarray), lying)
         return made
 
@@ -68,9 +68,9 @@ class OperandArray(np.ndarray):
 def elements(array: np.ndarray) -> tuple[Value, WeightView] | None:
     """The constant whose elements an array is, and which, counted as they lie in memory; None where it is none."""
     seen: object = array
-    while isinstance(seen, np.ndarray) and not isinstance(seen, OperandArray):
+    while isinstance(seen, np.ndarray) and not isinstance(seen, ConstantArray):
         seen = seen.base
-    if not isinstance(seen, OperandArray) or seen.origin is None:
+    if not isinstance(seen, ConstantArray) or seen.origin is None:
         return None
     found = seen.origin.elements(array)
     return None if found is None else (seen.origin.value, found)

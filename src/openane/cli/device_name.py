@@ -1,0 +1,23 @@
+"""Names of devices on the command line: which one is meant, and what a name says of the programs it takes."""
+
+from __future__ import annotations
+
+import os
+
+from openane.chips import compiled_generations
+from openane.devices import DEFAULT, VARIABLE
+from openane.devices.options import parts
+
+SIMULATOR = "simulator"
+
+
+def device_name(device: str | None, arithmetic: str | None = None) -> str:
+    """The device to open, the arithmetic asked for added to its options."""
+    name = device or os.environ.get(VARIABLE) or DEFAULT
+    return name if arithmetic is None else f"{name}{'&' if '?' in name else '?'}arithmetic={arithmetic}"
+
+
+def simulated_chip(name: str) -> str | None:
+    """The generation whose programs a device called so takes, where it is the simulator of one generation."""
+    kind, target, _ = parts(name)
+    return target if kind == SIMULATOR and target in compiled_generations() else None

@@ -1,0 +1,81 @@
+"""What works for each generation, for `ane chips --support`: all of it is found in what generations declare.
+
+A time is *modelled* on a chip whose clocks and bandwidths are known, *extrapolated* where one of them is a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from openane.chips import described_generations, get_chip
+from openane.chips.machines import chips_of
+from openane.cli.output import table, wrapped
+from openane.timing import rates
+
+HEADING = ("generation", "chips", "read", "compiled", "verified", "simulated", "times modelled", "times extrapolated",
+           "Linux driver")
+NOTES = (
+    "`read`: tasks are decoded, printed and assembled again. `compiled`: `ane compile --target` makes programs and",
+    "files for it. `verified`: the rules that the verifier holds its programs to are known. `simulated`: the simulator",
+    "executes its programs. Times are modelled for chips whose clocks and bandwidths are known, and extrapolated where",
+    "one of them is a guess. The Linux driver runs programs of one generation; macOS takes models of all and compiles",
+    "them itself.", "",
+    "No program that was compiled here has run on hardware. What is compiled for a generation was compared with the",
+    "records of Apple's compiler that are at hand; what they do not show is inferred, and listed below the table.",
+)
+
+
+def support_document(names: Sequence[str]) -> list[dict[str, Any]]:
+    """What works, one record per generation."""
+    return [_generation(name) for name in names]
+
+
+def _generation(name: str) -> dict[str, Any]:
+    chip, known = get_chip(name), name in described_generations()
+    guessed = {soc.name: bool(rates(soc).guessed) for soc in chips_of(name)}
+    return {"generation": name, "chips": list(guessed), "read": known, "compiled": chip.facts.compiled,
+            "verified": known and bool(chip.rules), "simulated": known,
+            "modelled": [soc for soc, guess in guessed.items() if not guess],
+            "extrapolated": [soc for soc, guess in guessed.items() if guess],
+            "driver": chip.facts.driver, "inferred": list(chip.facts.inferred),
+            "assumed_limits": list(chip.limits.assumed) if known else []}
+
+
+def support_lines(names: Sequence[str]) -> Iterator[str]:
+    """The same for people."""
+    documents = support_document(names)
+    yield from table([_cells(document) for document in documents], heading=HEADING)
+    yield "no program compiled here has run on hardware; inferred, since no record shows it:"
+    for document in documents:
+        for text in _inferred(document):
+            yield from wrapped(f"{document['generation']}  {text}", " " * 5)
+
+
+def support_page(names: Sequence[str]) -> Iterator[str]:
+    """The page in docs."""
+    documents = support_document(names)
+    yield from ("# Generations", "", f"| {' | '.join(HEADING)} |", f"|{'---|' * len(HEADING)}")
+    yield from (f"| {' | '.join(_cells(document))} |" for document in documents)
+    yield from ("", *NOTES)
+    for document in documents:
+        stated = list(_inferred(document))
+        if stated:
+            yield from ("", f"## {document['generation'].upper()}", "")
+            for text in stated:
+                yield from wrapped(f"- {text}", "  ")
+    yield from ("", "This page is generated: `ane chips --support --markdown`.")
+
+
+def _cells(document: dict[str, Any]) -> list[str]:
+    return [document["generation"], ", ".join(document["chips"]),
+            *("yes" if document[key] else "-" for key in ("read", "compiled", "verified", "simulated")),
+            ", ".join(document["modelled"]) or "-", ", ".join(document["extrapolated"]) or "-",
+            "yes" if document["driver"] else "-"]
+
+
+def _inferred(document: dict[str, Any]) -> Iterator[str]:
+    yield from document["inferred"]
+    if document["assumed_limits"]:
+        limits = ", ".join(name.replace("_", " ").replace("l2", "L2") for name in document["assumed_limits"])
+        yield f"Limits carried over from an earlier generation, or read off the width of a field: {limits}."
