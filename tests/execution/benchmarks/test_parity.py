@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "parity.py"
 
 def run(*arguments, corpus=""):
     return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False,
-                          env={**os.environ, "OPENANE_CORPUS": str(corpus)})
+                          env={**os.environ, "OPENANE_CORPUS": str(corpus), "PYTHONPATH": str(SCRIPT.parents[1] / "src")})
 
 
 def test_without_records_it_says_so():
@@ -47,7 +47,7 @@ def test_an_unknown_case_fails(corpus):
 
 
 REACHED = {"h13": (44, 0.9994), "h14": (29, 0.985), "h15": (24, 0.998), "h16": (26, 1.0), "h17": (30, 0.998),
-           "h18": (21, 0.953)}
+           "h18": (21, 0.99)}
 """Records of each generation, and the share of words that are Apple's. It may only grow."""
 
 
