@@ -16,7 +16,8 @@ Make = Callable[..., Value]
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     "convolution": ((1, 4, 8, 8),), "grouped": ((2, 4, 5, 5),), "depthwise": ((1, 18, 7, 7),),
     "strided": ((1, 16, 9, 9),), "max_pool": ((1, 4, 6, 6),), "average_pool": ((1, 4, 6, 6),),
-    "broadcast": ((1, 8, 4, 6), (1, 8, 1, 1)), "two_sources": ((1, 3, 4, 20), (1, 3, 4, 20)), "vectors": ((1, 8, 4, 6),),
+    "broadcast": ((1, 8, 4, 6), (1, 8, 1, 1)), "two_sources": ((1, 3, 4, 20), (1, 3, 4, 20)),
+    "vectors": ((1, 8, 4, 6),),
     "softmax": ((1, 20, 1, 1),), "matmul": ((5, 20),), "runtime": ((1, 24, 20), (1, 20, 16)),
     "concat": ((1, 3, 4, 20), (1, 5, 4, 20)), "normalise": ((1, 8, 4, 6),), "table": ((1, 4, 5, 5),),
     "transpose": ((1, 20, 1, 30),)}
