@@ -11,7 +11,7 @@ out once (`WordLayout`); encoding a task then puts the bits of every field in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -71,6 +71,7 @@ class StreamFormat:
     heads: RunHeads = field(default_factory=LinkedHeads)
     pointers: Mapping[int, str] = field(default_factory=dict)
     rewrites: bool = False
+    drafts: dict[Hashable, list[int]] = field(default_factory=dict, compare=False, repr=False)  # see `writer`
 
     @cached_property
     def header_words(self) -> int:

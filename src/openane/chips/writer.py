@@ -14,6 +14,8 @@ from openane.chips.chip import EmittedTask, TaskFields
 from openane.chips.stream import Places, StreamFormat, WordLayout
 from openane.registers import Fields
 
+MOST_DRAFTS = 1 << 10
+"""Tasks whose words are remembered."""
 
 class Writer(Protocol):
     """How a generation writes tasks."""
@@ -71,10 +73,25 @@ class CommonTask:
     def completed(self, numbers: Sequence[int], links: Sequence[int]) -> tuple[int, ...]:
         """The words of a task with these numbers, and with these for its `links`."""
         if self._draft is None:
-            self._draft = self._writer.format.draft(self._form, self._fields)
+            self._draft = _draft_once(self._writer.format, self._form, self._fields)
             self._places = self._writer.format.places(self._form, self._names)
         values = (*self._writer.parts(self._given, numbers), *links)
         return self._writer.format.completed(self._draft, self._places, values)
+
+
+def _draft_once(form: StreamFormat, layout: WordLayout, fields: TaskFields) -> list[int]:
+    """The words of a task with these fields, remembered: programs that are alike, and the same one compiled again, have
+    the same tasks."""
+    if fields.rest:
+        return form.draft(layout, fields)
+    real = tuple([float.hex(value) for value in fields.values.values() if isinstance(value, float)])
+    key = fields.records, tuple(fields.values.items()), real  # 0.0 and -0.0 are equal keys
+    known = form.drafts.get(key)
+    if known is None:
+        if len(form.drafts) >= MOST_DRAFTS:
+            form.drafts.clear()
+        known = form.drafts[key] = form.draft(layout, fields)
+    return known
 
 
 @dataclass(frozen=True, slots=True)
