@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.chips import get_chip
 from openane.compiler import compile
-from openane.engine import Access, Convolution, Section
+from openane.engine import Access, CoefficientSection, Convolution
 from openane.ops.build import GraphBuilder
 from openane.program import Program, Task
 
@@ -42,7 +42,7 @@ def apart() -> Program:
     def there(access: Access) -> Access:
         return replace(access, slot=moved[access.slot])
 
-    held = operation.coefficients.moved(lambda section: Section(kernels, section.streams))
+    held = operation.coefficients.relocated(lambda section: CoefficientSection(kernels, section.streams))
     emitted = CHIP.emit([replace(operation, source=there(operation.source), result=there(operation.result),
                                  coefficients=held)])
     tasks = tuple(Task(each.words, each.offset) for each in emitted)

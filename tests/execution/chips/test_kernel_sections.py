@@ -14,7 +14,7 @@ from support.kernel_programs import BEFORE, WEIGHTS, apart, plain
 
 from openane.chips.indexed import IndexedChip
 from openane.cli.info import describe_program
-from openane.compiler.artifact.cache_program import read_plain, write_plain
+from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.patch_model import patch_task
 from openane.devices.constants import require_same
 from openane.devices.packer import pack, unpack
@@ -91,7 +91,7 @@ def test_files_have_it_in_a_segment_of_its_own() -> None:
     assert read_hwx(write_hwx(alone)) == alone
     two = replace(apart(), kernel_starts=(len(BEFORE), len(BEFORE) + 64))
     assert read_hwx(write_hwx(two)) == two
-    assert read_plain(write_plain(two)) == two
+    assert read_cached(write_cached(two)) == two
 
 
 def test_listings_say_where_the_weights_are() -> None:

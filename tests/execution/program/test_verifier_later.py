@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from support import mutants
+from support import mutants, raw_checks
 from support.later_programs import SHAPES, later_programs
 
 from openane.chips import compiled_generations, get_chip
@@ -23,7 +23,7 @@ FEWER = 40
 
 def defects_of(program: Program) -> list[str]:
     """What strict execution, the order of the tasks and the slots show; empty for a clean program."""
-    order, slot = mutants.chain_defect(program), mutants.unbound_slot(program)
+    order, slot = raw_checks.chain_defect(program), raw_checks.unbound_slot(program)
     found = [order] if order else []
     found += [f"slot {slot}"] if slot is not None else []
     return found + [str(fault) for fault in strict(program).faults]

@@ -13,7 +13,15 @@ from support.h13_operations import neural_operations, planar_operations, with_pl
 from openane.chips import described_generations, get_chip
 from openane.chips.frame_writer import cover
 from openane.chips.runs import RELATIVE, SLOT
-from openane.engine import Access, Elementwise, Operation, PassThrough, Section, Space, Stream
+from openane.engine import (
+    Access,
+    CoefficientSection,
+    CoefficientStream,
+    Elementwise,
+    Operation,
+    PassThrough,
+    Space,
+)
 
 LATER = described_generations()[1:]
 
@@ -57,8 +65,8 @@ def comparable(operation: Operation) -> Operation:
     coefficients = getattr(operation, "coefficients", None)
     if coefficients is not None:
         table = coefficients.table
-        changes["coefficients"] = replace(coefficients, table=None if table is None else Section.of(
-            table.slot, [Stream(0, table.streams.start, 0)]))
+        changes["coefficients"] = replace(coefficients, table=None if table is None else CoefficientSection.of(
+            table.slot, [CoefficientStream(0, table.streams.start, 0)]))
     return replace(operation, **changes)
 
 
