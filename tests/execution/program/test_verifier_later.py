@@ -67,7 +67,10 @@ def test_what_is_accepted_runs_clean(target: str) -> None:
     ("convolution", "Slots.WBase.Slot", 30, "bound_slots"),
     ("convolution", "Slots.KBase0.Relative", 0, "coefficient_enables"),
     ("convolution", "KernelDMA.Control.Kernels", 0, "coefficient_enables"),
-    ("two_sources", "Slots.RBase1.Relative", 0, "memory_enables"),
+    ("convolution", "NE.MACCfg.NoKernel", 1, "coefficient_uses"),
+    ("two_sources", "TileDMASrc.DMAConfig.En", 0, "memory_enables"),
+    ("convolution", "Common.Cfg.ContextSwitchIn", 1, "idle_fields"),
+    ("two_sources", "Slots.RBase1.Relative", 0, "memory_slots"),
 ])
 def test_each_kind_of_mistake_is_named(target: str, base: str, name: str, value: int, rule: str) -> None:
     chip, program = get_chip(target), later_programs(target)[base]
