@@ -13,7 +13,8 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "parity.py"
 
 def run(*arguments, corpus=""):
     return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False,
-                          env={**os.environ, "OPENANE_CORPUS": str(corpus), "PYTHONPATH": str(SCRIPT.parents[1] / "src")})
+                          env={**os.environ, "OPENANE_CORPUS": str(corpus),
+                               "PYTHONPATH": str(SCRIPT.parents[1] / "src")})
 
 
 def test_without_records_it_says_so():
