@@ -1,12 +1,13 @@
 """How near our compiler is to Apple's: the MIL of every record of Apple's compiler, compiled here, word by word.
 
-    python benchmarks/parity.py [--corpus DIR]... [--case NAME] [--json] [--brief]
+    python benchmarks/parity.py [--corpus DIR]... [--generation NAME]... [--case NAME] [--json] [--brief]
 
-Records are looked for in DIR/apple/oracles, by default under $OPENANE_CORPUS; of several folders all take part. Per
-record it prints: whether the task counts are equal, the words that are the same (header, run heads, registers; a word
-only one side has is a difference), the fields of the decoded operations that are the same, whether the constant section
-has Apple's SHA-256, what one would get by copying (the most alike other record; the most common word of each address),
-our modelled work over Apple's, and every field that differs.
+Records are looked for in DIR/apple/oracles (H13) and DIR/apple/oracles_h14 and so on, by default under $OPENANE_CORPUS;
+of several folders all take part. Each generation's are compiled for it and reported apart; JSON has the oldest's at the
+top. Per record it prints: whether the task counts are equal, the words that are the same (header, run heads, registers;
+a word only one side has is a difference), the fields of the decoded operations that are the same, whether the constant
+section (and the kernel section) has Apple's SHA-256, what one would get by copying (the most alike other record; the
+most common word of each address), our modelled work over Apple's, and every field that differs.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ import math
 import os
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from records.reading import Compilation, Record, compile_record, materialiser, read_records
+from records.reading import OLDEST, Compilation, Record, compile_record, materialiser, read_record
 from records.reasons import reason
 from records.words import Baselines, Difference, differences, equal_words, functional_fields, named_words
 from records.work import Work, work
+
+from openane.chips import compiled_generations, get_chip
+from openane.errors import AneError
 
 LEGEND = """\
 tasks    ours/Apple's               words    fraction of all words that are Apple's
@@ -73,15 +78,16 @@ class Result:
 
 def examine(record: Record, compilation: Compilation, baselines: Baselines) -> Result:
     """Everything about one record."""
+    chip = get_chip(record.generation)
     ours = [task.words for task in compilation.program.tasks] if compilation.program else []
     nearest, likeness = baselines.nearest(record)
     operations = sum(node.op != "const" for node in compilation.graph.nodes) if compilation.graph else 0
     return Result(
         record.name, record.family, compilation.refusal, (len(ours), len(record.tasks)),
-        equal_words([named_words(words) for words in ours], [named_words(words) for words in record.tasks]),
-        functional_fields(ours, record.tasks), compare_constants(record, compilation), likeness, nearest,
-        baselines.commonest(record), (work(ours) if ours else None, work(record.tasks)),
-        1e3 * compilation.seconds / max(1, operations), list(differences(ours, record.tasks)) if ours else [])
+        equal_words([named_words(words, chip) for words in ours], [named_words(words, chip) for words in record.tasks]),
+        functional_fields(ours, record.tasks, chip), compare_constants(record, compilation), likeness, nearest,
+        baselines.commonest(record), (work(ours, chip) if ours else None, work(record.tasks, chip)),
+        1e3 * compilation.seconds / max(1, operations), list(differences(ours, record.tasks, chip)) if ours else [])
 
 
 def compare_constants(record: Record, compilation: Compilation) -> str:
@@ -90,12 +96,21 @@ def compare_constants(record: Record, compilation: Compilation) -> str:
     so with them as many bytes are zero, but for a table."""
     if compilation.program is None:
         return "differ"
-    ours = compilation.program.constants
-    if hashlib.sha256(ours.ljust(record.constants_size, b"\0")).hexdigest() == record.constants_hash:
+    program = compilation.program
+    first = program.kernel_starts[0] if program.kernel_starts else len(program.constants)
+    ours, kernels = bytes(program.constants[:first]), bytes(program.constants[first:])
+    if record.kernels is not None and padded_hash(kernels, record.kernels[0]) != record.kernels[1]:
+        return "differ"
+    if padded_hash(ours, record.constants_size) == record.constants_hash and (record.kernels or not kernels):
         return "same"
     nonzero = len(ours) - ours.count(0)
     other = "BLOBFILE" in record.mil and abs(nonzero - record.constants_nonzero) > OTHER_WEIGHTS
     return "weights" if other and len(ours) == record.constants_size else "differ"
+
+
+def padded_hash(data: bytes, size: int) -> str:
+    """SHA-256 of bytes filled up with zeros to a size."""
+    return hashlib.sha256(data.ljust(size, b"\0")).hexdigest()
 
 
 def share(part: int, whole: int) -> float:
@@ -171,7 +186,7 @@ def report(results: list[Result], brief: bool) -> None:
     """The tables, for people."""
     width = max(len(r.case) for r in results)
     head = (f"{'case':{width}}  tasks     words  fields  const    copied  common  moved  kern.  ms/op")
-    print(f"{LEGEND}\n\n{head}")
+    print(f"{head}")
     for result in results:
         print_result(result, width)
     families = defaultdict(list)
@@ -194,38 +209,70 @@ def report(results: list[Result], brief: bool) -> None:
         print_differences(results)
 
 
-def as_json(results: list[Result]) -> str:
+def document(results: list[Result]) -> dict[str, Any]:
+    """The results as plain data."""
     cases = [asdict(result) | {"ratios": {what: result.ratio(what) for what in ("tasks", "moved", "kernels")}}
              for result in results]
-    return json.dumps({"summary": summary(results), "cases": cases}, indent=1, default=str)
+    return {"summary": summary(results), "cases": cases}
+
+
+def folders_of(corpora: list[Path], generations: list[str]) -> dict[str, list[Path]]:
+    """The folders with records of each generation that is asked for, by default of all."""
+    wanted = generations or compiled_generations()
+    found = {name: [folder for corpus in corpora for folder in (
+        corpus / "apple" / ("oracles" if name == OLDEST else f"oracles_{name}"),) if folder.is_dir()]
+        for name in wanted}
+    return {name: folders for name, folders in found.items() if folders}
+
+
+def examined(folders: list[Path], generation: str, case: str | None,
+             materialise: Callable[[str, str], None]) -> list[Result]:
+    """Every record of a generation whose name contains `case`. One that cannot be read is told, not compared."""
+    records = {}
+    for path in (path for folder in folders for path in sorted(folder.rglob("*.json"))):
+        try:
+            record = read_record(path)
+        except (AneError, KeyError, ValueError, TypeError, StopIteration) as error:
+            print(f"parity: {path.name} is no record that can be read: {error!r}", file=sys.stderr)
+            continue
+        records[record.name] = record
+    baselines = Baselines(list(records.values()), get_chip(generation))
+    return [examine(record, compile_record(record, materialise), baselines) for record in records.values()
+            if case is None or case in record.name]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", action="append", type=Path, help="folder with apple/oracles; may be repeated")
+    parser.add_argument("--generation", action="append", default=[], choices=compiled_generations(),
+                        help="only records of this generation; may be repeated (default: all there are)")
     parser.add_argument("--case", help="only records whose name contains this")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.add_argument("--brief", action="store_true", help="without the list of differing fields")
     arguments = parser.parse_args()
     named = os.environ.get("OPENANE_CORPUS")
     corpora = arguments.corpus or ([Path(named)] if named else [])
-    folders = [folder for corpus in corpora if (folder := corpus / "apple" / "oracles").is_dir()]
+    folders = folders_of(corpora, arguments.generation)
     if not folders:
         print("parity: skipped, no records; set OPENANE_CORPUS or --corpus to a folder that has apple/oracles",
               file=sys.stderr)
         return 0
-    records = list({r.name: r for folder in folders for r in read_records(folder)}.values())
-    materialise = materialiser(next((f for f in folders if (f / "materialise.py").is_file()),
+    places = [*(folder for each in folders.values() for folder in each), *(c / "apple" / "oracles" for c in corpora)]
+    materialise = materialiser(next((f for f in places if (f / "materialise.py").is_file()),
                                     Path(named or "") / "apple" / "oracles"))
-    baselines = Baselines(records)
-    chosen = [r for r in records if arguments.case is None or arguments.case in r.name]
-    if not chosen:
+    found = {name: results for name, each in folders.items()
+             if (results := examined(each, name, arguments.case, materialise))}
+    if not found:
         print(f"parity: no record's name contains {arguments.case!r}", file=sys.stderr)
         return 1
-    results = [examine(record, compile_record(record, materialise), baselines) for record in chosen]
     if arguments.json:
-        print(as_json(results))
-    else:
+        documents = {name: document(results) for name, results in found.items()}
+        oldest = next(iter(documents.values()))
+        print(json.dumps({**oldest, "generations": documents}, indent=1, default=str))
+        return 0
+    print(LEGEND)
+    for name, results in found.items():
+        print(f"\n{name.upper()}")
         report(results, arguments.brief)
     return 0
 

@@ -22,8 +22,8 @@ from openane.simulator.strict import strict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.defects import chain_defect, unbound_slot
 from support.mutants import mutants
+from support.raw_checks import chain_defect, unbound_slot
 from support.verifier_programs import base_programs
 
 DEFAULT = 2000

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openane.chips import get_chip
 from openane.compiler import compile
 from openane.errors import AneError
 from openane.graph import Graph
@@ -18,11 +19,14 @@ from openane.importers.mil import load_mil
 from openane.program import Program
 
 Words = tuple[int, ...]
+OLDEST = "h13"
+"""The generation of records in which every task has all registers; later ones say their own."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One program Apple's compiler made; of its constant section the bytes, the SHA-256 and how many are not zero."""
+    """One program Apple's compiler made for a generation; of its constant section the bytes, the SHA-256 and how many
+    are not zero, and where coefficients have a section of their own that one's bytes and SHA-256."""
 
     name: str
     family: str
@@ -33,6 +37,8 @@ class Record:
     constants_hash: str
     constants_nonzero: int
     path: Path
+    generation: str = OLDEST
+    kernels: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,22 @@ def record_words(task: dict[str, Any]) -> Words:
     return tuple(words)
 
 
+def framed_words(record: dict[str, Any], generation: str) -> list[Words]:
+    """The words of every task of a record of H14 or later: its header, then each run's head and its words."""
+    chip = get_chip(generation)
+    header = len(chip.header.by_address) - 1
+    tasks = []
+    for task in record["task_descriptors"]:
+        registers = {int(a, 16): int(w, 16) for block in task["blocks"].values() for a, w in block["words"].items()}
+        words = [int(word, 16) for word in task["header_words"]]
+        for run in task["records"]:
+            head = int(run["header"], 16)
+            alone = (*words[:header - 1], 1, head, *(0,) * run["count"])
+            words += [head, *(registers[address] for address in chip.addresses(chip.decode(alone)))]
+        tasks.append(tuple(words))
+    return tasks
+
+
 def read_records(folder: Path) -> list[Record]:
     """Every record of a folder (and its subfolders), by name."""
     return [read_record(path) for path in sorted(folder.rglob("*.json"))]
@@ -66,11 +88,24 @@ def read_records(folder: Path) -> list[Record]:
 def read_record(path: Path) -> Record:
     """One record."""
     data = json.loads(path.read_text())
+    if "task_descriptors" in data:
+        return _read_framed(data, path)
     constant = data.get("constant") or {}
     return Record(data.get("case", path.stem), data.get("family", ""), data["mil"],
                   tuple(record_words(task) for task in data["tasks"]),
                   tuple(tuple(tensor["shape"]) for tensor in data.get("tensors", ())),
                   constant.get("size", 0), constant.get("sha256", ""), constant.get("nonzero_bytes", 0), path)
+
+
+def _read_framed(data: dict[str, Any], path: Path) -> Record:
+    """A record of H14 or later."""
+    generation, constant = data["target"], data.get("constant_section") or {}
+    kernels = (data.get("kernel_section") or [None])[0]
+    return Record(data.get("case", path.stem), data.get("family", ""), data["mil"],
+                  tuple(framed_words(data, generation)),
+                  tuple(tuple(tensor["shape"]) for tensor in data.get("tensor_descriptors", ())),
+                  constant.get("size", 0), constant.get("sha256", ""), constant.get("nonzero_bytes", 0), path,
+                  generation, None if kernels is None else (kernels["size"], kernels["sha256"]))
 
 
 def materialiser(folder: Path) -> Callable[[str, str], None]:
@@ -92,7 +127,7 @@ def compile_record(record: Record, materialise: Callable[[str, str], None], repe
             seconds = []
             for _ in range(repeats):
                 start = time.perf_counter()
-                program = compile(graph).program
+                program = compile(graph, record.generation).program
                 seconds.append(time.perf_counter() - start)
         except AneError as error:
             return Compilation(None, None, " ".join(str(error).split()))

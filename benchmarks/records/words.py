@@ -12,13 +12,11 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from openane.chips import get_chip
+from openane.chips import Chip
 from openane.errors import ProgramError
 
 from .reading import Record, Words
 
-CHIP = get_chip("h13")
-HEADER_WORDS = 10
 Named = dict[str, int]
 
 
@@ -32,20 +30,30 @@ class Difference:
     apples: Any
 
 
-def named_words(words: Words) -> Named:
-    """The words of a task by what they are. Words that form no task are numbered."""
+def named_words(words: Words, chip: Chip) -> Named:
+    """The words of a task by what they are; a register that is written again has a name for each time. Words that form
+    no task are numbered."""
     try:
-        runs = CHIP.decode(words).records
+        fields = chip.decode(words)
+        addresses = iter(chip.addresses(fields))
     except ProgramError:
         return {f"word {number}": word for number, word in enumerate(words)}
-    start = len(words) - sum(1 + count for _, count in runs)
-    named = {f"header {number}": words[number] for number in range(start)}
-    position = start
-    for base, count in runs:
-        named[f"run {base:#x}"] = words[position]
-        named |= {f"register {base + 4 * i:#x}": words[position + 1 + i] for i in range(count)}
+    position = len(words) - sum(1 + count for _, count in fields.records)
+    named = {f"header {number}": words[number] for number in range(position)}
+    for base, count in fields.records:
+        _add(named, f"run {base:#x}", words[position])
+        for word in words[position + 1:position + 1 + count]:
+            _add(named, f"register {next(addresses):#x}", word)
         position += 1 + count
     return named
+
+
+def _add(named: Named, name: str, word: int) -> None:
+    """Adds a word, under a name of its own where one is taken."""
+    times = 1
+    while (key := name if times == 1 else f"{name} ({times})") in named:
+        times += 1
+    named[key] = word
 
 
 def equal_words(ours: Sequence[Named], apples: Sequence[Named]) -> tuple[int, int]:
@@ -57,41 +65,42 @@ def equal_words(ours: Sequence[Named], apples: Sequence[Named]) -> tuple[int, in
     return same, total
 
 
-def differences(ours: Sequence[Words], apples: Sequence[Words]) -> Iterator[Difference]:
+def differences(ours: Sequence[Words], apples: Sequence[Words], chip: Chip) -> Iterator[Difference]:
     """Every field that differs, task by task in order; a task only one side has is one difference."""
     for number, (mine, theirs) in enumerate(zip_longest(ours, apples)):
         if mine is None or theirs is None:
-            yield Difference(number, "task", mine and operation_name(mine), theirs and operation_name(theirs))
+            yield Difference(number, "task", mine and operation_name(mine, chip),
+                             theirs and operation_name(theirs, chip))
             continue
-        left, right = CHIP.decode(mine).values, CHIP.decode(theirs).values
+        left, right = chip.decode(mine).values, chip.decode(theirs).values
         for name in dict.fromkeys((*left, *right)):
             if left.get(name) != right.get(name):
                 yield Difference(number, name, left.get(name), right.get(name))
 
 
-def operation_name(words: Words) -> str:
+def operation_name(words: Words, chip: Chip) -> str:
     """What a task does, in one word."""
     try:
-        return type(CHIP.operation(words)).__name__
+        return type(chip.operation(words)).__name__
     except ProgramError:
         return "undescribed"
 
 
-def functional_fields(ours: Sequence[Words], apples: Sequence[Words]) -> tuple[int, int]:
+def functional_fields(ours: Sequence[Words], apples: Sequence[Words], chip: Chip) -> tuple[int, int]:
     """(equal, all) fields of the decoded operations: kind, operands, post stages, coefficients."""
     same = total = 0
     for mine, theirs in zip_longest(ours, apples):
-        left, right = (_attributes(words) for words in (mine, theirs))
+        left, right = (_attributes(words, chip) for words in (mine, theirs))
         total += len(left.keys() | right.keys())
         same += sum(key in left and left[key] == value for key, value in right.items())
     return same, total
 
 
-def _attributes(words: Words | None) -> dict[str, Any]:
+def _attributes(words: Words | None, chip: Chip) -> dict[str, Any]:
     if words is None:
         return {}
     try:
-        operation = CHIP.operation(words)
+        operation = chip.operation(words)
     except ProgramError:
         return {"kind": words}
     return {"kind": type(operation), **{f.name: getattr(operation, f.name) for f in fields(operation)}}
@@ -100,8 +109,9 @@ def _attributes(words: Words | None) -> dict[str, Any]:
 class Baselines:
     """What words a compiler would get right that only had the other records to copy from."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
-        self.named: Mapping[str, list[Named]] = {r.name: [named_words(words) for words in r.tasks] for r in records}
+    def __init__(self, records: Sequence[Record], chip: Chip) -> None:
+        self.named: Mapping[str, list[Named]] = {r.name: [named_words(words, chip) for words in r.tasks]
+                                                 for r in records}
         self.counts: dict[str, Counter[int]] = {}
         for tasks in self.named.values():
             self._count(tasks, 1)

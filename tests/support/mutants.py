@@ -1,4 +1,4 @@
-"""Mutants of programs: flipped bits, set fields, broken structure. Two checks that share nothing with the verifier."""
+"""Mutants of programs: flipped bits, set fields, broken structure."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ POINTERS = {"RBase0": "FirstDataSet", "RBase1": "SecondDataSet", "WBase": "Resul
 HARMLESS = ("Header.LiveOuts", "CacheDMA", "Runs", "Slots")
 """Registers and blocks whose bits decide no result."""
 
+WITH_WEIGHTS: dict[str, Value] = {"NE.MACCfg.NoKernel": 0, "NE.KernelCfg.KernelFmt": "fp16",
+                                  "NE.MACCfg.OpMode": "multiply_accumulate"}
 TABLE_AGAIN = "KernelDMA.AuxBaseAddr[3].Addr"
 IN_USE = frozenset(("TileDMASrc.SecondDMAConfig.En", "TileDMASrc.SecondFmt.FmtMode", "KernelDMA.AuxDMAConfig[3].En",
                     TABLE_AGAIN))
@@ -101,7 +103,7 @@ def frame_rules(reader_of: ReaderOf, unused: frozenset[str], pointers: Mapping[i
             if name not in unused and name not in IN_USE and fields.values.get(stated, wanted) != wanted:
                 yield Breach(stated, fields.values[stated], wanted)
 
-    own = (engine, memory_enables, coefficient_enables)
+    own = (engine, memory_slots, memory_enables, coefficient_enables, coefficient_uses)
     return (described_bits, position, run_slots, idle_fields, *map(with_reader, own),
             *map(as_h13, (h13.element_formats, h13.windows, h13.grouping, h13.planar_modes, h13.padding_value,
                           h13.tiles)))
@@ -163,40 +165,38 @@ def engine(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breac
         yield Breach("NE.MACCfg.En", 0, 1)
 
 
-def memory_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
-    """The memory side of a task must be enabled exactly when an operand comes from or goes to memory: by its DMA, by
-    the run of its address, which names a slot, and where tasks state data sets by the run of that."""
-    sides = {"RBase0": reader.get("L2.SourceCfg.SourceType") in STREAMED, "RBase1": reader.second_from_memory(),
-             "WBase": reader.get("L2.ResultCfg.ResultType") in STREAMED}
+def _memory_sides(reader: Reader) -> dict[str, bool]:
+    return {"RBase0": reader.get("L2.SourceCfg.SourceType") in STREAMED, "RBase1": reader.second_from_memory(),
+            "WBase": reader.get("L2.ResultCfg.ResultType") in STREAMED}
+
+
+def memory_slots(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
+    """A task must have the run of an address exactly where an operand comes from or goes to memory, and where tasks
+    state data sets the run of that; each names a slot."""
     sets = any(f"Slots.{name}.{SLOT.name}" in fields.values for name in POINTERS.values())
-    for pointer, used in sides.items():
+    for pointer, used in _memory_sides(reader).items():
         for name in (pointer, POINTERS[pointer]) if sets else (pointer,):
-            yield from _named(fields, name, used)
-    yield from _dma(reader, fields, "TileDMADst.DMAConfig.En", sides["WBase"])
-    if sides["RBase0"] or not sides["RBase1"]:
-        yield from _dma(reader, fields, "TileDMASrc.DMAConfig.En", sides["RBase0"])
-    second = int(sides["RBase1"] and "L2.SecondCfg" in link.chip.bank.by_name)
-    if fields.values.get("TileDMASrc.SecondDMAConfig.En", second) != second:
-        yield Breach("TileDMASrc.SecondDMAConfig.En", int(not second), second)
+            if (f"Slots.{name}.{SLOT.name}" in fields.values) != used:
+                yield Breach(f"Slots.{name}", "named" if not used else "not named", "named where it is used")
+            elif used and not fields.values.get(f"Slots.{name}.{RELATIVE.name}"):
+                yield Breach(f"Slots.{name}.{RELATIVE.name}", 0, 1)
 
 
-def _named(fields: TaskFields, name: str, used: bool) -> Iterator[Breach]:
-    """Whether the run of an address names a slot where it is used."""
-    if (f"Slots.{name}.{SLOT.name}" in fields.values) != used:
-        yield Breach(f"Slots.{name}", "named" if not used else "not named", "named where it is used")
-    elif used and not fields.values.get(f"Slots.{name}.{RELATIVE.name}"):
-        yield Breach(f"Slots.{name}.{RELATIVE.name}", 0, 1)
-
-
-def _dma(reader: Reader, fields: TaskFields, name: str, used: bool) -> Iterator[Breach]:
-    """Whether a side's DMA is enabled where it is used; it need not be stated where it is not."""
-    if int(reader.get(name)) != int(used) and (used or name in fields.values):
-        yield Breach(name, reader.get(name), int(used))
+def memory_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
+    """The tile DMA must be enabled exactly when an operand comes from or goes to memory; that of the second operand
+    where it has a configuration word of its own in L2, else never."""
+    first, second, result = _memory_sides(reader).values()
+    own = int(second and "L2.SecondCfg" in link.chip.bank.by_name)
+    if fields.values.get("TileDMASrc.SecondDMAConfig.En", own) != own:
+        yield Breach("TileDMASrc.SecondDMAConfig.En", int(not own), own)
+    for name, used in (("TileDMASrc.DMAConfig.En", first or second), ("TileDMADst.DMAConfig.En", result)):
+        if int(reader.get(name)) != int(used) and (used or name in fields.values) and not (second and not first):
+            yield Breach(name, reader.get(name), int(used))
 
 
 def coefficient_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
     """The coefficient side of a task must be enabled as a whole: streams, a table, the DMA; zero-skipping coefficients
-    are marked in both places that state them, and coefficients computed at run time come from no constants."""
+    are marked in both places that state them."""
     try:
         weights, table = reader.sections()
     except ProgramError:
@@ -205,33 +205,33 @@ def coefficient_enables(reader: Reader, fields: TaskFields, link: TaskLink) -> I
     used = int(weights is not None or table is not None)
     if table is not None and fields.values.get(TABLE_AGAIN, table.streams.start) != table.streams.start:
         yield Breach(TABLE_AGAIN, fields.values[TABLE_AGAIN], table.streams.start)
-    yield from _unlike(reader, {"KernelDMA.Control.Kernels": used, "KernelDMA.Control.KernelsToo": used,
-                                "KernelDMA.Control.Sparse": int(reader.get("NE.KernelCfg.SparseFmt"))})
-    if reader.get("Common.TaskInfo.NEEn"):
-        yield from _coefficient_modes(reader, weights is not None, table is not None)
-    elif used:
+    for name in ("KernelDMA.Control.Kernels", "KernelDMA.Control.KernelsToo"):
+        if int(reader.get(name)) != used:
+            yield Breach(name, reader.get(name), used)
+    if int(reader.get("KernelDMA.Control.Sparse")) != int(reader.get("NE.KernelCfg.SparseFmt")):
+        yield Breach("KernelDMA.Control.Sparse", reader.get("KernelDMA.Control.Sparse"),
+                     reader.get("NE.KernelCfg.SparseFmt"))
+    if used and not reader.get("Common.TaskInfo.NEEn"):
         yield Breach("KernelDMA.Control.Kernels", used, "0 in a planar task")
 
 
-def _unlike(reader: Reader, wanted: Mapping[str, object]) -> Iterator[Breach]:
-    """Fields that hold something else than they must."""
-    for name, value in wanted.items():
-        if reader.get(name) != value:
-            yield Breach(name, reader.get(name), value)
-
-
-def _coefficient_modes(reader: Reader, weights: bool, table: bool) -> Iterator[Breach]:
-    """Whether the engine does with weights and a table what is said of their streams."""
-    kernel = bool(reader.get("NE.KernelCfg.RuntimeKernel"))
-    if kernel != (table or (weights and reader.runtime_kernel())):
-        yield Breach("NE.KernelCfg.RuntimeKernel", int(kernel), int(not kernel))
-    if (reader.get("NE.MACCfg.NonlinearMode") == "table") != table:
+def coefficient_uses(reader: Reader, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
+    """A neural-engine task must use what coefficients it reads: weights are fp16 and multiplied, biases lie among
+    weights, and a table is its non-linear function; coefficients computed at run time are marked as such."""
+    if not reader.get("Common.TaskInfo.NEEn"):
+        return
+    weights, table = reader.sections()
+    if weights is None and reader.get("NE.MACCfg.BiasRow"):
+        yield Breach("NE.MACCfg.BiasRow", 1, "0 without weights")
+    for name, wanted in WITH_WEIGHTS.items() if weights is not None else ():
+        if reader.get(name) != wanted:
+            yield Breach(name, reader.get(name), wanted)
+    if (reader.get("NE.MACCfg.NonlinearMode") == "table") != (table is not None):
         yield Breach("NE.MACCfg.NonlinearMode", reader.get("NE.MACCfg.NonlinearMode"), "table exactly with a table")
-    if weights:
-        yield from _unlike(reader, {"NE.MACCfg.NoKernel": 0, "NE.KernelCfg.KernelFmt": "fp16",
-                                    "NE.MACCfg.OpMode": "multiply_accumulate"})
-    else:
-        yield from _unlike(reader, {"NE.MACCfg.BiasRow": 0})
+    kernel = bool(reader.get("NE.KernelCfg.RuntimeKernel"))
+    runtime = weights is not None and reader.runtime_kernel()
+    if kernel != (runtime or table is not None):
+        yield Breach("NE.KernelCfg.RuntimeKernel", int(kernel), int(not kernel))
 
 
 __all__ = ["frame_rules"]

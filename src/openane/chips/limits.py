@@ -89,6 +89,7 @@ class Limits:
     burst: int                 # a row of a memory access is moved in whole bursts
     page: int                  # scratch memory is given out in multiples of this
     streams_repeats: bool      # a second operand can be broadcast on its way from memory
+    pairs: bool                # channels laid side by side are multiplied in pairs where a product follows a table
     statistic: int             # a broadcast tensor of at most so many bytes is placed in L2 as statistics are
     tile_width: int            # elements of the narrowest tile a streamed operand passes through L2 in
     banks: Banks

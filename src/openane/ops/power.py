@@ -68,7 +68,18 @@ def raised(lowering: Lowering, target: Tensor, x: Tensor, y: Tensor) -> None:
     plane = plane_axis(target.rank)
     if plane is not None and lowering.multiply_planes(target, x, y, plane, tables.log2(), tables.exp2()):
         return
+    if plane is not None and target.shape[-1] == 1 and x.shape == target.shape:
+        _raised_along_planes(lowering, target, x, y, plane)
+        return
     logarithm = Stages(lowering, x.shape).table(x, tables.log2())
     stages = Stages(lowering, target.shape)
     product = stages.planar(logarithm, y, Binary.MULTIPLY)
+    stages.table(product, tables.exp2(), target=target)
+
+
+def _raised_along_planes(lowering: Lowering, target: Tensor, x: Tensor, y: Tensor, plane: int) -> None:
+    """The same for single elements: rows in L2 run along the planes, as in Apple's programs for H18."""
+    stages = Stages(lowering, target.shape)
+    logarithm = stages.table(x, tables.log2(), target=lowering.near(x.shape, plane))
+    product = stages.planar(y, logarithm, Binary.MULTIPLY, target=lowering.near(target.shape, plane))
     stages.table(product, tables.exp2(), target=target)

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from openane.chips import DEFAULT_TARGET, described_generations
+from openane.chips import DEFAULT_TARGET, machines
 from openane.errors import FormatError
 from openane.training.data import SOURCES, DataSource
 from openane.training.fields import as_table, read, read_choice, within
@@ -43,12 +43,16 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """[engine]: where and how it is computed. `{rank}` in `device` is the rank's number."""
+    """[engine]: where and how it is computed. `{rank}` in `device` is the rank's number; `target` is a machine, chip or
+    generation, UnsupportedError where no program is compiled for that."""
 
     device: str = "simulator"
     route: str = within("inputs", choices=ROUTES)
-    target: str = within(DEFAULT_TARGET, choices=described_generations())
+    target: str = DEFAULT_TARGET
     allow_host: bool = False
+
+    def __post_init__(self) -> None:
+        machines.target(self.target)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "parity.py"
 
 
 def run(*arguments, corpus=""):
     return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False,
-                          env={**os.environ, "OPENANE_CORPUS": str(corpus)})
+                          env={**os.environ, "OPENANE_CORPUS": str(corpus),
+                               "PYTHONPATH": str(SCRIPT.parents[1] / "src")})
 
 
 def test_without_records_it_says_so():
@@ -42,3 +45,27 @@ def test_an_unknown_case_fails(corpus):
     done = run("--case", "no_such_record", corpus=corpus)
     assert done.returncode == 1
     assert "no record's name contains" in done.stderr
+
+
+REACHED = {"h13": (44, 0.9994), "h14": (29, 0.985), "h15": (24, 0.998), "h16": (26, 1.0), "h17": (30, 0.998),
+           "h18": (21, 0.99)}
+"""Records of each generation, and the share of words that are Apple's. It may only grow."""
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_programs_are_apples_to_the_share_that_was_reached(corpus: Path, name: str) -> None:
+    found = json.loads(run("--generation", name, "--json", corpus=corpus).stdout)["generations"][name]["summary"]
+    records, words = REACHED[name]
+    assert found["records"] == found["accepted"] == found["task_counts_equal"] == records
+    assert found["words"] >= words
+
+
+def test_a_damaged_record_is_told_and_no_other_is_lost(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "apple" / "oracles_h16"
+    folder.mkdir(parents=True)
+    (folder / "damaged.json").write_text('{"task_descriptors": [{}], "target": "h16"}')
+    one = "unary_relu_c64.json"
+    (folder / one).write_bytes((corpus / "apple" / "oracles_h16" / one).read_bytes())
+    done = run("--corpus", str(tmp_path), "--brief", corpus=corpus)
+    assert "damaged.json is no record" in done.stderr
+    assert "1 of 1 records accepted" in done.stdout

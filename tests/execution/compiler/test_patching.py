@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from openane.chips import compiled_generations
 from openane.compiler import Model, compile
 from openane.compiler.patch_model import patch, patch_task
 from openane.errors import GraphError, ProgramError, UnsupportedError
@@ -36,11 +37,12 @@ def run(model: Model) -> np.ndarray:
     return np.array(loaded.buffers["y"])
 
 
-def test_weights_by_name() -> None:
-    model = compile(network(draw(24, 8, 3, 3), draw(24)))
+@pytest.mark.parametrize("target", compiled_generations())
+def test_weights_by_name(target: str) -> None:
+    model = compile(network(draw(24, 8, 3, 3), draw(24)), target=target)
     w, b = draw(24, 8, 3, 3), draw(24)
     patched = model.patch({"w": w, "b": b})
-    fresh = compile(network(w, b))
+    fresh = compile(network(w, b), target=target)
     assert patched.model.program == fresh.program
     assert (run(patched.model) == run(fresh)).all()
     assert not (run(patched.model) == run(model)).all()
@@ -51,13 +53,15 @@ def test_weights_by_name() -> None:
     assert {i for s, e in ranges for i in range(s, e)} == {i for i in range(len(old)) if old[i] != new[i]}
 
 
+@pytest.mark.parametrize("target", ["h13", "h14", "h16", "h18"])
 @pytest.mark.parametrize(("outputs", "inputs", "groups"), [(24, 8, 1), (8, 4, 2), (8, 1, 8), (70, 8, 1)])
-def test_weights_of_a_task_are_packed_where_its_fields_say(outputs: int, inputs: int, groups: int) -> None:
-    model = compile(network(draw(outputs, inputs, 3, 3), draw(outputs), groups))
+def test_weights_of_a_task_are_packed_where_its_fields_say(outputs: int, inputs: int, groups: int,
+                                                           target: str) -> None:
+    model = compile(network(draw(outputs, inputs, 3, 3), draw(outputs), groups), target=target)
     w, b = draw(outputs, inputs, 3, 3), draw(outputs)
     assert len(model.program.tasks) == 1
     patched = patch_task(model.program, 0, w, b)
-    assert patched.program == compile(network(w, b, groups)).program
+    assert patched.program == compile(network(w, b, groups), target=target).program
     assert patched.changed > 0
     assert patch_task(patched.program, 0, w, b).ranges == ()
 

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from openane.chips import compiled_generations
 from openane.compiler import compile
 from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.artifact.cache_program import read_cached, write_cached
@@ -107,12 +108,12 @@ def grown(draw: Any) -> tuple[Graph, list[Value]]:
     return whole.graph(), whole.constants
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(grown(), st.data())
 def test_what_is_written_in_place_is_what_a_compilation_makes(pair: tuple[Graph, list[Value]],
                                                               data: st.DataObject) -> None:
     graph, constants = pair
-    model = compile(graph)
+    model = compile(graph, target=data.draw(st.sampled_from(compiled_generations())))
     names = [value.name for value in constants if not in_place(model, [value.name])]
     if not names:
         return

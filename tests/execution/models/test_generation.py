@@ -33,6 +33,13 @@ def model() -> Iterator[LanguageModel]:
         yield made
 
 
+@pytest.mark.parametrize("target", ["h14", "h16", "h18"])
+def test_a_model_for_later_generations_writes_the_same_text(model: LanguageModel, target: str) -> None:
+    settings = LanguageSettings(Buckets((48,), (8,)), target=target)
+    with LanguageModel(LLAMA, RandomWeights(LLAMA), DEVICE, settings) as later:
+        assert numbers(later.stream([5, 17, 3, 60], Options(6))) == numbers(model.stream([5, 17, 3, 60], Options(6)))
+
+
 def numbers(tokens: Iterator[GeneratedToken]) -> list[int | None]:
     return [token.number for token in tokens]
 

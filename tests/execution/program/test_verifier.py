@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import defects, mutants
+from support import mutants, raw_checks
 from support.h13 import layout_of
 from support.verifier_programs import base_programs, one_to_one
 from support.verifier_programs import program as program_of
@@ -33,7 +33,7 @@ CHIP = get_chip("h13")
 
 def defects_of(program: Program) -> list[str]:
     """What strict execution, the chain walk and the slot check find; empty for a clean program."""
-    chain, slot = defects.chain_defect(program), defects.unbound_slot(program)
+    chain, slot = raw_checks.chain_defect(program), raw_checks.unbound_slot(program)
     found = [chain] if chain else []
     found += [f"slot {slot}"] if slot is not None else []
     return found + [str(fault) for fault in strict(program).faults]

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from support import defects, mutants
+from support import mutants, raw_checks
 from support.later_programs import SHAPES, later_programs
 
 from openane.chips import compiled_generations, get_chip
@@ -23,7 +23,7 @@ FEWER = 40
 
 def defects_of(program: Program) -> list[str]:
     """What strict execution, the order of the tasks and the slots show; empty for a clean program."""
-    order, slot = defects.chain_defect(program), defects.unbound_slot(program)
+    order, slot = raw_checks.chain_defect(program), raw_checks.unbound_slot(program)
     found = [order] if order else []
     found += [f"slot {slot}"] if slot is not None else []
     return found + [str(fault) for fault in strict(program).faults]
@@ -67,7 +67,10 @@ def test_what_is_accepted_runs_clean(target: str) -> None:
     ("convolution", "Slots.WBase.Slot", 30, "bound_slots"),
     ("convolution", "Slots.KBase0.Relative", 0, "coefficient_enables"),
     ("convolution", "KernelDMA.Control.Kernels", 0, "coefficient_enables"),
-    ("two_sources", "Slots.RBase1.Relative", 0, "memory_enables"),
+    ("convolution", "NE.MACCfg.NoKernel", 1, "coefficient_uses"),
+    ("two_sources", "TileDMASrc.DMAConfig.En", 0, "memory_enables"),
+    ("convolution", "Common.Cfg.ContextSwitchIn", 1, "idle_fields"),
+    ("two_sources", "Slots.RBase1.Relative", 0, "memory_slots"),
 ])
 def test_each_kind_of_mistake_is_named(target: str, base: str, name: str, value: int, rule: str) -> None:
     chip, program = get_chip(target), later_programs(target)[base]

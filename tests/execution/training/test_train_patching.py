@@ -19,9 +19,11 @@ DEVICES = ("simulator", "linux?driver=simulated&mode=strict", "linux?driver=simu
 CONVOLUTIONS = ["conv 2 3x3", "relu", "conv 3 3x3", "max_pool 4x4", "flatten", "linear 10"]
 
 
-def patching(device: str = "simulator", **tables: Table) -> Table:
+def patching(device: str = "simulator", target: str = "h13", **tables: Table) -> Table:
     """The configuration of a small training by patches."""
-    return small(**{"engine": {"route": "patch", "device": device}, "training": {"steps": 3, "batch": 8}} | tables)
+    own: dict[str, Table] = {"engine": {"route": "patch", "device": device, "target": target},
+                             "training": {"steps": 3, "batch": 8}}
+    return small(**own | tables)
 
 
 def steps(made: Training) -> list[str]:
@@ -30,9 +32,10 @@ def steps(made: Training) -> list[str]:
     return [made.computing.placement()["route"] for _ in islice(made_steps, made.plan.steps)]
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_patches_give_the_bits_of_loading_anew(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = patching(device, model={"kind": "layers", "layers": CONVOLUTIONS})
+@pytest.mark.parametrize(("device", "target"), [*((device, "h13") for device in DEVICES), ("simulator", "h14"),
+                                                ("simulator", "h16"), ("simulator", "h18")])
+def test_patches_give_the_bits_of_loading_anew(device: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = patching(device, target, model={"kind": "layers", "layers": CONVOLUTIONS})
     with training(table) as made:
         routes, weights = steps(made), made.state.weights
     assert routes == ["patch: 4 constants in place, 2 as persistent buffers (conv2_weight, conv2_bias)"] * 3

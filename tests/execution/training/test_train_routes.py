@@ -20,10 +20,12 @@ def first(made: Training) -> tuple[Portion, np.float16]:
     return Portion(*made.split.training.take(numbers), made.plan.micro), made.computing.share(1024.0, made.plan.micro)
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_every_route_computes_what_the_reference_does(route: str) -> None:
+@pytest.mark.parametrize(("route", "target"), [*((route, "h13") for route in ROUTES), ("inputs", "h14"),
+                                               ("patch", "h14"), ("patch", "m4 max"), ("inputs", "h18"),
+                                               ("patch", "h18")])
+def test_every_route_computes_what_the_reference_does(route: str, target: str) -> None:
     with training(TINY | {"engine": {"device": "reference"}}) as wanted, \
-            training(TINY | {"engine": {"route": route}}) as made:
+            training(TINY | {"engine": {"route": route, "target": target}}) as made:
         portion, share = first(made)
         for factor in (1.0, 0.5):
             weights = {name: array * np.float32(factor) for name, array in wanted.state.weights.items()}

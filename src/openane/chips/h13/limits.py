@@ -11,7 +11,7 @@ LIMITS = Limits(
     memory_alignment=64, l2_alignment=16, l2_size=1 << 21, kernel_memory=1 << 24, width=16384, height=16384,
     channels=65536, groups=8191, depth=16384, kernel_width=31, kernel_height=31, padding=31, stride=3,
     tasks=(1 << 16) - 1, addresses=1 << 32, task_alignment=16, first_task=0, burst=64, page=0x4000,
-    streams_repeats=False, statistic=0x800,  # 0x400 and 0x2000 are on either side in the samples
+    streams_repeats=False, pairs=True, statistic=0x800,  # 0x400 and 0x2000 are on either side in the samples
     tile_width=16,
     banks=Banks(count=64, line=16, rows=16),
     slots=BaseSlots(text=0, constants=1, scratch=3, first_port=4, count=32),

@@ -12,8 +12,10 @@ from openane.chips.h17.policy import POLICY as H17_POLICY
 _FRAMES = H17_POLICY.frames
 assert _FRAMES is not None
 
+LIMITS = replace(H17_POLICY.limits, pairs=False)
+
 POLICY = replace(
-    H17_POLICY,
+    H17_POLICY, limits=LIMITS,
     patches=replace(H17_POLICY.patches, few_rows=(1, 0)),
     # between 59.0 and 60.2 GB/s, and 2.93 to 3.9 ns, agree with the records
     estimate=replace(H17_POLICY.estimate, bytes_per_microsecond=60000, plane_nanoseconds=3.3),

@@ -118,10 +118,12 @@ def sum_planes(context: RecipeContext, target: Tensor, source: Tensor, axis: int
 def multiply_planes(context: RecipeContext, target: Tensor, first: Tensor, second: Tensor, axis: int, before: Table,
                     after: Table) -> bool:
     """target = after(before(first) * second): both laid side by side, plane by plane, and multiplied in pairs with the
-    product unrounded, as Apple's pow. False, with nothing done, where strides or field widths rule it out."""
+    product unrounded, as Apple's pow. False, with nothing done, where strides or field widths rule it out, or the
+    generation's compiler leaves the product to the planar engine."""
     count = target.shape[axis]
     shape = tuple(2 * extent if d == axis else extent for d, extent in enumerate(target.shape))
-    if first.shape != target.shape or second.shape != target.shape or 2 * count > context.limits.channels:
+    if first.shape != target.shape or second.shape != target.shape or 2 * count > context.limits.channels \
+            or not context.limits.pairs:
         return False
     pairs = context.scratch(shape)
     operands = _by_channel(context, target, pairs, axis)

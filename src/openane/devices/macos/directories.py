@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
@@ -78,7 +79,8 @@ def _locked(path: Path) -> int:
     """A descriptor with a shared lock on the directory, made when it is not there. A directory that was removed between
     opening and locking is tried again."""
     for _ in range(ATTEMPTS):
-        path.mkdir(0o700, exist_ok=True)
+        with suppress(FileExistsError):  # what is there, if it still is, is opened
+            path.mkdir(0o700)
         try:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:

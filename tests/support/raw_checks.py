@@ -1,4 +1,4 @@
-"""What is wrong with a changed program that a device would notice: broken chains of tasks, slots without memory."""
+"""Checks of programs from raw words, which share nothing with the verifier: the order of tasks, and slots in use."""
 
 from __future__ import annotations
 
