@@ -25,7 +25,7 @@ PORTS = 3
 """Ports of one side in a summary."""
 NAME = 40
 """Characters of a port's name."""
-WIDTH = 76
+LONGEST_LINE = 76
 """Characters of a line of kinds."""
 MOST_KINDS = 12
 COPIES = "result ports"
@@ -99,7 +99,7 @@ def _kinds(kinds: Counter[str]) -> list[str]:
 def _wrapped(items: Sequence[str]) -> list[str]:
     """The items between commas, in lines none of which breaks inside an item; one empty line for none."""
     whole = ", ".join(item.replace(" ", "\xa0") for item in items)
-    return [line.replace("\xa0", " ") for line in wrap(whole, WIDTH)] or [""]
+    return [line.replace("\xa0", " ") for line in wrap(whole, LONGEST_LINE)] or [""]
 
 
 def report_lines(model: Model) -> list[str]:
