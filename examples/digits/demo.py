@@ -125,7 +125,7 @@ def task_rows(operations: list[Operation]) -> Iterator[tuple[object, ...]]:
 def traffic(operation: Operation) -> tuple[int, int, int]:
     """Bytes of memory a task reads, writes and fetches as coefficients; L2 and broadcast repeats do not count."""
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
-    fetched = sum(stream.size for stream in coefficients.streams) if coefficients is not None else 0
+    fetched = coefficients.size if coefficients is not None else 0
     return sum(map(in_memory, sources(operation))), in_memory(operation.result), fetched
 
 

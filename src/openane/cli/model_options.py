@@ -67,10 +67,16 @@ def chosen_target(options: Namespace, chip: str | None = None) -> str:
 
 
 def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
-    """The inputs on which to look for numbers that leave fp16: those given, else drawn ones for a small model."""
+    """The inputs on which to look for numbers that leave fp16: those given, else drawn ones for a small model.
+    UnsupportedError for a name that is no input."""
     from openane.cli.arrays import read_array
     from openane.compiler.inspect.fp16_concerns import drawn_samples
 
+    known = [value.name for value in graph.inputs]
+    for name, _ in options.sample:
+        if name not in known:
+            raise UnsupportedError(f"--sample {name}", "there is no input of this name", found=name,
+                                   limit=", ".join(known) or "no inputs at all")
     return {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
 
 

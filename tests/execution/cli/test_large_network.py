@@ -114,6 +114,16 @@ def test_a_refusal_is_the_same_of_every_command(tmp_path: Path, capsys: Capture)
     assert "target 'h11'" in targets.pop()
 
 
+def test_samples_are_looked_at_by_every_command(network: Path, tmp_path: Path, capsys: Capture) -> None:
+    np.save(tmp_path / "large.npy", np.full((1, 8, 8, 8), 5e4, np.float32))
+    for verb in (["compile", "-o", str(tmp_path / "m.ane")], ["run"], ["profile"], ["explain"]):
+        assert main([*verb, str(network), "--sample", f"image={tmp_path / 'large.npy'}"]) == 0
+        captured = capsys.readouterr()
+        assert "sums become infinite" in captured.out + captured.err
+        assert main([*verb, str(network), "--sample", f"picture={tmp_path / 'large.npy'}"]) == 1
+        assert "--sample picture: there is no input of this name (limit image" in capsys.readouterr().err
+
+
 def test_host_operations_are_listed_in_the_same_words(tmp_path: Path, capsys: Capture) -> None:
     b = GraphBuilder()
     order = b.single("argsort", "order", x=b.input("x", "fp16", (2, 40)), axis=-1)
