@@ -96,6 +96,7 @@ class Limits:
     slots: BaseSlots
     lanes: LaneRules
     coefficients: CoefficientFormat
+    planar_first: bool = True      # tensors that only the planar engine writes get their place in L2 before others
     assumed: tuple[str, ...] = ()  # limits above that are carried over from an earlier generation or a field's width
 
     @property

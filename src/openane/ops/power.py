@@ -73,7 +73,8 @@ def raised(lowering: Lowering, target: Tensor, x: Tensor, y: Tensor) -> None:
         return
     logarithm = Stages(lowering, x.shape).table(x, tables.log2())
     stages = Stages(lowering, target.shape)
-    product = stages.planar(logarithm, y, Binary.MULTIPLY)
+    first, second = (logarithm, y) if lowering.limits.pairs else (y, logarithm)
+    product = stages.planar(first, second, Binary.MULTIPLY)
     stages.table(product, tables.exp2(), target=target)
 
 

@@ -45,10 +45,26 @@ def test_exponents_computed_by_the_program(execute, mode):
     assert (np.abs(found - wanted) <= bound).all()
 
 
-def test_zero_to_a_positive_power_is_zero(execute):
+@pytest.mark.parametrize("target", ["h13", "h16", "h18"])
+@pytest.mark.parametrize("shape", [(1, 64, 1, 1), (1, 64, 8, 8), (2, 3, 5, 7), (7, 1, 1, 1), (3, 70), (1, 300, 1, 1)])
+def test_powers_of_one_shape(execute, shape, target):
+    """In every layout that the generations keep the logarithm and the product in."""
+    rng = np.random.default_rng(5)
+    x, y = (rng.uniform(low, high, shape).astype(np.float16) for low, high in ((2.0 ** -6, 8), (-3, 3)))
+    builder = GraphBuilder()
+    operands = {"x": builder.input("x", "fp16", shape), "y": builder.input("y", "fp16", shape)}
+    model = compile(builder.finish({"z": builder.single("pow", **operands)}), target=target)
+    found = execute(model, {"x": x, "y": y}, "exact")["z"]
+    wanted = x.astype(np.float64) ** y
+    exponent = np.abs(y * np.log2(x.astype(np.float64)))
+    assert (np.abs(found - wanted) <= (2e-3 + 6e-3 * np.abs(y) + 5e-4 * exponent) * wanted + 2.0 ** -24).all()
+
+
+@pytest.mark.parametrize("target", ["h13", "h18"])
+def test_zero_to_a_positive_power_is_zero(execute, target):
     builder = GraphBuilder()
     x, y = builder.input("x", "fp16", (3,)), builder.input("y", "fp16", (3,))
-    model = compile(builder.finish({"z": builder.single("pow", x=x, y=y)}))
+    model = compile(builder.finish({"z": builder.single("pow", x=x, y=y)}), target=target)
     inputs = {"x": np.zeros(3, np.float16), "y": np.array([0.5, 2, 0], np.float16)}
     assert execute(model, inputs, "exact")["z"].tolist() == [0, 0, 1]
 

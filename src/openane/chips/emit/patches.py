@@ -103,7 +103,7 @@ def _copy_patch(operation: PassThrough, rules: PatchRules, found: Patch) -> Patc
     channels, height, width = operation.result.shape[1], *operation.result.shape[3:]
     best = best_shape(width, rules)
     lanes = turned_lanes(operation, rules)
-    if lanes > 1:
+    if lanes > 1 or (rules.turned_near and operation.source.space is Space.L2 and is_transposed(operation.result)):
         prefer = min(rules.streamed, rules.small_rows - log2_up(lanes))
         return Patch(prefer, min(prefer, best), max(prefer, best if height > 1 else 0))
     if operation.source.space is Space.MEMORY and is_transposed(operation.result):

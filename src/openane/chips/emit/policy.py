@@ -38,6 +38,7 @@ class PatchRules:
     few_rows: tuple[int, ...]        # log2 of a product's patch up to 8 rows, beyond; () where small results' are taken
     staged_multiple: int             # wide rows that are no multiple of so many elements go out from whole rows in L2
     staged_width: int                # elements of a planar patch's row then
+    turned_near: bool = False        # copies and tables out of L2 that turn rows and channels prefer high patches too
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 Addresses decide nothing but whether tensors fit; this is the order that agrees with most of Apple's programs (chains of
 products, softmax, layer norm, reductions over any axis): small statistics that are broadcast first, then the largest
-tensor first, those only the planar engine writes before others of their size, and sources kept for a later reader above
-everything else. A tensor stays one operation longer where the next one runs on the other engine, as the two overlap.
+tensor first, those only the planar engine writes before others of their size (on H18 the one made first), and sources
+kept for a later reader above everything else. A tensor stays one operation longer where the next one runs on the other
+engine, as the two overlap.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ def allocate_l2(requests: Sequence[Interval], operations: Sequence[Operation],
     """Offsets of tensors in L2 and the bytes used; more than L2 has only where no order fits."""
     roles = _roles(operations)
     neural = [isinstance(operation, NeuralOperation) for operation in operations]
-    ordered = [_ordered(request, roles.get(request.key, _Role()), neural, limits.statistic) for request in requests]
+    ordered = [_ordered(request, roles.get(request.key, _Role()), neural, limits) for request in requests]
     offsets, peak = allocate(ordered, limits.l2_alignment)
     if peak > limits.l2_size:
         offsets, peak = allocate([replace(request, above=False) for request in ordered], limits.l2_alignment)
     return offsets, peak
 
 
-def _ordered(request: Interval, role: _Role, neural: Sequence[bool], statistic: int) -> Interval:
+def _ordered(request: Interval, role: _Role, neural: Sequence[bool], limits: Limits) -> Interval:
     following = request.last + 1
     overlaps = following < len(neural) and neural[following] != neural[request.last]
-    turn = 2 if role.kept else 0 if role.broadcast and request.size <= statistic else 1
+    turn = 2 if role.kept else 0 if role.broadcast and request.size <= limits.statistic else 1
     return replace(request, last=request.last + overlaps, above=role.kept,
-                   turn=(turn, -request.size, int(role.neural)))
+                   turn=(turn, -request.size, int(limits.planar_first and role.neural)))
 
 
 def _roles(operations: Sequence[Operation]) -> dict[int, _Role]:
