@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from openane.chips.arithmetic import Arithmetic
+from openane.chips.emit.exponents import Contents
 from openane.chips.emit.tiling import Tiling
 from openane.chips.facts import Facts
 from openane.chips.limits import Limits
@@ -147,9 +148,10 @@ class Chip(Protocol):
         ...
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26",
-             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+             tiling: Tiling | None = None, contents: Contents | None = None) -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations. `layout` is `macos26` or `compat`, `tiling` that of the operations
-        where it is known. ProgramError names what no register can express."""
+        where it is known, `contents` the constants behind base-address slots, of which tasks say what kind of table
+        they hold. ProgramError names what no register can express."""
         ...
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,

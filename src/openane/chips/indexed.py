@@ -13,6 +13,7 @@ from functools import cached_property
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.emit.exponents import Contents
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.program import emit_program
 from openane.chips.emit.tiling import Tiling, tiled
@@ -187,9 +188,9 @@ class IndexedChip:
         return tiled(operations, self.policy)
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26",
-             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+             tiling: Tiling | None = None, contents: Contents | None = None) -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations; of `layout` there is one."""
-        return emit_program(operations, self.policy, self._writer, layout, tiling)
+        return emit_program(operations, self.policy, self._writer, layout, tiling, contents)
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:

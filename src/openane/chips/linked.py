@@ -14,6 +14,7 @@ from functools import cache, cached_property, lru_cache
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
+from openane.chips.emit.exponents import Contents
 from openane.chips.emit.neural import idle_stream_sizes, stream_fields
 from openane.chips.emit.policy import Policy
 from openane.chips.emit.program import emit_program, relayout_program
@@ -218,9 +219,9 @@ class LinkedChip:
         return tiled(operations, self.policy)
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26",
-             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+             tiling: Tiling | None = None, contents: Contents | None = None) -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations."""
-        return emit_program(operations, self.policy, self._writer, layout, tiling)
+        return emit_program(operations, self.policy, self._writer, layout, tiling, contents)
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:

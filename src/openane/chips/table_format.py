@@ -18,6 +18,15 @@ MODE = Register("Mode", 84, (Field("Kind", 0, 4, evidence=Evidence.PROVED),
                              Field("Symmetry", 5, 3, evidence=Evidence.PROVED)), doc="halfword 42 of a table")
 
 
+def table_kind(data: bytes | memoryview, start: int) -> TableKind | None:
+    """The kind of the table at byte `start`; None where none that is described lies there."""
+    word = int.from_bytes(data[start + MODE.offset:start + MODE.offset + 2], "little")
+    try:
+        return TableKind(int(MODE.decode(word)[0]["Kind"]))
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class TableFormat:
     """Activation tables of `size` bytes."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import Breach, EmittedTask, NamedSlots, Passage, Rule, TaskFields, TaskLink
+from openane.chips.emit.exponents import Contents
 from openane.chips.emit.tiling import Tiling
 from openane.chips.facts import Facts
 from openane.chips.h13.limits import LIMITS as H13_LIMITS
@@ -87,7 +88,7 @@ class UndescribedChip:
         raise self._not_compiled()
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26",
-             tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+             tiling: Tiling | None = None, contents: Contents | None = None) -> tuple[EmittedTask, ...]:
         """UnsupportedError."""
         raise self._not_compiled()
 

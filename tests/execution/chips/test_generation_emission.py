@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from records.reading import materialiser
 from support.records import generation_words
 
 from openane.chips import described_generations, get_chip
+from openane.compiler import compile
+from openane.importers.mil import load_mil
 
 LATER = described_generations()[1:]
 LISTED = Path(__file__).parents[2] / "other_generation_words.txt"
@@ -22,19 +25,23 @@ def listed(name: str) -> dict[tuple[str, int], str]:
     return {(case, int(task)): why for generation, case, task, why in lines if generation == name}
 
 
-def emitted(folder: Path, name: str) -> Iterator[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
-    """Case, task, recorded words and the words emitted for the same operations."""
-    chip = get_chip(name)
-    for path in sorted(folder.glob("*.json")):
+def emitted(corpus: Path, name: str, scratch: Path) -> Iterator[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
+    """Case, task, recorded words and the words emitted for the same operations, with tables of the kinds that the
+    compiler makes for the record's MIL."""
+    chip, materialise = get_chip(name), materialiser(corpus / "apple/oracles")
+    for path in sorted((corpus / f"apple/oracles_{name}").glob("*.json")):
+        materialise(str(path), str(scratch / path.stem))
+        program = compile(load_mil(scratch / path.stem / "model.mil"), target=name).program
+        contents = {slot: program.constants_of(slot) for slot in program.constant_ranges}
         words = generation_words(json.loads(path.read_text()), name)
-        tasks = chip.emit([chip.operation(each) for each in words])
+        tasks = chip.emit([chip.operation(each) for each in words], contents=contents)
         for number, (task, recorded) in enumerate(zip(tasks, words, strict=True)):
             yield path.stem, number, recorded, task.words
 
 
 @pytest.mark.parametrize("name", LATER)
-def test_recorded_tasks_are_emitted_word_for_word(corpus: Path, name: str) -> None:
-    tasks = list(emitted(corpus / f"apple/oracles_{name}", name))
+def test_recorded_tasks_are_emitted_word_for_word(corpus: Path, tmp_path: Path, name: str) -> None:
+    tasks = list(emitted(corpus, name, tmp_path))
     assert len(tasks) == TASKS[name]
     others = {(case, number) for case, number, recorded, words in tasks if words != recorded}
     assert others == set(listed(name))

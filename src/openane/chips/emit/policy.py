@@ -85,6 +85,7 @@ class LogMasks:
     debug: Positions
     plain: Positions
     high: Positions = (0, 0, 0, 0)
+    exponents: int = 0x2000          # debug events that tasks do not log whose table is one of `exponents`
 
 
 @dataclass(frozen=True, slots=True)

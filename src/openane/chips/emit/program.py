@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from openane.chips.chip import EmittedTask, TaskFields
+from openane.chips.emit.exponents import Contents, exponent_fields, exponent_tables
 from openane.chips.emit.live import LIVE_OUTS, live_outs
 from openane.chips.emit.operation import encode_operation, placed
 from openane.chips.emit.policy import Policy
@@ -26,8 +27,10 @@ from openane.errors import ProgramError
 
 
 def emit_program(operations: Sequence[Operation], policy: Policy, writer: Writer,
-                 layout: str, tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
-    """Descriptors of `operations` in order, each with its place in the program; `tiling` is theirs where it is known.
+                 layout: str, tiling: Tiling | None = None,
+                 contents: Contents | None = None) -> tuple[EmittedTask, ...]:
+    """Descriptors of `operations` in order, each with its place in the program; `tiling` is theirs where it is known,
+    `contents` the constants behind base-address slots.
     ProgramError names the task an operation fails in."""
     if not operations:
         raise ProgramError("a program needs at least one operation")
@@ -35,7 +38,7 @@ def emit_program(operations: Sequence[Operation], policy: Policy, writer: Writer
     if tiling.refused is not None:
         raise named(tiling.refused, operations[tiling.refused],
                     ProgramError(f"{tiling.rule}; split the channels or the width"))
-    emission = _Emission(operations, tiling, policy, writer, layout)
+    emission = _Emission(operations, tiling, policy, writer, layout, contents or {})
     return writer.link((emission.body(index) for index in range(len(operations))), layout)
 
 
@@ -43,12 +46,13 @@ class _Emission:
     """The tasks of one program. Those alike but for their addresses are encoded once."""
 
     def __init__(self, operations: Sequence[Operation], tiling: Tiling, policy: Policy, writer: Writer,
-                 layout: str) -> None:
+                 layout: str, contents: Contents) -> None:
         self._operations, self._policy, self._writer, self._layout = operations, policy, writer, layout
         self._scratch = policy.limits.slots.scratch
         self._flows, self._forms, self._tiles = tiling.flows, tiling.forms, tiling.plans
         self._writers = coefficient_writers(operations, self._scratch)
         self._live = live_outs(operations, policy.limits.l2_size) if policy.frames is not None else []
+        self._exponents = exponent_tables(operations, contents)
         self._known: dict[Hashable, CommonTask] = {}
 
     def body(self, index: int) -> TaskBody:
@@ -60,12 +64,14 @@ class _Emission:
             hazards = hazard_fields(index, self._operations, flow, self._tiles, self._policy)
             places = placed(operation, plan, self._policy)
             names = tuple([name for name, _ in places])
-            key = task_key(self._forms[index], plan, followed, flow), tuple(hazards.items()), index == 0, last, names
+            key = task_key(self._forms[index], plan, followed, flow), tuple(hazards.items()), index == 0, last, names, \
+                self._exponents[index]
             if key not in self._known:
                 fields = encode_operation(operation, plan, self._policy, followed, flow.surface)
                 for more in (hint_fields(operation, flow, self._policy), stated_fields(operation, flow, self._policy),
                              view_fields(flow, self._policy),
-                             header_fields(operation, flow, index == 0, last, self._policy), hazards):
+                             header_fields(operation, flow, index == 0, last, self._policy, self._exponents[index]),
+                             exponent_fields(operation, self._exponents[index]), hazards):
                     fields |= more
                 numbers = (*names, *dependency_names(operation, self._scratch), *((LIVE_OUTS,) if self._live else ()))
                 task = self._writer.task(fields, {}, self._layout, numbers, first=index == 0, last=last)

@@ -52,11 +52,13 @@ def _from_scratch(operation: Operation, scratch: int) -> CoefficientSection | No
     return next((section for section in sections if section.slot == scratch), None)
 
 
-def header_fields(operation: Operation, flow: Flow, first: bool, last: bool, policy: Policy) -> Fields:
+def header_fields(operation: Operation, flow: Flow, first: bool, last: bool, policy: Policy,
+                  exponents: bool = False) -> Fields:
     """Rules: memory flags equal the DMA enables; SPL where a part of the program begins, TSR and TSE where it ends;
     `first` and `last`: it is the program's. There is a DTID (see `dependency_names`) where an earlier task writes the
-    coefficients."""
+    coefficients. `exponents`: it has a table that takes numbers apart (see there), and logs less."""
     place = 0 if first and last else 1 if first else 3 if last else 2
+    debug = (policy.logs.plain if _plain_copy(operation) else policy.logs.debug)[place]
     fields: Fields = {
         "Header.Next.ExeCycles": microseconds(operation, policy),
         "Header.Control.SPL": int(flow.begins), "Header.Control.TSE": int(flow.ends),
@@ -65,7 +67,7 @@ def header_fields(operation: Operation, flow: Flow, first: bool, last: bool, pol
         "Header.Control.SrcLoc": int(any(a.space is Space.MEMORY for a in sources(operation))),
         "Header.Control.DstLoc": int(operation.result.space is Space.MEMORY),
         "Header.LogEvents.Events": policy.logs.events[place],
-        "Header.DebugLogEvents.Events": (policy.logs.plain if _plain_copy(operation) else policy.logs.debug)[place],
+        "Header.DebugLogEvents.Events": debug & ~policy.logs.exponents if exponents else debug,
     }
     if policy.frames is None:
         fields |= {"NE.KernelCfg.NextPlanar": int(flow.planar_after),

@@ -15,6 +15,6 @@ LIMITS = replace(H15_LIMITS, slots=replace(H15_LIMITS.slots, kernels_apart=True)
 
 POLICY = replace(
     H15_POLICY, limits=LIMITS,
-    logs=replace(H15_POLICY.logs, events=(0x68, 0x68, 0, 0), high=(4, 0, 0, 4),
+    logs=replace(H15_POLICY.logs, events=(0x68, 0x68, 0, 0), high=(4, 0, 0, 4), exponents=0,
                  debug=(0xFFF868, 0xFFF868, 0xFFF820, 0xFFF860), plain=(0xFFF868, 0x68, 0xFFF820, 0xFFF860)),
     idle=replace(H15_POLICY.idle, binary_point=60))

@@ -15,6 +15,6 @@ assert _FRAMES is not None
 
 POLICY = replace(
     H16_POLICY, hints=replace(H16_POLICY.hints, result=2),
-    logs=replace(H16_POLICY.logs, debug=(0xFFF868, 0xFFF868, 0xFFF800, 0xFFF860),
+    logs=replace(H16_POLICY.logs, exponents=0x2000, debug=(0xFFF868, 0xFFF868, 0xFFF800, 0xFFF860),
                  plain=(0xFFF868, 0x68, 0xFFF800, 0xFFF860)),
     frames=replace(_FRAMES, second_twice=True, product=(_ZEROS, _ZEROS)))

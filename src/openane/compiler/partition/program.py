@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from openane.chips import Chip
+from openane.chips import Chip, Contents, table_kinds
 from openane.chips.limits import BaseSlots
 from openane.compiler.lower.builder import lower
 from openane.compiler.lower.lowered import Lowered
@@ -76,8 +77,7 @@ def compile_piece(graph: Graph, shared: frozenset[str], settings: CompileSetting
     check_size(len(lowered.emitted), size, settings.capacity)
     for known in settings.known:
         if known.operations == lowered.operations and known.blocks == lowered.blocks \
-                and len(known.program.constants) == len(lowered.constants) \
-                and known.program.kernel_starts == lowered.kernel_starts:
+                and _same_places(lowered, known, settings.chip):
             return CompiledPiece(replace(known.program, constants=lowered.constants), lowered, known.origins)
     return _stored(lowered, size, settings)
 
@@ -86,7 +86,8 @@ def _stored(lowered: Lowered, size: int, settings: CompileSettings) -> CompiledP
     """The lowered operations as a program; `size` is its memory, scratch and tasks apart."""
     labels = [emitted.label for emitted in lowered.emitted]
     slots = [lowered.slots[value.name] for _, value in _ports(lowered.graph)]
-    stored = store(settings.chip, lowered.operations, lowered.blocks, slots, labels)
+    contents = _contents(lowered, lowered.constants, settings.chip.limits.slots)
+    stored = store(settings.chip, lowered.operations, lowered.blocks, slots, labels, contents)
     end = stored.tasks[-1].offset + 4 * len(stored.tasks[-1].words)
     check_size(len(stored.tasks), size + stored.placement.scratch + end, settings.capacity)
     if settings.tell is not None:
@@ -96,6 +97,25 @@ def _stored(lowered: Lowered, size: int, settings: CompileSettings) -> CompiledP
     program = Program(settings.chip.name, tasks, lowered.constants, buffers, settings.name,
                       kernel_starts=lowered.kernel_starts)
     return CompiledPiece(program, lowered, stored.origins)
+
+
+def _contents(lowered: Lowered, constants: bytes | memoryview, slots: BaseSlots) -> Contents:
+    """The constants of a program behind the slots that tasks name them by."""
+    ports = range(slots.first_port, slots.first_port + len(_ports(lowered.graph)))
+    first, starts = slots.first_kernels(ports), (*lowered.kernel_starts, len(constants))
+    whole = memoryview(constants)
+    kernels = {} if first is None else {first + i: whole[low:high] for i, (low, high) in enumerate(pairwise(starts))}
+    return {slots.constants: whole[:starts[0]], **kernels}
+
+
+def _same_places(lowered: Lowered, known: KnownProgram, chip: Chip) -> bool:
+    """Whether the constants of a known program of the same operations lie as these do, with tables of the same kinds,
+    which tasks say something of."""
+    if len(known.program.constants) != len(lowered.constants) or known.program.kernel_starts != lowered.kernel_starts:
+        return False
+    before, after = (table_kinds(lowered.operations, _contents(lowered, constants, chip.limits.slots))
+                     for constants in (known.program.constants, lowered.constants))
+    return before == after
 
 
 def _names(graph: Graph) -> frozenset[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from openane.chips import Chip, EmittedTask, Limits, Tiling
+from openane.chips import Chip, Contents, EmittedTask, Limits, Tiling
 from openane.compiler.buffers.storage import VirtualBuffer, VirtualBuffers
 from openane.compiler.schedule.chaining import chain, in_place, keep
 from openane.compiler.schedule.copy_elimination import forwarded
@@ -51,11 +51,12 @@ class _Planned:
 
 
 def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int],
-          labels: Sequence[str]) -> ScheduledOperations:
+          labels: Sequence[str], contents: Contents | None = None) -> ScheduledOperations:
     """Gives every buffer a place, keeping in L2 what fits beside the rings, and emits the tasks.
 
-    `labels` say where each operation comes from. UnsupportedError names the one that L2 cannot hold even where nothing
-    is kept in it that could lie in memory; ProgramError one that no register can express.
+    `labels` say where each operation comes from, `contents` what the constant sections hold. UnsupportedError names the
+    one that L2 cannot hold even where nothing is kept in it that could lie in memory; ProgramError one that no register
+    can express.
     """
     all_blocks = VirtualBuffers(blocks)
     steps = forwarded(list(enumerate(operations)), all_blocks, chip.limits.l2_size // SHARES[0], chip.limits)
@@ -68,7 +69,7 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Virt
     if planned.tiling is None or planned.tiling.refused is not None:
         raise _refusal(planned, [labels[number] for number in origins], chip.limits)
     return ScheduledOperations(planned.placed, origins, planned.virtual, planned.blocks, planned.placement,
-                               chip.emit(planned.placed, tiling=planned.tiling))
+                               chip.emit(planned.placed, tiling=planned.tiling, contents=contents))
 
 
 def _planned(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], share: int,

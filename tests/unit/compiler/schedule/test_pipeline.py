@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from support.h13 import CHIP, LIMITS
 
-from openane.chips import EmittedTask, Tiling
+from openane.chips import Contents, EmittedTask, Tiling
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, VirtualBuffers
 from openane.compiler.schedule import pipeline
 from openane.compiler.schedule.pipeline import store
@@ -83,7 +83,8 @@ class Failing:
         self.planned += 1
         return CHIP.tiling(operations)
 
-    def emit(self, operations, layout: str = "macos26", tiling: Tiling | None = None) -> tuple[EmittedTask, ...]:
+    def emit(self, operations, layout: str = "macos26", tiling: Tiling | None = None,
+             contents: Contents | None = None) -> tuple[EmittedTask, ...]:
         self.emitted += 1
         raise self._error
 
