@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from openane.engine import Access
 from openane.program.verify.regions import Effort, Region, access_regions, interval, meets, nested, rounded, subtract
 from openane.program.verify.written import Written
+from openane.program.verify.written_l2 import WrittenL2
 
 steps = st.one_of(st.integers(0, 40), st.sampled_from([8, 16, 24, 48, 96, 192, 288]))
 loops = st.lists(st.tuples(st.integers(1, 9), steps), max_size=3)
@@ -65,6 +66,23 @@ def test_written_bytes_are_exact(steps: list[tuple[str, Region]]) -> None:
         if what == "write":
             written.add(region)
             held |= bytes_of(region)
+
+
+@settings(max_examples=300)
+@given(st.integers(1, 400), st.lists(st.tuples(st.sampled_from(["write", "lose", "read"]), regions), max_size=14))
+def test_written_bytes_of_l2_are_exact(size: int, steps: list[tuple[str, Region]]) -> None:
+    """As those of a memory, but that nothing beyond the end is ever written."""
+    written, held = WrittenL2(size), set()
+    for what, region in steps:
+        if what == "read":
+            missing = bytes_of(region) - held
+            assert written.missing(region) == (min(missing) if missing else None)
+            continue
+        written.remove(region)
+        held -= bytes_of(region)
+        if what == "write":
+            written.add(region)
+            held |= {byte for byte in bytes_of(region) if byte < size}
 
 
 @given(st.permutations(range(6)), st.sampled_from([40, 64]))

@@ -29,6 +29,7 @@ from openane.program.verify.context import TaskOperand, TaskView, VerifyContext
 from openane.program.verify.regions import Region, access_regions, interval, meets, rounded
 from openane.program.verify.violation import Found, Violation, violation
 from openane.program.verify.written import Written
+from openane.program.verify.written_l2 import WrittenL2
 
 FILLED = (Role.INPUT, Role.STATE)
 
@@ -40,7 +41,7 @@ class FlowState:
         self._burst = context.chip.limits.burst
         self.memory = {slot: Written(slot in context.constants or memory.role in FILLED)
                        for slot, memory in context.memory.items()}
-        self.scratchpad = Written()
+        self.scratchpad = WrittenL2(context.chip.limits.l2_size)
         self._rings: list[tuple[int, int, int]] = []
 
     def advance(self, view: TaskView) -> None:
