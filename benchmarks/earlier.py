@@ -29,7 +29,7 @@ COMMIT = "04fbe33"
 """Before tasks were decoded once and rooms had walls."""
 NETWORKS = ("resnet50", "minilm")
 AIMS = {"load": 0.6, "compile": 0.9}
-REPEATS = 4
+REPEATS = 10
 WORKER = """
 import sys, time
 import openane as ane

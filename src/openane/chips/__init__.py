@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -19,7 +20,13 @@ DEFAULT_TARGET = "h13"
 
 def generations() -> tuple[str, ...]:
     """Every generation that has a folder here, oldest first."""
-    return tuple(sorted(module.name for module in iter_modules(__path__) if re.fullmatch(r"h\d+", module.name)))
+    return _generations_in(tuple(__path__))
+
+
+@cache
+def _generations_in(folders: tuple[str, ...]) -> tuple[str, ...]:
+    names = (module.name for module in iter_modules(folders))
+    return tuple(sorted(name for name in names if re.fullmatch(r"h\d+", name)))
 
 
 def described_generations() -> tuple[str, ...]:

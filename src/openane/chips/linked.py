@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
@@ -78,6 +78,7 @@ class LinkedWriter:
         self._streams = tuple(enable for enable, _, _ in stream_fields(policy.limits.cores))
         self._idle = idle_stream_sizes(policy)
         self._full, self._split = full_runs(form.body), split_runs(form.body)
+        self._skipped = {runs: _skipped(form.body, runs) for runs in (self._full, self._split)}
 
     def links(self, fields: TaskFields) -> tuple[str, ...]:
         """The same of every task."""
@@ -90,7 +91,7 @@ class LinkedWriter:
         full = layout == "compat" or any(values.get(enable) for enable in self._streams)
         records = self._full if full else self._split
         values = {TEXT: self._text, **(self._idle if full else {}), **values}
-        for name in values.keys() & _skipped(self.format.body, records):
+        for name in values.keys() & self._skipped[records]:
             del values[name]
         return TaskFields(values, rest, records)
 
@@ -127,7 +128,6 @@ class LinkedWriter:
         return self._alignments[layout]
 
 
-@cache
 def _skipped(body: Bank, records: Records) -> frozenset[str]:
     """The fields of registers that no run of `records` writes."""
     written = {a for base, count in records for a in range(base, base + 4 * count, 4)}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from openane.engine.changing import with_fields
 from openane.errors import ProgramError
 from openane.rounding import ceil_div
 
@@ -93,10 +94,9 @@ class Access(_Remembered):
             object.__setattr__(self, "strides", _normal(extents, self.strides))
 
     def relocated(self, space: Space, slot: int, offset: int, strides: Shape | None = None) -> Access:
-        """The same elements elsewhere, in other strides where some are given."""
-        return Access(space=space, slot=slot, offset=offset, shape=self.shape,
-                      strides=self.strides if strides is None else strides, dtype=self.dtype,
-                      interleave=self.interleave, packed=self.packed, copy=self.copy)
+        """The same elements elsewhere, in memory or in L2; in other strides, in normal form, where some are given."""
+        return with_fields(self, {"space": space, "slot": slot, "offset": offset,
+                              "strides": self.strides if strides is None else strides})
 
     @property
     def repeats(self) -> bool:

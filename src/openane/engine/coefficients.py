@@ -8,10 +8,12 @@ stream is a fact of the generation: `chips.coefficients` states it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, overload
+
+from openane.engine.changing import with_fields
 
 
 class Packing(StrEnum):
@@ -114,8 +116,16 @@ class CoefficientSection:
         return CoefficientSection(slot, Streams(self.streams.parts, self.streams.offset + offset))
 
 
+class _RememberedParts:
+    """What coefficients compute once; no part of what they are."""
+
+    __slots__ = ("_sections", "_slots")
+    _sections: tuple[CoefficientSection, ...]
+    _slots: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coefficients:
+class Coefficients(_RememberedParts):
     """What a task reads beside its source, part by part: None where it has no such part.
 
     `lanes` are the output channels a core computes at once, `packing` how weights are stored (`palette_bits` wide
@@ -142,15 +152,21 @@ class Coefficients:
     @property
     def sections(self) -> tuple[CoefficientSection, ...]:
         """Every section once: weights', biases', the table's."""
-        parts = [part for part in (self.weights, self.bias, self.table) if part is not None]
-        if parts and all(part is parts[0] for part in parts):
-            return (parts[0],)
-        return tuple(dict.fromkeys(parts))
+        try:
+            return self._sections
+        except AttributeError:
+            parts = [part for part in (self.weights, self.bias, self.table) if part is not None]
+            object.__setattr__(self, "_sections", tuple(dict.fromkeys(parts)))
+            return self._sections
 
     @property
     def slots(self) -> tuple[int, ...]:
         """The slots its sections lie in, each once."""
-        return tuple(dict.fromkeys([section.slot for section in self.sections]))
+        try:
+            return self._slots
+        except AttributeError:
+            object.__setattr__(self, "_slots", tuple(dict.fromkeys([section.slot for section in self.sections])))
+            return self._slots
 
     @property
     def size(self) -> int:
@@ -164,7 +180,7 @@ class Coefficients:
         def there(part: CoefficientSection | None) -> CoefficientSection | None:
             return None if part is None else known[part]
 
-        return replace(self, weights=there(self.weights), bias=there(self.bias), table=there(self.table))
+        return with_fields(self, {"weights": there(self.weights), "bias": there(self.bias), "table": there(self.table)})
 
     def __str__(self) -> str:
         return " and ".join(self._described(section) for section in self.sections)

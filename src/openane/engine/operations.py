@@ -10,14 +10,12 @@ tasks into the same records. Records hold only what decides the result: no tilin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import lru_cache
-from operator import attrgetter
-from typing import Any
 
 from openane.engine.access import Access
+from openane.engine.changing import with_fields
 from openane.engine.coefficients import Coefficients
 
 
@@ -210,17 +208,7 @@ def sources(operation: Operation) -> tuple[Access, ...]:
 
 def with_operands(operation: Operation, changes: Mapping[str, Access | Coefficients | None]) -> Operation:
     """The operation with some accesses, or its coefficients, replaced."""
-    names, values = _stated(type(operation))  # type: ignore[arg-type]
-    kind: Any = type(operation)  # dataclasses.replace does the same in three times the time
-    made: Operation = kind(**{**dict(zip(names, values(operation), strict=True)), **changes})
-    return made
-
-
-@lru_cache(maxsize=32)
-def _stated(kind: Any) -> tuple[tuple[str, ...], Callable[[Operation], tuple[Any, ...]]]:
-    """The names of an operation's fields, and what reads all of them."""
-    names = tuple(field.name for field in fields(kind))
-    return names, attrgetter(*names)
+    return with_fields(operation, changes)
 
 
 def describe(operation: Operation) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset
+from openane.ops.half_products import half_products
 from openane.ops.spec import Product
 from openane.ops.weights import constant
 from openane.passes.rewrite import only_user, rebuilt
@@ -153,6 +154,8 @@ class _Channels:
     def scaled(self) -> np.ndarray:
         """The weight with every output channel times its gain, computed in float64 and rounded once."""
         seen, gains = self._seen(self.weight)
+        if self.weight.dtype == np.float16:
+            return half_products(seen, gains).reshape(self.weight.shape)
         result = np.empty_like(self.weight)
         with np.errstate(over="ignore"):
             np.multiply(seen, gains, out=self._seen(result)[0], dtype=np.float64, casting="unsafe")

@@ -19,6 +19,7 @@ from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT, BufferKind, Vir
 from openane.compiler.buffers.uses import RESULT, Use, lives, operands
 from openane.compiler.schedule.l2_residency import hold, resident_strides, residents
 from openane.engine import Access, Elementwise, Operation, PassThrough, Space, with_operands
+from openane.engine.changing import with_fields
 
 
 def chain(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer]) -> list[Operation]:
@@ -53,7 +54,7 @@ def in_place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer
         pair = [access for _, access in operands(operation)]
         source, result = pair[0], pair[-1]
         alike = isinstance(operation, PassThrough | Elementwise) and len(pair) == 2 and source.space is Space.L2 \
-            and source.copy is None and source == replace(result, slot=source.slot)
+            and source.copy is None and source == with_fields(result, {"slot": source.slot})
         if alike and known[source.slot][1] == number == known[result.slot][0] \
                 and blocks[source.slot].size == blocks[result.slot].size:
             names[result.slot] = source.slot
@@ -70,9 +71,9 @@ def _renamed(operation: Operation, names: Mapping[int, int]) -> Operation:
     for role, access in operands(operation):
         copy = access.copy
         if copy is not None and copy.slot in names:
-            changes[role] = access = replace(access, copy=replace(copy, slot=names[copy.slot]))
+            changes[role] = access = with_fields(access, {"copy": with_fields(copy, {"slot": names[copy.slot]})})
         if access.slot in names:
-            changes[role] = replace(access, slot=names[access.slot])
+            changes[role] = with_fields(access, {"slot": names[access.slot]})
     return with_operands(operation, changes) if changes else operation
 
 

@@ -28,6 +28,7 @@ from openane.engine import (
     Space,
     with_operands,
 )
+from openane.engine.changing import with_fields
 from openane.engine.relayout import relaid
 
 Steps = list[tuple[int, Operation]]
@@ -234,7 +235,7 @@ def _once(steps: Steps, uses: Mapping[int, BufferUses], blocks: Mapping[int, Vir
         operation = _with_slots(operation, renamed)
         slot = operation.result.slot
         if slot in alone and _repeatable(operation, uses, alone):
-            key = with_operands(operation, {RESULT: replace(operation.result, slot=0)})
+            key = with_operands(operation, {RESULT: with_fields(operation.result, {"slot": 0})})
             if key in known and blocks[known[key]] == blocks[slot]:
                 renamed[slot] = known[key]
                 continue
@@ -256,7 +257,7 @@ def _only_read(use: BufferUses) -> bool:
 def _with_slots(operation: Operation, renamed: Mapping[int, int]) -> Operation:
     """The operation reading other buffers."""
     changes: dict[str, Access | Coefficients | None] = {
-        role: replace(a, slot=renamed[a.slot]) for role, a in operands(operation) if a.slot in renamed}
+        role: with_fields(a, {"slot": renamed[a.slot]}) for role, a in operands(operation) if a.slot in renamed}
     coefficients = operation.coefficients if isinstance(operation, NeuralOperation) else None
     if coefficients is not None and any(slot in renamed for slot in coefficients.slots):
         changes["coefficients"] = coefficients.relocated(lambda section: section.relocated(renamed[section.slot], 0)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from openane.chips import Limits
 from openane.compiler.buffers.intervals import Interval, allocate
 from openane.engine import NeuralOperation, Operation, sources
+from openane.engine.changing import with_fields
 
 
 @dataclass(slots=True)
@@ -42,8 +43,8 @@ def _ordered(request: Interval, role: _Role, neural: Sequence[bool], limits: Lim
     following = request.last + 1
     overlaps = following < len(neural) and neural[following] != neural[request.last]
     turn = 2 if role.kept else 0 if role.broadcast and request.size <= limits.statistic else 1
-    return replace(request, last=request.last + overlaps, above=role.kept,
-                   turn=(turn, -request.size, int(limits.planar_first and role.neural)))
+    return with_fields(request, {"last": request.last + overlaps, "above": role.kept,
+                             "turn": (turn, -request.size, int(limits.planar_first and role.neural))})
 
 
 def _roles(operations: Sequence[Operation]) -> dict[int, _Role]:

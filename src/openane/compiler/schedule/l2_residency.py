@@ -18,6 +18,7 @@ from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
 from openane.compiler.buffers.uses import RESULT, BufferUses, operands, usage
 from openane.compiler.loops.assign import OperandRole, legal
 from openane.engine import Access, Operation, Space, with_operands
+from openane.engine.changing import with_fields
 from openane.engine.relayout import dimensions, nested, relaid
 
 ROLES = {"source": OperandRole.NEURAL_SOURCE, RESULT: OperandRole.RESULT}
@@ -55,7 +56,7 @@ def settle(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer],
             continue
         hold(held, candidate.life, candidate.size)
         moved |= candidate.moved
-        table[candidate.slot] = replace(table[candidate.slot], size=candidate.size, kind=BufferKind.L2)
+        table[candidate.slot] = with_fields(table[candidate.slot], {"size": candidate.size, "kind": BufferKind.L2})
     return [_replaced(number, operation, moved) for number, operation in enumerate(operations)], table
 
 
@@ -110,7 +111,7 @@ def _candidate(slot: int, use: BufferUses, block: VirtualBuffer, share: int, lim
         moved = _relaid_uses(use, whole, limits)
         if moved is not None:
             return Candidate(slot, resident_strides(whole, limits)[0], use.life, use.traffic, moved)
-    kept = {(u.operation, u.role): replace(u.access, space=Space.L2) for u in use.uses}
+    kept = {(u.operation, u.role): with_fields(u.access, {"space": Space.L2}) for u in use.uses}
     return Candidate(slot, block.size, use.life, use.traffic, kept)
 
 
