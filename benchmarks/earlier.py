@@ -4,8 +4,8 @@
 
 Two processes, one with this source and one with the commit's, do the same in turns after once to warm up: compile the
 graph, and load the saved bundle into the simulator (reading, verification and preparation). Each line is the fastest of
-ours over the fastest of the earlier; with its aim. The commit comes out of the repository's history: without it there
-is nothing to compare with, which is said.
+ours over the fastest of the earlier, with its aim; the last lines are geometric means. The commit comes out of the
+repository's history: without it there is nothing to compare with, which is said.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from tempfile import TemporaryDirectory
 
 import onnx
@@ -64,8 +65,10 @@ def main(arguments: Sequence[str]) -> int:
         except (OSError, subprocess.CalledProcessError):
             print(f"earlier: the history here does not have commit {options.commit}: nothing to compare with")
             return 0
-        for network in options.networks or NETWORKS:
-            compare(network, source, folder, options.commit)
+        ratios = [compare(network, source, folder, options.commit) for network in options.networks or NETWORKS]
+    for action, aim in AIMS.items():
+        mean = geometric_mean([each[action] for each in ratios])
+        print(f"{action + ' over ' + options.commit:22} {'mean':10} {mean:5.2f}  (aim {aim}; geometric)")
     return 0
 
 
@@ -77,17 +80,20 @@ def archived(commit: str, folder: Path) -> Path:
     return folder / "src"
 
 
-def compare(network: str, earlier: Path, folder: Path, commit: str) -> None:
-    """Prints the lines of one network."""
+def compare(network: str, earlier: Path, folder: Path, commit: str) -> dict[str, float]:
+    """Prints the lines of one network, and returns their ratios by action."""
     model = folder / f"{network}.onnx"
     onnx.save(topology(network) if network in NAMES else minilm(128), model)
     with Worker(ROOT / "src", model, folder / f"{network}-ours.ane") as ours, \
             Worker(earlier, model, folder / f"{network}-earlier.ane") as theirs:
+        ratios = {}
         for action, aim in AIMS.items():
             times = [(ours.time(action), theirs.time(action)) for _ in range(REPEATS + 1)][1:]
             best = [min(each) for each in zip(*times, strict=True)]
-            print(f"{action + ' over ' + commit:22} {network:10} {best[0] / best[1]:5.2f}  (aim {aim}; "
+            ratios[action] = best[0] / best[1]
+            print(f"{action + ' over ' + commit:22} {network:10} {ratios[action]:5.2f}  (aim {aim}; "
                   f"{1e3 * best[0]:.0f} ms over {1e3 * best[1]:.0f} ms of processor time, warm)", flush=True)
+        return ratios
 
 
 class Worker:

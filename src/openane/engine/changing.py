@@ -5,10 +5,12 @@ The compiler changes places and slots of operands thousands of times in a progra
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import lru_cache
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, call
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
@@ -20,8 +22,7 @@ def with_fields(record: Record, changes: Mapping[str, object]) -> Record:
     kind: Any = type(record)
     values, setters = _fields(kind)
     made: Record = object.__new__(kind)
-    for put, value in zip(setters.values(), values(record), strict=True):
-        put(made, value)
+    deque(map(call, setters.values(), repeat(made), values(record)), maxlen=0)  # sets all: a loop of the interpreter's
     for name, value in changes.items():
         setters[name](made, value)
     return made

@@ -78,10 +78,10 @@ def resident_ranges(operations: Sequence[Operation], paired: bool = False) -> li
                 resident.last = index
         for written, _ in l2_writes(operation):
             low, high = written.span
-            gone = [resident for resident in held if _overwrites(written, resident)]
+            gone = _overwritten(held, written)
             if gone:
-                finished += gone
-                held = [r for r in held if r not in gone]
+                finished += gone.values()
+                held = [resident for resident in held if id(resident) not in gone]
             held.append(_Resident(written, low, high, index, index))
     for resident in (*finished, *held):
         footprint = _footprint(resident.access, paired)
@@ -100,10 +100,11 @@ def _read(held: Sequence[_Resident], read: Access) -> Iterator[_Resident]:
                 return  # what lies below it was overwritten
 
 
-def _overwrites(written: Access, resident: _Resident) -> bool:
-    """Whether nothing is left of what was there."""
+def _overwritten(held: Sequence[_Resident], written: Access) -> dict[int, _Resident]:
+    """Those of which nothing is left, by id."""
     low, high = written.span
-    return low <= resident.low and resident.high <= high and _fills(written, resident.low, resident.high)
+    return {id(resident): resident for resident in held if low <= resident.low and resident.high <= high
+            and _fills(written, resident.low, resident.high)}
 
 
 def _fills(written: Access, first: int, end: int) -> bool:

@@ -70,13 +70,11 @@ class BufferLife(NamedTuple):
 
 def lives(operations: Sequence[Operation]) -> dict[int, BufferLife]:
     """When each virtual buffer is in use."""
-    found: dict[int, BufferLife] = {}
+    named: dict[int, list[int]] = {}
     for number, operation in enumerate(operations):
         for slot in named_slots(operation):
-            known = found.get(slot)
-            found[slot] = BufferLife(number, number, 1) if known is None else BufferLife(known.first, number,
-                                                                                         known.times + 1)
-    return found
+            named.setdefault(slot, []).append(number)
+    return {slot: BufferLife(numbers[0], numbers[-1], len(numbers)) for slot, numbers in named.items()}
 
 
 def read_slots(operation: Operation) -> list[int]:

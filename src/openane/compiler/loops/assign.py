@@ -84,14 +84,14 @@ class _Side:
         return self.swaps and (plane is None or plane in self.element) and (row is None or row in self.outer)
 
 
-def access(tensor: Tensor, dims: Sequence[int | None]) -> Access:
+def access(tensor: Tensor, dims: Sequence[int | None], interleave: int = 1) -> Access:
     """The operand that goes through `tensor` with loop N, C, D, H, W number i over dimension dims[i]. A loop of None
-    has one turn."""
+    has one turn. `interleave`: channels lie in blocks of so many."""
     extents, steps = tensor.shape, tensor.strides
     shape = tuple([1 if d is None else extents[d] for d in dims])
     strides = tuple([0 if d is None else steps[d] for d in dims])
     return Access(space=tensor.space, slot=tensor.slot, offset=tensor.offset, shape=shape,  # type: ignore[arg-type]
-                  strides=strides, dtype=tensor.dtype)  # type: ignore[arg-type]
+                  strides=strides, dtype=tensor.dtype, interleave=interleave)  # type: ignore[arg-type]
 
 
 def row_cut(limits: Limits) -> int:

@@ -6,7 +6,7 @@ does so with 16 to 64 rows before products with many columns. Products that foll
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -52,7 +52,7 @@ class Pixels:
 
     def read(self, first: int, count: int) -> Access:
         """The operand that walks columns first .. first + count."""
-        return replace(access(self.tensor.part(1, first, count), PIXELS), interleave=self.interleave)
+        return access(self.tensor.part(1, first, count), PIXELS, self.interleave)
 
 
 def rows_product(context: RecipeContext, value: Value, source: Tensor, weights: np.ndarray, bias: np.ndarray | None,
