@@ -4,7 +4,7 @@ target, samples, leave for the host, and whether the cache of compiled models is
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,11 +101,16 @@ def in_cache(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, 
     return (folder / model_key(graph, generation_of(target).name, allow_host, samples)).is_dir()
 
 
-def refuse_for_compiled(path: Path, options: Namespace, target: str) -> None:
-    """UnsupportedError for options that say how to compile a model where the file is compiled already, for `target`."""
+def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) -> None:
+    """UnsupportedError for options that say how to compile a model where the file is compiled already, for `targets`.
+    What is named of several is added by compiling for all of them."""
     wanted = options.target
-    if wanted is not None and generation_of(wanted).name != target:
-        raise compiled_already(path, f"--target {wanted}", found=target)
+    if wanted is not None and (generation := generation_of(wanted).name) not in targets:
+        if path.is_dir():
+            raise UnsupportedError(f"--target {wanted}", f"{path} holds no program for {generation}",
+                                   limit=", ".join(targets), found=generation, remedy="compile its model for all of "
+                                   f"them: ane compile MODEL --target {','.join([*targets, generation])} -o {path}")
+        raise compiled_already(path, f"--target {wanted}", found=", ".join(targets))
     for name, given in (("--shape", options.shape), ("--sample", options.sample)):
         if given:
             raise compiled_already(path, name)

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 
 from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_seed, unlike
-from openane.cli.device_name import SIMULATOR, device_name, simulated_chip
+from openane.cli.device_name import SIMULATOR, device_chip, device_name
 from openane.cli.files import parse_input
 from openane.cli.output import as_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output_dir is not None:
         options.output_dir.mkdir(parents=True, exist_ok=True)
     name = device_name(options.device, options.arithmetic)
-    subject = open_subject(options, simulated_chip(name))
+    subject = open_subject(options, device_chip(name))
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed)
     wanted = subject.reference(inputs) if options.check else {}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import open_file
 from openane.cli.model_options import compilation, model_options, refuse_for_compiled
@@ -76,11 +77,17 @@ def open_subject(options: Namespace, chip: str | None = None) -> Subject:
         return replace(_model_subject(compile(content, **how.arguments)), from_cache=how.from_cache,
                        samples=how.samples)
     if isinstance(content, Program):
-        refuse_for_compiled(path, options, content.chip)
+        refuse_for_compiled(path, options, [content.chip])
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
                        len(content.tasks), 1, len(content.tasks))
-    refuse_for_compiled(path, options, content.target)
-    return _model_subject(_function(content, options.function))
+    refuse_for_compiled(path, options, list(content.targets))
+    return _model_subject(_function(_own(content, options.target or chip), options.function))
+
+
+def _own(model: Model, wanted: str | None) -> Model:
+    """The model for the generation of a machine, chip or generation; its first where it is not compiled for that, or
+    none is named."""
+    return model if wanted is None else model.targets.get(find(wanted).generation, model)
 
 
 def _function(model: Model, name: str | None) -> Model:
