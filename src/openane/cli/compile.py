@@ -23,7 +23,7 @@ from openane.chips.machines import named_targets
 from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.compile_targets import require_one, require_several, run_several
 from openane.cli.files import container, open_file
-from openane.cli.model_options import OPTIONS, compilation, in_cache, model_options, samples_of
+from openane.cli.model_options import OPTIONS, TARGETS, compilation, in_cache, model_options, samples_of
 from openane.cli.output import as_json
 from openane.cli.summary import compiled_lines, report_option
 from openane.errors import UnsupportedError
@@ -57,9 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--page", metavar="FILE.html", type=Path,
                         help="with several targets: write what each makes of the model, and where every operation "
                              "runs, as a page for browsers: one file that fetches nothing")
-    parser.add_argument("--target", metavar="CHIP", action="append",
-                        help="machine, chip or generation to compile for; several between commas, or repeated, all: "
-                             f"every generation that can be compiled for (default: {DEFAULT_TARGET})")
+    parser.add_argument("--target", **TARGETS)
     model_options(parser, *(name for name in OPTIONS if name != "--target"))
     report_option(parser)
     parser.add_argument("--json", action="store_true", help="print what became of every operation as JSON")

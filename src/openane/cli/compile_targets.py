@@ -40,8 +40,9 @@ WIDTH = 100
 SHOWN = 12
 """Operations that differ in a report that is not complete."""
 HEADING = ("target", "", "tasks", "program", "constants", "scratch", "host", "engine us", "total us", "times are")
-LEGEND = ("program: its tasks' words; scratch: intermediate results in memory; host: operations the host computes;",
-          "engine, total: one inference on the first chip named, without and with the call through macOS")
+LEGEND = ("program: the words of its tasks; scratch: intermediate results in memory; host: operations that the",
+          "host computes; engine, total: one inference, without and with the call through macOS, on the first",
+          "chip named")
 
 Compile = Callable[[str], tuple["Model", bool]]
 """Compiles for one target; the model, and whether the cache had it."""
