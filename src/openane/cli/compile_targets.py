@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from openane.report.profile import Profile
 
 FAILED = 1
-WIDTH = 100
+TERMINAL = 100
 """Columns of a terminal that the tables keep to, where names allow it."""
 SHOWN = 12
 """Operations that differ in a report that is not complete."""
@@ -208,7 +208,7 @@ def _refusals(results: Sequence[TargetResult]) -> Iterator[str]:
             found.setdefault(result.refusal, []).append(result.name)
     for reason, names in found.items():
         for line in f"refused for {', '.join(names)}: {reason}".splitlines():
-            yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+            yield from textwrap.wrap(line, TERMINAL, subsequent_indent="  ")
 
 
 def _operation_lines(results: Sequence[TargetResult], complete: bool) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _operation_lines(results: Sequence[TargetResult], complete: bool) -> Iterato
         return
     yield f"operations that differ in where they run, or in tasks: {len(differing)} of {len(rows)}"
     shown = differing if complete else differing[:SHOWN]
-    room = max(24, WIDTH - 2 - sum(2 + max(len(name), 6) for name in columns))
+    room = max(24, TERMINAL - 2 - sum(2 + max(len(name), 6) for name in columns))
     cells = [[line_text(row.operation.partition(" (from ")[0], room), *map(str, row.places)] for row in shown]
     yield from table(_right([["operation", *columns], *cells], 1, 1 + len(columns)), indent="  ")
     if len(shown) < len(differing):

@@ -29,7 +29,7 @@ from openane.simulator import RunReport
 @dataclass(frozen=True)
 class Subject:
     """A program or a compiled model, its ports, and of a model that was compiled now the inputs on which the compiler
-    looked at its numbers."""
+    looked at its numbers. `left` are the other targets of a bundle where nobody said which to take."""
 
     content: Program | Model
     inputs: tuple[ArrayPort, ...]
@@ -40,6 +40,12 @@ class Subject:
     host_operations: int = 0
     from_cache: bool = False
     samples: Mapping[str, Array] | None = None
+    left: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The generation it was compiled for."""
+        return self.content.chip if isinstance(self.content, Program) else self.content.target
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """What the model computes in fp32. UnsupportedError for a program that came without its model."""
@@ -81,7 +87,9 @@ def open_subject(options: Namespace, chip: str | None = None) -> Subject:
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
                        len(content.tasks), 1, len(content.tasks))
     refuse_for_compiled(path, options, list(content.targets))
-    return _model_subject(_function(_own(content, options.target or chip), options.function))
+    wanted = options.target or chip
+    left = () if wanted else tuple(content.targets)[1:]
+    return replace(_model_subject(_function(_own(content, wanted), options.function)), left=left)
 
 
 def _own(model: Model, wanted: str | None) -> Model:

@@ -217,7 +217,10 @@ def test_run_and_profile_take_the_program_of_the_device_or_chip(tiled: Path, tmp
 
     many, few = 9, 2
     assert document("run")["tasks"] == many  # the first
+    assert main(["run", str(bundle)]) == 0
+    assert "  the program for h13; --target takes that for h16\n" in capsys.readouterr().out
     assert document("run", "--device", "simulator:h13")["tasks"] == many
+    assert document("run", "--device", "simulator:h16")["target"] == "h16"
     assert document("run", "--device", "simulator:h16", "--check")["tasks"] == few
     assert document("run", "--target", "m4 max", "--check")["tasks"] == few
     assert document("run", "--device", "linux?driver=simulated")["tasks"] == many
