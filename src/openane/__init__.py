@@ -26,7 +26,7 @@ from openane.errors import (
 from openane.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from openane.compiler import Model, compile, compile_functions
+    from openane.compiler import Model, compile, compile_for, compile_functions
     from openane.devices import open_device, run
     from openane.formats import load_program, save_program
     from openane.graph import Graph
@@ -43,6 +43,7 @@ _HOMES = {
     "Model": "openane.compiler",
     "Program": "openane.program",
     "compile": "openane.compiler",
+    "compile_for": "openane.compiler",
     "compile_functions": "openane.compiler",
     "diff": "openane.program.diff",
     "edit_task": "openane.program.patch",
@@ -57,8 +58,8 @@ _HOMES = {
 
 __all__ = [
     "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Lut", "Model", "Program", "ProgramError",
-    "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_functions", "diff", "edit_task",
-    "load_graph", "load_program", "lut", "open_device", "run", "save_program", "verify",
+    "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_for", "compile_functions", "diff",
+    "edit_task", "load_graph", "load_program", "lut", "open_device", "run", "save_program", "verify",
 ]
 
 

@@ -15,6 +15,8 @@ from enum import StrEnum
 from openane.chips import DEFAULT_TARGET, Chip, compiled_generations, generations, get_chip
 from openane.errors import UnsupportedError
 
+ALL = "all"
+"""What stands for every generation that programs are compiled for, where several targets may be named."""
 MULTIPLIERS = 256  # fp16 multiply-accumulates per core and cycle
 
 
@@ -186,6 +188,21 @@ def target(name: str) -> Chip:
         raise UnsupportedError(f"target {name!r}", f"{chip.name} is known by name only", found=name,
                                limit=", ".join(compiled), remedy=f"compile for {compiled[0]}")
     return chip
+
+
+def named_targets(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Targets as they are named, each once: a text may hold several between commas (no name has one), and `all` stands
+    for every generation that programs are compiled for. UnsupportedError as `target`, and where none is named."""
+    texts = [names] if isinstance(names, str) else list(names)
+    found: dict[str, str] = {}
+    for name in (part.strip() for text in texts for part in text.split(",")):
+        for each in compiled_generations() if name.lower() == ALL else [name]:
+            target(each)
+            found.setdefault(_plain(each), each)
+    if not found:
+        raise UnsupportedError("targets", "at least one is named", found="none", remedy=f"name {ALL!r}, or see "
+                               "'ane chips'")
+    return tuple(found.values())
 
 
 def own_target(name: str) -> str:

@@ -2,6 +2,10 @@
 
 A large model's operations are counted by kind, --report lists every one. OUT ending in .hwx or .anec is one engine
 program, NAME.ane a bundle: a folder that also holds the model.
+
+For several targets (--target all, or --target m1,m4) a table shows what each makes of the model, and one bundle holds
+the programs of all of them: a device takes its own. A target that refuses the model is a row with the reason; the
+command fails only where no target takes it.
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openane.chips import DEFAULT_TARGET
+from openane.chips.machines import named_targets
 from openane.cli.apple import compile_elsewhere, parse_mask
+from openane.cli.compile_targets import require_one, require_several, run_several
 from openane.cli.files import container, open_file
-from openane.cli.model_options import chosen_target, compilation, in_cache, model_options
+from openane.cli.model_options import OPTIONS, TARGETS, compilation, in_cache, model_options, samples_of
 from openane.cli.output import as_json
 from openane.cli.summary import compiled_lines, report_option
 from openane.errors import UnsupportedError
@@ -47,7 +54,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                              "apple?runtime=simulated asks a stand-in")
     parser.add_argument("--debug-mask", metavar="MASK", type=parse_mask,
                         help="which intermediate files Apple's compiler writes beside OUT, such as 0x7fffffff: all")
-    model_options(parser)
+    parser.add_argument("--page", metavar="FILE.html", type=Path,
+                        help="with several targets: write what each makes of the model, and where every operation "
+                             "runs, as a page for browsers: one file that fetches nothing")
+    parser.add_argument("--target", **TARGETS)
+    model_options(parser, *(name for name in OPTIONS if name != "--target"))
     report_option(parser)
     parser.add_argument("--json", action="store_true", help="print what became of every operation as JSON")
 
@@ -56,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
     """Compiles, writes and reports."""
     from openane.importers import load_graph
 
-    options.target = chosen_target(options)
+    options.targets = named_targets(options.target or DEFAULT_TARGET)
+    several, options.target = len(options.targets) > 1, options.targets[0]
     output = options.output or Path(f"{options.model.stem}.ane")
     if not output.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(output.parent))
@@ -64,10 +76,14 @@ def run(options: argparse.Namespace) -> int:
         open_file(options.model)  # a damaged program is that first
         raise UnsupportedError(str(options.model), "this is compiled already",
                                remedy=f"run it: ane run {options.model}, or look into it: ane info {options.model}")
+    (require_several(options, output) if several else require_one(options))
     graphs = [load_graph(options.model, dict(options.shape), name) for name in options.function or [None]]
     if options.compiler != "openane":
         return compile_elsewhere(graphs, options, output)
-    model, from_cache = _several(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
+    if several:
+        samples_of(graphs[0], options)  # an input that is none is that for every target
+        return run_several(options, output, lambda target: _compiled(graphs, _with_target(options, target)))
+    model, from_cache = _compiled(graphs, options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:
         print(as_json(document(model, output)))
@@ -76,6 +92,17 @@ def run(options: argparse.Namespace) -> int:
             place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
             print("\n".join(compiled_lines(function, place, from_cache, options.report)), file=sys.stderr)
     return 0
+
+
+def _with_target(options: argparse.Namespace, target: str) -> argparse.Namespace:
+    """The options for one of several targets, which has a folder of its own in --dump."""
+    dump = None if options.dump is None else options.dump / target
+    return argparse.Namespace(**vars(options) | {"target": target, "dump": dump})
+
+
+def _compiled(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
+    """The model of one or several functions, and whether the cache had it."""
+    return _functions(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
 
 
 def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:
@@ -91,7 +118,7 @@ def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:
     return model, False
 
 
-def _several(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
+def _functions(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
     """The functions as one model, and whether the cache had them all."""
     from openane.compiler import compile_functions
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from openane.chips import compiled_generations
+from openane.chips import compiled_generations, driver_generation
 from openane.devices import DEFAULT, VARIABLE
 from openane.devices.options import parts
 
-SIMULATOR = "simulator"
+SIMULATOR, LINUX = "simulator", "linux"
 
 
 def device_name(device: str | None, arithmetic: str | None = None) -> str:
@@ -17,7 +17,10 @@ def device_name(device: str | None, arithmetic: str | None = None) -> str:
     return name if arithmetic is None else f"{name}{'&' if '?' in name else '?'}arithmetic={arithmetic}"
 
 
-def simulated_chip(name: str) -> str | None:
-    """The generation whose programs a device called so takes, where it is the simulator of one generation."""
+def device_chip(name: str) -> str | None:
+    """The generation whose programs a device called so takes, where its name says so: the simulator of one generation,
+    and the engine behind the Linux driver."""
     kind, target, _ = parts(name)
+    if kind == LINUX:
+        return driver_generation()
     return target if kind == SIMULATOR and target in compiled_generations() else None

@@ -44,5 +44,5 @@ def _program(path: Path) -> Program:
     found = programs(path)
     if len(found) != 1:
         raise UnsupportedError(str(path), "one program is compared with one", limit=1, found=len(found),
-                               remedy="name the .hwx files in the bundle's folder programs")
+                               remedy="name a .hwx file in the bundle's folder programs, or compile for one target")
     return found[0]

@@ -25,8 +25,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints or writes the text form."""
-    for file in program_files(options.file, single=options.output is not None):
-        listing = _listing(file, options.output.name if options.output else None)
+    for file, data in program_files(options.file, single=options.output is not None):
+        listing = _listing(file, data, options.output.name if options.output else None)
         if options.output is None:
             sys.stdout.writelines(listing.text.splitlines(keepends=True))
         else:
@@ -34,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _listing(file: Path, text_name: str | None) -> Listing:
+def _listing(file: Path, data: bytes, text_name: str | None) -> Listing:
     try:
-        return disassemble_bytes(file.read_bytes(), file.name, text_name)
+        return disassemble_bytes(data, file.name, text_name)
     except FormatError:
         programs(file)  # says so when it is a model
         raise

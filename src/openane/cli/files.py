@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openane.errors import FormatError, UnsupportedError
-from openane.formats import detect, load_program
+from openane.errors import AneError, FormatError, UnsupportedError
+from openane.formats import detect, load_program, read_hwx
+from openane.formats.bundled import bundled_programs
 
 if TYPE_CHECKING:
     from openane.compiler import Model
@@ -52,27 +54,36 @@ def programs(path: Path) -> list[Program]:
                                remedy=f"a model is compiled first: ane compile {path} -o {path.stem}.hwx")
     if kind != "bundle":
         return [load_program(path)]
-    return [load_program(file) for file in _numbered(path)]
+    return [_read(data, file) for file, data in bundled_programs(path)]
 
 
-def program_files(path: Path, single: bool = False) -> list[Path]:
-    """The files that hold the engine programs of a compiled file or bundle. UnsupportedError for a model, and where a
-    `single` one is asked for and there are several."""
+def program_files(path: Path, single: bool = False) -> Iterator[tuple[Path, bytes]]:
+    """The files that hold the engine programs of a compiled file or bundle, and the bytes of each program.
+    UnsupportedError for a model, and where a `single` one is asked for and there are several."""
     if not path.is_dir():
-        return [path]
-    files = _numbered(path) if container(path) == "bundle" else []
-    if not files:
+        yield path, path.read_bytes()
+        return
+    found = bundled_programs(path) if container(path) == "bundle" else iter(())
+    first = next(found, None)
+    if first is None:
         raise UnsupportedError(str(path), "this folder is no bundle of compiled programs",
                                remedy="name a .hwx, a .anec or a .ane bundle")
-    if single and len(files) > 1:
-        raise UnsupportedError(str(path), "one output file holds one program", limit=1, found=len(files),
-                               remedy=f"name one of them, for example {files[0]}")
-    return files
+    more = len(list(found)) if single else 0
+    if more:
+        raise UnsupportedError(str(path), "one output file holds one program", limit=1, found=1 + more,
+                               remedy=f"name one of them, for example {first[0]}")
+    yield first
+    yield from found
 
 
-def _numbered(bundle: Path) -> list[Path]:
-    """The programs of a bundle in order of their numbers."""
-    return sorted((bundle / "programs").glob("*.hwx"), key=lambda file: (len(file.stem), file.stem))
+def _read(data: bytes, file: Path) -> Program:
+    """The program of a bundle, with the file it is from. Errors name the file."""
+    try:
+        program = read_hwx(data)
+    except AneError as error:
+        raise error.within(file) from None
+    program.origin["file"] = str(file)
+    return program
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:

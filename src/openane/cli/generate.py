@@ -18,7 +18,7 @@ from typing import Any
 
 from openane.cli import INTERRUPTED
 from openane.cli.arrays import parse_seed
-from openane.cli.device_name import device_name, simulated_chip
+from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
 from openane.cli.progress import status
 from openane.errors import GenerationError
@@ -144,7 +144,7 @@ def _settings(options: argparse.Namespace, slots: Slots | None) -> LanguageSetti
         buckets = Buckets((options.context,), (options.prefill,) if fits else ())
     elif options.prefill != 64:
         raise GenerationError("--prefill is a length to compile for, as --context is: give both, or neither")
-    target = chosen_target(options, simulated_chip(device_name(options.device)))
+    target = chosen_target(options, device_chip(device_name(options.device)))
     return LanguageSettings(buckets, Precision(options.weights), CacheWriter(options.placement), False, slots,
                             Residence.AUTO, target, not options.no_cache)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,9 @@ def describe_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) 
     if kind == "bundle":
         model = open_file(path)
         assert not isinstance(model, Program)
-        document |= {"functions": [describe_function(name, each) for name, each in model.functions.items()]}  # type: ignore[union-attr]
+        targets: Mapping[str, Model] = model.targets  # type: ignore[union-attr]
+        document |= {"targets": list(targets), "functions": [
+            describe_function(name, each) for target in targets.values() for name, each in target.functions.items()]}
     return document | {"programs": [describe_program(program) for program in programs(path)]}
 
 
@@ -60,7 +62,7 @@ def describe_function(name: str, model: Model) -> Document:
     """Steps, ports and states of a function of a bundle, and where its operations run."""
     counts = Counter(str(entry.where) for entry in model.report)
     return {
-        "name": name, "steps": len(model.steps), "programs": len(model.programs),
+        "name": name, "target": model.target, "steps": len(model.steps), "programs": len(model.programs),
         "host_operations": [{"operation": e.operation, "reason": e.reason} for e in model.host_operations],
         "operations": dict(counts.most_common()),
         **{f"{side}s": [{"name": p.name, "dtype": p.dtype, "shape": list(p.shape)} for p in ports]
@@ -119,8 +121,8 @@ def _text(document: Document) -> Iterator[str]:
     yield f"{document['file']}: {KINDS.get(document['kind'], document['kind'])}"
     if document["kind"] == "model":
         yield from _model_text(document)
-    for function in document.get("functions", ()):
-        yield from _function_text(function)
+    if document["kind"] == "bundle":
+        yield from _targets_text(document["targets"], document["functions"])
     for program in document.get("programs", ()):
         yield from _program_text(program)
 
@@ -133,13 +135,30 @@ def _model_text(document: Document) -> Iterator[str]:
     yield f"operations  {_counts(document['operations'])}"
 
 
-def _function_text(function: Document) -> Iterator[str]:
-    yield (f"function    {function['name']}: {plural(function['steps'], 'step')}, "
+def _chips(target: str) -> str:
+    """`h13 (a14, m1)`: a generation and the chips it is in."""
+    from openane.cli.summary import target_text
+
+    return target_text(target)
+
+
+def _targets_text(targets: Sequence[str], functions: Sequence[Document]) -> Iterator[str]:
+    """What a bundle was compiled for, and its functions; the ports, which are the same for every target, once."""
+    several = len(targets) > 1
+    yield f"{'targets' if several else 'target':<11} {', '.join(map(_chips, targets))}"
+    for function in functions:
+        first, *ports = _function_text(function, f" for {function['target']}" if several else "")
+        yield first
+        yield from ports if function["target"] == targets[0] else []
+        yield from (f"  host: {e['operation']}: {e['reason']}" for e in function["host_operations"])
+
+
+def _function_text(function: Document, target: str) -> Iterator[str]:
+    yield (f"function    {function['name']}{target}: {plural(function['steps'], 'step')}, "
            f"{plural(function['programs'], 'program')}, {plural(len(function['host_operations']), 'host operation')} "
            f"({_counts(function['operations'])})")
     yield from table([(role, p["name"], p["dtype"], shape_text(p["shape"])) for role in ("input", "output", "state")
                       for p in function[f"{role}s"]], indent="  ")
-    yield from (f"  host: {e['operation']}: {e['reason']}" for e in function["host_operations"])
 
 
 def _program_text(program: Document) -> Iterator[str]:

@@ -4,7 +4,7 @@ target, samples, leave for the host, and whether the cache of compiled models is
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--no-cache": {"action": "store_true", "help": "compile a model even if it was compiled before"},
 }
 """What `model_options` declares, in order."""
+TARGETS: dict[str, Any] = OPTIONS["--target"] | {
+    "action": "append", "help": "machine, chip or generation to compile for; several between commas, or repeated; all: "
+                                f"every generation that can be compiled for (default: {DEFAULT_TARGET})"}
+"""`--target` of a command that takes several."""
 
 
 def model_options(parser: ArgumentParser, *only: str) -> None:
@@ -101,17 +105,21 @@ def in_cache(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, 
     return (folder / model_key(graph, generation_of(target).name, allow_host, samples)).is_dir()
 
 
-def refuse_for_compiled(path: Path, options: Namespace, target: str) -> None:
-    """UnsupportedError for options that say how to compile a model where the file is compiled already, for `target`."""
+def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) -> None:
+    """UnsupportedError for options that say how to compile a model where the file is compiled already, for `targets`.
+    A target that a bundle lacks is added by compiling for all of them."""
     wanted = options.target
-    if wanted is not None and generation_of(wanted).name != target:
-        raise compiled_already(path, f"--target {wanted}", found=target)
+    if wanted is not None and (generation := generation_of(wanted).name) not in targets:
+        every = ",".join([*targets, generation])
+        command = f"{every}: ane compile MODEL --target {every} -o {path}" if path.is_dir() else wanted
+        raise UnsupportedError(f"--target {wanted}", f"{path} is compiled already, and holds no program for "
+                               f"{generation}", limit=", ".join(targets), found=generation,
+                               remedy=f"compile its model with --target {command}")
     for name, given in (("--shape", options.shape), ("--sample", options.sample)):
         if given:
             raise compiled_already(path, name)
 
 
-def compiled_already(path: Path, option: str, found: str | None = None) -> UnsupportedError:
+def compiled_already(path: Path, option: str) -> UnsupportedError:
     """The error for an option that has a meaning for models alone."""
-    return UnsupportedError(option, f"{path} is compiled already", found=found,
-                            remedy=f"compile its model with {option}")
+    return UnsupportedError(option, f"{path} is compiled already", remedy=f"compile its model with {option}")

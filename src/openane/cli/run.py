@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 
 from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_seed, unlike
-from openane.cli.device_name import SIMULATOR, device_name, simulated_chip
+from openane.cli.device_name import SIMULATOR, device_chip, device_name
 from openane.cli.files import parse_input
 from openane.cli.output import as_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output_dir is not None:
         options.output_dir.mkdir(parents=True, exist_ok=True)
     name = device_name(options.device, options.arithmetic)
-    subject = open_subject(options, simulated_chip(name))
+    subject = open_subject(options, device_chip(name))
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed)
     wanted = subject.reference(inputs) if options.check else {}
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         name = recording(name, options.record)
     found = _executed(subject, inputs, name, options)
     document: Document = {
-        "file": str(options.file), "device": name, "executed": found.executed,
+        "file": str(options.file), "device": name, "target": subject.target, "executed": found.executed,
         "tasks": subject.tasks, "programs": subject.programs,
         "engine_operations": subject.engine_operations, "host_operations": subject.host_operations,
         "wall_time": found.seconds,
@@ -185,6 +185,8 @@ def _numeric(report: Any) -> Document:
 def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
     yield _headline(document, subject)
     yield from cache_lines(subject.from_cache)
+    if subject.left and document["executed"] == "program":
+        yield f"  the program for {subject.target}; --target takes that for {', '.join(subject.left)}"
     yield from port_lines(_ports(document), report)
     yield from (f"  {line_text(name)} against the reference: {_error(port)}"
                 for name, port in document["outputs"].items() if "error" in port)

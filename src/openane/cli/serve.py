@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from openane.cli.device_name import device_name, simulated_chip
+from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
@@ -100,7 +100,7 @@ def _settings(options: argparse.Namespace) -> LanguageSettings:
     if options.context is not None:
         prefill = (DEFAULT_PREFILL,) if options.context >= DEFAULT_PREFILL else ()
         buckets = Buckets((options.context,), prefill)
-    target = chosen_target(options, simulated_chip(device_name(options.device)))
+    target = chosen_target(options, device_chip(device_name(options.device)))
     return LanguageSettings(buckets, Precision(options.weights), target=target, cache=not options.no_cache)
 
 

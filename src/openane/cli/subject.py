@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import open_file
 from openane.cli.model_options import compilation, model_options, refuse_for_compiled
@@ -28,7 +29,7 @@ from openane.simulator import RunReport
 @dataclass(frozen=True)
 class Subject:
     """A program or a compiled model, its ports, and of a model that was compiled now the inputs on which the compiler
-    looked at its numbers."""
+    looked at its numbers. `left` are the other targets of a bundle where nobody said which to take."""
 
     content: Program | Model
     inputs: tuple[ArrayPort, ...]
@@ -39,6 +40,12 @@ class Subject:
     host_operations: int = 0
     from_cache: bool = False
     samples: Mapping[str, Array] | None = None
+    left: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The generation it was compiled for."""
+        return self.content.chip if isinstance(self.content, Program) else self.content.target
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """What the model computes in fp32. UnsupportedError for a program that came without its model."""
@@ -76,11 +83,19 @@ def open_subject(options: Namespace, chip: str | None = None) -> Subject:
         return replace(_model_subject(compile(content, **how.arguments)), from_cache=how.from_cache,
                        samples=how.samples)
     if isinstance(content, Program):
-        refuse_for_compiled(path, options, content.chip)
+        refuse_for_compiled(path, options, [content.chip])
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),
                        len(content.tasks), 1, len(content.tasks))
-    refuse_for_compiled(path, options, content.target)
-    return _model_subject(_function(content, options.function))
+    refuse_for_compiled(path, options, list(content.targets))
+    wanted = options.target or chip
+    left = () if wanted else tuple(content.targets)[1:]
+    return replace(_model_subject(_function(_own(content, wanted), options.function)), left=left)
+
+
+def _own(model: Model, wanted: str | None) -> Model:
+    """The model for the generation of a machine, chip or generation; its first where it is not compiled for that, or
+    none is named."""
+    return model if wanted is None else model.targets.get(find(wanted).generation, model)
 
 
 def _function(model: Model, name: str | None) -> Model:

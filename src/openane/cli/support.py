@@ -24,6 +24,19 @@ NOTES = (
     "No program that was compiled here has run on hardware. What is compiled for a generation was compared with the",
     "records of Apple's compiler that are at hand; what they do not show is inferred, and listed below the table.",
 )
+SEVERAL = (
+    "`ane compile MODEL --target all` compiles for every generation that can be compiled for, and `--target "
+    "m1,\"m4 max\"` for those of some chips or machines. It shows what each makes of the model: tasks, bytes, "
+    "operations on the host, the time of an inference, and the operations that run in different places or in "
+    "different numbers of tasks. A generation that refuses the model is a row with the reason; the command "
+    "fails only where all of them do. `--json` has the same for programs, `--page FILE.html` for browsers. "
+    "From Python it is `openane.compile_for(graph, \"m1,m4\")`.",
+    "One bundle holds the programs of all of them; the model, its weights, and constants that are equal byte "
+    "for byte are in it once. (Those of H14 to H18 mostly are: `programs/2.part` is an HWX file without its "
+    "constants.) A device takes the programs of its own generation. Where there are none for it, it says which "
+    "there are, and which command adds them. `ane info` lists the targets of a bundle. A `.hwx` or `.anec` "
+    "file holds the program of one.",
+)
 
 
 def support_document(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -64,6 +77,9 @@ def support_page(names: Sequence[str]) -> Iterator[str]:
             yield from ("", f"## {document['generation'].upper()}", "")
             for text in stated:
                 yield from wrapped(f"- {text}", "  ")
+    yield from ("", "## Several at once")
+    for paragraph in SEVERAL:
+        yield from ("", *wrapped(paragraph))
     yield from ("", "This page is generated: `ane chips --support --markdown`.")
 
 

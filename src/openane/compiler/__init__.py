@@ -4,6 +4,7 @@ from openane.compiler.api import Model, compile
 from openane.compiler.functions import compile_functions
 from openane.compiler.model import CompiledModel
 from openane.compiler.records import Entry, HostStep, Port, ProgramStep, State, Where
+from openane.compiler.targets import compile_for
 
 __all__ = [
            "CompiledModel",
@@ -15,5 +16,6 @@ __all__ = [
            "State",
            "Where",
            "compile",
+           "compile_for",
            "compile_functions",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +25,9 @@ class Model(CompiledModel):
 
     @staticmethod
     def of(record: CompiledModel) -> Model:
-        """The model, and its other functions, of a record."""
+        """The model, with its other functions and targets, of a record."""
         parts = {field.name: getattr(record, field.name) for field in fields(record)}
-        return Model(**parts | {"others": tuple(map(Model.of, record.others))})
+        return Model(**parts | {name: tuple(map(Model.of, parts[name])) for name in ("others", "other_targets")})
 
     def save(self, path: str | Path, *, layout: str = "macos26", header: int = 0x1000) -> None:
         """Writes a bundle (`NAME.ane`), or `.hwx` / `.anec` for a model that is one engine program.
@@ -39,8 +39,10 @@ class Model(CompiledModel):
 
     def patch(self, arrays: Mapping[str, np.ndarray]) -> PatchedModel[Model]:
         """The model with the constants `arrays` names replaced, and the bytes that changed; see patch_model.patch. A
-        model from a file or the cache is patched as one just compiled is."""
-        return patch(self, arrays)
+        model from a file or the cache is patched as one just compiled is, one for several targets for all of them."""
+        found = patch(self, arrays)
+        others = tuple(patch(other, arrays).model for other in self.other_targets)
+        return replace(found, model=replace(found.model, other_targets=others)) if others else found
 
     @staticmethod
     def load(path: str | Path) -> Model:

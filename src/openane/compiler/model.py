@@ -8,7 +8,7 @@ from typing import Self
 
 from openane.compiler.patch.writer import Patchable
 from openane.compiler.records import Concern, Entry, HostStep, KnownProgram, Port, ProgramStep, State, Where
-from openane.errors import GraphError
+from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.program import Program
 
@@ -19,8 +19,9 @@ class CompiledModel:
 
     `inputs` and `outputs` are in the graph's order; buffers of a program carry the port names. `steps` are executed in
     order. `source` is the graph, or gives it when it is asked for. `others` are the other functions of the same file,
-    which share its states. `concerns`: numbers that fp16 or the engine will not hold. `known_programs` are what a model
-    just compiled remembers of its programs, `patchable` where its constants lie, for new weights.
+    which share its states, `other_targets` the same model for other generations. `concerns`: numbers that fp16 or the
+    engine will not hold. `known_programs` are what a model just compiled remembers of its programs, `patchable` where
+    its constants lie, for new weights.
     """
 
     name: str
@@ -34,6 +35,7 @@ class CompiledModel:
     concerns: tuple[Concern, ...] = field(default=(), compare=False)
     states: tuple[State, ...] = ()
     others: tuple[Self, ...] = ()
+    other_targets: tuple[Self, ...] = ()
     origin: dict[str, str] = field(default_factory=dict, compare=False)
     known_programs: tuple[KnownProgram, ...] = field(default=(), compare=False, repr=False)
     patchable: Patchable | None = field(default=None, compare=False, repr=False)
@@ -64,6 +66,35 @@ class CompiledModel:
         return {model.name: model for model in (self, *self.others)}
 
     @property
+    def targets(self) -> Mapping[str, Self]:
+        """The model by each generation it was compiled for, this one first. They have the same functions and ports."""
+        own = replace(self, other_targets=()) if self.other_targets else self
+        return {model.target: model for model in (own, *self.other_targets)}
+
+    def for_target(self, target: str) -> Self:
+        """The model for one generation (`h16`). UnsupportedError lists those it was compiled for."""
+        found = self.targets.get(target)
+        if found is None:
+            raise UnsupportedError(f"target {target!r}", f"model {self.name!r} was not compiled for it", found=target,
+                                   limit=", ".join(self.targets), remedy="compile the model for all it is to run on: "
+                                   f"ane compile MODEL --target {','.join((*self.targets, target))} -o NAME.ane")
+        return found
+
+    def with_targets(self, others: Sequence[Self]) -> Self:
+        """The model together with itself compiled for other generations. GraphError where a generation is there twice,
+        or functions or ports differ."""
+        own = _interface(self)
+        seen = {self.target}
+        for other in others:
+            if other.target in seen:
+                raise GraphError(f"model {self.name!r} is given twice for {other.target}")
+            seen.add(other.target)
+            if other.other_targets or _interface(other) != own:
+                raise GraphError(f"model {other.name!r} for {other.target} has other functions or ports than "
+                                 f"{self.name!r} for {self.target}: one model has the same for every target")
+        return replace(self, other_targets=tuple(others))
+
+    @property
     def program(self) -> Program:
         """The only engine program. GraphError when there are several."""
         if len(self.programs) != 1:
@@ -78,7 +109,8 @@ class CompiledModel:
     @property
     def one_program(self) -> bool:
         """Whether the model is exactly one engine program and nothing else."""
-        return len(self.programs) == len(self.steps) == 1 and not self.host_operations and not self.others
+        return len(self.programs) == len(self.steps) == 1 and not self.host_operations \
+            and not self.others and not self.other_targets
 
     def port(self, name: str) -> Port:
         """The input or output called `name`. GraphError lists the known ones."""
@@ -99,9 +131,19 @@ class CompiledModel:
         lines += [f"  warning: {concern}" for concern in self.concerns]
         lines.append("  operations: " + ", ".join(f"{n} {where}" for where, n in counts.items() if n))
         lines += [f"  function {other.summary()}" for other in self.others]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._also()])
+
+    def _also(self) -> list[str]:
+        """A line with the other targets, where there are any."""
+        others = ", ".join(other.target for other in self.other_targets)
+        return [f"  also compiled for {others}"] if others else []
 
     def _names(self) -> Sequence[str]:
         return [port.name for port in (*self.inputs, *self.outputs)]
 
 
+def _interface(model: CompiledModel) -> list[tuple[object, ...]]:
+    """What a model is to those who run it, whatever it was compiled for: functions, and ports without layouts."""
+    return [(name, *(tuple((port.name, port.shape, port.dtype) for port in ports) for ports in (
+        each.inputs, each.outputs, [state.port for state in each.states])))
+        for name, each in model.functions.items()]

@@ -15,6 +15,7 @@ from openane.devices.executable import BufferExecutable
 from openane.devices.model import ModelExecutable
 from openane.devices.pipeline import Pipeline
 from openane.devices.protocol import DeviceInfo, Executable, LoadableModel
+from openane.devices.targets import own_model
 from openane.errors import DeviceError
 from openane.program import Program
 from openane.program.verify import Verified, verify
@@ -60,13 +61,14 @@ class ProgramDevice(ABC):
 
     def load(self, program: Program | Verified | LoadableModel,
              buffers: Mapping[str, np.ndarray] | None = None) -> Executable | ModelExecutable:
-        """See `Device.load`. DeviceError for programs of another chip."""
+        """See `Device.load`. Of a model for several generations the device takes its own; DeviceError for programs of
+        another chip."""
         self.require_open()
         if not isinstance(program, Program | Verified):
             if not hasattr(program, "programs"):
                 raise DeviceError(f"a device loads a Program or a compiled model, not {type(program).__name__}")
             refuse_buffers(buffers)
-            return ModelExecutable(self, program)
+            return ModelExecutable(self, self._own(program))
         with self._lock:  # closed ones still hold their programs; they go before the next asks for memory
             self._executables = [known for known in self._executables if not known.closed]
         executable = self.prepare(self._accepted(program), buffers)
@@ -83,6 +85,7 @@ class ProgramDevice(ABC):
         """See `Device.pipeline`."""
         stages: list[ModelExecutable] = []
         try:
+            models = [self._own(model) for model in models]
             for model in models:
                 stages.append(self.load(model))
             return Pipeline(models, stages, depth)
@@ -108,6 +111,10 @@ class ProgramDevice(ABC):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
+
+    def _own(self, model: LoadableModel) -> LoadableModel:
+        """The model as it was compiled for this device. DeviceError where it was not."""
+        return own_model(model, self._chip, self.info.name)
 
     def _accepted(self, program: Program | Verified) -> Program | Verified:
         """The program, for the right chip and verified now or before."""

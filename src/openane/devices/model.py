@@ -20,6 +20,7 @@ from openane.devices.packer import update
 from openane.devices.protocol import Arrays, Device, Index, LoadableModel
 from openane.devices.steps import FinishedRun, LoadedFunction, Staged, TensorBuffer
 from openane.devices.submissions import Submissions
+from openane.devices.targets import alike
 from openane.errors import DeviceError
 from openane.simulator import RunReport
 
@@ -98,9 +99,10 @@ class ModelExecutable:
     def update_constants(self, model: LoadableModel) -> None:
         """See `LoadedModel.update_constants`. All of the model is updated or nothing."""
         with self._lock:
-            self._function(None)
+            loaded = self._function(None).model
             if not hasattr(model, "functions"):
                 raise DeviceError(f"new constants are those of a compiled model, not of {type(model).__name__}")
+            model = alike(model, loaded)
             if list(model.functions) != list(self._functions):
                 raise DeviceError(f"the functions of {model.name!r} are {', '.join(model.functions)}, those of the "
                                   f"loaded model {', '.join(self._functions)}: load it anew")

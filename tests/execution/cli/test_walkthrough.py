@@ -75,7 +75,8 @@ def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tour = README.partition("## One minute")[2].partition("## Status")[0]
     times = re.compile(r"\d+\.\d+ ms")
     found = steps(re.sub(r"```python.*?```", "", tour, flags=re.DOTALL), fence="")
-    assert [command.split()[1] for command, _ in found] == ["compile", "info", "dis", "verify", "run", "profile", "run"]
+    assert [command.split()[1] for command, _ in found] == ["compile", "info", "dis", "verify", "run", "profile",
+                                                            "compile", "run", "run"]
     for command, lines in found:
         text = times.sub("0.0 ms", printed(command))
         shown = pattern([times.sub("0.0 ms", line) for line in lines])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from openane.chips import described_generations, generations, recognised_generations
-from openane.chips.machines import MACHINES, SOCS, Known, chips_of, find, machines_with
+from openane.chips import compiled_generations, described_generations, generations, recognised_generations
+from openane.chips.machines import ALL, MACHINES, SOCS, Known, chips_of, find, machines_with, named_targets
 from openane.errors import UnsupportedError
 
 
@@ -52,3 +52,21 @@ def test_what_is_not_known_says_so() -> None:
     assert str(find("a19").chips[0].clock) == "not known"
     assert all((figure.value is None) == (figure.known is None) for soc in SOCS
                for figure in (soc.cores, soc.clock, soc.kernel, soc.tile, soc.dispatch, soc.peak))
+
+
+def test_targets_are_named_between_commas_one_by_one_or_all() -> None:
+    assert named_targets("all") == named_targets(["ALL"]) == compiled_generations()
+    assert named_targets("m1, m4 max") == named_targets(["m1", "m4 max"]) == ("m1", "m4 max")
+    assert named_targets(["M-1", "m1,h16", "MacBook Air 2022"]) == ("M-1", "h16", "MacBook Air 2022")  # each once
+    assert named_targets(["h15", "all"]) == ("h15", "h13", "h14", "h16", "h17", "h18")
+    for wrong in ("m1,", "", "m1,,m4", "m1,m99", "a12"):
+        with pytest.raises(UnsupportedError):
+            named_targets(wrong)
+    with pytest.raises(UnsupportedError, match="at least one"):
+        named_targets([])
+
+
+def test_no_name_can_be_taken_for_several() -> None:
+    for name in (*MACHINES, *(soc.name for soc in SOCS), *generations()):
+        assert "," not in name
+        assert name.lower() != ALL

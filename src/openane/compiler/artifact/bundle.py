@@ -3,10 +3,13 @@
 A bundle is a directory `NAME.ane` with these files:
 
 * `manifest.json`: per function its ports, steps, states and report;
-* `programs/0.hwx`, ...: the engine programs;
+* `programs/0.hwx`, ...: the engine programs (see `formats.bundled`);
 * `model.mil`: the source graphs as functions, and the operations of host steps as further functions;
 * `weights/weight.bin`: all constants of these graphs, equal ones once;
 * `routes.json`: where constants lie in the programs, so that others can be put there (see `patch.routes_json`).
+
+One of a model for several generations of the engine has the functions of each of them, one generation after the other,
+the source graphs once, and `routes/h13.json`, ... instead of `routes.json`.
 
 A model that is one engine program can also be a single `.hwx` or `.anec` file, which holds neither the report nor the
 source graph.
@@ -16,7 +19,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -33,18 +37,18 @@ from openane.compiler.patch.writer import Patchable
 from openane.compiler.weights.layout_records import Routes
 from openane.errors import FormatError, GraphError
 from openane.formats import read_hwx, save_program, write_hwx
+from openane.formats.bundled import MANIFEST, SHARED, Read, bundle_reader, divided, program_data, whole_name
 from openane.formats.folders import write_folder
 from openane.graph import Graph
 from openane.program import Program
 
 VERSION = 2
-MANIFEST = "manifest.json"
+"""Of a bundle for one generation."""
+SEVERAL = 3
+"""Of a bundle for several."""
 LARGEST_MANIFEST = 1 << 26
 PROGRAM_SUFFIXES = (".hwx", ".anec")
-OURS = (MANIFEST, "programs", "weights", FUNCTIONS, ROUTES)
-
-Read = Callable[[str], bytes]
-"""The bytes of a bundle's file by its path. FormatError when it is not there."""
+OURS = (MANIFEST, "programs", "weights", "routes", FUNCTIONS, ROUTES)
 
 
 def save_model(model: CompiledModel, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
@@ -65,16 +69,19 @@ def save_model(model: CompiledModel, path: Path, layout: str = "macos26", header
 def load_model(path: Path) -> CompiledModel:
     """Reads a bundle. FormatError names the file that is missing or malformed. The source graphs are read when they are
     asked for."""
-    def read(name: str) -> bytes:
-        try:
-            return (path / name).read_bytes()
-        except OSError as error:
-            raise FormatError(f"{path / name} cannot be read: {error.strerror or error}") from None
-
-    model = read_model(read)
+    model = read_model(bundle_reader(path))
     if not (path / FUNCTIONS).is_file():
         raise FormatError(f"{path / FUNCTIONS} is missing: the bundle does not hold its source graph")
     return model
+
+
+@contextmanager
+def _malformed() -> Iterator[None]:
+    """A malformed manifest as a FormatError."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FormatError(f"{MANIFEST} is incomplete or malformed: {type(error).__name__} {error}") from None
 
 
 def _unused(name: str, functions: Sequence[CompiledModel]) -> str:
@@ -83,31 +90,48 @@ def _unused(name: str, functions: Sequence[CompiledModel]) -> str:
                 if not any(function.name.startswith(longer) for function in functions))
 
 
-def _route_files(functions: Sequence[CompiledModel]) -> dict[str, bytes]:
-    """Where constants lie in the programs, of the functions of which that is known."""
-    known = {function.name: (function.patchable.routes, function.graph) for function in functions
+def _route_files(model: CompiledModel, name: str) -> dict[str, bytes]:
+    """Where constants lie in the programs, of the functions of which that is known, as the file `name`."""
+    known = {function.name: (function.patchable.routes, function.graph) for function in model.functions.values()
              if function.patchable is not None and not function.patchable.routes.refused}
-    return {ROUTES: write_routes(known)} if known else {}
+    return {name: write_routes(known)} if known else {}
+
+
+def _routes_name(target: str, several: bool) -> str:
+    return f"routes/{target}.json" if several else ROUTES
 
 
 def model_files(model: CompiledModel, graphs: bool = True,
                 write: Callable[[Program], bytes] = write_hwx) -> dict[str, bytes]:
     """The files of a bundle by path, programs as `write` writes them; without `graphs` it has no source graphs, only
     the operations of host steps."""
-    functions = tuple(model.functions.values())
+    targets, several = model.targets, bool(model.other_targets)
+    functions = tuple(function for each in targets.values() for function in each.functions.values())
     prefix = _unused("host", functions)
-    numbers: dict[bytes, int] = {}
+    held: dict[bytes, tuple[int, Program]] = {}
     documents: list[dict[str, Any]] = []
     hosted: list[Graph] = []
     for function in functions:
-        programs = [numbers.setdefault(write(program), len(numbers)) for program in function.programs]
-        own = [step.graph(f"{prefix}{number}") for number, step in enumerate(function.host_steps, len(hosted))]
-        documents.append(describe(function, programs, [graph.name for graph in own]))
-        hosted += own
-    files = {f"programs/{number}.hwx": data for data, number in numbers.items()}
-    files |= join_graphs([*(function.graph for function in functions if graphs), *hosted])
-    manifest = {"format": "openane model", "version": VERSION, "programs": len(numbers), "functions": documents}
-    return files | _route_files(functions) | {MANIFEST: json.dumps(manifest, indent=1).encode()}
+        own = [held.setdefault(write(program), (len(held), program))[0] for program in function.programs]
+        steps = [step.graph(f"{prefix}{number}") for number, step in enumerate(function.host_steps, len(hosted))]
+        documents.append(describe(function, own, [graph.name for graph in steps]))
+        hosted += steps
+    files, stated = _program_files(held, several)
+    files |= join_graphs([*(function.graph for function in model.functions.values() if graphs), *hosted])
+    manifest = {"format": "openane model", "version": SEVERAL if several else VERSION, "programs": len(held),
+                **stated, "functions": documents}
+    for target, each in targets.items():
+        files |= _route_files(each, _routes_name(target, several))
+    return files | {MANIFEST: json.dumps(manifest, indent=1).encode()}
+
+
+def _program_files(held: Mapping[bytes, tuple[int, Program]],
+                   several: bool) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of programs, given by their bytes with their numbers, and what the manifest says of them."""
+    if not several:
+        return {whole_name(number): data for data, (number, _) in held.items()}, {}
+    files, shared = divided([(program, data) for data, (_, program) in held.items()])
+    return files, {SHARED: shared}
 
 
 def read_model(read: Read, sources: Mapping[str, Graph] | None = None,
@@ -118,26 +142,54 @@ def read_model(read: Read, sources: Mapping[str, Graph] | None = None,
     FormatError when a file is missing or malformed.
     """
     document = _document(read(MANIFEST))
-    try:
-        total, functions = int(document["programs"]), list(document["functions"])
-        if not 0 <= total <= sum(len(function["programs"]) for function in functions):
-            raise ValueError(f"{total} programs")
-        programs = [program(read(f"programs/{number}.hwx")) for number in range(total)]
+    with _malformed():
+        functions = list(document["functions"])
+        programs = _programs(read, document, program)
         graphs = read_graphs(read, functions)
-        models = [restore(function, programs, graphs, (sources or {}).get(str(function["name"])))
-                  for function in functions]
-        main, *others = _patchable(read, models)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise FormatError(f"{MANIFEST} is incomplete or malformed: {type(error).__name__} {error}") from None
-    return main.with_functions(others)
+        targets: dict[str, list[CompiledModel]] = {}
+        for function in functions:
+            found = restore(function, programs, graphs, (sources or {}).get(str(function["name"])))
+            targets.setdefault(found.target, []).append(found)
+        several = document["version"] == SEVERAL
+        if not several and len(targets) != 1:
+            raise ValueError(f"{len(targets)} targets")
+        first, *others = (_joined(_patchable(read, models, _routes_name(target, several)))
+                          for target, models in targets.items())
+        return first.with_targets(others)
 
 
-def _patchable(read: Read, models: Sequence[CompiledModel]) -> list[CompiledModel]:
-    """The functions with where their constants lie, which is read when it is asked for."""
+def _joined(functions: Sequence[CompiledModel]) -> CompiledModel:
+    """One model of its functions. ValueError where two have one name."""
+    if len({function.name for function in functions}) < len(functions):
+        raise ValueError("two functions of one name")
+    return functions[0].with_functions(functions[1:])
+
+
+def _total(document: Mapping[str, Any]) -> int:
+    """How many programs a bundle has. ValueError where that cannot be."""
+    total = int(document["programs"])
+    if not 0 <= total <= sum(len(function["programs"]) for function in document["functions"]):
+        raise ValueError(f"{total} programs")
+    return total
+
+
+def _programs(read: Read, document: Mapping[str, Any], program: Callable[[bytes], Program]) -> list[Program]:
+    """The programs of a bundle. Constants that several have are one object."""
+    programs: list[Program] = []
+    for data, owner in program_data(read, _total(document), document.get(SHARED, {})):
+        found = program(data)
+        if owner < len(programs) and found.constants == programs[owner].constants:
+            found = replace(found, constants=programs[owner].constants)
+        programs.append(found)
+    return programs
+
+
+def _patchable(read: Read, models: Sequence[CompiledModel], name: str) -> list[CompiledModel]:
+    """The functions with where their constants lie, which is read, from the file `name`, when it is asked for."""
     try:
-        data = read(ROUTES)
+        data = read(name)
     except (FormatError, KeyError):
-        missing = Routes(refused=f"there is no {ROUTES} with it")
+        missing = Routes(refused=f"there is no {name} with it")
         return [replace(model, patchable=Patchable(missing, get_chip(model.target).limits)) for model in models]
     return [_with_routes(model, data) for model in models]
 
@@ -149,7 +201,7 @@ def _with_routes(model: CompiledModel, data: bytes) -> CompiledModel:
 
 def _counts(model: CompiledModel) -> str:
     counts = (len(model.functions), "functions"), (len(model.programs), "programs"), \
-        (len(model.host_operations), "host operations")
+        (len(model.host_operations), "host operations"), (len(model.targets), "targets")
     return ", ".join(f"{number} {noun}" for number, noun in counts)
 
 
@@ -169,7 +221,8 @@ def _document(data: bytes) -> Mapping[str, Any]:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{MANIFEST} is not JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("version") != VERSION:
+    if not isinstance(document, dict) or document.get("version") not in (VERSION, SEVERAL):
         found = document.get("version") if isinstance(document, dict) else type(document).__name__
-        raise FormatError(f"{MANIFEST} is of another version: compile the model again", expected=VERSION, found=found)
+        raise FormatError(f"{MANIFEST} is of another version: compile the model again",
+                          expected=f"{VERSION} or {SEVERAL}", found=found)
     return document

@@ -68,6 +68,7 @@ def read_graphs(read: Callable[[str], bytes], functions: Sequence[Mapping[str, A
     def weights() -> bytes:
         return read(WEIGHTS)
 
+    @cache
     def find(name: str) -> Graph:
         graph = parse_mil(*files(), function=name)
         return named(graph, stated[name]) if name in stated else graph

@@ -1,7 +1,5 @@
-// What all parts of the page use: the data, elements made of text, numbers for people, colours, the chosen task.
+// What every page uses: the data, elements made of text, numbers for people and what they are, colours, hints.
 const data = JSON.parse(document.getElementById('data').textContent);
-const column = Object.fromEntries(data.columns.map((name, at) => [name, at]));
-const cell = (task, name) => data.rows[task][column[name]];
 const SVG = 'http://www.w3.org/2000/svg';
 
 // An element; text given as a child stays text whatever it holds.
@@ -56,12 +54,26 @@ function withUnit(value, unit) {
 }
 
 const short = (name) => name.split(' (from ')[0];
-const taskName = (task) =>
-  data.profile.programs > 1 ? `${cell(task, 'program')}.${cell(task, 'task')}` : `${cell(task, 'task')}`;
-const title = (task) => short(cell(task, 'node') || cell(task, 'operation'));
 const kind = (name) => make('span', { class: `kind ${name}` }, name);
-const timeKind = data.profile.kinds.times;
-const engineKind = data.profile.kinds.engine;
+const KINDS = {
+  exact: 'counted in the program or stated by tables; nothing is estimated',
+  measured: 'measured on such a machine, or in the run this report was made with',
+  modelled: 'computed by rules of the timing model with known figures of the chip',
+  extrapolated: 'computed with figures that are guessed, or for a program planned for another generation',
+};
+
+const kindList = (names = Object.keys(KINDS)) =>
+  make(
+    'ul',
+    { class: 'kinds', 'aria-label': 'What numbers are' },
+    ...names.map((name) => make('li', {}, kind(name), ` ${KINDS[name]}`)),
+  );
+
+function bar(share, name) {
+  const found = make('span', { class: `bar ${name}`, 'aria-hidden': 'true' });
+  found.style.width = `${Math.max(share > 0 ? 1 : 0, share * 110).toFixed(1)}px`;
+  return found;
+}
 
 // A section with its heading, what it shows, and what its numbers are.
 const sections = [];
@@ -100,15 +112,6 @@ function redraw() {
   redraws.forEach((each) => each());
 }
 
-// The chosen task: every part that shows tasks is told of it.
-const chosen = { task: -1 };
-const watchers = [];
-function choose(task, from = null) {
-  if (task < 0 || task >= data.rows.length || task === chosen.task) return;
-  chosen.task = task;
-  watchers.forEach((watcher) => watcher(task, from));
-}
-
 function say(text) {
   document.getElementById('live').textContent = text;
 }
@@ -124,16 +127,6 @@ function showTip(x, y, heading, ...lines) {
 
 function hideTip() {
   tip.hidden = true;
-}
-
-function showTask(x, y, task) {
-  showTip(
-    x,
-    y,
-    `task ${taskName(task)}: ${title(task)}`,
-    data.words[task],
-    `${time(cell(task, 'time_us'))} (${percent(cell(task, 'share'))}), bound by ${cell(task, 'bound')}, from ${time(cell(task, 'start_us'), 7)}`,
-  );
 }
 
 // A canvas as wide as its place, drawn in CSS pixels.

@@ -10,33 +10,49 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 from openane.report.html.compare import DATA_ID
+from openane.report.targets import TargetResult, targets_document
+from openane.version import __version__
 
-SCRIPTS = ("base", "table", "summary", "view", "graph", "timeline", "memory", "detail", "health", "page")
-"""Files of the page's script, in order."""
+SCRIPTS = ("base", "task", "table", "summary", "view", "graph", "timeline", "memory", "detail", "health", "frame",
+           "page")
+"""Files of the script of a profile's page, in order."""
+TARGETS = ("base", "table", "frame", "targets")
+"""The same of the page of several targets."""
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """The whole file, UTF-8 text."""
+    """The whole file of a profile, UTF-8 text."""
+    return _assembled(data, SCRIPTS, f"{data['profile']['name']} on {data['profile']['chip']}", "tasks")
+
+
+def targets_page(model: str, results: Sequence[TargetResult]) -> str:
+    """The whole file of what several targets make of the model called `model`, UTF-8 text."""
+    data = {"openane": __version__, "model": model, **targets_document(results)}
+    return _assembled(data, TARGETS, f"{model} for {len(results)} targets", "operations")
+
+
+def _assembled(data: Mapping[str, Any], scripts: Sequence[str], title: str, table: str) -> str:
+    """The file of the parts; `table` is the section that one may skip to."""
     style = _part("page.css")
-    script = "'use strict';\n(() => {\n" + "\n".join(_part(f"{name}.js") for name in SCRIPTS) + "\n})();\n"
+    script = "'use strict';\n(() => {\n" + "\n".join(_part(f"{name}.js") for name in scripts) + "\n})();\n"
     policy = (f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
               "form-action 'none'")
-    title = f"{data['profile']['name']} on {data['profile']['chip']}"
+    text = _part("page.html").replace("{table}", table)
     marks = {"{policy}": policy, "{title}": escape(title), "{style}": style, "{id}": DATA_ID,
              "{data}": embedded(data), "{script}": script}
-    text, rest = "", _part("page.html")
+    done, rest = "", text
     for mark, value in marks.items():  # each stands once, in this order: what is filled in is never looked at again
         before, _, rest = rest.partition(mark)
-        text += before + value
-    return text + rest
+        done += before + value
+    return done + rest
 
 
 def embedded(data: Mapping[str, Any]) -> str:

@@ -1,24 +1,11 @@
 // The head of the report: what its numbers are, the summary, and the comparison with another run.
-const KINDS = {
-  exact: 'counted in the program or stated by tables; nothing is estimated',
-  measured: 'measured on such a machine, or in the run this report was made with',
-  modelled: 'computed by rules of the timing model with known figures of the chip',
-  extrapolated: 'computed with figures that are guessed, or for a program planned for another generation',
-};
-
 function showHead() {
   const profile = data.profile;
   document.getElementById('title').textContent = `${profile.name} on ${profile.chip}`;
   document.getElementById('subtitle').textContent =
     `${profile.generation}, planned for ${profile.target}, ${profile.clock_state} clock, ${profile.route} route; openane ${data.openane}`;
   const place = section('summary', 'Summary', 'One inference. Every number says what it is.');
-  place.append(
-    make(
-      'ul',
-      { class: 'kinds', 'aria-label': 'What numbers are' },
-      ...Object.entries(KINDS).map(([name, text]) => make('li', {}, kind(name), ` ${text}`)),
-    ),
-  );
+  place.append(kindList());
   const notes = [...profile.notes, ...(profile.times_without ? [`Times are ${profile.times_without}`] : [])];
   if (notes.length) place.append(make('ul', { class: 'notes' }, ...notes.map((text) => make('li', {}, text))));
   const groups = new Map();
@@ -124,12 +111,6 @@ function showCompared() {
       },
     ],
   });
-}
-
-function bar(share, name) {
-  const found = make('span', { class: `bar ${name}`, 'aria-hidden': 'true' });
-  found.style.width = `${Math.max(share > 0 ? 1 : 0, share * 110).toFixed(1)}px`;
-  return found;
 }
 
 function showOperations() {

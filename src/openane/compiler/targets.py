@@ -1,0 +1,26 @@
+"""One model for several generations of the engine: what a device of any of them takes from one bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from openane.chips.machines import ALL, named_targets, target
+from openane.compiler.api import Model, compile
+from openane.graph import Graph
+
+
+def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: bool = False,
+                samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False) -> Model:
+    """The graph compiled for several targets, as one model: that of the first, with the others in `targets`.
+
+    `targets` are machines, chips or generations, in a text between commas or one by one; `all` is every generation that
+    programs are compiled for. Each generation is compiled for once. A device loads the programs of its own generation,
+    a device of any that of the first; `Model.save` writes all of them into one bundle. Other arguments, and errors, as
+    for `compile`: a target that refuses the graph refuses all of it.
+    """
+    generations = dict.fromkeys(target(name).name for name in named_targets(targets))
+    first, *others = (compile(graph, name, allow_host, samples=samples, cache=cache) for name in generations)
+    return first.with_targets(others)
