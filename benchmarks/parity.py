@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from records.descriptors import equal_descriptor_words
 from records.reading import OLDEST, Compilation, Record, compile_record, materialiser, read_record
 from records.reasons import reason
 from records.words import Baselines, Difference, differences, equal_words, functional_fields, named_words
@@ -31,6 +32,7 @@ from records.work import Work, work
 
 from openane.chips import compiled_generations, get_chip
 from openane.errors import AneError
+from openane.formats import write_hwx
 
 LEGEND = """\
 tasks    ours/Apple's               words    fraction of all words that are Apple's
@@ -52,6 +54,7 @@ class Result:
     tasks: tuple[int, int]
     words: tuple[int, int]
     fields: tuple[int, int]
+    descriptor: tuple[int, int]
     constants: str
     copied: float
     copied_from: str
@@ -85,9 +88,16 @@ def examine(record: Record, compilation: Compilation, baselines: Baselines) -> R
     return Result(
         record.name, record.family, compilation.refusal, (len(ours), len(record.tasks)),
         equal_words([named_words(words, chip) for words in ours], [named_words(words, chip) for words in record.tasks]),
-        functional_fields(ours, record.tasks, chip), compare_constants(record, compilation), likeness, nearest,
+        functional_fields(ours, record.tasks, chip), compare_descriptor(record, compilation),
+        compare_constants(record, compilation), likeness, nearest,
         baselines.commonest(record), (work(ours, chip) if ours else None, work(record.tasks, chip)),
         1e3 * compilation.seconds / max(1, operations), list(differences(ours, record.tasks, chip)) if ours else [])
+
+
+def compare_descriptor(record: Record, compilation: Compilation) -> tuple[int, int]:
+    """Words of the program descriptor that are Apple's, and how many the record states (none for H13)."""
+    written = b"" if compilation.program is None or not record.descriptor else write_hwx(compilation.program)
+    return equal_descriptor_words(record.descriptor, written) if written else (0, 0)
 
 
 def compare_constants(record: Record, compilation: Compilation) -> str:
@@ -129,6 +139,9 @@ def summary(results: list[Result]) -> dict[str, Any]:
     return {
         "records": len(results), "accepted": sum(r.accepted for r in results),
         "task_counts_equal": sum(r.tasks_equal for r in results), "words": share(*words), "fields": share(*fields),
+        "descriptors": share(*(sum(r.descriptor[i] for r in results) for i in (0, 1))),
+        "descriptors_equal": sum(r.descriptor[0] == r.descriptor[1] > 0 for r in results),
+        "descriptors_known": sum(r.descriptor[1] > 0 for r in results),
         "constants_equal": sum(r.constants == "same" for r in results),
         "constants_known": sum(r.constants != "weights" for r in results),
         "all_words_equal": sum(r.words[0] == r.words[1] for r in results),
@@ -202,6 +215,9 @@ def report(results: list[Result], brief: bool) -> None:
           f"({total['all_words_equal']} records word for word; copying gives {total['copied']:.2%}, "
           f"common words {total['common']:.2%}), constant sections equal in {total['constants_equal']} of the "
           f"{total['constants_known']} whose weights are known")
+    if total["descriptors_known"]:
+        print(f"{total['descriptors']:.2%} of the words of program descriptors and their trailers Apple's, all of them "
+              f"in {total['descriptors_equal']} of {total['descriptors_known']} records")
     print("work over Apple's in geometric mean (aim at most 1.0): " +
           ", ".join(f"{name} {number(total['work'][what], '.3f')}" for what, name in
                     (("tasks", "tasks"), ("moved", "bytes moved"), ("kernels", "kernel bytes"))))

@@ -6,8 +6,8 @@ import importlib.util
 import json
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ OLDEST = "h13"
 @dataclass(frozen=True)
 class Record:
     """One program Apple's compiler made for a generation; of its constant section the bytes, the SHA-256 and how many
-    are not zero, and where coefficients have a section of their own that one's bytes and SHA-256."""
+    are not zero, and where coefficients have a section of their own that one's bytes and SHA-256. `descriptor` is what
+    it states of the program descriptor (see `descriptors`)."""
 
     name: str
     family: str
@@ -39,6 +40,7 @@ class Record:
     path: Path
     generation: str = OLDEST
     kernels: tuple[int, str] | None = None
+    descriptor: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def _read_framed(data: dict[str, Any], path: Path) -> Record:
                   tuple(framed_words(data, generation)),
                   tuple(tuple(tensor["shape"]) for tensor in data.get("tensor_descriptors", ())),
                   constant.get("size", 0), constant.get("sha256", ""), constant.get("nonzero_bytes", 0), path,
-                  generation, None if kernels is None else (kernels["size"], kernels["sha256"]))
+                  generation, None if kernels is None else (kernels["size"], kernels["sha256"]),
+                  {key: data[key] for key in ("program_descriptor", "program_descriptor_words") if key in data})
 
 
 def materialiser(folder: Path) -> Callable[[str, str], None]:

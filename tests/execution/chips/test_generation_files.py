@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
+from records.descriptors import command_words, stated_words
 from support.recorded_programs import recorded_program
 
 from openane.chips import described_generations, get_chip
 from openane.formats import read_hwx, write_hwx
 from openane.formats.hwx import MAGIC
 from openane.formats.hwx.descriptors import TENSOR, TensorDescriptor
-from openane.formats.hwx.wide import WIDE_PROGRAM, TextHead
+from openane.formats.hwx.wide import TextHead
 from openane.formats.listing import assemble, disassemble_bytes
-from openane.formats.macho import MachO, Thread, read_macho, section_data
+from openane.formats.macho import Thread, read_macho, section_data
 from openane.program import Program
 
 LATER = described_generations()[1:]
 RECORDS = {"h14": 29, "h15": 24, "h16": 26, "h17": 30, "h18": 21}
-DESCRIPTOR = 0x10
-"""Bytes of a command before its state: type, size, flavor, words of state."""
-TRAILER, SCRATCH = 0x810, 0x858
+SCRATCH = 0x858
 OTHER_SCRATCH = {"h14": {"layer_norm_1x64x8x8"}}
 """Programs without scratch memory whose descriptors state some: the bytes of their input."""
 
@@ -41,22 +39,6 @@ def program_of(record: dict[str, Any], name: str) -> Program:
     return recorded_program(record, name, held, b"".join(b"\1" * each["size"] for each in kernels))
 
 
-def command(file: MachO) -> dict[int, int]:
-    """The words of the program descriptor, its strings among them, by byte offset in the command."""
-    thread = next(c for c in file.commands if isinstance(c, Thread) and c.flavor == WIDE_PROGRAM)
-    strings = thread.strings.ljust(-(-len(thread.strings) // 8) * 8, b"\0")
-    data = struct.pack("<III", DESCRIPTOR + len(thread.state + strings), WIDE_PROGRAM, len(thread.state) // 4)
-    data = struct.pack("<I", 4) + data + thread.state + strings
-    return {4 * i: word for i, word in enumerate(struct.unpack(f"<{len(data) // 4}I", data))}
-
-
-def stated(record: dict[str, Any], words: dict[int, int]) -> dict[int, int]:
-    """What a record states of the command: all its words, or (H14) those from the text's address on."""
-    trailing = {TRAILER + 4 * i: int(word, 16) for i, word in enumerate(record["program_descriptor"]["trailing_words"])}
-    listed = {int(a, 16): int(w, 16) for a, w in record.get("program_descriptor_words", {}).items()}
-    return (dict.fromkeys(words, 0) | listed | trailing) if listed else trailing
-
-
 @pytest.mark.parametrize("name", LATER)
 def test_descriptors_and_addresses_are_those_of_apples_compiler(corpus: Path, name: str) -> None:
     cases, other = records(corpus, name), {}
@@ -65,7 +47,7 @@ def test_descriptors_and_addresses_are_those_of_apples_compiler(corpus: Path, na
         program = program_of(record, name)
         written = write_hwx(program)
         file = read_macho(written, MAGIC)
-        words, wanted = command(file), stated(record, command(file))
+        words, wanted = command_words(file), stated_words(record, command_words(file))
         other |= {(case, place): word for place, word in wanted.items() if words.get(place) != word}
         said = record["program_descriptor"]
         assert words[4] == said["command_size"], case

@@ -1,0 +1,53 @@
+"""The program descriptor of an HWX file, with its trailer and strings: the words written and those a record states."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from openane.formats.hwx import MAGIC
+from openane.formats.hwx.wide import WIDE_PROGRAM
+from openane.formats.macho import MachO, Thread, read_macho
+
+KIND = 4
+"""The kind of command that holds it."""
+HEAD = 0x10
+"""Bytes of the command before its state: kind, size, flavor, words of state."""
+TRAILER = 0x810
+Words = Mapping[int, int]
+"""Words by byte offset in the command."""
+
+
+def descriptor_words(written: bytes) -> dict[int, int]:
+    """Those of an HWX file of H14 or later; none where it has no such descriptor."""
+    return command_words(read_macho(written, MAGIC))
+
+
+def command_words(file: MachO) -> dict[int, int]:
+    """Those of a file that was taken apart."""
+    thread = next((c for c in file.commands if isinstance(c, Thread) and c.flavor == WIDE_PROGRAM), None)
+    if thread is None:
+        return {}
+    strings = thread.strings.ljust(-(-len(thread.strings) // 8) * 8, b"\0")
+    state = thread.state + strings
+    data = struct.pack("<IIII", KIND, HEAD + len(state), WIDE_PROGRAM, len(thread.state) // 4) + state
+    return {4 * i: word for i, word in enumerate(struct.unpack(f"<{len(data) // 4}I", data))}
+
+
+def stated_words(record: Mapping[str, Any], places: Words) -> dict[int, int]:
+    """What the document of a record states at `places` and beside them: all words, those it does not list being zero,
+    or (H14) those from the text's address on. Nothing for H13."""
+    said = record.get("program_descriptor")
+    if said is None:
+        return {}
+    trailing = {TRAILER + 4 * i: int(word, 16) for i, word in enumerate(said["trailing_words"])}
+    listed = {int(a, 16): int(w, 16) for a, w in record.get("program_descriptor_words", {}).items()}
+    return dict.fromkeys(places, 0) | listed | trailing if listed else trailing
+
+
+def equal_descriptor_words(record: Mapping[str, Any], written: bytes) -> tuple[int, int]:
+    """How many words a record states, and how many of them a file has."""
+    words = descriptor_words(written)
+    stated = stated_words(record, words)
+    return sum(words.get(place) == word for place, word in stated.items()), len(stated)
