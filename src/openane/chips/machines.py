@@ -121,7 +121,7 @@ SOCS: tuple[Soc, ...] = tuple(Soc(**row) for row in (
     {"name": "a17 pro", "generation": "h16", "variant": "H16", **_clocks(2.16, 1.62, 0.9)},
     {"name": "m4", "generation": "h16", "variant": "H16g", **_clocks(2.364, 1.776, 1.068), "kernel": _measured(67),
      "tile": _derived(75), "dispatch": _measured(95)},
-    {"name": "m4 pro", **_H16S}, {"name": "m4 max", **_H16S, "dispatch": _derived(122)},
+    {"name": "m4 pro", **_H16S}, {"name": "m4 max", **_H16S, "dispatch": _derived(116)},
     {"name": "a18", "generation": "h17"}, {"name": "a18 pro", "generation": "h17"},
     {"name": "m5", **_H17S, "dispatch": _measured(70)},
     {"name": "m5 pro", **_H17S, "dispatch": _measured(69)}, {"name": "m5 max", **_H17S},

@@ -28,8 +28,8 @@ WAKING: dict[str, tuple[float, float, Known]] = {
 """By engine: microseconds that the waiting host's sleep adds to a call at most, and those the engine must be busy for
 that; in proportion before. H18g: completions of M6 take 130, beyond some 350 of work 325 (firmware timestamps). H16s
 (M4 Max) and H16g (M4): fitted. M5 Pro and M1 Max show none; others are not known and get none. The rest of a call is a
-chip's `dispatch`; it differs between sessions: on M4 Max 95 in the one fitted to and 157 in a study of the calls
-themselves, of which the chip has the geometric mean."""
+chip's `dispatch`. It differs between sessions and ways to call: on M4 Max 95 in the session fitted to, 93, 131 and 157
+in a study of three ways, of which the chip has the geometric mean."""
 
 
 class SubmissionRoute(StrEnum):
