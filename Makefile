@@ -35,6 +35,7 @@ docs: $(INSTALLED)
 		$(BIN)/python -m openane chips $$name --registers --markdown > docs/registers/$$name.md; done
 	@$(BIN)/python -m openane chips --support --markdown > docs/generations.md
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
+	@$(BIN)/python benchmarks/evidence.py --write
 	@cd tests && ../$(BIN)/python -m support.architecture
 
 $(INSTALLED): EXTRAS := dev

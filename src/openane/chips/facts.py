@@ -26,6 +26,16 @@ GUESSED_BYTES = ("Tensors of 8 bits: which of two digits of a word is their elem
                  "inferred.")
 
 
+SHOWN = frozenset((
+    "1x1 convolution", "copy", "table of a function", "elementwise, one operand", "elementwise, two operands",
+    "gain and offset of each channel"))
+"""Forms of operations (see engine.forms) that tasks in the records of every generation from H13 on have."""
+SHOWN_EARLY = SHOWN | {
+    "convolution of windows", "stride", "groups", "weights without zeros", "product of two inputs", "reduction",
+    "root or reciprocal", "channels in blocks"}
+"""Those of H13 and H14."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """`isa` is the number Apple's compiler has for the instruction set, `subtype` the CPU subtype in its files; neither
@@ -33,7 +43,8 @@ class Facts:
     `operations` say what is known of them; `compiled`: programs are compiled for it; `driver`: the Linux driver runs
     them. `unknown_868` is what the program descriptor of its files holds there, `limited` whether a limit is stated,
     `task_events` how many events of each task are counted beside those its header names. `inferred`: of what it is
-    compiled for, what no record of Apple's compiler for it shows, a sentence each."""
+    compiled for, what no record of Apple's compiler for it shows, a sentence each. `shown` are the forms of operations
+    (engine.forms) that records of it have, which is how they are known; the others are carried over."""
 
     isa: int
     subtype: int
@@ -46,3 +57,4 @@ class Facts:
     limited: bool = False
     task_events: int = 0
     inferred: tuple[str, ...] = ()
+    shown: frozenset[str] = frozenset()

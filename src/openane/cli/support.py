@@ -11,6 +11,7 @@ from typing import Any
 from openane.chips import described_generations, get_chip
 from openane.chips.machines import chips_of
 from openane.cli.output import table, wrapped
+from openane.engine.forms import FORMS
 from openane.timing import rates
 
 HEADING = ("generation", "chips", "read", "compiled", "verified", "simulated", "times modelled", "times extrapolated",
@@ -24,6 +25,11 @@ NOTES = (
     "No program that was compiled here has run on hardware. What is compiled for a generation was compared with the",
     "records of Apple's compiler that are at hand; what they do not show is inferred, and listed below the table.",
 )
+RECORDS = (
+    "A task of a form marked *record* stands in programs that Apple's compiler made for the generation: what is "
+    "emitted for it was held to those words. One marked *-* is carried over from a generation that has a record, or "
+    "where none has, composed from what public register maps and drivers say. [evidence.md](evidence.md) lists the "
+    "forms of every MIL operation, and for which generations records show all of them.")
 SEVERAL = (
     "`ane compile MODEL --target all` compiles for every generation that can be compiled for, and `--target "
     "m1,\"m4 max\"` for those of some chips or machines. It shows what each makes of the model: tasks, bytes, "
@@ -51,7 +57,8 @@ def _generation(name: str) -> dict[str, Any]:
             "verified": known and bool(chip.rules), "simulated": known,
             "modelled": [soc for soc, guess in guessed.items() if not guess],
             "extrapolated": [soc for soc, guess in guessed.items() if guess],
-            "driver": chip.facts.driver, "inferred": list(chip.facts.inferred),
+            "driver": chip.facts.driver, "shown": [form for form in FORMS if form in chip.facts.shown],
+            "inferred": list(chip.facts.inferred),
             "assumed_limits": list(chip.limits.assumed) if known else []}
 
 
@@ -71,6 +78,7 @@ def support_page(names: Sequence[str]) -> Iterator[str]:
     yield from ("# Generations", "", f"| {' | '.join(HEADING)} |", f"|{'---|' * len(HEADING)}")
     yield from (f"| {' | '.join(_cells(document))} |" for document in documents)
     yield from ("", *NOTES)
+    yield from ("", "## What records show", "", *wrapped(RECORDS), "", *_shown_rows([each for each in documents if each["compiled"]]))
     for document in documents:
         stated = list(_inferred(document))
         if stated:
@@ -81,6 +89,14 @@ def support_page(names: Sequence[str]) -> Iterator[str]:
     for paragraph in SEVERAL:
         yield from ("", *wrapped(paragraph))
     yield from ("", "This page is generated: `ane chips --support --markdown`.")
+
+
+def _shown_rows(documents: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """The table of forms, a column per generation."""
+    yield f"| form of a task | {' | '.join(each['generation'] for each in documents)} |"
+    yield f"|{'---|' * (len(documents) + 1)}"
+    for form in FORMS:
+        yield f"| {form} | {' | '.join('record' if form in each['shown'] else '-' for each in documents)} |"
 
 
 def _cells(document: dict[str, Any]) -> list[str]:

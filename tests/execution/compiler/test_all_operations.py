@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.random_graphs import LIMIT, draw_graph, draw_inputs, spread, uncovered
+from support.one_operation import drawn, graph_of
+from support.random_graphs import LIMIT, draw_inputs, spread, uncovered
 from support.random_operands import ELSEWHERE, TABLE
 
 import openane as ane
-from openane.errors import GraphError, UnsupportedError
+from openane.errors import UnsupportedError
 from openane.graph import Graph
 
 TOLERANCE = 6e-3
@@ -16,16 +17,6 @@ TOLERANCE = 6e-3
 NOISE = 8
 """How much further than the worst of four disturbed references a result may be."""
 REFUSED = {"one_hot": "Indices must be constants"}
-
-
-def drawn(seed: int, steps: int, op: str | None = None) -> Graph:
-    """The first graph from `seed` on whose operands fit each other."""
-    for attempt in range(seed, seed + 100 * 7919, 7919):
-        try:
-            return draw_graph(attempt, TABLE, steps, op)
-        except GraphError:
-            continue
-    raise AssertionError(f"no operands of {op} fit")
 
 
 def hold(graph: Graph, seed: int, arithmetic: str, *, refused: bool = True) -> None:
@@ -54,7 +45,7 @@ def test_no_operation_is_left_out() -> None:
 
 @pytest.mark.parametrize("op", sorted(TABLE))
 def test_alone(op: str) -> None:
-    graph = drawn(17, 2 if op in ("fill", "range_1d", "non_zero") or op.startswith("constexpr") else 1, op)
+    graph = graph_of(op)
     if op in REFUSED:
         with pytest.raises(UnsupportedError, match=REFUSED[op]):
             ane.compile(graph)

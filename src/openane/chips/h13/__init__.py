@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.facts import EMITTED, Facts
+from openane.chips.facts import EMITTED, SHOWN_EARLY, Facts
 from openane.chips.h13.policy import POLICY
 from openane.chips.h13.registers import HEADER, STREAM_BANK
 from openane.chips.h13.rules import RULES
@@ -15,7 +15,8 @@ CHIP = LinkedChip(
     name="h13", format=linked_format(HEADER, STREAM_BANK, LONGEST, POLICY.limits.slots.scratch), policy=POLICY,
     alignments={"macos26": 0x100, "compat": 0x300}, rules=RULES,
     facts=Facts(isa=7, subtype=4, chip="m1", tasks="header of 10 words, linked; dense runs of register writes",
-                operations=EMITTED, compiled=True, driver=True),
+                operations=EMITTED, compiled=True, driver=True,
+                shown=SHOWN_EARLY | {"sum of channels", "largest channel", "tensors of 8 bits"}),
     arithmetic=Arithmetic(crop_gain=True))
 
 __all__ = ["CHIP"]

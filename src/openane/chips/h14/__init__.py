@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.emit.apart import TABLE
-from openane.chips.facts import BYTES, EMITTED, OLDER, SEVERAL_WEIGHTS, Facts, frames
+from openane.chips.facts import BYTES, EMITTED, OLDER, SEVERAL_WEIGHTS, SHOWN_EARLY, Facts, frames
 from openane.chips.frame_writer import FrameWriter
 from openane.chips.h14.policy import POLICY
 from openane.chips.h14.registers import HEADER_BANK, POINTERS, STREAM_BANK
@@ -33,6 +33,7 @@ class H14Writer(FrameWriter):
 CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H14Reader, H14Writer,
                    Facts(isa=11, subtype=5, chip="m2", tasks=frames(8), operations=EMITTED,
                          compiled=True, unknown_868=3, task_events=1,
-                         inferred=(OLDER, SEVERAL_WEIGHTS, BYTES)), Arithmetic(crop_gain=True))
+                         inferred=(OLDER, SEVERAL_WEIGHTS, BYTES),
+                         shown=SHOWN_EARLY | {"product of channels"}), Arithmetic(crop_gain=True))
 
 __all__ = ["CHIP", "H14Reader", "H14Writer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.facts import BYTES, CARRIED, EMITTED, SEVERAL_WEIGHTS, Facts, frames
+from openane.chips.facts import BYTES, CARRIED, EMITTED, SEVERAL_WEIGHTS, SHOWN, Facts, frames
 from openane.chips.frame_writer import FrameWriter
 from openane.chips.h14 import H14Reader
 from openane.chips.h15.policy import POLICY
@@ -50,6 +50,7 @@ class H15Writer(FrameWriter):
 CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H15Reader, H15Writer,
                    Facts(isa=8, subtype=6, chip="m3", tasks=frames(8), operations=EMITTED,
                          compiled=True, unknown_868=5,
-                         inferred=(CARRIED, SEVERAL_WEIGHTS, BYTES)), Arithmetic())
+                         inferred=(CARRIED, SEVERAL_WEIGHTS, BYTES),
+                         shown=SHOWN | {"product of channels"}), Arithmetic())
 
 __all__ = ["CHIP", "H15Reader", "H15Writer"]

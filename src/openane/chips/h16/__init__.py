@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.emit.live import LIVE_OUTS
-from openane.chips.facts import BYTES, CARRIED, EMITTED, SEVERAL_WEIGHTS, Facts, frames
+from openane.chips.facts import BYTES, CARRIED, EMITTED, SEVERAL_WEIGHTS, SHOWN, Facts, frames
 from openane.chips.h15 import H15Reader, H15Writer
 from openane.chips.h16.policy import POLICY
 from openane.chips.h16.registers import HEADER_BANK, POINTERS, STREAM_BANK
@@ -33,6 +33,7 @@ class H16Writer(H15Writer):
 CHIP = IndexedChip("h16", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H16Reader, H16Writer,
                    Facts(isa=17, subtype=7, chip="m4", tasks=frames(9), operations=EMITTED,
                          compiled=True, unknown_868=4, limited=True,
-                         inferred=(CARRIED, SEVERAL_WEIGHTS, BYTES)), Arithmetic())
+                         inferred=(CARRIED, SEVERAL_WEIGHTS, BYTES),
+                         shown=SHOWN | {"product of channels"}), Arithmetic())
 
 __all__ = ["CHIP", "H16Reader", "H16Writer"]

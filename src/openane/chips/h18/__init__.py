@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.facts import CARRIED, EMITTED, GUESSED_BYTES, SEVERAL_WEIGHTS, Facts, frames
+from openane.chips.facts import CARRIED, EMITTED, GUESSED_BYTES, SEVERAL_WEIGHTS, SHOWN, Facts, frames
 from openane.chips.h16 import H16Reader, H16Writer
 from openane.chips.h18.policy import POLICY
 from openane.chips.h18.registers import HEADER_BANK, POINTERS, STREAM_BANK
@@ -24,6 +24,7 @@ class H18Writer(H16Writer):
 CHIP = IndexedChip("h18", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), POLICY, H16Reader, H18Writer,
                    Facts(isa=20, subtype=10, chip="m6", tasks=frames(9), operations=EMITTED,
                          compiled=True, unknown_868=4, limited=True,
-                         inferred=(CARRIED, SEVERAL_WEIGHTS, GUESSED_BYTES)), Arithmetic(winograd=True))
+                         inferred=(CARRIED, SEVERAL_WEIGHTS, GUESSED_BYTES),
+                         shown=SHOWN), Arithmetic(winograd=True))
 
 __all__ = ["CHIP", "H18Writer"]
