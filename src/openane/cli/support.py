@@ -78,7 +78,8 @@ def support_page(names: Sequence[str]) -> Iterator[str]:
     yield from ("# Generations", "", f"| {' | '.join(HEADING)} |", f"|{'---|' * len(HEADING)}")
     yield from (f"| {' | '.join(_cells(document))} |" for document in documents)
     yield from ("", *NOTES)
-    yield from ("", "## What records show", "", *wrapped(RECORDS), "", *_shown_rows([each for each in documents if each["compiled"]]))
+    yield from ("", "## What records show", "", *wrapped(RECORDS), "")
+    yield from _shown_rows([each for each in documents if each["compiled"]])
     for document in documents:
         stated = list(_inferred(document))
         if stated:
