@@ -11,8 +11,9 @@ programs are verified and run on the simulator.
 H13's column has the tasks of all programs, and the least cosine of an output to the same in float32 from elsewhere:
 onnxruntime's for networks, else the operations' references on the host. The other columns say `equal` where all bits
 of the outputs are H13's; else the largest difference, over H13's largest number, and the least cosine to H13's output.
-Bits must be equal wherever the tasks are as many and 3x3 convolutions are computed in the same form, as on all up to
-H16; the cosine to float32 must be 0.999 everywhere. What falls short has a `!` and a line that says why.
+Bits must be equal wherever the tasks are as many, and 3x3 convolutions (direct up to H16) and products of pairs (by one
+task up to H17) are computed in the same form; the cosine to float32 must be 0.999 everywhere. What falls short has a `!`
+and a line that says why.
 """
 
 from __future__ import annotations
@@ -116,8 +117,9 @@ def judged(made: Cell, outputs: Arrays, first: tuple[Cell, Arrays], broken: Sequ
 
 
 def same_form(first: str, second: str) -> bool:
-    """Whether two generations compute 3x3 convolutions in the same form: all else they compute alike."""
-    return get_chip(first).arithmetic.winograd == get_chip(second).arithmetic.winograd
+    """Whether two generations compute 3x3 convolutions and products of pairs in the same form: all else is alike."""
+    one, other = get_chip(first), get_chip(second)
+    return (one.arithmetic.winograd, one.limits.pairs) == (other.arithmetic.winograd, other.limits.pairs)
 
 
 def nearness(outputs: Arrays, expected: Arrays) -> float | None:
