@@ -18,7 +18,7 @@ PROMPT, CONTINUED = 30, 3
 """Tokens of a prompt, and how many follow it one by one."""
 DECODERS = {"llama": LLAMA, "grouped": GROUPED, "heads_normalised": NORMED, "gpt2": GPT2, **CONFIGS}
 PRECISIONS = {Precision.INT8: LEAST_COSINE, Precision.PALETTE4: 0.9}
-"""Weights in fewer bits, and the least cosine to the scores of float32."""
+"""Weights in fewer bits, and the least cosine to the scores of the weights as they were."""
 
 
 def cases() -> dict[str, Callable[[], Case]]:

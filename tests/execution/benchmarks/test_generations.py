@@ -1,5 +1,5 @@
-"""A network, a block, a training step and an encoder on every generation: verified, accurate, and the bits of H13 wherever
-the arithmetic is the same. The benchmark itself runs them all."""
+"""A network, a block, a training step and an encoder on every generation: verified, accurate, and the bits of H13
+wherever the arithmetic is the same. The benchmark itself runs them all."""
 
 from __future__ import annotations
 
