@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from openane import onnx_backend
+from openane.chips import DEFAULT_TARGET
 from openane.errors import AneError, UnsupportedError
 
 KNOWN = Path(__file__).parents[1] / "onnx_known.txt"
@@ -22,11 +24,12 @@ KNOWN = Path(__file__).parents[1] / "onnx_known.txt"
 @dataclass(frozen=True)
 class Verdict:
     """What became of one case. `kind`: engine (computed wholly there, within tolerance), constant (the result depends
-    on constants of the run alone), refused, wrong."""
+    on constants of the run alone), refused, wrong. `digest`: SHA-256 of all results of a case that ran."""
 
     name: str
     kind: str
     reason: str = ""
+    digest: str = ""
 
     @property
     def expanded(self) -> bool:
@@ -43,19 +46,22 @@ def cases() -> tuple[Any, ...]:
         return tuple(sorted(load_model_tests(kind="node"), key=lambda case: case.name))
 
 
-def judge(case: Any) -> Verdict:
-    """Runs one case. Errors that are no AneError escape."""
+def judge(case: Any, target: str = DEFAULT_TARGET) -> Verdict:
+    """Runs one case, compiled for a target. Errors that are no AneError escape."""
+    digest = sha256()
     try:
-        prepared = onnx_backend.prepare(case.model)
+        prepared = onnx_backend.prepare(case.model, target=target)
         for inputs, expected in case.data_sets:
             results = prepared.run([_array(each) for each in inputs])
+            for result in results:
+                digest.update(np.ascontiguousarray(result).tobytes())
             wrong = _difference(prepared.last.tolerance, results, expected)
             if wrong:
-                return Verdict(case.name, "wrong", wrong)
+                return Verdict(case.name, "wrong", wrong, digest.hexdigest())
     except AneError as error:
         return Verdict(case.name, "refused", _reason(error))
     assert not prepared.last.model.host_operations
-    return Verdict(case.name, "constant" if prepared.last.constant else "engine")
+    return Verdict(case.name, "constant" if prepared.last.constant else "engine", "", digest.hexdigest())
 
 
 def _array(given: Any) -> Any:
