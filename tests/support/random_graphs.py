@@ -18,11 +18,15 @@ LIMIT = 3e4
 """References beyond it are not compared: fp16 ends at 65504."""
 
 
+LONG = (1025, 4097, 5000, 16384, 16385, 20000, 21922, 32768, 40000, 50001, 65536, 65537, 100_000)
+"""Extents around and beyond what the engine takes in one task."""
+
+
 class Maker:
     """Draws operands: values made before, new inputs, constants."""
 
-    def __init__(self, seed: int, wide: bool = False) -> None:
-        self.draw, self.wide = random.Random(seed), wide
+    def __init__(self, seed: int, wide: bool = False, long: bool = False) -> None:
+        self.draw, self.wide, self.long = random.Random(seed), wide, long
         self.numbers = np.random.default_rng(seed)
         self.builder = GraphBuilder()
         self.values: list[Value] = []
@@ -31,6 +35,10 @@ class Maker:
     def shape(self, low: int = 1, high: int = 5) -> tuple[int, ...]:
         """A shape of a rank within low..high."""
         rank = self.draw.randint(low, high)
+        if self.long:
+            shape = [self.draw.choice((1, 1, 1, 2, 3)) for _ in range(rank)]
+            shape[self.draw.randrange(rank)] = self.draw.choice(LONG)
+            return tuple(shape)
         small = (1, 1, 2, 3, 4, 5, 6, 8) if rank > 2 else (1, 2, 3, 7, 16, 33, 64)
         shape = [self.draw.choice(small) for _ in range(rank)]
         if self.wide:
@@ -117,11 +125,12 @@ Operands = Callable[[Maker], Mapping[str, Any]]
 
 
 def draw_graph(seed: int, table: Mapping[str, Operands], steps: int, op: str | None = None, *,
-               wide: bool = False) -> Graph:
-    """A graph of `steps` operations drawn from `table`, `op` being the first; one axis of shapes is long when `wide`.
+               wide: bool = False, long: bool = False) -> Graph:
+    """A graph of `steps` operations drawn from `table`, `op` being the first; one axis of shapes is longer when `wide`,
+    up to 100,000 when `long`.
     Every value nobody reads is an output, and now and then one that is read. GraphError when something drawn does not
     fit."""
-    maker = Maker(seed, wide)
+    maker = Maker(seed, wide, long)
     for step in range(steps):
         name = op if op is not None and step == 0 else maker.draw.choice(sorted(table))
         results = maker.builder.add(name, **table[name](maker))

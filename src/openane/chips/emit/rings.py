@@ -162,6 +162,8 @@ class Planner:
         held = {name: _footprint(access, self._policy.rings.own_pairs) for name, access in _held(operation).items()}
         top = max([high for _, high in held.values()], default=0)
         for tile, width in sizes:
+            if before is not None and tile > before.tile_height:
+                continue  # more rows than the ring it is handed its data in holds
             wanted = self._wanted.get((*kind, tile, width))
             if wanted is None:
                 wanted = self._wanted[*kind, tile, width] = tuple(

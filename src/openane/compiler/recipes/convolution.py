@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -206,14 +207,17 @@ def _sum_neighbours(context: RecipeContext, problem: Windowed, parts: Tensor) ->
     """target [N, C, H, W] = post(sum of parts [N, C, P, H, W] over P): a dense convolution with weights of one into a
     single channel, as in Apple's sums over channels, whose groups are the channels."""
     table, by_channel = problem.table, (1, None, None, 2, 3)
+    limits = context.limits
+    pieces = [neural_ops.spans(parts.shape[1], limits.groups), neural_ops.spans(parts.shape[3], limits.height),
+              neural_ops.spans(parts.shape[4], limits.width)]
     with writable(context, problem.target, by_channel) as target:
         for image in range(parts.shape[0]):
-            for start, count in neural_ops.spans(parts.shape[1], context.limits.groups):
-                read = parts.part(0, image, 1).part(1, start, count)
-                write = target.part(0, image, 1).part(1, start, count)
+            for channels, rows, columns in product(*map(tuple, pieces)):
+                read = parts.part(0, image, 1).part(1, *channels).part(3, *rows).part(4, *columns)
+                write = target.part(0, image, 1).part(1, *channels).part(2, *rows).part(3, *columns)
                 context.emit(Convolution(
                     source=access(read, (1, 2, None, 3, 4)), result=access(write, by_channel),
-                    shared=count > 1, post=neural_ops.with_table(problem.post, table),
+                    shared=channels[1] > 1, post=neural_ops.with_table(problem.post, table),
                     coefficients=None if table is None else neural_ops.table_coefficients(context, table, 1)))
 
 
