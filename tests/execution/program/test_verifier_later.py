@@ -97,3 +97,14 @@ def test_a_mode_without_a_meaning_is_refused(target: str) -> None:
                       rest={**fields.rest, "NE.MACCfg": chip.bank.locate(mode)[2].mask})
     rules = {violation.rule for violation in violations(mutants.with_task(program, 0, chip.encode(changed)))}
     assert {"described", "described_bits"} <= rules
+
+
+@pytest.mark.parametrize("target", [name for name in LATER if get_chip(name).limits.slots.data_set is not None])
+def test_data_sets_name_no_slot_that_is_not_bound(target: str) -> None:
+    chip, program = get_chip(target), compiled_programs(target)["two_sources"]
+    fields = chip.decode(program.tasks[0].words)
+    scratch = {name: chip.limits.slots.scratch for name in fields.values if name.endswith("ResultDataSet.Slot")}
+    assert scratch
+    changed = mutants.with_task(program, 0, chip.encode(replace(fields, values=fields.values | scratch)))
+    assert raw_checks.unbound_slot(changed) == chip.limits.slots.scratch
+    assert "bound_slots" in {violation.rule for violation in violations(changed)}
