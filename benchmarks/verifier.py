@@ -33,7 +33,7 @@ from support.mutants import mutants
 from support.raw_checks import chain_defect, unbound_slot
 from support.verifier_programs import base_programs
 
-DEFAULT = 2000
+DEFAULT = 1000
 OWN = "h13"
 """The generation that has programs of operations made by hand beside the compiled ones."""
 
