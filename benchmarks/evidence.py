@@ -16,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.one_operation import OPERATIONS, graph_of
+from support.properties import drawn_alone
+from support.random_operands import TABLE
 
 from openane.chips import compiled_generations, get_chip
 from openane.compiler import compile
@@ -80,7 +81,7 @@ def page() -> str:
 
 def found() -> Iterator[OperationForms]:
     """Every operation, by name."""
-    for name in OPERATIONS:
+    for name in sorted(TABLE):
         graph = of_fp16(name)
         yield OperationForms(name, {generation: compiled_forms(graph, generation)
                                     for generation in compiled_generations()})
@@ -88,7 +89,7 @@ def found() -> Iterator[OperationForms]:
 
 def of_fp16(name: str) -> Graph:
     """A graph of an operation that takes no integers, where some seed draws one."""
-    graphs = [graph_of(name, seed) for seed in SEEDS]
+    graphs = [drawn_alone(name, seed) for seed in SEEDS]
     return next((graph for graph in graphs if all(value.dtype.startswith("fp") for value in graph.inputs)), graphs[0])
 
 

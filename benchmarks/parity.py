@@ -7,7 +7,8 @@ of several folders all take part. Each generation's are compiled for it and repo
 top. Per record it prints: whether the task counts are equal, the words that are the same (header, run heads, registers;
 a word only one side has is a difference), the fields of the decoded operations that are the same, whether the constant
 section (and the kernel section) has Apple's SHA-256, what one would get by copying (the most alike other record; the
-most common word of each address), our modelled work over Apple's, and every field that differs.
+most common word of each address), our modelled work over Apple's, and every field that differs. Per generation it
+prints what share of the words of program descriptors and their trailers are Apple's.
 """
 
 from __future__ import annotations
@@ -95,9 +96,10 @@ def examine(record: Record, compilation: Compilation, baselines: Baselines) -> R
 
 
 def compare_descriptor(record: Record, compilation: Compilation) -> tuple[int, int]:
-    """Words of the program descriptor that are Apple's, and how many the record states (none for H13)."""
-    written = b"" if compilation.program is None or not record.descriptor else write_hwx(compilation.program)
-    return equal_descriptor_words(record.descriptor, written) if written else (0, 0)
+    """Words of the program descriptor that are Apple's, and how many the record states; none of what was refused."""
+    if compilation.program is None:
+        return 0, 0
+    return equal_descriptor_words(record.descriptor, write_hwx(compilation.program))
 
 
 def compare_constants(record: Record, compilation: Compilation) -> str:

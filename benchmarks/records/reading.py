@@ -96,7 +96,8 @@ def read_record(path: Path) -> Record:
     return Record(data.get("case", path.stem), data.get("family", ""), data["mil"],
                   tuple(record_words(task) for task in data["tasks"]),
                   tuple(tuple(tensor["shape"]) for tensor in data.get("tensors", ())),
-                  constant.get("size", 0), constant.get("sha256", ""), constant.get("nonzero_bytes", 0), path)
+                  constant.get("size", 0), constant.get("sha256", ""), constant.get("nonzero_bytes", 0), path,
+                  descriptor={key: data[key] for key in ("program",) if key in data})
 
 
 def _read_framed(data: dict[str, Any], path: Path) -> Record:

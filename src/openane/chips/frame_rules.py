@@ -83,10 +83,7 @@ def frame_rules(reader_of: ReaderOf, unused: frozenset[str], pointers: Mapping[i
     def with_reader(rule: Callable[[Reader, TaskFields, TaskLink], Iterator[Breach]]) -> Rule:
         @wraps(rule)
         def read(fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
-            try:
-                yield from rule(reader_of(fields), fields, link)
-            except ProgramError as error:
-                yield Breach(f"{error.register}.{error.field}", "not described", "a value with a described meaning")
+            yield from rule(reader_of(fields), fields, link)
 
         return read
 

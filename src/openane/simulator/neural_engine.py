@@ -165,7 +165,7 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     bare = coefficients is None or coefficients.weights is None
     if bare and geometry.weights > context.memory.total_size:
         raise SimulationError(f"{what}: {geometry.shape} weights of one are more than the program's memory")
-    if coefficients is None:
+    if coefficients is None or not coefficients.sections:
         ones = np.ones(geometry.shape, np.float32)
         return lambda: ConvolutionWeights.of(ones, None, PostStage.of(operation.post, None, what))
     if coefficients.packing is Packing.PALETTE:
@@ -175,7 +175,7 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     stores, form = context.stores, context.chip.limits.coefficients
     gather = plan(geometry, coefficients, stores, form, what)
     section = coefficients.weights or coefficients.bias or coefficients.table
-    assert section is not None, "coefficients have at least one part"
+    assert section is not None, "there are sections"
     shared, constant = context.workspace.weights.shared, section.slot in context.memory.ranges
     repeated = None if constant else gather.repeated(stores(section.slot), order, context.workspace)
 

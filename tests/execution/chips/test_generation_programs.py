@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from support.later_programs import SHAPES, graph_of
+from support.compiled_programs import SHAPES, graph_of
 from support.random_graphs import draw_graph, draw_inputs
 from support.random_operands import TABLE
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import openane as ane
+from openane.chips import DEFAULT_TARGET
 from openane.compiler import Model, Port, compile
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
@@ -41,9 +42,9 @@ def _read(buffer: np.ndarray, port: Port) -> np.ndarray:
 
 
 def _compare(graph: Graph, seed: int = 0, *, low: float = -2.0, high: float = 2.0, absolute: float = 2e-3,
-            relative: float = 2e-3) -> Model:
+            relative: float = 2e-3, target: str = DEFAULT_TARGET) -> Model:
     """Compiles, runs and compares: every element within absolute + relative * |reference|. Returns the model."""
-    model = compile(graph)
+    model = compile(graph, target=target)
     rng = np.random.default_rng(seed)
     inputs = {v.name: rng.uniform(low, high, v.shape).astype(np.float16) for v in graph.inputs}
     found = _execute(model, inputs)
@@ -71,7 +72,7 @@ def execute() -> Callable[..., dict[str, np.ndarray]]:
 
 @pytest.fixture(scope="session")
 def compare() -> Callable[..., Model]:
-    """compare(graph, seed=0, low=, high=, absolute=, relative=): compiles, runs, holds results to the references."""
+    """compare(graph, seed=0, low=, high=, absolute=, relative=, target=): compiles, runs, holds to the references."""
     return _compare
 
 

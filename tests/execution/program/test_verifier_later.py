@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support import mutants, raw_checks
-from support.later_programs import SHAPES, later_programs
+from support.compiled_programs import SHAPES, compiled_programs
 
 from openane.chips import compiled_generations, get_chip
 from openane.errors import AneError
@@ -31,7 +31,7 @@ def defects_of(program: Program) -> list[str]:
 
 @pytest.mark.parametrize("target", LATER)
 def test_compiled_programs_are_clean(target: str) -> None:
-    programs = later_programs(target)
+    programs = compiled_programs(target)
     assert set(programs) == set(SHAPES)
     for name, program in programs.items():
         assert violations(program) == (), name
@@ -43,7 +43,7 @@ def test_compiled_programs_are_clean(target: str) -> None:
 def test_what_is_accepted_runs_clean(target: str) -> None:
     count = int(os.environ.get("OPENANE_FUZZ", DEFAULT if target in ("h14", "h16", "h18") else FEWER))
     wrong, refused = [], 0
-    for mutant in mutants.mutants(later_programs(target), count, 1):
+    for mutant in mutants.mutants(compiled_programs(target), count, 1):
         if violations(mutant.program):
             refused += 1
             continue
@@ -73,7 +73,7 @@ def test_what_is_accepted_runs_clean(target: str) -> None:
     ("two_sources", "Slots.RBase1.Relative", 0, "memory_slots"),
 ])
 def test_each_kind_of_mistake_is_named(target: str, base: str, name: str, value: int, rule: str) -> None:
-    chip, program = get_chip(target), later_programs(target)[base]
+    chip, program = get_chip(target), compiled_programs(target)[base]
     fields = chip.decode(program.tasks[0].words)
     assert name in fields.values
     changed = chip.encode(replace(fields, values={**fields.values, name: value}))
@@ -86,3 +86,25 @@ def test_every_rule_has_a_sentence(target: str) -> None:
         text = sentence(rule)
         assert text.endswith(".")
         assert len(text) > 30
+
+
+@pytest.mark.parametrize("target", LATER)
+def test_a_mode_without_a_meaning_is_refused(target: str) -> None:
+    chip, program = get_chip(target), compiled_programs(target)["convolution"]
+    fields = chip.decode(program.tasks[0].words)
+    mode = "NE.MACCfg.OpMode"
+    changed = replace(fields, values={n: v for n, v in fields.values.items() if n != mode},
+                      rest={**fields.rest, "NE.MACCfg": chip.bank.locate(mode)[2].mask})
+    rules = {violation.rule for violation in violations(mutants.with_task(program, 0, chip.encode(changed)))}
+    assert {"described", "described_bits"} <= rules
+
+
+@pytest.mark.parametrize("target", [name for name in LATER if get_chip(name).limits.slots.data_set is not None])
+def test_data_sets_name_no_slot_that_is_not_bound(target: str) -> None:
+    chip, program = get_chip(target), compiled_programs(target)["two_sources"]
+    fields = chip.decode(program.tasks[0].words)
+    scratch = {name: chip.limits.slots.scratch for name in fields.values if name.endswith("ResultDataSet.Slot")}
+    assert scratch
+    changed = mutants.with_task(program, 0, chip.encode(replace(fields, values=fields.values | scratch)))
+    assert raw_checks.unbound_slot(changed) == chip.limits.slots.scratch
+    assert "bound_slots" in {violation.rule for violation in violations(changed)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
-from openane.chips import Breach, TaskLink
+from openane.chips import Breach, Rule, TaskFields, TaskLink
 from openane.errors import ProgramError
 from openane.program.verify.context import VerifyContext
 from openane.program.verify.violation import Found, Violation, violation
@@ -82,5 +83,13 @@ def registers(context: VerifyContext) -> list[Violation]:
             continue
         link = TaskLink(context.chip, view.index, len(context.tasks), context.operations)
         found += [violation(view.index, breach, rule) for rule in context.chip.rules
-                  for breach in rule(view.fields, link)]
+                  for breach in _breaches(rule, view.fields, link)]
     return found
+
+
+def _breaches(rule: Rule, fields: TaskFields, link: TaskLink) -> Iterator[Breach]:
+    """What breaks a rule; a field it needs that holds bits without a meaning does."""
+    try:
+        yield from rule(fields, link)
+    except ProgramError as error:
+        yield Breach(f"{error.register}.{error.field}", "not described", "a value with a described meaning")

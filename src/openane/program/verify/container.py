@@ -87,18 +87,18 @@ def layouts(context: VerifyContext) -> Found:
 
 
 def bound_slots(context: VerifyContext) -> Found:
-    """A base slot that a task enables must be bound to a buffer; the text is never an operand. Only the slot of scratch
-    memory, which compilers name for tensors that stay in L2, and that of data sets may be enabled without being used or
-    bound."""
+    """A base slot that a task enables must be bound to a buffer; the text is never an operand. One slot may be enabled
+    without being used or bound: where tasks are linked that of scratch memory, which compilers name for tensors that
+    stay in L2, elsewhere that of data sets."""
+    idle = context.slots.scratch if context.chip.linked else context.slots.data_set
     for view in context.tasks:
         if view.fields is None:
             continue
         enabled = context.chip.enabled_slots(view.fields)
         used = view.used_slots() if view.operation is not None else set(enabled.values())
         bound = [slot for slot in sorted(context.memory) if slot != context.slots.text]
-        unbound = (context.slots.scratch, context.slots.data_set)
         for name, slot in enabled.items():
-            if slot not in bound and (slot in used or slot not in unbound):
+            if slot not in bound and (slot in used or slot != idle):
                 yield view.index, Breach(name, slot, "one of " + ", ".join(map(str, bound)))
 
 

@@ -1,4 +1,4 @@
-"""Small programs of every kind of operation, compiled for a generation from H14 on: what mutants are made from."""
+"""Small programs of every kind of operation, compiled for any generation: what mutants are made from."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def graph_of(name: str) -> Graph:
 
 
 @cache
-def later_programs(target: str) -> dict[str, Program]:
+def compiled_programs(target: str) -> dict[str, Program]:
     """Every base by name."""
     return {name: compile(graph_of(name), target=target).program for name in SHAPES}
