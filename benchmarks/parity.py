@@ -32,6 +32,7 @@ from records.words import Baselines, Difference, differences, equal_words, funct
 from records.work import Work, work
 
 from openane.chips import compiled_generations, get_chip
+from openane.engine.forms import forms
 from openane.errors import AneError
 from openane.formats import write_hwx
 
@@ -57,6 +58,7 @@ class Result:
     fields: tuple[int, int]
     descriptor: tuple[int, int]
     constants: str
+    constants_reason: str
     copied: float
     copied_from: str
     common: float
@@ -86,11 +88,12 @@ def examine(record: Record, compilation: Compilation, baselines: Baselines) -> R
     ours = [task.words for task in compilation.program.tasks] if compilation.program else []
     nearest, likeness = baselines.nearest(record)
     operations = sum(node.op != "const" for node in compilation.graph.nodes) if compilation.graph else 0
+    constants = compare_constants(record, compilation)
     return Result(
         record.name, record.family, compilation.refusal, (len(ours), len(record.tasks)),
         equal_words([named_words(words, chip) for words in ours], [named_words(words, chip) for words in record.tasks]),
         functional_fields(ours, record.tasks, chip), compare_descriptor(record, compilation),
-        compare_constants(record, compilation), likeness, nearest,
+        constants, constants_reason(compilation) if constants == "differ" else "", likeness, nearest,
         baselines.commonest(record), (work(ours, chip) if ours else None, work(record.tasks, chip)),
         1e3 * compilation.seconds / max(1, operations), list(differences(ours, record.tasks, chip)) if ours else [])
 
@@ -118,6 +121,15 @@ def compare_constants(record: Record, compilation: Compilation) -> str:
     nonzero = len(ours) - ours.count(0)
     other = "BLOBFILE" in record.mil and abs(nonzero - record.constants_nonzero) > OTHER_WEIGHTS
     return "weights" if other and len(ours) == record.constants_size else "differ"
+
+
+def constants_reason(compilation: Compilation) -> str:
+    """Why a constant section differs, as far as it is known."""
+    program = compilation.program
+    operations = [] if program is None else [get_chip(program.chip).operation(task.words) for task in program.tasks]
+    if "table of a function" in forms(operations):
+        return "a table: records do not state Apple's values, ours are fitted to the function"
+    return "packed otherwise"
 
 
 def padded_hash(data: bytes, size: int) -> str:
@@ -192,6 +204,10 @@ def print_differences(results: list[Result]) -> None:
                 if d.task == task:
                     print(f"    {d.field}: {text(d.ours)} / {text(d.apples)}")
     counts = Counter(name for r in results for name in {d.field for d in r.differing})
+    print("\nConstant sections that differ: case, why")
+    for result in results:
+        if result.constants_reason:
+            print(f"{result.case}  {result.constants_reason}")
     print("\nFields that differ: records, field, why")
     for name, count in counts.most_common():
         print(f"{count:4d}  {name:40}  {reason(name)}")
