@@ -38,6 +38,19 @@ def test_flatten_as_exporters_write_it(ints, model, compare):
         load_onnx(proto, {"z": (2, 3, 5)})
 
 
+@pytest.mark.parametrize("extent", [-1, "", "N"])
+def test_open_dimensions_however_they_are_written(model, extent) -> None:
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": ("batch", 3, 4)}, {})
+    dimension = proto.graph.input[0].type.tensor_type.shape.dim[0]
+    if isinstance(extent, int):
+        dimension.dim_value = extent
+    else:
+        dimension.dim_param = extent
+    assert load_onnx(proto, {"x": (2, 3, 4)}).outputs[0].shape == (2, 3, 4)
+    with pytest.raises(UnsupportedError, match="--shape x=1x3x4"):
+        load_onnx(proto)
+
+
 def test_other_folding(ints, model, compare):
     nodes = [
         helper.make_node("Range", ["start", "limit", "step"], ["range"]),

@@ -10,6 +10,9 @@ from openane.graph import Value
 from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
 from openane.importers.onnx.model import Proto
 
+OPEN = "?"
+"""What stands for an open dimension without a name."""
+
 
 def port_dtype(port: Proto, known: Mapping[str, str] = ENGINE_NAMES) -> str:
     """MIL's name of the element type a port declares, one of `known`. UnsupportedError when it is none."""
@@ -21,7 +24,8 @@ def port_dtype(port: Proto, known: Mapping[str, str] = ENGINE_NAMES) -> str:
 def port_shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
     """The static shape of an input: what the model declares, with `given` in place of symbolic dimensions."""
     tensor = port.type.tensor_type
-    dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
+    dims = [dim.dim_param or OPEN if extent is None else extent
+            for dim, extent in zip(tensor.shape.dim, _extents(port), strict=True)]
     stated = f"input {port.name!r} [{', '.join(map(str, dims))}]"
     if given is None:
         if not tensor.HasField("shape") or any(isinstance(dim, str) for dim in dims):
@@ -35,6 +39,13 @@ def port_shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
     return tuple(given)
 
 
+def _extents(port: Proto) -> list[int | None]:
+    """The extents a port declares, None where one is open: a word, nothing, or a number below 0, as some exporters
+    write it."""
+    return [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+            for dim in port.type.tensor_type.shape.dim]
+
+
 def _fits(given: Sequence[int], dims: Sequence[int | str]) -> bool:
     """Whether a shape has the dimensions declared, any where that is a word."""
     return len(given) == len(dims) and all(isinstance(dim, str) or dim == extent
@@ -44,8 +55,7 @@ def _fits(given: Sequence[int], dims: Sequence[int | str]) -> bool:
 def check_declared(port: Proto, value: Value) -> None:
     """A RuntimeWarning when the model declares another shape for an output than its nodes give: exporters leave stale
     ones behind, and runtimes ignore them too."""
-    dims = port.type.tensor_type.shape.dim
-    stated = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    stated = _extents(port)
     if port.type.tensor_type.HasField("shape") and (len(stated) != value.type.rank or any(
             dim is not None and dim != extent for dim, extent in zip(stated, value.shape, strict=True))):
         warnings.warn(f"output {port.name!r}: the model declares {stated}, its nodes give {list(value.shape)}",
