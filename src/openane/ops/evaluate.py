@@ -54,6 +54,8 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndar
             return op.reference(**keywords)
     except MemoryError:
         raise GraphError(f"{node.label}: there is not enough memory to compute it") from None
+    except IndexError as error:
+        raise GraphError(f"{node.label}: an index lies outside of what it counts: {error}") from None
 
 
 def _last_uses(graph: Graph) -> dict[int, int]:

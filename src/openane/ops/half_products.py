@@ -23,11 +23,10 @@ TAKEN = np.int32(-0x70000001)
 """The bits of a float32 that an fp16 number takes when its sign is extended: all but three."""
 
 
-def half_products(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
-    """`numbers` [n, ...] fp16 times `gains` float64, which have as many dimensions, those of extent 1 repeated: fp16 of
-    the shape of `numbers`, each product rounded once, to the nearest and ties to even. All numbers and products must be
-    finite in fp16."""
-    result = np.empty(numbers.shape, np.float16)
+def half_products(numbers: np.ndarray, gains: np.ndarray, result: np.ndarray) -> None:
+    """`numbers` [n, ...] fp16 times `gains` float64, which have as many dimensions, those of extent 1 repeated, put
+    into `result`, fp16 of the shape of `numbers`: each product rounded once, to the nearest and ties to even. All
+    numbers and products must be finite in fp16."""
     for part, factors in _chunks(numbers, gains):
         taken = np.ascontiguousarray(numbers[part])
         wide = taken.view(np.int16).astype(np.int32)
@@ -46,7 +45,6 @@ def half_products(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
         if middle.size:
             halves.reshape(-1)[middle] = (products.reshape(-1)[middle] / BIAS).astype(np.float16).view(np.uint16)
         result[part] = halves.view(np.float16)
-    return result
 
 
 def _chunks(numbers: np.ndarray, gains: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

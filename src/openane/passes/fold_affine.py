@@ -154,9 +154,10 @@ class _Channels:
     def scaled(self) -> np.ndarray:
         """The weight with every output channel times its gain, computed in float64 and rounded once."""
         seen, gains = self._seen(self.weight)
-        if self.weight.dtype == np.float16:
-            return half_products(seen, gains).reshape(self.weight.shape)
         result = np.empty_like(self.weight)
+        if self.weight.dtype == np.float16:
+            half_products(seen, gains, self._seen(result)[0])
+            return result
         with np.errstate(over="ignore"):
             np.multiply(seen, gains, out=self._seen(result)[0], dtype=np.float64, casting="unsafe")
         return result

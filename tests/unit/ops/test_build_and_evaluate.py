@@ -174,3 +174,11 @@ def test_every_rule_reads_as_a_sentence() -> None:
         text = sentence(rule, LIMITS)
         assert text.endswith(".")
         assert "{" not in text
+
+
+def test_an_index_outside_of_its_tensor_is_named() -> None:
+    build = GraphBuilder()
+    x, at = build.input("x", "fp16", (3,)), build.input("at", "int32", (2,))
+    graph = build.finish([build.single("gather", x=x, indices=at)])
+    with pytest.raises(GraphError, match=r"gather .* an index lies outside of what it counts"):
+        evaluate(graph, {"x": np.zeros(3, np.float16), "at": np.array([0, 7], np.int32)})

@@ -92,7 +92,7 @@ def check(op: Op, given_: dict[str, Any]) -> None:
     inputs = tuple(value for value in flat(given_) if not value.constant)
     outputs = tuple(Value(f"out{i}", type_) for i, type_ in enumerate(types))
     graph = Graph(inputs, (Node(op.name, given_, outputs),), outputs)
-    arrays = {value.name: np.ones(value.shape, NUMPY_TYPES[value.dtype]) for value in inputs}
+    arrays = {value.name: np.full(value.shape, value.dtype != "int32", NUMPY_TYPES[value.dtype]) for value in inputs}
     results = evaluate(graph, arrays)
     for value in outputs:
         assert results[value.name].shape == value.shape
