@@ -161,9 +161,7 @@ class Planner:
         blocked = self._blocked(index, before, flow)
         held = {name: _footprint(access, self._policy.rings.own_pairs) for name, access in _held(operation).items()}
         top = max([high for _, high in held.values()], default=0)
-        for tile, width in sizes:
-            if before is not None and tile > before.tile_height:
-                continue  # more rows than the ring it is handed its data in holds
+        for tile, width in sizes if before is None else _no_taller(sizes, before.tile_height):
             wanted = self._wanted.get((*kind, tile, width))
             if wanted is None:
                 wanted = self._wanted[*kind, tile, width] = tuple(
@@ -188,6 +186,11 @@ class Planner:
         elif flow.pipelined:
             blocked += live[index - 1]
         return blocked
+
+
+def _no_taller(sizes: Sequence[tuple[int, int]], rows: int) -> list[tuple[int, int]]:
+    """Tiles of at most as many rows as the ring holds in which a task is handed its data."""
+    return [(tile, width) for tile, width in sizes if tile <= rows]
 
 
 def _tiles(operation: Operation, shape: Patch | None, policy: Policy) -> Iterator[tuple[int, int]]:
