@@ -8,7 +8,7 @@ has stride 0, so that equal accesses compare equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import lru_cache
 
@@ -141,6 +141,18 @@ class Access(_Remembered):
         text += "" if self.interleave == 1 else f" interleave {self.interleave}"
         text += "" if self.packed == CHANNELS else " along W"
         return text + ("" if self.copy is None else f" (also {self.copy})")
+
+
+def plain_access(space: Space, slot: int, offset: int, shape: Shape, strides: Shape, dtype: DType) -> Access:
+    """An access to memory or L2 that is not interleaved, of extents of 1 at least and with strides in normal form, made
+    without looking at them again."""
+    made = object.__new__(Access)
+    for put, value in zip(_SETTERS, (space, slot, offset, shape, strides, dtype, 1, CHANNELS, None), strict=True):
+        put(made, value)
+    return made
+
+
+_SETTERS = tuple(getattr(Access, field.name).__set__ for field in fields(Access))
 
 
 @lru_cache(maxsize=REMEMBERED)

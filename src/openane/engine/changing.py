@@ -5,31 +5,32 @@ The compiler changes places and slots of operands thousands of times in a progra
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import lru_cache
-from itertools import repeat
-from operator import attrgetter, call
+from operator import attrgetter
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
+Setter = Callable[[object, object], None]
 
 
 def with_fields(record: Record, changes: Mapping[str, object]) -> Record:
     """A record like `record`, a dataclass with slots and two fields at least, but for `changes`: by field name, values
     that its own checks would let through as they are."""
     kind: Any = type(record)
-    values, setters = _fields(kind)
+    values, setters, named = _fields(kind)
     made: Record = object.__new__(kind)
-    deque(map(call, setters.values(), repeat(made), values(record)), maxlen=0)  # sets all: a loop of the interpreter's
+    for put, value in zip(setters, values(record), strict=False):
+        put(made, value)
     for name, value in changes.items():
-        setters[name](made, value)
+        named[name](made, value)
     return made
 
 
 @lru_cache(maxsize=64)
-def _fields(kind: Any) -> tuple[Callable[[object], tuple[Any, ...]], dict[str, Callable[[object, object], None]]]:
-    """What reads all fields of a class of records, and what sets each."""
+def _fields(kind: Any) -> tuple[Callable[[object], tuple[Any, ...]], tuple[Setter, ...], dict[str, Setter]]:
+    """What reads all fields of a class of records, and what sets each, in order and by name."""
     names = [field.name for field in fields(kind)]
-    return attrgetter(*names), {name: getattr(kind, name).__set__ for name in names}
+    setters = tuple(getattr(kind, name).__set__ for name in names)
+    return attrgetter(*names), setters, dict(zip(names, setters, strict=True))

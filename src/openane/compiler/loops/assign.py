@@ -22,7 +22,7 @@ from math import prod
 
 from openane.chips import Limits
 from openane.engine import Access, Space
-from openane.engine.access import CHANNELS, DEPTH, HEIGHT, WIDTH
+from openane.engine.access import CHANNELS, DEPTH, HEIGHT, WIDTH, plain_access
 from openane.ops.lowering import ELEMENT, Tensor
 
 Dims = tuple[int | None, int | None, int | None, int | None, int | None]
@@ -89,6 +89,10 @@ def access(tensor: Tensor, dims: Sequence[int | None], interleave: int = 1) -> A
     has one turn. `interleave`: channels lie in blocks of so many."""
     extents, steps = tensor.shape, tensor.strides
     shape = tuple([1 if d is None else extents[d] for d in dims])
+    if interleave == 1 and min(shape) > 0:
+        strides = tuple([0 if d is None or extents[d] == 1 else steps[d] for d in dims])
+        return plain_access(tensor.space, tensor.slot, tensor.offset, shape,  # type: ignore[arg-type]
+                            strides, tensor.dtype)  # type: ignore[arg-type]
     strides = tuple([0 if d is None else steps[d] for d in dims])
     return Access(space=tensor.space, slot=tensor.slot, offset=tensor.offset, shape=shape,  # type: ignore[arg-type]
                   strides=strides, dtype=tensor.dtype, interleave=interleave)  # type: ignore[arg-type]
