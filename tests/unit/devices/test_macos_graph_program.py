@@ -138,3 +138,12 @@ def test_numbers_that_fp16_does_not_hold() -> None:
                  if value.constant}
     assert constants["e"] == 2.0 ** -24
     assert constants["m"].tolist() == [65504, -65504, -np.inf]
+
+
+def test_an_epsilon_beyond_fp16_stays_finite() -> None:
+    build = GraphBuilder()
+    x = build.input("x", "fp32", (1, 4, 2, 2))
+    y = build.single("layer_norm", x=x, axes=[1], epsilon=np.float32(1e6))
+    program = written(build.finish({"y": y}))
+    held = [value.array() for node in read(program).nodes if (value := node.get("epsilon")) is not None]
+    assert [float(array) for array in held] == [65504.0]

@@ -17,7 +17,7 @@ import numpy as np
 
 from openane.devices.macos.spelled import spelled
 from openane.errors import UnsupportedError
-from openane.graph import Data, Graph, Node, Operand, TensorType, Value, numpy_type, substituted
+from openane.graph import Data, Graph, Node, Operand, TensorType, Value, substituted
 from openane.ops import all_ops
 from openane.ops.spec import Movement
 
@@ -192,10 +192,9 @@ def _data(data: Data) -> Data:
 
 
 def _positive(value: Value) -> Value:
-    """An epsilon above zero stays above zero: the smallest fp16 where it would round to 0."""
+    """An epsilon above zero stays above zero: the smallest fp16 where it would round to 0. Finite ones stay finite."""
     number = np.asarray(value.array(), np.float64)
-    kept = np.where(number > 0, np.maximum(number, _SMALLEST), number)
-    return Value(value.name, _narrow(value.type), kept.astype(numpy_type(_narrow(value.type).dtype)))
+    return Value(value.name, _narrow(value.type), _data(np.where(number > 0, np.maximum(number, _SMALLEST), number)))
 
 
 def _cast(made: Halved, x: Value, dtype: str, name: str) -> Value:
