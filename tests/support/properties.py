@@ -38,7 +38,7 @@ def hold(graph: Graph, seed: int, arithmetic: str, target: str, *, refused: bool
     them. Graphs the engine cannot run may be refused where `refused` says so: then False."""
     inputs = draw_inputs(graph, seed)
     try:
-        model = ane.compile(graph, target=target)
+        model = ane.compile(graph, target=target, allow_host=False)
     except UnsupportedError:
         assert refused
         return False

@@ -20,6 +20,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "openane"
 NAMES = frozenset(all_ops())
 ROOMS = ("ops/", "importers/")
 PLACES = {
+    "compiler/partition/hosting.py": "operations that a user lets the host compute, by name",
     "graph/mil/": "MIL text: constants are written as an operation `const`",
     "graph/states.py": "reads and writes of states, which are gone before operations are looked at",
     "models/layers.py": "activations by the names that published configurations give them",

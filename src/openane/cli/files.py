@@ -95,6 +95,11 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(map(int, shape))
 
 
+def parse_host(text: str) -> bool | str:
+    """What the host may compute, as `openane.compile` takes it: all, none, or names between commas."""
+    return {"all": True, "none": False}.get(text, text)
+
+
 def parse_input(text: str) -> tuple[str, Path]:
     """`NAME=FILE.npy` as name and path. ArgumentTypeError, which argparse reports, for any other form."""
     name, equals, file = text.partition("=")

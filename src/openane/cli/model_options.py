@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
-from openane.cli.files import parse_input, parse_shape
+from openane.cli.files import parse_host, parse_input, parse_shape
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from openane.compiler.partition.hosting import AllowHost
     from openane.graph import Graph
 
+HOST_DEFAULT = "lookups"
+"""What the host may compute unless an option says otherwise, as `openane.compile` names it."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "--target": {"metavar": "CHIP", "help": "machine, chip or generation to compile a model for (default: that of a "
                                             f"chip or simulated device that is named, or {DEFAULT_TARGET})"},
@@ -28,9 +31,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--sample": {"metavar": "NAME=FILE.npy", "type": parse_input, "action": "append", "default": [],
                  "help": "an input on which to look for numbers that leave fp16; may be repeated (default: drawn, for "
                          "small models)"},
-    "--allow-host": {"action": "store_true",
-                     "help": "let the host compute what the engine cannot take, between engine programs, instead of "
-                             "refusing the model; every such operation is listed"},
+    "--allow-host": {"action": "store_const", "const": True, "default": HOST_DEFAULT,
+                     "help": "let the host compute whatever the engine cannot take, between engine programs, instead "
+                             "of refusing the model; every such operation is listed. Without it the host computes "
+                             "lookups at computed positions (embeddings) and arithmetic on integers"},
+    "--on-host": {"metavar": "OPERATIONS", "dest": "allow_host", "type": parse_host, "default": HOST_DEFAULT,
+                  "help": "what the host may compute where the engine cannot: lookups (the default), none, all, or MIL "
+                          "operations such as lookups,scatter"},
     "--no-cache": {"action": "store_true", "help": "compile a model even if it was compiled before"},
 }
 """What `model_options` declares, in order."""
@@ -52,7 +59,7 @@ class Compilation:
     them, and whether the cache has the model already."""
 
     target: str
-    allow_host: bool
+    allow_host: AllowHost
     samples: Mapping[str, np.ndarray] | None
     cache: bool
     from_cache: bool
@@ -93,7 +100,7 @@ def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str 
                        cache and in_cache(graph, target, options.allow_host, samples))
 
 
-def in_cache(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np.ndarray] | None = None) -> bool:
+def in_cache(graph: Graph, target: str, allow_host: AllowHost, samples: Mapping[str, np.ndarray] | None = None) -> bool:
     """Whether the cache holds the compiled model. The target is resolved first, as the compiler does it."""
     from openane.cache import Cache
     from openane.compiler.cache import model_key

@@ -123,7 +123,7 @@ def _input(port: ArrayPort, file: Path | None, seed: int) -> Document:
 def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
                   options: argparse.Namespace) -> tuple[dict[str, Array], float, RunReport, list[Document]]:
     """A run on the simulator that keeps every tensor: outputs, seconds, report, and the tensors beside float64."""
-    known = known_tensors(subject, options.allow_host or subject.host_operations > 0)
+    known = known_tensors(subject, subject.host_operations > 0 or options.allow_host)
     with open_device(name) as plain:  # says what is wrong with the name
         assert isinstance(plain, SimulatorDevice)
         device = WatchedSimulator(known, plain)

@@ -22,6 +22,7 @@ from openane.cli.output import shape_text, table
 from openane.cli.subject import Subject
 from openane.compiler import Model
 from openane.compiler.inspect.intermediates import Intermediates, Whereabouts, intermediates
+from openane.compiler.partition.hosting import AllowHost
 from openane.devices.executable import BufferExecutable
 from openane.devices.simulator import SimulatorDevice, SimulatorExecutable
 from openane.engine import Convolution, MatrixProduct
@@ -126,7 +127,7 @@ def same(first: Program, second: Program) -> bool:
     return first.constants == second.constants and [t.words for t in first.tasks] == [t.words for t in second.tasks]
 
 
-def known_tensors(subject: Subject, allow_host: bool, asked: str = EXACT_CHECK) -> Intermediates:
+def known_tensors(subject: Subject, allow_host: AllowHost, asked: str = EXACT_CHECK) -> Intermediates:
     """Where the tensors of a subject are, for an option that `asked` for them. UnsupportedError for a program without
     its model, and for a model whose tensors are more than the simulator holds."""
     if not isinstance(subject.content, Model):

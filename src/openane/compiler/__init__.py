@@ -3,10 +3,13 @@
 from openane.compiler.api import Model, compile
 from openane.compiler.functions import compile_functions
 from openane.compiler.model import CompiledModel
+from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.records import Entry, HostStep, Port, ProgramStep, State, Where
 from openane.compiler.targets import compile_for
 
 __all__ = [
+           "LOOKUPS",
+           "AllowHost",
            "CompiledModel",
            "Entry",
            "HostStep",

@@ -14,6 +14,7 @@ from openane.compiler.cache import cached
 from openane.compiler.inspect.dump import Dump
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.capacity import Capacity
+from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.patch_model import PatchedModel, patch
 from openane.compiler.pipeline import compile_graph
 from openane.compiler.records import Watch
@@ -50,14 +51,16 @@ class Model(CompiledModel):
         return Model.of(load_model(Path(path)))
 
 
-def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: bool = False, watch: Watch | None = None,
+def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = LOOKUPS, watch: Watch | None = None,
             samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False,
             capacity: Capacity | None = None) -> Model:
     """The graph as engine programs for `target` (a machine, chip or generation): one, or as many as hold it.
 
-    Everything runs on the engine except packing of ports (element type fp32, strides), which the report lists.
-    GraphError when the graph is malformed; UnsupportedError names every operation the engine cannot take, unless
-    `allow_host` lets the host compute those between programs: the report lists them with the rule they break. `watch`
+    Everything runs on the engine except packing of ports (element type fp32, strides) and what `allow_host` lets the
+    host compute between programs where the engine cannot: lookups at positions computed while the model runs, and
+    arithmetic on integers ("lookups"), everything (True), nothing (False), or MIL operations by name. The report lists
+    each with the rule it breaks. UnsupportedError names every other operation the engine cannot take; GraphError when
+    the graph is malformed. `watch`
     is called with the name and text of every stage: the graph after each pass, lowered operations, what stays in L2,
     placement, tiling, weights. On `samples` (arrays by input name) the model is also evaluated, and `concerns` of the
     result say where it leaves fp16. `cache` keeps compiled models in a folder and takes them from there: True is the

@@ -16,6 +16,7 @@ from openane.cache import DIGEST, SIZE_LIMIT, Cache
 from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.model import CompiledModel
+from openane.compiler.partition.hosting import AllowHost, HostPolicy
 from openane.compiler.pipeline import compile_graph
 from openane.errors import AneError
 from openane.graph import Graph, Value
@@ -27,7 +28,7 @@ CONSTANTS = "constants/{}"
 """The constants of a program whose entry is to be mapped."""
 
 
-def cached(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np.ndarray] | None,
+def cached(graph: Graph, target: str, allow_host: AllowHost, samples: Mapping[str, np.ndarray] | None,
            folder: Path | None) -> CompiledModel:
     """The compiled graph, from the cache in `folder` (None: the user's own) if it is there. Errors are those of
     `compile`; a cache that cannot be read or written is done without."""
@@ -110,11 +111,12 @@ class MappedModels:
         return replace(model, programs=programs, patchable=None)
 
 
-def model_key(graph: Graph, target: str, allow_host: bool, samples: Mapping[str, np.ndarray] | None = None,
+def model_key(graph: Graph, target: str, allow_host: AllowHost, samples: Mapping[str, np.ndarray] | None = None,
               kind: str = "") -> str:
     """A digest of everything the compiled model depends on, in hexadecimal, and of the `kind` of entry it is kept as.
     Every constant is read once."""
-    said: list[object] = [kind, __version__, compiler_digest(), target, allow_host, samples is not None]
+    allowed = HostPolicy.of(allow_host).said
+    said: list[object] = [kind, __version__, compiler_digest(), target, allowed, samples is not None]
     arrays: list[np.ndarray] = []
     for name, array in sorted((samples or {}).items()):
         said += [name, array.dtype.str, array.shape]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from openane.chips import DEFAULT_TARGET
 from openane.compiler.api import Model, compile
+from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.errors import GraphError
 from openane.graph import Graph
 
 
-def compile_functions(graphs: Sequence[Graph], target: str = DEFAULT_TARGET, allow_host: bool = False,
+def compile_functions(graphs: Sequence[Graph], target: str = DEFAULT_TARGET, allow_host: AllowHost = LOOKUPS,
                       cache: bool | str | Path = False) -> Model:
     """One model of several graphs, each a function called as its graph is; the first is what runs when none is named.
 

@@ -119,14 +119,17 @@ class CompiledModel:
                 return port
         raise GraphError(f"no port is called {name!r}; there are {', '.join(self._names())}")
 
+    def _said(self, port: Port) -> str:
+        converted = any(e.where is Where.PORT and e.operation == f"port {port.name!r}" for e in self.report)
+        return f"{port.name}: {port.dtype} {list(port.shape)}{' (converted to fp16 by the host)' if converted else ''}"
+
     def summary(self) -> str:
         """A few lines for people: ports, tasks, where operations went."""
         counts = {where: sum(entry.where is where for entry in self.report) for where in Where}
         several = f" in {len(self.programs)} programs" if len(self.programs) != 1 else ""
         lines = [f"{self.name}: {sum(len(p.tasks) for p in self.programs)} tasks{several} for {self.target}"]
-        for title, ports in (("input", self.inputs), ("output", self.outputs)):
-            lines += [f"  {title} {port.name}: {port.dtype} {list(port.shape)}" +
-                      (" (converted to fp16 by the host)" if port.converted else "") for port in ports]
+        lines += [f"  input {self._said(port)}" for port in self.inputs]
+        lines += [f"  output {self._said(port)}" for port in self.outputs]
         lines += [f"  state {state.name}: {state.port.dtype} {list(state.port.shape)}" for state in self.states]
         lines += [f"  warning: {concern}" for concern in self.concerns]
         lines.append("  operations: " + ", ".join(f"{n} {where}" for where, n in counts.items() if n))

@@ -15,6 +15,7 @@ from openane.compiler.lower.byte_types import STORED, stored
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.events import Tell
+from openane.compiler.partition.hosting import AllowHost
 from openane.compiler.partition.planning import PartitionPlan, plan
 from openane.compiler.patch.find_routes import traced
 from openane.compiler.patch.writer import Patchable
@@ -22,7 +23,7 @@ from openane.compiler.records import Port, State
 from openane.graph import Graph, Value, numpy_type
 
 
-def compile_graph(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None = None,
+def compile_graph(graph: Graph, target: str, allow_host: AllowHost = False, tell: Tell | None = None,
                   samples: Mapping[str, np.ndarray] | None = None, capacity: Capacity | None = None) -> CompiledModel:
     """The graph as engine programs for the generation `target`. `tell` hears what happens; other arguments, and errors,
     as for `api.compile`."""

@@ -9,10 +9,11 @@ import numpy as np
 
 from openane.chips.machines import ALL, named_targets, target
 from openane.compiler.api import Model, compile
+from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.graph import Graph
 
 
-def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: bool = False,
+def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: AllowHost = LOOKUPS,
                 samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False) -> Model:
     """The graph compiled for several targets, as one model: that of the first, with the others in `targets`.
 

@@ -98,7 +98,7 @@ class Representation(BackendRep):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             graph = load_onnx(self._model, shapes, values=values, saturate=True)
-        return PreparedModel(graph, compile(graph, target=self._target), tolerance(graph))
+        return PreparedModel(graph, compile(graph, target=self._target, allow_host=False), tolerance(graph))
 
 
 def _deciding(error: RunTimeOperandError, feeds: Mapping[str, np.ndarray]) -> frozenset[str]:

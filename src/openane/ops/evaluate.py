@@ -12,6 +12,7 @@ from openane.graph import Graph, Node, Operand, Value, numpy_type
 from openane.ops import get_op
 from openane.ops.operands import default_data, element_type
 
+Reader = Callable[[Value, Mapping[int, np.ndarray]], Any]
 Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
 """Told of a node when its results are known: operands and results by id(value)."""
 
@@ -43,15 +44,17 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndar
     op = get_op(node.op)
     parameters = {parameter.name: parameter for parameter in op.parameters}
     dtype = element_type(parameters, node.operands)
+    computes = not op.positions  # of a large table only what is looked up is widened
     keywords: dict[str, Any] = {}
     for name, parameter in parameters.items():
         if name in node.operands:
-            keywords[name] = _data(parameter.variadic, node.operands[name], arrays)
+            keywords[name] = _data(parameter.variadic, node.operands[name], arrays, _array if computes else _held)
         else:
             keywords[name] = _working(default_data(op.name, parameter, dtype))
     try:
         with np.errstate(all="ignore"):
-            return op.reference(**keywords)
+            results = op.reference(**keywords)
+            return results if computes else tuple(map(_widened, results))
     except MemoryError:
         raise GraphError(f"{node.label}: there is not enough memory to compute it") from None
     except IndexError as error:
@@ -81,21 +84,27 @@ def _input(value: Value, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
     return held
 
 
-def _data(variadic: bool, operand: Operand, arrays: Mapping[int, np.ndarray]) -> Any:
+def _data(variadic: bool, operand: Operand, arrays: Mapping[int, np.ndarray], read: Reader) -> Any:
     if isinstance(operand, tuple):
-        return tuple(_array(value, arrays) for value in operand)
-    return (_array(operand, arrays),) if variadic else _array(operand, arrays)
+        return tuple(read(value, arrays) for value in operand)
+    return (read(operand, arrays),) if variadic else read(operand, arrays)
 
 
 def _array(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
+    return _working(_held(value, arrays))
+
+
+def _held(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
     if value.constant:
-        return _working(value.data)
+        return value.data
     if id(value) not in arrays:
         raise GraphError(f"{value.name!r} is used before it is made")
     return arrays[id(value)]
 
 
 def _working(data: np.ndarray | str | None) -> np.ndarray | str | None:
-    if isinstance(data, np.ndarray) and data.dtype.kind == "f":
-        return data.astype(np.float32, copy=False)
-    return data
+    return _widened(data) if isinstance(data, np.ndarray) else data
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array

@@ -190,9 +190,9 @@ def few_runs(node: Node, limits: Limits) -> bool:
 RULES = (*MOVED, constant_indices, few_runs)
 OPS = (
     Op("gather", GATHER, _gather, _gather_array, rules=RULES, lower=_lower_gather, gradient=_gradient,
-       moves=Movement.MIX, weights=("x",)),
+       moves=Movement.MIX, weights=("x",), positions="indices"),
     Op("gather_along_axis", ALONG, _along, _along_array, rules=RULES, lower=_lower_along, gradient=_gradient,
-       moves=Movement.MIX),
+       moves=Movement.MIX, positions="indices"),
     Op("gather_nd", ND, _nd, _nd_array, rules=RULES, lower=_lower_nd, gradient=_gradient,
-       moves=Movement.MIX),
+       moves=Movement.MIX, positions="indices"),
 )

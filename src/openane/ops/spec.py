@@ -213,6 +213,7 @@ class Op:
     stores: bool = False         # the program holds constants among its operands as they are, whatever they are
     casts: bool = False          # gives the same numbers, as far as it holds them, in another element type
     hands_on: bool = False       # an infinity in an operand is one in the result, or is multiplied by 0
+    positions: str = ""          # the operand that says from where in x the result is taken
     table_of: str = ""           # the function of one tensor whose table it contains
     relayout: tuple[str, str] | None = None
     inherent: str = ""

@@ -43,18 +43,18 @@ def lookup(tmp_path: Path) -> Path:
     return tmp_path / "model.mil"
 
 
-def test_the_host_needs_leave_and_is_listed(lookup: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_what_the_host_does_is_listed_and_can_be_forbidden(lookup: Path, tmp_path: Path, capsys: Capture) -> None:
     bundle = tmp_path / "model.ane"
     for verb in ("compile", "run"):
-        assert main([verb, str(lookup)]) == FAILED
+        assert main([verb, str(lookup), "--on-host", "none"]) == FAILED
         assert "Indices must be constants" in capsys.readouterr().err
-    assert main(["compile", str(lookup), "-o", str(bundle), "--allow-host", "--json"]) == 0
+    assert main(["compile", str(lookup), "-o", str(bundle), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["programs"], document["host_operations"]) == (1, 1)
     [host] = [entry for entry in document["operations"] if entry["where"] == "host"]
     assert host["operation"].startswith("gather 'rows'")
     assert "Indices must be constants" in host["reason"]
-    for arguments in ([str(bundle)], [str(lookup), "--allow-host"]):
+    for arguments in ([str(bundle)], [str(lookup)], [str(lookup), "--on-host", "gather"]):
         assert main(["run", *arguments, "--check", "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert (document["programs"], document["host_operations"]) == (1, 1)

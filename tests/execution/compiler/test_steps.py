@@ -161,7 +161,14 @@ def lookup() -> tuple[Graph, dict[str, np.ndarray]]:
 def test_host_operations_need_leave_and_are_listed(tmp_path: Path) -> None:
     graph, inputs = lookup()
     with pytest.raises(UnsupportedError, match=r"gather 'rows'.*\n.*reduce_prod|gather 'rows'[^$]*reduce_prod"):
-        compile(graph)
+        compile(graph, allow_host=False)
+    with pytest.raises(UnsupportedError, match=r"^(?!.*gather).*reduce_prod 'product'"):
+        compile(graph)  # lookups alone
+    with pytest.raises(UnsupportedError, match="gather 'rows'"):
+        compile(graph, allow_host=["reduce_prod"])
+    with pytest.raises(UnsupportedError, match="no MIL operation"):
+        compile(graph, allow_host="reduce_product")
+    assert len(compile(graph, allow_host="lookups,reduce_prod").host_operations) == 2
     model = compile(graph, allow_host=True)
     host = {entry.operation: entry.reason for entry in model.report if entry.where is Where.HOST}
     assert set(host) == {"gather 'rows'", "reduce_prod 'product'"}
@@ -175,6 +182,23 @@ def test_host_operations_need_leave_and_are_listed(tmp_path: Path) -> None:
     for name, array in ane.run(again, inputs).items():
         np.testing.assert_array_equal(array, found[name])
     assert not model.one_program
+
+
+def test_tables_and_positions_computed_from_numbers_need_no_leave() -> None:
+    """The way encoders count the positions of what is no padding, whose number is 1."""
+    builder = GraphBuilder()
+    ids = builder.input("ids", "int32", (2, 7))
+    real = builder.single("cast", x=builder.single("not_equal", x=ids, y=np.int32(1)), dtype="int32")
+    places = builder.single("cumsum", x=real, axis=1)
+    places = builder.single("add", x=builder.single("mul", x=places, y=real), y=np.int32(1))
+    rows = builder.single("add", x=builder.single("gather", x=half(4000, 16), indices=ids),
+                          y=builder.single("gather", x=half(9, 16), indices=places))
+    graph = builder.finish({"y": builder.single("linear", x=rows, weight=half(8, 16))})
+    model = compile(graph)
+    where = {entry.operation.split()[0]: entry.where for entry in model.report}
+    assert where["linear"] is Where.ENGINE
+    assert {name for name, place in where.items() if place is Where.HOST} >= {"gather", "cumsum", "not_equal"}
+    held(model, {"ids": np.array([[3999, 2049, 7, 1, 1, 1, 1], [5, 1, 3001, 9, 11, 12, 13]], np.int32)})
 
 
 def test_an_operation_kept_for_the_host_is_not_taken_apart() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from openane.chips import Limits, get_chip
 from openane.compiler.buffers.storage import VirtualBuffers
+from openane.compiler.partition.hosting import AllowHost
 from openane.compiler.partition.planning import plan
 from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.schedule.copy_elimination import forwarded
@@ -48,7 +49,7 @@ class Intermediates:
     hosted: frozenset[int] = frozenset()
 
 
-def intermediates(graph: Graph, target: str, allow_host: bool = False) -> Intermediates:
+def intermediates(graph: Graph, target: str, allow_host: AllowHost = False) -> Intermediates:
     """Compiles `graph` once more and says where its tensors are. Errors as for `compile`."""
     made = plan(graph, target, allow_host)
     limits = get_chip(target).limits

@@ -55,8 +55,13 @@ def report(source: Graph, made: PartitionPlan, ports: Sequence[Port]) -> tuple[E
         if id(node) in made.hosted or node.source not in whole:
             entries += found.entries(node)
     entries += _on_engine("result ports", "copies to output buffers", found.places.get(RESULT_PORTS, {}))
+    return (*entries, *_converted(_on_programs(ports, made), {value.name for value in source.inputs}))
 
-    return (*entries, *_converted(ports, {value.name for value in source.inputs}))
+
+def _on_programs(ports: Sequence[Port], made: PartitionPlan) -> list[Port]:
+    """The ports that some engine program reads or writes; the host alone takes others as they are."""
+    known = {name for piece in made.pieces for name in piece.lowered.layouts}
+    return [port for port in ports if port.name in known]
 
 
 def _converted(ports: Sequence[Port], reads: Container[str]) -> Iterator[Entry]:

@@ -13,6 +13,8 @@ from openane.ops import get_op
 from openane.ops.rules import broken_rules, operands_text
 from openane.passes.fold_constants import fold_constants
 
+HOST = "allow_host=True (on the command line --allow-host) lets the host compute what the engine cannot, and lists it"
+"""What is always left for a model that is refused."""
 Broken = list[tuple[Node, str]]
 """Nodes and the sentence of a rule each breaks."""
 
@@ -60,4 +62,4 @@ def refuse(found: Broken) -> None:
     node, text = found[0]
     more = "".join(f"\n  {other.label}: {rule}" for other, rule in found[1:])
     raise UnsupportedError(node.label, text + (f"\nand {len(found) - 1} more:{more}" if more else ""),
-                           found=operands_text(node))
+                           found=operands_text(node), remedy=HOST)

@@ -10,7 +10,8 @@ from openane.chips import get_chip
 from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.events import PassEnds, PassesBegin, Tell
 from openane.compiler.partition.host_steps import GraphPart, partition, piece
-from openane.compiler.partition.legality import broken, broken_composed, check_interface, check_known, refuse
+from openane.compiler.partition.hosting import AllowHost, HostPolicy, with_far_positions
+from openane.compiler.partition.legality import Broken, broken, broken_composed, check_interface, check_known, refuse
 from openane.compiler.partition.program import CompiledPiece, CompileSettings, compile_pieces, computed_outputs
 from openane.compiler.records import HostStep, KnownProgram, ProgramStep
 from openane.errors import UnsupportedError
@@ -37,11 +38,12 @@ class PartitionPlan:
     steps: tuple[ProgramStep | HostStep, ...]
 
 
-def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None = None,
+def plan(graph: Graph, target: str, allow_host: AllowHost = False, tell: Tell | None = None,
          capacity: Capacity | None = None, known: Sequence[KnownProgram] = ()) -> PartitionPlan:
     """The engine programs and steps that compute `graph`; `tell` hears what happens, programs of `known` are taken
-    again where they fit. UnsupportedError names every operation the engine cannot take, unless `allow_host` gives those
-    that a reference can compute to the host; other errors as for `api.compile`."""
+    again where they fit. UnsupportedError names every operation the engine cannot take, but for those that `allow_host`
+    gives to the host; other errors as for `api.compile`."""
+    policy = HostPolicy.of(allow_host)
     graph.verify()
     chip = get_chip(target)
     source = without_states(graph)
@@ -49,13 +51,9 @@ def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None 
     check_known(source.graph)
     kept = frozenset((*(value.name for value in source.states), *source.next.values()))
     settings = CompileSettings(chip, capacity or Capacity.of(chip.limits), graph.name, kept, tell, known)
-    simple, hosted = _simplified(source.graph, settings, allow_host)
-    found = broken(simple.nodes, chip.limits)
-    if not allow_host:
-        refuse(found)
-    else:
-        found += [(node, UNLOWERED) for node in simple.nodes if _unlowered(node)]
-        hosted = {id(node): text for node, text in reversed(found)} | hosted
+    simple, hosted = _simplified(source.graph, settings, policy)
+    hosted |= _hosted([node for node in simple.nodes if id(node) not in hosted], settings, policy)
+    hosted |= with_far_positions(simple.nodes, hosted)
     while True:
         simple = computed_outputs(simple) if hosted else simple
         try:
@@ -63,9 +61,23 @@ def plan(graph: Graph, target: str, allow_host: bool = False, tell: Tell | None 
             return PartitionPlan(source, simple, hosted, tuple(pieces), tuple(steps))
         except UnsupportedError as error:
             refused = _named(simple, error.operation)
-            if not allow_host or refused is None or id(refused) in hosted:
+            if refused is None or not policy.allows(refused) or id(refused) in hosted:
                 raise
             hosted[id(refused)] = error.rule
+
+
+def _hosted(nodes: Sequence[Node], settings: CompileSettings, policy: HostPolicy) -> dict[int, str]:
+    """Why nodes of those run on the host. UnsupportedError names the others that the engine cannot take."""
+    found = broken(nodes, settings.chip.limits)
+    if not policy.nothing:
+        found += [(node, UNLOWERED) for node in nodes if _unlowered(node)]
+    _refuse_others(found, policy)
+    return {id(node): text for node, text in reversed(found)}
+
+
+def _refuse_others(found: Broken, policy: HostPolicy) -> None:
+    """UnsupportedError for the nodes that the host may not take either."""
+    refuse([(node, text) for node, text in found if not policy.allows(node)])
 
 
 def _named(graph: Graph, label: str) -> Node | None:
@@ -73,14 +85,13 @@ def _named(graph: Graph, label: str) -> Node | None:
     return next((node for node in graph.nodes if node.label == label), None)
 
 
-def _simplified(graph: Graph, settings: CompileSettings, allow_host: bool) -> tuple[Graph, dict[int, str]]:
+def _simplified(graph: Graph, settings: CompileSettings, policy: HostPolicy) -> tuple[Graph, dict[int, str]]:
     """The graph after the passes, and why nodes of it run on the host; the passes do not see the operations that must
     be kept whole for it."""
     found = broken_composed(graph, settings.chip.limits)
     if not found:
         return _passed(graph, settings.tell), {}
-    if not allow_host:
-        refuse(found)
+    _refuse_others(found, policy)
     names = {node.outputs[0].name: text for node, text in reversed(found)}
     folded = fold_constants(fold_shapes(graph))
     kept = {id(node): names[node.outputs[0].name] for node in folded.nodes if node.outputs[0].name in names}
