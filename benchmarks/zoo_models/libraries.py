@@ -1,0 +1,159 @@
+"""Models as their own libraries build them: torchvision and timm by name, transformers by configuration, and networks
+published inside Python packages.
+
+What is built is described by files beside this one, which a stranger can follow without it: `torchvision_models.txt`
+and `timm_models.txt` have a line per model (its name and the shape of an image), `transformers_models.toml` a table
+per model (classes, arguments and inputs), `published.toml` a table per network (package, path in its wheel, inputs).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FOLDER = Path(__file__).parent
+SEED = 20
+BATCH = 4
+"""Images on which the statistics of batch norms are measured, so that activations of random weights are in range."""
+PUBLISHED = "published"
+
+
+@dataclass(frozen=True)
+class Described:
+    """One model of the lists: its name, the library it is of, and what its line or table says."""
+
+    library: str
+    name: str
+    says: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """How it is called among all of them."""
+        return f"{self.library}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A module of PyTorch ready to be exported, and what its forward is called with."""
+
+    module: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+def described() -> Iterator[Described]:
+    """Every model of the lists."""
+    for library in ("torchvision", "timm"):
+        for line in _lines(FOLDER / f"{library}_models.txt"):
+            name, shape = line.split()
+            yield Described(library, name, {"shape": tuple(map(int, shape.split("x")))})
+    for library, file in (("transformers", "transformers_models.toml"), (PUBLISHED, "published.toml")):
+        for name, table in tomllib.loads((FOLDER / file).read_text()).items() if (FOLDER / file).exists() else ():
+            yield Described(library, name, table)
+
+
+def _lines(file: Path) -> Iterator[str]:
+    for line in file.read_text().splitlines() if file.exists() else ():
+        if said := line.partition("#")[0].strip():
+            yield said
+
+
+def build(model: Described) -> Built:
+    """The model with weights its library draws, and inputs that are drawn here. ImportError where a library is
+    missing."""
+    import torch
+
+    _declare_kernels()
+    torch.manual_seed(SEED)
+    if model.library == "transformers":
+        return _transformers(model.says)
+    shape = model.says["shape"]
+    made = import_module("timm").create_model(model.name, pretrained=False) if model.library == "timm" \
+        else _torchvision(model.name)
+    _measure_batch_norms(made, (BATCH, *shape[1:]))
+    return Built(made.eval(), (torch.randn(shape),), {})
+
+
+def _torchvision(name: str) -> Any:
+    models = import_module("torchvision.models")
+    wanted = signature(models.get_model_builder(name)).parameters
+    plain = {"weights_backbone": None} if "weights_backbone" in wanted else {}
+    return models.get_model(name, weights=None, **plain)
+
+
+def _declare_kernels() -> None:
+    """Lets torchvision be imported where the kernels in its wheel are for another build of PyTorch: the models need
+    none of these."""
+    import torch
+
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def _measure_batch_norms(module: Any, shape: tuple[int, ...]) -> None:
+    """Gives batch norms the statistics of random images."""
+    import torch
+
+    norms = [each for each in module.modules() if isinstance(each, torch.nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = None
+    module.train()
+    with torch.no_grad():
+        module(torch.randn(shape))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    module.eval()
+
+
+def _transformers(says: Mapping[str, Any]) -> Built:
+    import torch
+
+    library = import_module("transformers")
+    configuration = getattr(library, says["config"])(**_configured(library, says.get("arguments", {})))
+    module = getattr(library, says["model"])(configuration).eval()
+    for step in says.get("part", "").split("."):
+        module = getattr(module, step) if step else module
+    keywords = {each["name"]: _drawn(torch, each) for each in says["inputs"]}
+    return Built(module, (), keywords | dict(says.get("call", {})))
+
+
+def _configured(library: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a configuration; a table with a `config` is a configuration of its own."""
+    return {name: getattr(library, value["config"])(**{k: v for k, v in value.items() if k != "config"})
+            if isinstance(value, dict) and "config" in value else value for name, value in arguments.items()}
+
+
+def _drawn(torch: Any, says: Mapping[str, Any]) -> Any:
+    """An input: whole numbers within `range`, normal ones where the element type is a floating one."""
+    dtype = getattr(torch, says.get("dtype", "float32"))
+    if dtype.is_floating_point:
+        low, high = says.get("range", (0, 0))
+        drawn = torch.rand(says["shape"]) * (high - low) + low if high > low else torch.randn(says["shape"])
+        return drawn.to(dtype)
+    low, high = says.get("range", (0, 2))
+    return torch.randint(low, high, says["shape"], dtype=torch.int64).to(dtype)
+
+
+def published_inputs(says: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The inputs of a published network, drawn evenly from their ranges."""
+    random = np.random.default_rng(SEED)
+    found: dict[str, np.ndarray] = {}
+    for name, each in says["inputs"].items():
+        dtype = np.dtype(each.get("dtype", "float32"))
+        if dtype.kind in "iub":
+            found[name] = random.integers(each["low"], each["high"] + 1, each["shape"]).astype(dtype)
+        else:
+            found[name] = random.uniform(each["low"], each["high"], each["shape"]).astype(dtype)
+    return found

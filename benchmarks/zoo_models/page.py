@@ -1,0 +1,88 @@
+"""What became of the zoo's models, as lines for a terminal and as a page of the documentation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import isinf
+from typing import Any
+
+Document = Mapping[str, Any]
+HEAD = """# Models that were tried
+
+Written by `python benchmarks/zoo.py --write`. Networks of torchvision, timm and transformers are built by these
+libraries with random weights and exported with `torch.export`; published networks have the weights they were published
+with, inside of Python packages. Each is loaded, compiled for H13, verified, and run on the simulator.
+
+- *engine*: everything runs on the engine. *lookups*: but for lookups at computed positions (embeddings) and arithmetic
+  on integers, which the host does and lists. *host*: operations beside these had to be given to the host. *refused*,
+  *unloaded*: by the compiler or the importer. *wrong*: the error is above 0.05 and above three times PyTorch's in fp16.
+- The error is the largest difference to fp32, over the largest number of that output; beside it that of PyTorch in fp16
+  with the same weights. Networks with random weights often make outputs that differ little from each other, so that
+  this says more of arithmetic than of answers.
+- Seconds are of loading and compiling, the first in a process.
+"""
+
+
+def row(document: Document) -> str:
+    """One model in a line."""
+    words = [f"{document['model']:44}", f"{document['verdict']:9}"]
+    if "tasks" in document:
+        words.append(f"{document['tasks']:5} tasks, error {error(document.get('error'))}"
+                     f" (fp16 {error(document.get('half_error'))}), {seconds(document):.1f} s"
+                     + (f", host: {on_host(document)}" if document.get("host") else ""))
+    if "message" in document:
+        words.append(document["message"].split("\n")[0][:160])
+    return " ".join(words).rstrip()
+
+
+def page(found: Sequence[Document]) -> str:
+    """All models as a page in Markdown."""
+    lines = [HEAD]
+    libraries = dict.fromkeys(document["model"].partition("/")[0] for document in found)
+    lines += ["| Library | Models | " + " | ".join(VERDICTS) + " |", "| --- " * (2 + len(VERDICTS)) + "|"]
+    for name in libraries:
+        counts = Counter(d["verdict"] for d in found if d["model"].startswith(f"{name}/") and d["verdict"] != "unbuilt")
+        lines.append(f"| {name} | {sum(counts.values())} | " + " | ".join(str(counts[v]) for v in VERDICTS) + " |")
+    for name in libraries:
+        lines += ["", f"## {name}", "", "| Model | Verdict | Tasks | Host | Error | In fp16 | Seconds |",
+                  "| --- | --- | ---: | --- | ---: | ---: | ---: |"]
+        lines += [_cells(document) for document in found
+                  if document["model"].startswith(f"{name}/") and document["verdict"] != "unbuilt"]
+        lines += _messages([document for document in found if document["model"].startswith(f"{name}/")])
+    return "\n".join(lines) + "\n"
+
+
+VERDICTS = ("engine", "lookups", "host", "refused", "unloaded", "wrong", "crash", "late")
+
+
+def _cells(document: Document) -> str:
+    cells = [document["model"].partition("/")[2], document["verdict"], str(document.get("tasks", "")),
+             on_host(document), error(document.get("error")), error(document.get("half_error")),
+             f"{seconds(document):.1f}" if "seconds" in document else ""]
+    return f"| {' | '.join(cells)} |"
+
+
+def _messages(found: Sequence[Document]) -> list[str]:
+    said = [document for document in found if "message" in document and document["verdict"] != "unbuilt"]
+    if not said:
+        return []
+    lines = ["", "What was said of those that are not compiled without leave, or are wrong:", ""]
+    return lines + [f"- {document['model'].partition('/')[2]}: {' '.join(document['message'].split())[:400]}"
+                    for document in said]
+
+
+def on_host(document: Document) -> str:
+    """The host's operations, each with how often it is there."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(document.get("host", {}).items()))
+
+
+def error(value: float | None) -> str:
+    """An error in two digits."""
+    return "" if value is None else "infinite" if isinf(value) else f"{value:.2g}"
+
+
+def seconds(document: Document) -> float:
+    """What loading and compiling took."""
+    taken: Mapping[str, float] = document.get("seconds", {})
+    return taken.get("load", 0.0) + taken.get("compile", 0.0)
