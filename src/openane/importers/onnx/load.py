@@ -35,11 +35,13 @@ MOST_NODES = 20000
 
 
 def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[int]] | None = None, *,
-              values: Mapping[str, np.ndarray] | None = None, saturate: bool = False) -> Graph:
+              values: Mapping[str, np.ndarray] | None = None, saturate: bool = False, lookups: bool = True) -> Graph:
     """The graph of an ONNX model: a file, its bytes, or an onnx.ModelProto.
 
     `shapes` gives the shape of every input that has symbolic dimensions, by name. `values` fixes inputs, by name: they
-    become constants, as inputs must that decide shapes, axes or places; RunTimeOperandError names those.
+    become constants, as inputs must that decide shapes or axes; RunTimeOperandError names those. Positions of elements
+    that gathers and scatters read and write may be computed, and are then the host's to look up; with `lookups` False
+    they must be constants too.
     Inputs, outputs and weights in floating point become fp16, int64 becomes int32; `metadata["dtype:PORT"]` is the
     dtype the model declares. Weights that overflow fp16 are a GraphError, or with `saturate` are clamped and reported
     by a RuntimeWarning.
@@ -49,7 +51,7 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
     """
     with opened(source) as (model, storage):
         model = inlined(model, OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys(), _DOMAINS)
-        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage)
+        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups)
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -77,6 +79,7 @@ class _Import:
     values: Mapping[str, np.ndarray]
     saturate: bool
     storage: Storage
+    lookups: bool
     known: dict[str, Operand] = field(default_factory=dict)
     waiting: dict[str, Proto] = field(default_factory=dict)
     spent: set[str] = field(default_factory=set)
@@ -162,7 +165,7 @@ class _Import:
                         node.op_type, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in node.input], list(node.input),
                         [name if name in self.read else "" for name in node.output], self.constants,
-                        partial(self.body, origins))
+                        partial(self.body, origins), self.lookups)
         try:
             with typed_errors(label, "malformed node"):
                 result = _result(step)

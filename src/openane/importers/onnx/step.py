@@ -45,6 +45,8 @@ class OnnxStep(AnyStep):
     constants: OnnxConstants
     body: Callable[[Any, Mapping[str, Operand]], tuple[Operand, ...]]
     """Imports a nested graph with these inputs, by name: its outputs."""
+    lookups: bool
+    """Whether positions of elements may be computed: the host then picks and places them."""
     stated: ClassVar[str] = "attribute"
 
     # Inputs
