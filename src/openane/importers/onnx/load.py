@@ -17,6 +17,7 @@ from openane.graph import Graph, Value
 from openane.importers.files import memory
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
+from openane.importers.onnx.dynamic import relative_numbers
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
@@ -50,8 +51,11 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
     attribute, value and what would pass for the rest.
     """
     with opened(source) as (model, storage):
-        model = inlined(model, OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys(), _DOMAINS)
-        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups)
+        relative = relative_numbers(model.graph)
+        known = OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys()
+        model = inlined(model, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
+        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
+                       relative.rounded)
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -71,7 +75,8 @@ def _opset(model: Proto) -> int:
 @dataclass(slots=True)
 class _Import:
     """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
-    when they are first used, and `spent` are those that nothing will use again."""
+    when they are first used, and `spent` are those that nothing will use again. `unrounded` are results that stay what
+    they are rounded from."""
 
     graph: Proto
     version: int
@@ -80,6 +85,7 @@ class _Import:
     saturate: bool
     storage: Storage
     lookups: bool
+    unrounded: frozenset[str]
     known: dict[str, Operand] = field(default_factory=dict)
     waiting: dict[str, Proto] = field(default_factory=dict)
     spent: set[str] = field(default_factory=set)
@@ -154,21 +160,23 @@ class _Import:
     def node(self, node: Proto, position: int) -> None:
         """Imports one node."""
         label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
-        if node.domain not in _DOMAINS:
+        operator = node.op_type if node.domain in _DOMAINS else f"{node.domain}:{node.op_type}"
+        if operator not in OPERATORS and node.domain not in _DOMAINS:
             raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
-                                   remedy="export with operators of the standard domain ai.onnx")
+                                   remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's optimiser "
+                                          "switched off")
         names = list(_read_by(node))
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
         step = OnnxStep(label, next(filter(None, node.output), node.op_type), self.builder,
-                        node.op_type, self.version, node, attribute_values(node, label, self.storage),
+                        operator, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in node.input], list(node.input),
                         [name if name in self.read else "" for name in node.output], self.constants,
                         partial(self.body, origins), self.lookups)
         try:
             with typed_errors(label, "malformed node"):
-                result = _result(step)
+                result = step.operand(0) if self.unrounded.intersection(node.output) else _result(step)
         except RunTimeOperandError as error:
             error.inputs = error.inputs or self.origins.get(error.operand, frozenset())
             raise
