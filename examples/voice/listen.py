@@ -90,7 +90,7 @@ def picture(samples: np.ndarray, chances: np.ndarray, seconds: float, path: str)
     for begin, end in spoken(chances):
         axes.axvspan(begin * seconds, end * seconds, color="#f2b134", alpha=0.25)
     axes.set(xlabel="seconds", xlim=(0, length), ylim=(-0.4, 1.05))
-    axes.legend(loc="upper right")
+    axes.legend(loc="center")
     figure.savefig(path, dpi=110)
 
 
