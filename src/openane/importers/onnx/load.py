@@ -24,6 +24,7 @@ from openane.importers.onnx.model import Proto, attribute_values, numpy_array, o
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
+from openane.importers.onnx.positions import positions
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
@@ -55,7 +56,7 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
         known = OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys()
         model = inlined(model, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
         walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
-                       relative.rounded)
+                       relative.rounded, positions(model.graph) if lookups else frozenset())
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -76,7 +77,7 @@ def _opset(model: Proto) -> int:
 class _Import:
     """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
     when they are first used, and `spent` are those that nothing will use again. `unrounded` are results that stay what
-    they are rounded from."""
+    they are rounded from, `positions` those that are computed as integers."""
 
     graph: Proto
     version: int
@@ -86,6 +87,7 @@ class _Import:
     storage: Storage
     lookups: bool
     unrounded: frozenset[str]
+    positions: frozenset[str]
     known: dict[str, Operand] = field(default_factory=dict)
     waiting: dict[str, Proto] = field(default_factory=dict)
     spent: set[str] = field(default_factory=set)
@@ -173,7 +175,8 @@ class _Import:
                         operator, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in node.input], list(node.input),
                         [name if name in self.read else "" for name in node.output], self.constants,
-                        partial(self.body, origins), self.lookups)
+                        partial(self.body, origins), self.lookups,
+                        not self.positions.isdisjoint(node.output))
         try:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.unrounded.intersection(node.output) else _result(step)

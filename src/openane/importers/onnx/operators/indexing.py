@@ -39,13 +39,13 @@ def _slice(step: OnnxStep) -> Operand:
         return np.zeros(shape, np.float32)
     for axis, kept in enumerate(kept_of_each):
         places = range(*kept.indices(x.shape[axis]))
-        if places.step < 0:
-            x = step.add("reverse", part=f"turned{axis}", x=x, axes=[axis])
-            places = range(x.shape[axis] - 1 - places[0], x.shape[axis] - places[-1], -places.step)
+        rising = places if places.step > 0 else places[::-1]
         if len(places) != x.shape[axis]:
             begin, end, stride = [0] * x.type.rank, list(x.shape), [1] * x.type.rank
-            begin[axis], end[axis], stride[axis] = places[0], places[-1] + 1, places.step
+            begin[axis], end[axis], stride[axis] = rising[0], rising[-1] + 1, rising.step
             x = step.add("slice_by_index", part=f"axis{axis}", x=x, begin=begin, end=end, stride=stride)
+        if places.step < 0:
+            x = step.add("reverse", part=f"turned{axis}", x=x, axes=[axis])
     return x
 
 
