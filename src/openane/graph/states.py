@@ -99,3 +99,31 @@ def _operands(node: Node, now: Mapping[int, Value]) -> tuple[Value, Value | None
         raise GraphError(f"{node.label} puts {data[0].type} into the state {handles[0].name!r} of {handles[0].type}")
     return handles[0], data[0] if data else None
 
+
+
+def with_states(graph: Graph, following: Mapping[str, str]) -> Graph:
+    """The graph with inputs as states: `following` has, by the name of each, that of the output that takes its place
+    after a run. Those outputs are the model's own from then on. GraphError when one is missing, or of another type."""
+    inputs = {value.name: value for value in graph.inputs}
+    outputs = {value.name: value for value in graph.outputs}
+    reads: list[Node] = []
+    writes: list[Node] = []
+    now: dict[int, Value] = {}
+    handles = dict(inputs)
+    for name, made in following.items():
+        if name not in inputs or made not in outputs:
+            raise GraphError(f"the state {name!r}, next {made!r}, is no input and output of the graph; it has the inputs "
+                             f"{', '.join(inputs)} and the outputs {', '.join(outputs)}")
+        if inputs[name].type != outputs[made].type:
+            raise GraphError(f"the state {name!r} is {inputs[name].type}, its next contents {made!r} "
+                             f"{outputs[made].type}")
+        handle = handles[name] = replace(inputs[name])
+        contents = now[id(inputs[name])] = Value(f"{name}_contents", handle.type)
+        reads.append(Node(READ, {"input": handle}, (contents,), contents.name))
+        writes.append(Node(WRITERS[0], {"input": handle, "data": outputs[made]}, (), f"{name}_written"))
+    nodes = (*reads, *(substituted(node, now) for node in graph.nodes), *writes)
+    left = tuple(value for name, value in outputs.items() if name not in following.values())
+    marks = {f"{MARK}{name}": "" for name in following}
+    made_graph = Graph(tuple(handles.values()), nodes, left, graph.name, {**graph.metadata, **marks})
+    made_graph.verify()
+    return made_graph

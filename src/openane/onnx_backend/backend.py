@@ -97,7 +97,7 @@ class Representation(BackendRep):
         shapes = {name: array.shape for name, array in feeds.items() if name not in fixed}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            graph = load_onnx(self._model, shapes, values=values, saturate=True)
+            graph = load_onnx(self._model, shapes, values=values, saturate=True, lookups=False)
         return PreparedModel(graph, compile(graph, target=self._target, allow_host=False), tolerance(graph))
 
 

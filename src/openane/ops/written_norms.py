@@ -59,7 +59,7 @@ def _made(norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...] | None:
 def _norm(node: Node, producers: Mapping[int, Node]) -> Norm | None:
     """The normalisation whose last step `node` is."""
     for numerator, spread in _quotients(node, producers):
-        inner, epsilon = _with_epsilon(spread[0], producers)
+        inner, epsilon = with_epsilon(spread[0], producers)
         found = _folded_squares(inner, producers)
         if found is None or found[0] is not numerator:
             continue
@@ -95,7 +95,7 @@ def _as_moments(node: Node, names: set[str], producers: Mapping[int, Node]) -> t
             norm = _centred(x, gain, shift["y"], producers)
             if norm is None or x.type != node.output.type:
                 continue
-            rewriter, gamma = Rewriter(node, names), _factors(gain, producers)[1]
+            rewriter, gamma = Rewriter(node, names), factors(gain, producers)[1]
             made = rewriter.single("layer_norm", x=x, axes=list(norm.axes), epsilon=norm.epsilon)
             made = made if gamma is None else rewriter.single("mul", x=made, y=gamma)
             return rewriter.instead([rewriter.single("add", x=made, y=shift["x"])])
@@ -104,11 +104,11 @@ def _as_moments(node: Node, names: set[str], producers: Mapping[int, Node]) -> t
 
 def _centred(x: Value, gain: Value, back: Value, producers: Mapping[int, Node]) -> Norm | None:
     """The norm of x when `back` is mean(x) * gain and gain the reciprocal root of x's variance times a constant."""
-    product, root = producers.get(id(back)), _reciprocal_root(_factors(gain, producers)[0], producers)
+    product, root = producers.get(id(back)), reciprocal_root(factors(gain, producers)[0], producers)
     if product is None or product.op != "mul" or root is None or gain not in (product["x"], product["y"]):
         return None
     mean = product["y"] if product["x"] is gain else product["x"]
-    average, (inner, epsilon) = _folded(mean, producers, "reduce_mean"), _with_epsilon(root[0], producers)
+    average, (inner, epsilon) = _folded(mean, producers, "reduce_mean"), with_epsilon(root[0], producers)
     if average is None or average[0] is not x or average[1] != _variance_axes(inner, x, mean, producers):
         return None
     return Norm("layer_norm", x, average[1], epsilon + root[1])
@@ -123,7 +123,7 @@ def _variance_axes(value: Value, x: Value, mean: Value, producers: Mapping[int, 
     return squares[1] if difference["x"] is x and difference["y"] is mean else None
 
 
-def _factors(gain: Value, producers: Mapping[int, Node]) -> tuple[Value, Value | None]:
+def factors(gain: Value, producers: Mapping[int, Node]) -> tuple[Value, Value | None]:
     """(computed factor, constant factor or None) of a product."""
     node = producers.get(id(gain))
     if node is not None and node.op == "mul":
@@ -141,7 +141,7 @@ def _quotients(node: Node, producers: Mapping[int, Node]) -> list[tuple[Value, t
     if node.op == "real_div":
         root = _root(producers.get(id(y)), 0.5)
         return [] if root is None else [(x, root)]
-    pairs = ((x, _reciprocal_root(y, producers)), (y, _reciprocal_root(x, producers)))
+    pairs = ((x, reciprocal_root(y, producers)), (y, reciprocal_root(x, producers)))
     return [(numerator, root) for numerator, root in pairs if root is not None]
 
 
@@ -158,7 +158,7 @@ def _root(node: Node | None, exponent: float) -> tuple[Value, float] | None:
     return None
 
 
-def _reciprocal_root(value: Value, producers: Mapping[int, Node]) -> tuple[Value, float] | None:
+def reciprocal_root(value: Value, producers: Mapping[int, Node]) -> tuple[Value, float] | None:
     node = producers.get(id(value))
     if node is None:
         return None
@@ -169,7 +169,7 @@ def _reciprocal_root(value: Value, producers: Mapping[int, Node]) -> tuple[Value
     return _root(node, -0.5)
 
 
-def _with_epsilon(value: Value, producers: Mapping[int, Node]) -> tuple[Value, float]:
+def with_epsilon(value: Value, producers: Mapping[int, Node]) -> tuple[Value, float]:
     """(v, c) when the value is v + c, else (value, 0)."""
     node = producers.get(id(value))
     if node is not None and node.op == "add":
@@ -196,13 +196,13 @@ def _folded_squares(value: Value, producers: Mapping[int, Node]) -> tuple[Value,
         return *found, True
     for op in ("reduce_mean", "reduce_sum"):
         found = _folded(value, producers, op)
-        base = None if found is None else _squared(found[0], producers)
+        base = None if found is None else squared(found[0], producers)
         if found is not None and base is not None:
             return base, found[1], op == "reduce_sum"
     return None
 
 
-def _squared(value: Value, producers: Mapping[int, Node]) -> Value | None:
+def squared(value: Value, producers: Mapping[int, Node]) -> Value | None:
     node = producers.get(id(value))
     if node is None:
         return None

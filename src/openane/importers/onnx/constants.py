@@ -14,6 +14,10 @@ from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
 
 
+UNBOUNDED = 1e9
+"""Magnitude from which on numbers stand for infinity, as in the masks of attention: what they are does not matter."""
+
+
 class OnnxConstants:
     """Converts arrays once and remembers the values made from them, so that shared weights stay shared."""
 
@@ -47,13 +51,21 @@ class OnnxConstants:
         raise UnsupportedError(f"constant {name!r}", "elements must be numbers", found=array.dtype)
 
     def half(self, array: np.ndarray, name: str) -> np.ndarray:
-        """`array` in fp16. GraphError naming the constant when a finite value becomes infinite; when saturating, such
-        values become the largest finite one and a RuntimeWarning says so."""
+        """`array` in fp16. Numbers that stand for infinity become the largest finite one. GraphError naming the
+        constant when another finite value becomes infinite; when saturating, such values become the largest finite one
+        too and a RuntimeWarning says so."""
         result, lost = in_half(array)
         if not lost.any():
             return result
+        if np.abs(array[lost]).min() >= UNBOUNDED:
+            return _clamped(array, result, lost)
         message = f"constant {name!r} {beyond_half(array, lost)} ({int(lost.sum())} of {array.size} values)"
         if not self._saturate:
             raise GraphError(f"{message}; rescale the model, or clamp them in Python: load_onnx(..., saturate=True)")
         warnings.warn(f"{message}; clamped", RuntimeWarning, stacklevel=2)
-        return np.where(lost, np.sign(array) * LARGEST, result).astype(np.float16)
+        return _clamped(array, result, lost)
+
+
+def _clamped(array: np.ndarray, half: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """`half`, the largest finite number where `array` was lost in it."""
+    return np.where(lost, np.sign(array) * LARGEST, half).astype(np.float16)

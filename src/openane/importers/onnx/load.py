@@ -17,12 +17,14 @@ from openane.graph import Graph, Value
 from openane.importers.files import memory
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
+from openane.importers.onnx.dynamic import relative_numbers
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
+from openane.importers.onnx.positions import positions
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
@@ -35,11 +37,13 @@ MOST_NODES = 20000
 
 
 def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[int]] | None = None, *,
-              values: Mapping[str, np.ndarray] | None = None, saturate: bool = False) -> Graph:
+              values: Mapping[str, np.ndarray] | None = None, saturate: bool = False, lookups: bool = True) -> Graph:
     """The graph of an ONNX model: a file, its bytes, or an onnx.ModelProto.
 
     `shapes` gives the shape of every input that has symbolic dimensions, by name. `values` fixes inputs, by name: they
-    become constants, as inputs must that decide shapes, axes or places; RunTimeOperandError names those.
+    become constants, as inputs must that decide shapes or axes; RunTimeOperandError names those. Positions of elements
+    that gathers and scatters read and write may be computed, and are then the host's to look up; with `lookups` False
+    they must be constants too.
     Inputs, outputs and weights in floating point become fp16, int64 becomes int32; `metadata["dtype:PORT"]` is the
     dtype the model declares. Weights that overflow fp16 are a GraphError, or with `saturate` are clamped and reported
     by a RuntimeWarning.
@@ -48,8 +52,11 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
     attribute, value and what would pass for the rest.
     """
     with opened(source) as (model, storage):
-        model = inlined(model, OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys(), _DOMAINS)
-        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage)
+        relative = relative_numbers(model.graph)
+        known = OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys()
+        model = inlined(model, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
+        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
+                       relative.rounded, positions(model.graph) if lookups else frozenset())
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -69,7 +76,8 @@ def _opset(model: Proto) -> int:
 @dataclass(slots=True)
 class _Import:
     """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
-    when they are first used, and `spent` are those that nothing will use again."""
+    when they are first used, and `spent` are those that nothing will use again. `unrounded` are results that stay what
+    they are rounded from, `positions` those that are computed as integers."""
 
     graph: Proto
     version: int
@@ -77,6 +85,9 @@ class _Import:
     values: Mapping[str, np.ndarray]
     saturate: bool
     storage: Storage
+    lookups: bool
+    unrounded: frozenset[str]
+    positions: frozenset[str]
     known: dict[str, Operand] = field(default_factory=dict)
     waiting: dict[str, Proto] = field(default_factory=dict)
     spent: set[str] = field(default_factory=set)
@@ -151,21 +162,24 @@ class _Import:
     def node(self, node: Proto, position: int) -> None:
         """Imports one node."""
         label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
-        if node.domain not in _DOMAINS:
+        operator = node.op_type if node.domain in _DOMAINS else f"{node.domain}:{node.op_type}"
+        if operator not in OPERATORS and node.domain not in _DOMAINS:
             raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
-                                   remedy="export with operators of the standard domain ai.onnx")
+                                   remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's optimiser "
+                                          "switched off")
         names = list(_read_by(node))
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
         step = OnnxStep(label, next(filter(None, node.output), node.op_type), self.builder,
-                        node.op_type, self.version, node, attribute_values(node, label, self.storage),
+                        operator, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in node.input], list(node.input),
                         [name if name in self.read else "" for name in node.output], self.constants,
-                        partial(self.body, origins))
+                        partial(self.body, origins), self.lookups,
+                        not self.positions.isdisjoint(node.output))
         try:
             with typed_errors(label, "malformed node"):
-                result = _result(step)
+                result = step.operand(0) if self.unrounded.intersection(node.output) else _result(step)
         except RunTimeOperandError as error:
             error.inputs = error.inputs or self.origins.get(error.operand, frozenset())
             raise

@@ -14,6 +14,8 @@ from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
 from openane.importers.step import ImportStep as AnyStep
 
+_WHOLE = frozenset(["add", "maximum", "minimum", "mul", "sub"])
+"""Operations on integers that MIL has."""
 Operand = Value | np.ndarray
 """What an ONNX tensor is during import: a value of the graph, or an array known already, in the model's dtype."""
 
@@ -45,6 +47,10 @@ class OnnxStep(AnyStep):
     constants: OnnxConstants
     body: Callable[[Any, Mapping[str, Operand]], tuple[Operand, ...]]
     """Imports a nested graph with these inputs, by name: its outputs."""
+    lookups: bool
+    """Whether positions of elements may be computed: the host then picks and places them."""
+    exact: bool
+    """Whether its results are such positions, which stay integers where they are computed."""
     stated: ClassVar[str] = "attribute"
 
     # Inputs
@@ -141,9 +147,9 @@ class OnnxStep(AnyStep):
 
     def add_real(self, op: str, part: str = "", **operands: Any) -> Value:
         """As `add`, for operations the engine has for real numbers alone: integers are computed as the fp16 numbers
-        they are there, exactly up to 2048, and stay integers."""
+        they are there, exactly up to 2048, and stay integers; positions are computed as integers, by the host."""
         whole = any(isinstance(each, Value) and each.dtype == "int32" for each in operands.values())
-        if not whole:
+        if not whole or (self.exact and op in _WHOLE):
             return self.add(op, part, **operands)
         real = {name: self.cast(each, "fp16") if isinstance(each, Value) and each.dtype == "int32" else each
                 for name, each in operands.items()}

@@ -177,6 +177,11 @@ def _is_infinite(step: OnnxStep) -> Operand:
     return step.add("greater", x=x, y=np.float16(LARGEST))
 
 
+def _is_nan(step: OnnxStep) -> Operand:
+    """Nowhere: the engine has no NaN."""
+    return np.zeros(bounded(step, step.value(0).shape), np.bool_)
+
+
 def _identity(step: OnnxStep) -> Operand:
     if not step.inputs:
         raise GraphError(f"{step.label}: input 0 is missing")
@@ -197,7 +202,7 @@ OPERATORS: Mapping[str, Handler] = {
     "Abs": unary("abs"), "Add": _binary("add"), "And": _binary("logical_and"), "Cast": _cast, "CastLike": _cast_like,
     "Ceil": unary("ceil"), "Clip": _clip, "Div": _divide, "Dropout": _dropout, "Equal": _comparison("equal"),
     "Exp": unary("exp"), "Floor": unary("floor"), "Greater": _comparison("greater"),
-    "GreaterOrEqual": _comparison("greater_equal"), "Identity": _identity, "IsInf": _is_infinite,
+    "GreaterOrEqual": _comparison("greater_equal"), "Identity": _identity, "IsInf": _is_infinite, "IsNaN": _is_nan,
     "Less": _comparison("less"), "LessOrEqual": _comparison("less_equal"), "Log": unary("log", epsilon=0.0),
     "Max": _variadic("maximum"), "Mean": _mean, "Min": _variadic("minimum"), "Mod": _modulo, "Mul": _binary("mul"),
     "Neg": _negate, "Not": unary("logical_not"), "Or": _binary("logical_or"), "Pow": _power,

@@ -1,4 +1,5 @@
-"""ONNX operators that pick and place elements. Where they read and write is known when the model is compiled."""
+"""ONNX operators that pick and place elements. Where they read and write is known when the model is compiled, or
+computed while it runs: then the host does it."""
 
 from __future__ import annotations
 
@@ -14,12 +15,20 @@ from openane.importers.onnx.step import Handler, OnnxStep, Operand
 SCATTER_MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
-def _indices(step: OnnxStep, index: int, extent: int) -> np.ndarray:
-    """Constant indices counted from the front. GraphError when one is out of range."""
-    indices = step.array(index, "indices")
+def _indices(step: OnnxStep, index: int, extent: int) -> Operand:
+    """Indices: constant ones counted from the front, or a value. GraphError when a constant is out of range."""
+    indices = _looked_up(step, index)
+    if isinstance(indices, Value):
+        return indices
     if indices.dtype.kind not in "iu" or (indices.size and not (-extent <= indices.min() and indices.max() < extent)):
         raise GraphError(f"{step.label}: indices must be integers from {-extent} to {extent - 1}")
     return np.where(indices < 0, indices + extent, indices).astype(np.int32)
+
+
+def _looked_up(step: OnnxStep, index: int) -> Operand:
+    """Indices as they are given. UnsupportedError for computed ones where the import takes none."""
+    return step.number(index) if step.lookups and isinstance(step.operand(index), Value) else step.array(index,
+                                                                                                         "indices")
 
 
 def _slice(step: OnnxStep) -> Operand:
@@ -30,13 +39,13 @@ def _slice(step: OnnxStep) -> Operand:
         return np.zeros(shape, np.float32)
     for axis, kept in enumerate(kept_of_each):
         places = range(*kept.indices(x.shape[axis]))
-        if places.step < 0:
-            x = step.add("reverse", part=f"turned{axis}", x=x, axes=[axis])
-            places = range(x.shape[axis] - 1 - places[0], x.shape[axis] - places[-1], -places.step)
+        rising = places if places.step > 0 else places[::-1]
         if len(places) != x.shape[axis]:
             begin, end, stride = [0] * x.type.rank, list(x.shape), [1] * x.type.rank
-            begin[axis], end[axis], stride[axis] = places[0], places[-1] + 1, places.step
+            begin[axis], end[axis], stride[axis] = rising[0], rising[-1] + 1, rising.step
             x = step.add("slice_by_index", part=f"axis{axis}", x=x, begin=begin, end=end, stride=stride)
+        if places.step < 0:
+            x = step.add("reverse", part=f"turned{axis}", x=x, axes=[axis])
     return x
 
 
@@ -59,9 +68,12 @@ def _gather_elements(step: OnnxStep) -> Operand:
     return step.add("gather_along_axis", x=x, indices=indices, axis=axis)
 
 
-def _places(step: OnnxStep, shape: tuple[int, ...], skipped: int) -> np.ndarray:
-    """Constant index vectors into `shape` behind its first `skipped` dimensions, counted from the front."""
-    indices = step.array(1, "indices")
+def _places(step: OnnxStep, shape: tuple[int, ...], skipped: int) -> Operand:
+    """Index vectors into `shape` behind its first `skipped` dimensions: constant ones counted from the front, or a
+    value."""
+    indices = _looked_up(step, 1)
+    if isinstance(indices, Value):
+        return indices
     extents = np.array(shape[skipped:skipped + indices.shape[-1]])
     if indices.dtype.kind not in "iu" or not ((indices >= -extents) & (indices < extents)).all():
         raise GraphError(f"{step.label}: indices must be integers inside {extents.tolist()}")

@@ -11,12 +11,15 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.dtypes import ENGINE_NAMES, NAMES
 from openane.importers.onnx.fold import bounded
-from openane.importers.onnx.operators import windows
-from openane.importers.onnx.step import Handler, OnnxStep, Operand
+from openane.importers.onnx.operators import matrices, windows
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
 LARGEST_SUM = 2.0 ** 14
 """Half of what the neural engine's accumulator holds."""
+MEASURED = 128.0
+"""What a scale that would be measured is taken to be where its numbers stay unrounded: a power of two, so that weights
+of 8 bits divided by it are exact and small."""
 
 
 def _spread(step: OnnxStep, operand: Operand, index: int, shape: tuple[int, ...]) -> Operand:
@@ -90,10 +93,12 @@ def _target(step: OnnxStep, index: int) -> str:
 def _quantized(step: OnnxStep, value: Value, index: int) -> Value:
     """round(value / scale) + zero point, within the type, for scale and zero point from input `index` on."""
     name = _target(step, index + 1)
-    scale = _spread(step, step.array(index, "the scale of a quantisation"), index, value.shape)
-    assert isinstance(scale, np.ndarray)
-    inverse = step.half(1 / scale.astype(np.float64), index)
-    return _held(step, step.add("mul", part="units", x=value, y=inverse), index + 1, name)
+    scale = _spread(step, step.operand(index), index, value.shape)
+    if isinstance(scale, Value):
+        units = step.add("real_div", part="units", x=value, y=scale)
+    else:
+        units = step.add("mul", part="units", x=value, y=step.half(1 / scale.astype(np.float64), index))
+    return _held(step, units, index + 1, name)
 
 
 def _held(step: OnnxStep, units: Value, index: int, name: str) -> Value:
@@ -124,13 +129,47 @@ def _centred(step: OnnxStep, index: int, zero: int, axis: int | None) -> Value:
     return step.add("sub", part="centred", x=value, y=point)
 
 
+def _dynamically_quantized(step: OnnxStep) -> Result:
+    """x as it is, with a scale that its products (_relative) are divided by; see importers.onnx.dynamic."""
+    return step.real(0), np.array(MEASURED, np.float32), np.zeros((), np.float32)
+
+
+def _is_relative(step: OnnxStep) -> bool:
+    """Whether input 0 is a tensor that was not quantised after all."""
+    return isinstance(x := step.operand(0), Value) and x.dtype == "fp16"
+
+
+def _relative_weights(step: OnnxStep, axis: int) -> Operand:
+    """Weights without their zero point, divided by the scale x is taken to have."""
+    weight, zero = step.operand(1), step.operand(3) if step.has(3) else None
+    if isinstance(weight, Value) or isinstance(zero, Value):
+        return step.add("mul", part="weights", x=_centred(step, 1, 3, axis), y=1 / MEASURED)
+    whole = weight.astype(np.float32)
+    if zero is not None:
+        whole = whole - zero.astype(np.float32).reshape([-1 if place == axis else 1 for place in range(whole.ndim)]
+                                                        if zero.size > 1 else ())
+    return np.asarray(whole / np.float32(MEASURED))
+
+
+def _relative(step: OnnxStep, product: Handler, axis: int) -> Operand:
+    """The product of numbers that were not rounded to their scale, in fp16 too."""
+    made = product(replace(step, inputs=(step.operand(0), _relative_weights(step, axis)),
+                           input_names=step.input_names[:2]))
+    assert isinstance(made, Value)
+    return made
+
+
 def _matmul_integer(step: OnnxStep) -> Operand:
+    if _is_relative(step):
+        return _relative(step, matrices.OPERATORS["MatMul"], len(step.operand(1).shape) - 1)
     rank = len(step.operand(0).shape)
     x, y = _centred(step, 0, 2, rank - 2), _centred(step, 1, 3, len(step.operand(1).shape) - 1)
     return step.cast(step.add("matmul", part="product", x=x, y=y), "int32")
 
 
 def _conv_integer(step: OnnxStep) -> Operand:
+    if _is_relative(step):
+        return _relative(step, windows.OPERATORS["Conv"], 0)
     x, weight = _centred(step, 0, 2, None), _centred(step, 1, 3, 0)
     product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight), input_names=step.input_names[:2]))
     assert isinstance(product, Value)
@@ -165,6 +204,6 @@ def _quantized_conv(step: OnnxStep) -> Operand:
 
 OPERATORS: Mapping[str, Handler] = {
     "ConvInteger": _conv_integer, "DequantizeLinear": _dequantize,
-    "MatMulInteger": _matmul_integer, "QLinearConv": _quantized_conv, "QLinearMatMul": _quantized_matmul,
+    "DynamicQuantizeLinear": _dynamically_quantized, "MatMulInteger": _matmul_integer, "QLinearConv": _quantized_conv, "QLinearMatMul": _quantized_matmul,
     "QuantizeLinear": _quantize,
 }

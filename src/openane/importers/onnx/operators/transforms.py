@@ -1,4 +1,5 @@
-"""ONNX DFT: a product with a constant matrix over the transformed axis and the parts of its complex numbers."""
+"""ONNX DFT and STFT: a product with a constant matrix over the transformed axis and the parts of its complex numbers, a
+convolution with such matrices where the axis is cut into frames."""
 
 from __future__ import annotations
 
@@ -63,4 +64,26 @@ def _fourier(step: OnnxStep) -> Operand:
     return step.add("transpose", x=shaped, perm=np.argsort(perm))
 
 
-OPERATORS: Mapping[str, Handler] = {"DFT": _fourier}
+def _short_time(step: OnnxStep) -> Operand:
+    """[batch, frames, bins, 2] of a signal [batch, samples, parts], each frame times the window."""
+    signal, hop = step.real(0), int(step.number_in(1, "frame_step"))
+    window = step.array(2, "the window").astype(np.float64) if step.has(2) else None
+    length = int(step.number_in(3, "frame_length")) if step.has(3) else len(np.ones(0) if window is None else window)
+    if signal.type.rank not in (2, 3) or not 0 < length <= signal.shape[1] or hop < 1:
+        raise GraphError(f"{step.label}: a signal [batch, samples, parts] of at least a frame and a positive step are "
+                         f"needed, found {list(signal.shape)}, frames of {length} every {hop}")
+    parts = signal.shape[2] if signal.type.rank == 3 else 1
+    onesided = step.integer("onesided", 1)
+    bounded(step, (2 * length, parts, length))
+    basis = np.fft.fft(np.eye(length) if window is None else np.diag(window))
+    basis = (basis[:, :length // 2 + 1] if onesided and parts == 1 else basis).T
+    rows = np.stack([np.stack([(basis * unit).real, (basis * unit).imag]) for unit in (1, 1j)[:parts]], 2)
+    planes = step.add("transpose", part="parts", x=signal, perm=(0, 2, 1)) if signal.type.rank == 3 else step.add(
+        "expand_dims", part="parts", x=signal, axes=[1])
+    made = step.add("conv", part="frames", x=planes, strides=(hop,),
+                    weight=step.half(rows.reshape(2 * len(basis), parts, length), 0))
+    split = step.add("reshape", part="bins", x=made, shape=(made.shape[0], 2, len(basis), made.shape[2]))
+    return step.add("transpose", x=split, perm=(0, 3, 2, 1))
+
+
+OPERATORS: Mapping[str, Handler] = {"DFT": _fourier, "STFT": _short_time}

@@ -1,0 +1,94 @@
+"""Dynamic quantisation: products of integers whose scale is measured while the model runs.
+
+`DynamicQuantizeLinear` rounds x to whole numbers of a scale it takes from x, MatMulInteger or ConvInteger multiplies
+those, and the scale is multiplied back behind. The rounding serves integer hardware; the engine multiplies fp16, so it
+takes x as it is: the product is that of the model before it was quantised. This file finds where a graph uses the scale
+for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from openane.importers.onnx.model import Proto
+
+PRODUCTS = frozenset(["MatMulInteger", "ConvInteger"])
+_CARRIED = frozenset(["Cast", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"])
+_ROUNDED = frozenset(["Ceil", "Floor", "Round"])
+_SCALING = _CARRIED | _ROUNDED | {"Div", "Mul", "Neg"}
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeNumbers:
+    """Tensors (by name) of a graph that stand for whole numbers of a measured scale and need not be whole: what
+    DynamicQuantizeLinear nodes make, and constants rounded to the same scale."""
+
+    quantised: frozenset[str]
+    rounded: frozenset[str]
+
+
+def relative_numbers(graph: Proto) -> RelativeNumbers:
+    """What may stay unrounded in a graph: nothing, where one scale is used in another way."""
+    nodes = [node for node in graph.node if node.op_type == "DynamicQuantizeLinear"]
+    if not nodes or not all(len(node.output) == 3 for node in nodes):
+        return RelativeNumbers(frozenset(), frozenset())
+    uses = _uses(graph.node)
+    outputs = {port.name for port in graph.output}
+    scales = _scales(graph, {node.output[1] for node in nodes})
+    if not all(_products_alone(node, uses, outputs, scales) for node in nodes):
+        return RelativeNumbers(frozenset(), frozenset())
+    rounded = {name for node in graph.node if node.op_type in _ROUNDED | {"Cast"} for name in node.output
+               if name in scales}
+    return RelativeNumbers(frozenset(node.output[0] for node in nodes), frozenset(rounded))
+
+
+def _uses(nodes: Iterable[Proto]) -> dict[str, list[Proto]]:
+    table: dict[str, list[Proto]] = {}
+    for node in nodes:
+        for name in node.input:
+            table.setdefault(name, []).append(node)
+    return table
+
+
+def _scales(graph: Proto, measured: set[str]) -> set[str]:
+    """Names of the measured scales and of what is computed from them and constants alone."""
+    constants = {tensor.name for tensor in graph.initializer} | {""}
+    found = set(measured)
+    for node in graph.node:
+        if node.op_type == "Constant" or (node.input and constants.issuperset(node.input)):
+            constants.update(node.output)
+        elif node.op_type in _SCALING and (constants | found).issuperset(node.input):
+            found.update(node.output)
+    return found
+
+
+def _products_alone(node: Proto, uses: dict[str, list[Proto]], outputs: set[str], scales: set[str]) -> bool:
+    """Whether what a node quantises is a factor of products alone, each multiplied by a scale behind."""
+    whole, _, zero = node.output
+    products = [user for name in (whole, zero) for user in uses.get(name, ())]
+    if outputs.intersection(node.output) or not all(
+            user.op_type in PRODUCTS and user.input[0] == whole and len(user.input) > 2 and user.input[2] == zero
+            for user in products):
+        return False
+    return all(_scaled_back(name, uses, outputs, scales) for user in products for name in user.output)
+
+
+def _scaled_back(name: str, uses: dict[str, list[Proto]], outputs: set[str], scales: set[str]) -> bool:
+    """Whether a product, with what is added in its own scale, only goes where a scale multiplies it."""
+    waiting, seen = [name], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in outputs or name not in uses:
+            return False
+        for user in uses[name]:
+            others = set(user.input) - {name, ""}
+            if user.op_type == "Mul" and others and others <= scales:
+                continue
+            carried = (user.op_type in _CARRIED and user.input[0] == name) or (user.op_type == "Add" and others
+                                                                               <= scales)
+            if not carried:
+                return False
+            waiting += [made for made in user.output if made not in seen]
+            seen.update(user.output)
+    return True
