@@ -26,11 +26,12 @@ from openane.errors import (
 from openane.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from openane.compiler import Model, compile, compile_for, compile_functions
+    from openane.compiler import Model, compile, compile_for, compile_functions, compile_shapes
     from openane.devices import open_device, run
     from openane.formats import load_program, save_program
     from openane.graph import Graph
     from openane.importers import load_graph
+    from openane.importers.alternatives import load_shapes
     from openane.ops.lut import Lut, lut
     from openane.program import Program
     from openane.program.diff import diff
@@ -45,10 +46,12 @@ _HOMES = {
     "compile": "openane.compiler",
     "compile_for": "openane.compiler",
     "compile_functions": "openane.compiler",
+    "compile_shapes": "openane.compiler",
     "diff": "openane.program.diff",
     "edit_task": "openane.program.patch",
     "load_graph": "openane.importers",
     "load_program": "openane.formats",
+    "load_shapes": "openane.importers.alternatives",
     "lut": "openane.ops.lut",
     "open_device": "openane.devices",
     "run": "openane.devices",
@@ -58,8 +61,9 @@ _HOMES = {
 
 __all__ = [
     "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Lut", "Model", "Program", "ProgramError",
-    "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_for", "compile_functions", "diff",
-    "edit_task", "load_graph", "load_program", "lut", "open_device", "run", "save_program", "verify",
+    "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_for", "compile_functions",
+    "compile_shapes", "diff", "edit_task", "load_graph", "load_program", "load_shapes", "lut", "open_device", "run",
+    "save_program", "verify",
 ]
 
 

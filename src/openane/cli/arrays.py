@@ -6,11 +6,14 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from openane.devices.shapes import ShapeChoice
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -53,10 +56,12 @@ def read_array(path: Path) -> Array:
     return array
 
 
-def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int) -> dict[str, Array]:
+def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int,
+           choice: ShapeChoice | None = None) -> dict[str, Array]:
     """One array per port: from its file, or drawn from `seed` where none is given.
 
-    UnsupportedError for names that are no input, and for arrays of another shape or kind than the port's.
+    Arrays are padded as a `choice` of shapes says. UnsupportedError for names that are no input, and for arrays of
+    another shape or kind than the port's.
     """
     known = {port.name: port for port in ports}
     for name in files:
@@ -65,7 +70,8 @@ def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int) -> 
                                    limit=", ".join(known) or "no inputs at all")
     rng = np.random.default_rng(seed)
     drawn = {port.name: draw(port, rng) for port in ports}  # all of them: a file does not change the others' values
-    return {name: fitting(known[name], files[name]) if name in files else array for name, array in drawn.items()}
+    return {name: fitting(known[name], files[name], choice) if name in files else array
+            for name, array in drawn.items()}
 
 
 def draw(port: ArrayPort, rng: np.random.Generator) -> Array:
@@ -75,9 +81,12 @@ def draw(port: ArrayPort, rng: np.random.Generator) -> Array:
     return rng.integers(0, 2 if port.dtype.kind == "b" else 128, port.shape).astype(port.dtype)
 
 
-def fitting(port: ArrayPort, path: Path) -> Array:
-    """The file's array in the port's shape, floats as precise as they are; UnsupportedError says what would fit."""
+def fitting(port: ArrayPort, path: Path, choice: ShapeChoice | None = None) -> Array:
+    """The file's array in the port's shape, padded where a `choice` of shapes says so, floats as precise as they are;
+    UnsupportedError says what would fit."""
     array = read_array(path)
+    if choice is not None:
+        array = choice.pad({port.name: array})[port.name]
     wanted = f"{port.dtype} {list(port.shape)}"
     if not port.takes(array.shape):
         raise UnsupportedError(f"--input {port.name}={path}", "the array must have the input's shape", limit=wanted,

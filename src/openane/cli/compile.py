@@ -25,6 +25,8 @@ from openane.cli.compile_targets import require_one, require_several, run_severa
 from openane.cli.files import container, open_file
 from openane.cli.model_options import OPTIONS, TARGETS, compilation, in_cache, model_options, samples_of
 from openane.cli.output import as_json
+from openane.cli.shape_costs import cost_lines, costs
+from openane.cli.shapes import several_shapes, shaped_model
 from openane.cli.summary import compiled_lines, report_option
 from openane.errors import UnsupportedError
 
@@ -65,8 +67,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compiles, writes and reports."""
-    from openane.importers import load_graph
-
     options.targets = named_targets(options.target or DEFAULT_TARGET)
     several, options.target = len(options.targets) > 1, options.targets[0]
     output = options.output or Path(f"{options.model.stem}.ane")
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         raise UnsupportedError(str(options.model), "this is compiled already",
                                remedy=f"run it: ane run {options.model}, or look into it: ane info {options.model}")
     (require_several(options, output) if several else require_one(options))
-    graphs = [load_graph(options.model, dict(options.shape), name) for name in options.function or [None]]
+    graphs = _graphs(options)
     if options.compiler != "openane":
         return compile_elsewhere(graphs, options, output)
     if several:
@@ -91,7 +91,23 @@ def run(options: argparse.Namespace) -> int:
         for name, function in model.functions.items():
             place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
             print("\n".join(compiled_lines(function, place, from_cache, options.report)), file=sys.stderr)
+        if model.padding is not None:
+            print("\n".join(cost_lines(model)), file=sys.stderr)
     return 0
+
+
+def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
+    """The model as a graph for each of its shapes, or of the functions that are named."""
+    from openane.importers import load_graph
+    from openane.importers.alternatives import load_shapes
+
+    functions = options.function or [None]
+    if not several_shapes(options):
+        return [load_graph(options.model, dict(options.shape), name) for name in functions]
+    if len(functions) > 1:
+        raise UnsupportedError("--shape", "a model has several shapes or several functions", found=options.function,
+                               remedy="name one --function")
+    return load_shapes(options.model, dict(options.shape), functions[0])
 
 
 def _with_target(options: argparse.Namespace, target: str) -> argparse.Namespace:
@@ -119,13 +135,15 @@ def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:
 
 
 def _functions(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
-    """The functions as one model, and whether the cache had them all."""
+    """The functions, or shapes, as one model, and whether the cache had them all."""
     from openane.compiler import compile_functions
 
     if options.dump is not None or options.sample:
         raise UnsupportedError("--function", "--dump and --sample look at one function", found=len(graphs),
                                remedy="compile that function alone")
     known = not options.no_cache and all(in_cache(graph, options.target, options.allow_host) for graph in graphs)
+    if several_shapes(options):
+        return shaped_model(graphs, options, options.target), known
     return compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache), known
 
 
@@ -157,6 +175,8 @@ def document(model: Model, output: Path) -> dict[str, Any]:
             "tasks": sum(len(p.tasks) for p in model.programs),
             "constant_bytes": sum(len(p.constants) for p in model.programs),
             "programs": len(model.programs), "host_operations": len(model.host_operations),
+            **({} if model.padding is None else {"padding": dict(model.padding),
+                                                "shapes": [asdict(cost) for cost in costs(model)]}),
             "states": [{"name": s.name, "dtype": s.port.dtype, "shape": list(s.port.shape)} for s in model.states],
             "concerns": [asdict(concern) for concern in model.concerns],
             "operations": [{"operation": e.operation, "where": str(e.where), "reason": e.reason,

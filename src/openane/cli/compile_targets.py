@@ -123,11 +123,11 @@ def results_of(attempt: Attempt) -> Iterator[TargetResult]:
         return
     several = len(attempt.model.functions) > 1
     for name, function in attempt.model.functions.items():
-        yield TargetResult(attempt.name, generation, chips, _profile(function, attempt.name), placed(function),
+        yield TargetResult(attempt.name, generation, chips, modelled(function, attempt.name), placed(function),
                            function=name if several else "", from_cache=attempt.from_cache)
 
 
-def _profile(model: Model, name: str) -> Profile:
+def modelled(model: Model, name: str) -> Profile:
     """The profile on the chip a target names, or on the usual one of its generation; on the first of the chips of
     different speed that a machine was made with."""
     subject = subject_of(model)

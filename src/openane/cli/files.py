@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from openane.program import Program
 
 
+Extent = int | tuple[int, ...]
+"""How long a dimension is, or how long it may be."""
+LARGEST_EXTENT = 1 << 31
+MOST_ALTERNATIVES = 64
+"""Programs that one model in several shapes may become."""
+
+
 def container(path: Path) -> str | None:
     """The program format of a file (`hwx`, `anec`), `bundle` for a bundle, None when it must be a model.
 
@@ -86,13 +93,45 @@ def _read(data: bytes, file: Path) -> Program:
     return program
 
 
-def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`x=1x3x224x224` as name and extents. ArgumentTypeError, which argparse reports, for any other form."""
+def parse_shape(text: str) -> tuple[str, tuple[Extent, ...]]:
+    """`x=1x3x224x224` as name and extents; of `ids=1x{32,64,128}` or `ids=1x{32:128:32}` the last one has alternatives.
+    ArgumentTypeError, which argparse reports, for any other form."""
     name, equals, extents = text.rpartition("=")
-    shape = extents.split("x")
-    if not equals or not name or not all(extent.isdecimal() and int(extent) for extent in shape):
-        raise ArgumentTypeError(f"expected a shape such as x=1x3x224x224, found {text!r}")
-    return name, tuple(map(int, shape))
+    shape = [_extent(extent) for extent in extents.split("x")]
+    found = [extent for extent in shape if extent is not None]
+    if not equals or not name or len(found) < len(shape):
+        raise ArgumentTypeError("expected a shape such as x=1x3x224x224, or one that changes such as ids=1x{32,64,128} "
+                                f"or ids=1x{{32:128:32}}, found {text!r}")
+    return name, tuple(found)
+
+
+def _extent(text: str) -> Extent | None:
+    """A number of 1 or more, or the alternatives between braces: numbers, or first, last and step. None for others."""
+    if text[:1] != "{" or text[-1:] != "}":
+        return _whole(text)
+    steps = text[1:-1].split(":")
+    numbers = [_whole(part) for part in (steps if len(steps) == 3 else text[1:-1].split(","))]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return None
+    found = range(known[0], known[1] + 1, known[2]) if len(steps) == 3 else known
+    return tuple(found) if 0 < len(found) <= MOST_ALTERNATIVES else None
+
+
+def _whole(text: str) -> int | None:
+    """A number of 1 or more that a dimension can have."""
+    return int(text) if text.isdecimal() and 0 < int(text) < LARGEST_EXTENT else None
+
+
+def parse_padding(text: str) -> tuple[str, float]:
+    """`ids=0` as name and number. ArgumentTypeError, which argparse reports, for any other form."""
+    name, equals, number = text.rpartition("=")
+    try:
+        if equals and name:
+            return name, float(number)
+    except ValueError:
+        pass
+    raise ArgumentTypeError(f"expected NAME=NUMBER, found {text!r}")
 
 
 def parse_host(text: str) -> bool | str:

@@ -12,6 +12,7 @@ from openane.chips import get_chip
 from openane.cli.files import container, open_file, programs
 from openane.cli.model_options import compiled_already, model_options
 from openane.cli.output import as_json, shape_text, table
+from openane.cli.shapes import require_one_shape
 from openane.errors import ProgramError
 from openane.program import Buffer, Program
 from openane.wording import byte_text, plural
@@ -34,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the description."""
+    require_one_shape(options)
     document = describe_file(options.file, dict(options.shape))
     print(as_json(document) if options.json else "\n".join(_text(document)))
     return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
-from openane.cli.files import parse_host, parse_input, parse_shape
+from openane.cli.files import parse_host, parse_input, parse_padding, parse_shape
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--target": {"metavar": "CHIP", "help": "machine, chip or generation to compile a model for (default: that of a "
                                             f"chip or simulated device that is named, or {DEFAULT_TARGET})"},
     "--shape": {"metavar": "NAME=1x3x224x224", "type": parse_shape, "action": "append", "default": [],
-                "help": "shape of an input the model leaves open; may be repeated"},
+                "help": "shape of an input the model leaves open; may be repeated. Alternatives such as 1x{32,64,128} "
+                        "or 1x{32:128:32} make a function for each, and inputs choose among them"},
+    "--pad": {"metavar": "NAME=NUMBER", "type": parse_padding, "action": "append", "default": [],
+              "help": "of a model in several shapes: fill up smaller arrays for an input with this number; may be "
+                      "repeated (default: a model with an attention_mask is padded with zeros, others are not)"},
     "--sample": {"metavar": "NAME=FILE.npy", "type": parse_input, "action": "append", "default": [],
                  "help": "an input on which to look for numbers that leave fp16; may be repeated (default: drawn, for "
                          "small models)"},
@@ -122,7 +126,7 @@ def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) 
         raise UnsupportedError(f"--target {wanted}", f"{path} is compiled already, and holds no program for "
                                f"{generation}", limit=", ".join(targets), found=generation,
                                remedy=f"compile its model with --target {command}")
-    for name, given in (("--shape", options.shape), ("--sample", options.sample)):
+    for name, given in (("--shape", options.shape), ("--sample", options.sample), ("--pad", options.pad)):
         if given:
             raise compiled_already(path, name)
 

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     name = device_name(options.device, options.arithmetic)
     subject = open_subject(options, device_chip(name))
     files = dict(options.input)
-    inputs = gather(subject.inputs, files, options.seed)
+    inputs = gather(subject.inputs, files, options.seed, subject.choice)
     wanted = subject.reference(inputs) if options.check else {}
     if options.record is not None:
         name = recording(name, options.record)

@@ -13,15 +13,18 @@ import numpy as np
 
 from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
-from openane.cli.files import open_file
-from openane.cli.model_options import compilation, model_options, refuse_for_compiled
+from openane.cli.files import container, open_file
+from openane.cli.model_options import chosen_target, compilation, model_options, refuse_for_compiled
+from openane.cli.shapes import chosen, several_shapes, shaped_model
 from openane.compiler import Model, Where, compile
 from openane.compiler.states import reference
 from openane.devices import Device
 from openane.devices.packer import NUMPY, logical_shape
+from openane.devices.shapes import ShapeChoice
 from openane.devices.steps import convert
 from openane.errors import UnsupportedError
 from openane.graph import Graph, mil_type, numpy_type
+from openane.importers.alternatives import load_shapes
 from openane.program import Buffer, Program
 from openane.simulator import RunReport
 
@@ -29,7 +32,8 @@ from openane.simulator import RunReport
 @dataclass(frozen=True)
 class Subject:
     """A program or a compiled model, its ports, and of a model that was compiled now the inputs on which the compiler
-    looked at its numbers. `left` are the other targets of a bundle where nobody said which to take."""
+    looked at its numbers. `left` are the other targets of a bundle where nobody said which to take, `choice` how inputs
+    are padded for the shape that was taken."""
 
     content: Program | Model
     inputs: tuple[ArrayPort, ...]
@@ -41,6 +45,7 @@ class Subject:
     from_cache: bool = False
     samples: Mapping[str, Array] | None = None
     left: tuple[str, ...] = ()
+    choice: ShapeChoice | None = None
 
     @property
     def target(self) -> str:
@@ -52,7 +57,7 @@ class Subject:
         if isinstance(self.content, Program):
             raise UnsupportedError("--check", "a compiled program does not hold the model it was made from",
                                    remedy="run the model itself or its bundle (.ane)")
-        return reference(self.content.graph, inputs)
+        return self._cut(reference(self.content.graph, inputs))
 
     def run(self, device: Device, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], float, RunReport]:
         """Outputs in the ports' shapes and types, the seconds of the run, and the device's report."""
@@ -61,8 +66,13 @@ class Subject:
             found = executable.run(inputs)
             seconds = time.perf_counter() - start
             report = executable.report
-        return {port.name: convert(found[port.name], mil_type(port.dtype), port.name).reshape(port.shape)
-                for port in self.outputs}, seconds, report
+        outputs = {port.name: convert(found[port.name], mil_type(port.dtype), port.name).reshape(port.shape)
+                   for port in self.outputs}
+        return self._cut(outputs), seconds, report
+
+    def _cut(self, outputs: dict[str, Array]) -> dict[str, Array]:
+        """The outputs without what padding made of them."""
+        return outputs if self.choice is None else self.choice.cut(outputs)
 
 
 def subject_options(parser: ArgumentParser) -> None:
@@ -77,6 +87,10 @@ def open_subject(options: Namespace, chip: str | None = None) -> Subject:
     `chip`, a machine, chip or generation. The option `function` chooses one of several. UnsupportedError for options
     that compile, where the file is compiled already."""
     path: Path = options.file
+    files = dict(getattr(options, "input", ()))
+    if several_shapes(options) and container(path) is None:
+        graphs = load_shapes(path, dict(options.shape), options.function)
+        return _shaped(shaped_model(graphs, options, chosen_target(options, chip)), files)
     content = open_file(path, dict(options.shape), options.function)
     if isinstance(content, Graph):
         how = compilation(content, options, chip=chip)
@@ -89,7 +103,15 @@ def open_subject(options: Namespace, chip: str | None = None) -> Subject:
     refuse_for_compiled(path, options, list(content.targets))
     wanted = options.target or chip
     left = () if wanted else tuple(content.targets)[1:]
-    return replace(_model_subject(_function(_own(content, wanted), options.function)), left=left)
+    own = _own(content, wanted)
+    return replace(_model_subject(_function(own, options.function)) if options.function else _shaped(own, files),
+                   left=left)
+
+
+def _shaped(model: Model, files: Mapping[str, Path]) -> Subject:
+    """The model, or of one in several shapes the function that the files choose."""
+    function, choice = chosen(model, files)
+    return replace(_model_subject(function), choice=choice)
 
 
 def _own(model: Model, wanted: str | None) -> Model:

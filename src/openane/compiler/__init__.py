@@ -5,6 +5,7 @@ from openane.compiler.functions import compile_functions
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.records import Entry, HostStep, Port, ProgramStep, State, Where
+from openane.compiler.shapes import compile_shapes
 from openane.compiler.targets import compile_for
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
            "compile",
            "compile_for",
            "compile_functions",
+           "compile_shapes",
 ]

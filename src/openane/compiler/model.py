@@ -19,9 +19,10 @@ class CompiledModel:
 
     `inputs` and `outputs` are in the graph's order; buffers of a program carry the port names. `steps` are executed in
     order. `source` is the graph, or gives it when it is asked for. `others` are the other functions of the same file,
-    which share its states, `other_targets` the same model for other generations. `concerns`: numbers that fp16 or the
-    engine will not hold. `known_programs` are what a model just compiled remembers of its programs, `patchable` where
-    its constants lie, for new weights.
+    which share its states, `other_targets` the same model for other generations. With `padding` the functions are one
+    model in several shapes, and it has the numbers that inputs are padded with (see shapes.compile_shapes). `concerns`:
+    numbers that fp16 or the engine will not hold. `known_programs` are what a model just compiled remembers of its
+    programs, `patchable` where its constants lie, for new weights.
     """
 
     name: str
@@ -38,6 +39,7 @@ class CompiledModel:
     other_targets: tuple[Self, ...] = ()
     origin: dict[str, str] = field(default_factory=dict, compare=False)
     known_programs: tuple[KnownProgram, ...] = field(default=(), compare=False, repr=False)
+    padding: Mapping[str, float] | None = None
     patchable: Patchable | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from openane.devices.closing import every
 from openane.devices.packer import update
 from openane.devices.protocol import Arrays, Device, Index, LoadableModel
+from openane.devices.shapes import ShapeChoice, choose
 from openane.devices.steps import FinishedRun, LoadedFunction, Staged, TensorBuffer
 from openane.devices.submissions import Submissions
 from openane.devices.targets import alike
@@ -41,6 +42,7 @@ class ModelExecutable:
                 if (known.layout, known.shape) != (state.port.layout, state.port.shape):
                     raise DeviceError(f"state {state.port.name!r} lies differently in function {each.name!r}")
         self._functions: dict[str, LoadedFunction] = {}
+        self._models, self._padding = model.functions, getattr(model, "padding", None)
         try:
             for name, each in model.functions.items():
                 self._functions[name] = LoadedFunction(device, each, states)
@@ -51,12 +53,18 @@ class ModelExecutable:
     def run(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Arrays:
         """See `LoadedModel.run`. DeviceError says which input is missing, unknown or of another shape."""
         with self._lock:
-            outputs, self.report = self._function(function).run(inputs)
-            return outputs
+            choice = self._choice(inputs, function)
+            if choice is None:
+                outputs, self.report = self._function(function).run(inputs)
+                return outputs
+            outputs, self.report = self._function(choice.function).run(choice.pad(inputs))
+            return choice.cut(outputs)
 
     def submit(self, inputs: Mapping[str, np.ndarray], function: str | None = None) -> Future[Arrays]:
         """See `LoadedModel.submit`."""
-        self._function(function).check(inputs)
+        choice = self._choice(inputs, function)
+        self._function(function if choice is None else choice.function).check(
+            inputs if choice is None else choice.pad(inputs))
         copied = {name: np.array(values) for name, values in inputs.items()}
         return self._queue.submit(self.run, copied, function)
 
@@ -135,6 +143,12 @@ class ModelExecutable:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
+
+    def _choice(self, inputs: Mapping[str, np.ndarray], function: str | None) -> ShapeChoice | None:
+        """Which function of a model in several shapes the inputs are for; None where there is nothing to choose."""
+        if function is not None or self._padding is None:
+            return None
+        return choose(self._models, self._padding, {name: np.shape(array) for name, array in inputs.items()})
 
     def _function(self, name: str | None) -> LoadedFunction:
         if not self._functions:

@@ -1,7 +1,8 @@
 """Engine programs as the files of a bundle: constants that several of them have, once.
 
-A program is a whole HWX file, `programs/0.hwx`. Another with the same constants is `programs/1.part`: its HWX file
-without them. The manifest says where they are missing, and where in which whole file they are.
+A program is a whole HWX file, `programs/0.hwx`. Another with the same constants, or runs of the same, is
+`programs/1.part`: its HWX file without them. The manifest says where they are missing, and where in which whole file
+they are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openane.errors import FormatError
+from openane.formats.common import common_runs
 from openane.program import Program
 
 MANIFEST = "manifest.json"
@@ -79,37 +81,87 @@ def part_name(number: int) -> str:
     return f"programs/{number}.part"
 
 
-def divided(programs: Sequence[tuple[Program, bytes]]) -> tuple[dict[str, bytes], dict[str, dict[str, int]]]:
+def divided(programs: Sequence[tuple[Program, bytes]]) -> tuple[dict[str, bytes], dict[str, list[dict[str, int]]]]:
     """The files of a bundle by path, of programs each with its HWX file, and what the manifest says of shared constants
     by the number of the program that lacks them."""
     made: dict[str, bytes] = {}
-    shared: dict[str, dict[str, int]] = {}
-    known: dict[bytes, tuple[int, int]] = {}
-    for number, (program, data) in enumerate(programs):
-        at = data.find(program.constants) if program.constants else -1
-        size = len(program.constants)
-        first, begin = known.setdefault(blake2b(program.constants).digest(), (number, at)) if at >= 0 else (number, -1)
-        if first == number:
+    shared: dict[str, list[dict[str, int]]] = {}
+    places = [data.find(program.constants) if program.constants else -1 for program, data in programs]
+    found = _shared([program for program, _ in programs], [place >= 0 for place in places])
+    for number, ((_, data), runs) in enumerate(zip(programs, found, strict=True)):
+        if not runs:
             made[whole_name(number)] = data
-        else:
-            made[part_name(number)] = data[:at] + data[at + size:]
-            shared[str(number)] = asdict(SharedConstants(first, begin, at, size))
+            continue
+        holes = [SharedConstants(run.whole, places[run.whole] + run.begin, places[number] + run.at, run.bytes)
+                 for run in runs]
+        ends = [0, *(hole.at + hole.bytes for hole in holes)]
+        made[part_name(number)] = b"".join(data[end:at] for end, at in zip(
+            ends, [*(hole.at for hole in holes), len(data)], strict=True))
+        shared[str(number)] = [asdict(hole) for hole in holes]
     return made, shared
+
+
+def shared_bytes(programs: Sequence[Program]) -> list[int]:
+    """How many bytes of each program's constants an earlier one of them has."""
+    return [sum(run.bytes for run in runs) for runs in _shared(programs, [bool(each.constants) for each in programs])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Constants that two programs have: `bytes` at `at` of the one, at `begin` of the other, number `whole`."""
+
+    whole: int
+    begin: int
+    at: int
+    bytes: int
+
+
+def _shared(programs: Sequence[Program], able: Sequence[bool]) -> list[list[_Run]]:
+    """For each program, of those that are able to share, the runs of its constants that one before it has: all of it,
+    or parts of the first. A program others take from is whole."""
+    found: list[list[_Run]] = []
+    known: dict[bytes, int] = {}
+    first = next((number for number, one in enumerate(able) if one), None)
+    for number, (program, one) in enumerate(zip(programs, able, strict=True)):
+        owner = known.setdefault(blake2b(program.constants).digest(), number) if one else number
+        if not one or number == first:
+            found.append([])
+        elif owner != number and not found[owner]:
+            found.append([_Run(owner, 0, 0, len(program.constants))])
+        else:
+            assert first is not None
+            found.append([_Run(first, run.b, run.a, run.size) for run in
+                          common_runs(memoryview(program.constants), memoryview(programs[first].constants))])
+    return found
 
 
 def program_data(read: Read, total: int, stated: Mapping[str, Any]) -> Iterator[tuple[bytes, int]]:
     """The HWX file of every program of a bundle, in order, and the number of the program whose constants it has: mostly
     its own. FormatError where a file is missing or lacks other bytes than the manifest states; ValueError, KeyError
     and TypeError where that is malformed."""
-    shared = {int(number): SharedConstants.of(each, total) for number, each in stated.items()}
+    shared = {int(number): [SharedConstants.of(each, total) for each in ([holes] if "at" in holes else holes)]
+              for number, holes in stated.items()}
     for number in range(total):
-        hole = shared.get(number)
-        if hole is None:
+        if number in shared:
+            yield _filled(read, number, shared), shared[number][0].program
+        else:
             yield read(whole_name(number)), number
-            continue
-        whole, part = read(whole_name(hole.program)), read(part_name(number))
-        if hole.program in shared or hole.begin + hole.bytes > len(whole) or hole.at > len(part):
+
+
+def _filled(read: Read, number: int, shared: Mapping[int, Sequence[SharedConstants]]) -> bytes:
+    """The file of a program with the constants it lacks. ValueError for a list that states none."""
+    part = read(part_name(number))
+    if not shared[number]:
+        raise ValueError(f"program {number} lacks nothing")
+    pieces: list[bytes] = []
+    taken = made = 0
+    for hole in shared[number]:
+        whole = read(whole_name(hole.program))
+        between = hole.at - made
+        if hole.program in shared or hole.begin + hole.bytes > len(whole) or not 0 <= between <= len(part) - taken:
             raise FormatError(f"{part_name(number)} does not fit the program whose constants it has",
                               expected=f"{hole.bytes} bytes for offset {hole.at} of {len(part)}",
                               found=f"those at {hole.begin} of {len(whole)}")
-        yield b"".join((part[:hole.at], whole[hole.begin:hole.begin + hole.bytes], part[hole.at:])), hole.program
+        pieces += [part[taken:taken + between], whole[hole.begin:hole.begin + hole.bytes]]
+        taken, made = taken + between, hole.at + hole.bytes
+    return b"".join([*pieces, part[taken:]])

@@ -58,8 +58,11 @@ def test_counts_and_sizes_read_well() -> None:
 
 def test_shape_arguments() -> None:
     assert parse_shape("x=1x3x224x224") == ("x", (1, 3, 224, 224))
-    for bad in ("1x3", "x=", "x=1x", "x=0x3", "=1", "x=-1", "x=1.5"):
-        with pytest.raises(ArgumentTypeError, match="1x3x224x224, found"):
+    assert parse_shape("x=1x{32,64}") == ("x", (1, (32, 64)))
+    assert parse_shape("x={8:33:8}x4") == ("x", ((8, 16, 24, 32), 4))
+    for bad in ("1x3", "x=", "x=1x", "x=0x3", "=1", "x=-1", "x=1.5", "x={}", "x={1", "x=1,2", "x={0,1}", "x={1:2}",
+                "x={9:8:1}", "x={1:2000000000:1}", "x={1:99999:1}", "x=99999999999"):
+        with pytest.raises(ArgumentTypeError, match=r"1x3x224x224.*, found"):
             parse_shape(bad)
 
 

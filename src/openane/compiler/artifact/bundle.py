@@ -116,7 +116,7 @@ def model_files(model: CompiledModel, graphs: bool = True,
         steps = [step.graph(f"{prefix}{number}") for number, step in enumerate(function.host_steps, len(hosted))]
         documents.append(describe(function, own, [graph.name for graph in steps]))
         hosted += steps
-    files, stated = _program_files(held, several)
+    files, stated = _program_files(held, several or model.padding is not None)
     files |= join_graphs([*(function.graph for function in model.functions.values() if graphs), *hosted])
     manifest = {"format": "openane model", "version": SEVERAL if several else VERSION, "programs": len(held),
                 **stated, "functions": documents}
@@ -126,12 +126,12 @@ def model_files(model: CompiledModel, graphs: bool = True,
 
 
 def _program_files(held: Mapping[bytes, tuple[int, Program]],
-                   several: bool) -> tuple[dict[str, bytes], dict[str, Any]]:
+                   shared: bool) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The files of programs, given by their bytes with their numbers, and what the manifest says of them."""
-    if not several:
+    if not shared:
         return {whole_name(number): data for data, (number, _) in held.items()}, {}
-    files, shared = divided([(program, data) for data, (_, program) in held.items()])
-    return files, {SHARED: shared}
+    files, lacking = divided([(program, data) for data, (_, program) in held.items()])
+    return files, {SHARED: lacking}
 
 
 def read_model(read: Read, sources: Mapping[str, Graph] | None = None,

@@ -37,6 +37,7 @@ def describe(model: CompiledModel, programs: Sequence[int], hosted: Sequence[str
         "report": [{"operation": e.operation, "where": str(e.where), "reason": e.reason, "tasks": list(e.tasks),
                     "program": e.program} for e in model.report],
         "concerns": [asdict(concern) for concern in model.concerns],
+        **({} if model.padding is None else {"padding": dict(model.padding)}),
     }
 
 
@@ -52,15 +53,29 @@ def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Gr
     inputs, outputs = (tuple(_read_port(port) for port in function[side]) for side in ("inputs", "outputs"))
     states = tuple(State(_read_port(state["port"]), None if state["next"] is None else str(state["next"]))
                    for state in function["states"])
-    report = tuple(Entry(str(e["operation"]), Where(e["where"]), str(e["reason"]), tuple(map(int, e["tasks"])),
-                         int(e["program"])) for e in function["report"])
+    report = tuple(map(_read_entry, function["report"]))
     concerns = tuple(Concern(str(c["operation"]), str(c["what"]), float(c["found"]), float(c["limit"]),
                              str(c["remedy"])) for c in function["concerns"])
     model = CompiledModel(name, str(function["target"]), inputs, outputs, tuple(programs[number] for number in numbers),
                   tuple(_read_step(step, graphs, len(numbers)) for step in function["steps"]), report,
-                  source if source is not None else cache(partial(graphs, name)), concerns, states)
+                  source if source is not None else cache(partial(graphs, name)), concerns, states,
+                  padding=_read_padding(function.get("padding"), frozenset(port.name for port in inputs)))
     _check(model)
     return model
+
+
+def _read_entry(stated: Mapping[str, Any]) -> Entry:
+    return Entry(str(stated["operation"]), Where(stated["where"]), str(stated["reason"]),
+                 tuple(map(int, stated["tasks"])), int(stated["program"]))
+
+
+def _read_padding(stated: Mapping[str, Any] | None, inputs: frozenset[str]) -> dict[str, float] | None:
+    """The numbers inputs are padded with. ValueError for what is no input."""
+    if stated is None:
+        return None
+    if not set(stated) <= inputs:
+        raise ValueError(f"padding of {', '.join(sorted(set(stated) - inputs))}, which is no input")
+    return {str(name): float(number) for name, number in stated.items()}
 
 
 def _check_host_step(step: HostStep, known: set[str], shapes: dict[str, tuple[int, ...]]) -> None:

@@ -1,0 +1,58 @@
+"""A model in several shapes on the command line: compiled once for each, chosen by the files that are given as
+inputs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openane.errors import UnsupportedError
+from openane.importers.alternatives import has_alternatives
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openane.cli.arrays import Array
+    from openane.compiler import Model
+    from openane.devices.shapes import ShapeChoice
+    from openane.graph import Graph
+
+def several_shapes(options: Namespace) -> bool:
+    """Whether --shape gives alternatives."""
+    return has_alternatives(dict(options.shape))
+
+
+def require_one_shape(options: Namespace) -> None:
+    """UnsupportedError for alternatives where a command looks at one shape."""
+    if several_shapes(options):
+        raise UnsupportedError("--shape", "this command looks at a model in one shape", found="alternatives",
+                               remedy="name one of them; ane compile and ane run take several")
+
+
+def shaped_model(graphs: Sequence[Graph], options: Namespace, target: str) -> Model:
+    """The model compiled for all of its shapes, padded as --pad says."""
+    from openane.compiler import compile_shapes
+
+    padding = dict(options.pad) if options.pad else None
+    return compile_shapes(graphs, padding, target, options.allow_host, cache=not options.no_cache)
+
+
+def chosen(model: Model, files: Mapping[str, Path]) -> tuple[Model, ShapeChoice | None]:
+    """The function for the arrays in the files, and how these are padded for it; the model itself where there is
+    nothing to choose. DeviceError where no shape holds them."""
+    from openane.cli.arrays import read_array
+    from openane.devices.shapes import choose
+
+    if model.padding is None or not files:
+        return model, None
+    found = choose(model.functions, model.padding, {name: read_array(file).shape for name, file in files.items()})
+    return model.functions[found.function], found
+
+
+def padded(files: Mapping[str, Path], choice: ShapeChoice) -> dict[str, Array]:
+    """The arrays in the files, as the chosen function takes them."""
+    from openane.cli.arrays import read_array
+
+    return choice.pad({name: read_array(file) for name, file in files.items()})
