@@ -24,7 +24,8 @@ KNOWN = Path(__file__).parents[1] / "onnx_known.txt"
 @dataclass(frozen=True)
 class Verdict:
     """What became of one case. `kind`: engine (computed wholly there, within tolerance), host (with steps of the host
-    besides), constant (the result depends on constants of the run alone), refused, wrong. `digest`: SHA-256 of all results of a case that ran."""
+    besides), constant (the result depends on constants of the run alone), refused, wrong. `digest`: SHA-256 of all
+    results of a case that ran."""
 
     name: str
     kind: str

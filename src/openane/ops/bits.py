@@ -18,7 +18,8 @@ from openane.ops.operands import Arguments
 from openane.ops.spec import Op, Parameter
 
 PARAMETERS = (Parameter("x", kind="int32"), Parameter("y", kind="int32"))
-WIDTH = 32
+PLACES = 32
+"""Bits of an integer here."""
 
 
 def _infer(operands: Mapping[str, Operand], *, name: str) -> tuple[TensorType, ...]:
@@ -33,9 +34,9 @@ def _reference(*, function: Callable[..., np.ndarray], x: np.ndarray, y: np.ndar
 
 def _shifted(x: np.ndarray, by: np.ndarray, *, left: bool) -> np.ndarray:
     """x moved by so many bits; by as many as it has, or by a number below 0, nothing of it is left but its sign."""
-    wide, count = x.astype(np.int64), np.where((by < 0) | (by > WIDTH), WIDTH, by)
-    moved = wide << count if left else wide >> count
-    return ((moved + 2**31) % 2**32 - 2**31).astype(np.int32)
+    wide, count = x.astype(np.int64), np.where((by < 0) | (by > PLACES), PLACES, by)
+    moved = np.left_shift(wide, count) if left else np.right_shift(wide, count)
+    return np.asarray((moved + 2**31) % 2**32 - 2**31, np.int32)
 
 
 def has_bits(node: Node, limits: Limits) -> bool:

@@ -76,9 +76,9 @@ def _region(image: np.ndarray, corners: np.ndarray, bins: tuple[int, int], ratio
 def _samples(image: np.ndarray, at: np.ndarray, mode: str) -> np.ndarray:
     """[C, rows, columns]: sums of four neighbours by their nearness, or the largest of those products."""
     def inside(number: np.ndarray, extent: int) -> np.ndarray:
-        return number.clip(0, extent - 1)
+        return np.asarray(number.clip(0, extent - 1))
     if mode == "avg":
-        return sampled(image[None].astype(np.float64), at, inside, 0.0)[0]
+        return np.asarray(sampled(image[None].astype(np.float64), at, inside, 0.0)[0])
     low, share = np.floor(at[0]), at[0] - np.floor(at[0])
     parts = []
     for right in (0, 1):
@@ -87,7 +87,7 @@ def _samples(image: np.ndarray, at: np.ndarray, mode: str) -> np.ndarray:
             column = inside((low[..., 0] + right).astype(np.int64), image.shape[2])
             row = inside((low[..., 1] + below).astype(np.int64), image.shape[1])
             parts.append(part * image[:, row, column])
-    return np.max(parts, 0)
+    return np.asarray(np.max(parts, 0))
 
 
 def known_regions(node: Node, limits: Limits) -> bool:

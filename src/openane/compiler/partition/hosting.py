@@ -67,10 +67,7 @@ class HostPolicy:
 def with_far_positions(nodes: Sequence[Node], hosted: Container[int]) -> dict[int, str]:
     """By id, why more nodes run on the host: those that make or read integers that are other numbers in fp16, positions
     that the host looks up in a long table and integers whose bits it reads."""
-    far = {id(value) for node in nodes if get_op(node.op).sees_bits for value in (*node.values(), *node.outputs)
-           if not value.constant}
-    far |= {id(at) for node in nodes if id(node) in hosted
-           and (at := _positions(node)) is not None and at.dtype == INTEGERS and max(node["x"].shape) > COUNTED}
+    far = {id(value) for node in nodes if id(node) in hosted for value in _exact(node)}
     known = -1
     while len(far) != known:
         known = len(far)
@@ -78,6 +75,15 @@ def with_far_positions(nodes: Sequence[Node], hosted: Container[int]) -> dict[in
             far.update(map(id, _as_far(node, far)))
     return {id(node): FAR for node in nodes
             if id(node) not in hosted and not far.isdisjoint(map(id, (*node.values(), *node.outputs)))}
+
+
+def _exact(node: Node) -> Iterator[Value]:
+    """Integers of a node that must be those they are: positions in a long table, and those whose bits it reads."""
+    if get_op(node.op).sees_bits:
+        yield from (value for value in (*node.values(), *node.outputs) if not value.constant)
+    at = _positions(node)
+    if at is not None and at.dtype == INTEGERS and max(node["x"].shape) > COUNTED:
+        yield at
 
 
 def _as_far(node: Node, far: Container[int]) -> Iterator[Value]:

@@ -13,7 +13,6 @@ from openane.importers.step import beyond_half, in_half
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
 
-
 UNBOUNDED = 1e9
 """Magnitude from which on numbers stand for infinity, as in the masks of attention: what they are does not matter."""
 
