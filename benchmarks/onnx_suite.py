@@ -29,7 +29,7 @@ from support.onnx_suite import KNOWN, Verdict, cases, judge, read_known, written
 
 from openane.chips import DEFAULT_TARGET, compiled_generations
 
-KINDS = ("engine", "constant", "refused", "wrong")
+KINDS = ("engine", "host", "constant", "refused", "wrong")
 GROUPS = (("as ONNX states them", False), ("expanded from bodies", True))
 
 

@@ -20,8 +20,9 @@ def read(path: str) -> np.ndarray:
     with wave.open(path, "rb") as file:
         found = file.getnchannels(), file.getsampwidth() * 8, file.getframerate()
         if found != (1, 16, RATE):
-            raise ValueError(f"{path} has {found[0]} channels of {found[1]} bits at {found[2]} Hz; write one of 16 bits "
-                             f"at {RATE} Hz, for example: ffmpeg -i {path} -ac 1 -ar {RATE} -sample_fmt s16 mono.wav")
+            raise ValueError(f"{path} has {found[0]} channels of {found[1]} bits at {found[2]} Hz; write one of 16 "
+                             f"bits at {RATE} Hz, for example: ffmpeg -i {path} -ac 1 -ar {RATE} -sample_fmt s16 "
+                             "mono.wav")
         return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 2**15
 
 

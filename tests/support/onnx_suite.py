@@ -23,8 +23,9 @@ KNOWN = Path(__file__).parents[1] / "onnx_known.txt"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one case. `kind`: engine (computed wholly there, within tolerance), constant (the result depends
-    on constants of the run alone), refused, wrong. `digest`: SHA-256 of all results of a case that ran."""
+    """What became of one case. `kind`: engine (computed wholly there, within tolerance), host (with steps of the host
+    besides), constant (the result depends on constants of the run alone), refused, wrong. `digest`: SHA-256 of all
+    results of a case that ran."""
 
     name: str
     kind: str
@@ -60,8 +61,8 @@ def judge(case: Any, target: str = DEFAULT_TARGET) -> Verdict:
                 return Verdict(case.name, "wrong", wrong, digest.hexdigest())
     except AneError as error:
         return Verdict(case.name, "refused", _reason(error))
-    assert not prepared.last.model.host_operations
-    return Verdict(case.name, "constant" if prepared.last.constant else "engine", "", digest.hexdigest())
+    kind = "host" if prepared.last.model.host_operations else "constant" if prepared.last.constant else "engine"
+    return Verdict(case.name, kind, "", digest.hexdigest())
 
 
 def _array(given: Any) -> Any:

@@ -229,7 +229,8 @@ TABLE: Mapping[str, Operands] = {
                                  "output_dtype": "fp32"},
 }
 """Operands by operation."""
-ELSEWHERE = ("constexpr_blockwise_shift_scale", "constexpr_lut_to_dense", "constexpr_lut_to_sparse",
-             "constexpr_sparse_blockwise_shift_scale", "constexpr_sparse_to_dense", "lut_activation", "reduce_prod")
+ELSEWHERE = ("bitwise_and", "bitwise_or", "bitwise_xor", "constexpr_blockwise_shift_scale", "constexpr_lut_to_dense",
+             "constexpr_lut_to_sparse", "constexpr_sparse_blockwise_shift_scale", "constexpr_sparse_to_dense",
+             "lut_activation", "non_maximum_suppression", "reduce_prod", "roi_align", "shift_left", "shift_right")
 """Operations that are left out: compressed weights and fitted tables have tests of their own, products of elements
-run only on constants."""
+run only on constants, and bits, boxes and regions are the host's."""

@@ -112,8 +112,8 @@ def with_states(graph: Graph, following: Mapping[str, str]) -> Graph:
     handles = dict(inputs)
     for name, made in following.items():
         if name not in inputs or made not in outputs:
-            raise GraphError(f"the state {name!r}, next {made!r}, is no input and output of the graph; it has the inputs "
-                             f"{', '.join(inputs)} and the outputs {', '.join(outputs)}")
+            raise GraphError(f"the state {name!r}, next {made!r}, is no input and output of the graph; it has the "
+                             f"inputs {', '.join(inputs)} and the outputs {', '.join(outputs)}")
         if inputs[name].type != outputs[made].type:
             raise GraphError(f"the state {name!r} is {inputs[name].type}, its next contents {made!r} "
                              f"{outputs[made].type}")

@@ -18,6 +18,7 @@ from openane.importers.onnx import RunTimeOperandError, load_onnx
 from openane.importers.onnx.model import Proto, package, read_model
 from openane.onnx_backend.numbers import EXACT_INTEGERS, check_input, check_numbers, held_exactly
 from openane.onnx_backend.tolerance import Tolerance, tolerance
+from openane.ops import all_ops, get_op
 
 package()
 from onnx.backend.base import Backend, BackendRep, namedtupledict  # noqa: E402  (said above when it is missing)
@@ -58,7 +59,8 @@ class Representation(BackendRep):
             check_numbers(prepared.graph, ports)
         found = run(prepared.model, ports, self._device)
         names = [port.name for port in self._model.graph.output]
-        results = [_declared(found[port.name], port) for port in self._model.graph.output]
+        results = [_declared(_without_filling(prepared.graph, port.name, found[port.name]), port)
+                   for port in self._model.graph.output]
         outputs: tuple[Any, ...] = namedtupledict("Outputs", names)(*results)
         return outputs
 
@@ -98,7 +100,18 @@ class Representation(BackendRep):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             graph = load_onnx(self._model, shapes, values=values, saturate=True, lookups=False)
-        return PreparedModel(graph, compile(graph, target=self._target, allow_host=False), tolerance(graph))
+        return PreparedModel(graph, compile(graph, target=self._target, allow_host=_on_the_host()), tolerance(graph))
+
+
+def _on_the_host() -> frozenset[str]:
+    """Operations that only the host computes: they read bits of integers, or go where data says."""
+    return frozenset(op.name for op in all_ops().values() if op.sees_bits or op.positions)
+
+
+def _without_filling(graph: Graph, name: str, array: np.ndarray) -> np.ndarray:
+    """An output as ONNX has it where ours has rows of -1 behind what was found."""
+    maker = next((node for node in graph.nodes for value in node.outputs if value.name == name), None)
+    return array[array[:, 0] >= 0] if maker is not None and get_op(maker.op).fills_up else array
 
 
 def _deciding(error: RunTimeOperandError, feeds: Mapping[str, np.ndarray]) -> frozenset[str]:

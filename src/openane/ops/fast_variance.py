@@ -13,7 +13,7 @@ from openane.graph import Node, Value
 from openane.ops import arguments
 from openane.ops.arithmetic import scalar
 from openane.ops.rewriter import Rewriter
-from openane.ops.written_norms import factors, layer_norm_of, reciprocal_root, squared, with_epsilon
+from openane.ops.written_norms import Norm, factors, layer_norm_of, reciprocal_root, squared, with_epsilon
 
 VIEWS = frozenset(["expand_dims", "identity", "reshape", "squeeze"])
 CLOSE = 1e-3
@@ -26,26 +26,28 @@ def any_layer_norm_of(node: Node, names: set[str], producers: Mapping[int, Node]
 
 
 def _fast(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
-    if node.op != "mul":
-        return None
-    for numerator, gain in ((node["x"], node["y"]), (node["y"], node["x"])):
-        centred = producers.get(id(numerator))
-        if centred is None or centred.op != "sub" or centred["x"].type != node.output.type:
-            continue
-        root, gamma = factors(gain, producers)
-        average = _mean(centred["y"], producers)
-        spread = reciprocal_root(_seen(root, producers), producers)
-        if average is None or spread is None or average[0] is not centred["x"]:
-            continue
-        x, axes = average
-        kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(x.shape))
-        inner, epsilon = with_epsilon(spread[0], producers)
-        if centred["y"].shape != kept or root.shape != kept or not _is_variance(inner, x, axes, producers):
+    for numerator, gain in ((node["x"], node["y"]), (node["y"], node["x"])) if node.op == "mul" else ():
+        centred, (root, gamma) = producers.get(id(numerator)), factors(gain, producers)
+        found = None if centred is None or centred.op != "sub" else _norm(centred, root, producers)
+        if found is None or found.x.type != node.output.type:
             continue
         rewriter = Rewriter(node, names)
-        made = rewriter.single("layer_norm", x=x, axes=list(axes), epsilon=epsilon + spread[1])
+        made = rewriter.single("layer_norm", x=found.x, axes=list(found.axes), epsilon=found.epsilon)
         return rewriter.instead([made if gamma is None else rewriter.single("mul", x=made, y=gamma)])
     return None
+
+
+def _norm(centred: Node, root: Value, producers: Mapping[int, Node]) -> Norm | None:
+    """The norm of what a node takes the mean from, when `root` is the reciprocal root of its variance."""
+    average, spread = _mean(centred["y"], producers), reciprocal_root(_seen(root, producers), producers)
+    if average is None or spread is None or average[0] is not centred["x"]:
+        return None
+    x, axes = average
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(x.shape))
+    inner, epsilon = with_epsilon(spread[0], producers)
+    if not centred["y"].shape == root.shape == kept or not _is_variance(inner, x, axes, producers):
+        return None
+    return Norm("layer_norm", x, axes, epsilon + spread[1])
 
 
 def _is_variance(value: Value, x: Value, axes: tuple[int, ...], producers: Mapping[int, Node]) -> bool:

@@ -19,6 +19,7 @@ from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
+from openane.ops.sampled import sampled
 from openane.ops.shaped import read_as, written_as
 from openane.ops.slice import as_operands
 from openane.ops.spec import Op, Parameter, Upstream
@@ -128,10 +129,12 @@ def _matrices(arguments: Arguments, x: Value) -> tuple[np.ndarray, np.ndarray]:
 
 def _reference(*, name: str, x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
     operands = as_operands(x, settings)
-    weights, lost = _matrices(Arguments(name, PARAMETERS[name], operands), operands["x"])  # type: ignore[arg-type]
-    shape = _infer(operands, name=name)[0].shape
-    flat = x.reshape(*x.shape[:2], -1).astype(np.float64)
-    return ((flat @ weights + lost[:, None]).astype(x.dtype).reshape(shape),)
+    arguments = Arguments(name, PARAMETERS[name], operands)
+    at = _positions(arguments, operands["x"])  # type: ignore[arg-type]
+    if arguments.text("sampling_mode", ("bilinear", "nearest")) == "nearest":
+        at = np.rint(at)
+    inside = partial(_folded, mode=arguments.text("padding_mode", PADDING))
+    return (sampled(x.astype(np.float64), at, inside, arguments.number("padding_value")).astype(x.dtype),)
 
 
 def constant_places(node: Node, limits: Limits) -> bool:
@@ -171,5 +174,6 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
-               rules=(*ENGINE, constant_places, small_enough), lower=_lower, gradient=_gradient)
+               rules=(*ENGINE, constant_places, small_enough), lower=_lower, gradient=_gradient,
+               positions=WHERE[name])
             for name, parameters in PARAMETERS.items())

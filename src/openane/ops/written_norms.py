@@ -159,6 +159,7 @@ def _root(node: Node | None, exponent: float) -> tuple[Value, float] | None:
 
 
 def reciprocal_root(value: Value, producers: Mapping[int, Node]) -> tuple[Value, float] | None:
+    """(v, epsilon) when the value is (v + epsilon) ^ -0.5, however that is written."""
     node = producers.get(id(value))
     if node is None:
         return None
@@ -203,6 +204,7 @@ def _folded_squares(value: Value, producers: Mapping[int, Node]) -> tuple[Value,
 
 
 def squared(value: Value, producers: Mapping[int, Node]) -> Value | None:
+    """What the value is the square of."""
     node = producers.get(id(value))
     if node is None:
         return None

@@ -67,7 +67,8 @@ def test_a_bias_in_the_units_of_the_scale(model, compare) -> None:
              helper.make_node("Mul", ["measured", "ws"], ["scale"]),
              helper.make_node("Div", ["b", "scale"], ["units"]), helper.make_node("Floor", ["units"], ["whole"]),
              helper.make_node("Cast", ["whole"], ["numbers"], to=6),
-             helper.make_node("Add", ["sums", "numbers"], ["moved"]), helper.make_node("Cast", ["moved"], ["real"], to=1),
+             helper.make_node("Add", ["sums", "numbers"], ["moved"]),
+             helper.make_node("Cast", ["moved"], ["real"], to=1),
              helper.make_node("Mul", ["real", "scale"], ["y"])]
     constants = {"w": _whole(5, 3, 3, 3), "ws": np.array(0.01, np.float32),
                  "b": RANDOM.standard_normal((1, 5, 1, 1)).astype(np.float32)}
@@ -102,7 +103,7 @@ def test_a_quantised_lstm(per_gate, microsoft) -> None:
                  hidden_size=hidden, direction="bidirectional")
     graph = load_onnx(microsoft([node], {"x": (steps, 1, features)}, constants))
     wide = scale.reshape(2, 1, -1)
-    plain = {"w": (w * wide).transpose(0, 2, 1).astype(np.float32), "r": (r * wide).transpose(0, 2, 1).astype(np.float32)}
+    plain = {name: (whole * wide).transpose(0, 2, 1).astype(np.float32) for name, whole in (("w", w), ("r", r))}
     same = microsoft([_node("LSTM", ["x", "w", "r"], domain="", hidden_size=hidden, direction="bidirectional")],
                      {"x": (steps, 1, features)}, plain)
     x = RANDOM.standard_normal((steps, 1, features)).astype(np.float32)

@@ -20,8 +20,13 @@ def zeros(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.float16)
 
 
+BOXES, SCORES = ("fp16", (1, 5, 4)), ("fp16", (1, 2, 6))
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     # operation, operands ((dtype, shape) stands for an input), the operand at fault, a piece of the remedy
+    ("bitwise_and", {"x": MATRIX, "y": MATRIX}, "x", "int32"),
+    ("shift_left", {"x": INTEGERS, "y": ("int32", (7,))}, "y", "or 1"),
+    ("non_maximum_suppression", {"boxes": BOXES, "scores": SCORES, "most": 3}, "scores", "[1, classes, 5]"),
+    ("roi_align", {"x": IMAGE, "rois": ("fp16", (3, 5)), "batch_indices": ("int32", (3,))}, "rois", "[3, 4]"),
     ("conv", {"x": MATRIX, "weight": zeros(4, 4, 1, 1)}, "x", "rank 3 to 5"),
     ("conv", {"x": IMAGE, "weight": zeros(4, 4, 1)}, "weight", "rank 4"),
     ("conv", {"x": IMAGE}, "weight", "is missing"),
@@ -232,7 +237,8 @@ def test_refusals_name_operation_and_operand(name: str, operands: dict[str, Any]
 def test_every_operation_is_refused_somewhere_or_shares_its_rule() -> None:
     families = [{"add", "sub", "mul", "maximum", "minimum"}, {"real_div", "pow"}, {"max_pool", "avg_pool"},
                 {"equal", "not_equal", "greater", "greater_equal", "less", "less_equal"}, {"floor_div", "mod"},
-                {"logical_and", "logical_or", "logical_xor", "logical_not"},
+                {"logical_and", "logical_or", "logical_xor", "logical_not"}, {"shift_left", "shift_right"},
+                {"bitwise_and", "bitwise_or", "bitwise_xor"},
                 {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}, {"reduce_argmax", "reduce_argmin"}]
     refused = {name for name, *_ in REFUSED}
     shared = set().union(*(family for family in families if family & refused))

@@ -23,7 +23,8 @@ INTEGERS = "int32"
 """The element type of positions."""
 COUNTED = 2048
 """Up to here fp16, in which the engine computes, holds every whole number."""
-FAR = f"Its integers are positions in a table of more than {COUNTED} rows; fp16 holds whole numbers up to {COUNTED}."
+FAR = f"Its integers are positions in a table of more than {COUNTED} rows, or their bits are read; fp16 holds whole " \
+      f"numbers up to {COUNTED}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,9 @@ class HostPolicy:
 
 
 def with_far_positions(nodes: Sequence[Node], hosted: Container[int]) -> dict[int, str]:
-    """By id, why more nodes run on the host: those that make or read the positions that the host looks up in a long
-    table, which are other numbers in fp16."""
-    far = {id(at) for node in nodes if id(node) in hosted
-           and (at := _positions(node)) is not None and max(node["x"].shape) > COUNTED}
+    """By id, why more nodes run on the host: those that make or read integers that are other numbers in fp16, positions
+    that the host looks up in a long table and integers whose bits it reads."""
+    far = {id(value) for node in nodes if id(node) in hosted for value in _exact(node)}
     known = -1
     while len(far) != known:
         known = len(far)
@@ -75,6 +75,15 @@ def with_far_positions(nodes: Sequence[Node], hosted: Container[int]) -> dict[in
             far.update(map(id, _as_far(node, far)))
     return {id(node): FAR for node in nodes
             if id(node) not in hosted and not far.isdisjoint(map(id, (*node.values(), *node.outputs)))}
+
+
+def _exact(node: Node) -> Iterator[Value]:
+    """Integers of a node that must be those they are: positions in a long table, and those whose bits it reads."""
+    if get_op(node.op).sees_bits:
+        yield from (value for value in (*node.values(), *node.outputs) if not value.constant)
+    at = _positions(node)
+    if at is not None and at.dtype == INTEGERS and max(node["x"].shape) > COUNTED:
+        yield at
 
 
 def _as_far(node: Node, far: Container[int]) -> Iterator[Value]:

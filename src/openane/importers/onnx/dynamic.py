@@ -31,16 +31,14 @@ class RelativeNumbers:
 def relative_numbers(graph: Proto) -> RelativeNumbers:
     """What may stay unrounded in a graph: nothing, where one scale is used in another way."""
     nodes = [node for node in graph.node if node.op_type == "DynamicQuantizeLinear"]
-    if not nodes or not all(len(node.output) == 3 for node in nodes):
-        return RelativeNumbers(frozenset(), frozenset())
     uses = _uses(graph.node)
     outputs = {port.name for port in graph.output}
-    scales = _scales(graph, {node.output[1] for node in nodes})
+    scales = _scales(graph, {name for node in nodes for name in node.output[1:2]})
     if not all(_products_alone(node, uses, outputs, scales) for node in nodes):
         return RelativeNumbers(frozenset(), frozenset())
-    rounded = {name for node in graph.node if node.op_type in _ROUNDED | {"Cast"} for name in node.output
-               if name in scales}
-    return RelativeNumbers(frozenset(node.output[0] for node in nodes), frozenset(rounded))
+    rounded = (node for node in graph.node if node.op_type in _ROUNDED | {"Cast"})
+    return RelativeNumbers(frozenset(node.output[0] for node in nodes),
+                           frozenset(scales.intersection(name for node in rounded for name in node.output)))
 
 
 def _uses(nodes: Iterable[Proto]) -> dict[str, list[Proto]]:
@@ -65,6 +63,8 @@ def _scales(graph: Proto, measured: set[str]) -> set[str]:
 
 def _products_alone(node: Proto, uses: dict[str, list[Proto]], outputs: set[str], scales: set[str]) -> bool:
     """Whether what a node quantises is a factor of products alone, each multiplied by a scale behind."""
+    if len(node.output) != 3:
+        return False
     whole, _, zero = node.output
     products = [user for name in (whole, zero) for user in uses.get(name, ())]
     if outputs.intersection(node.output) or not all(
@@ -76,19 +76,25 @@ def _products_alone(node: Proto, uses: dict[str, list[Proto]], outputs: set[str]
 
 def _scaled_back(name: str, uses: dict[str, list[Proto]], outputs: set[str], scales: set[str]) -> bool:
     """Whether a product, with what is added in its own scale, only goes where a scale multiplies it."""
-    waiting, seen = [name], set[str]()
+    waiting, seen = [name], {name}
     while waiting:
         name = waiting.pop()
-        if name in outputs or name not in uses:
+        carried = _carried(name, uses.get(name, ()), scales)
+        if name in outputs or name not in uses or carried is None:
             return False
-        for user in uses[name]:
-            others = set(user.input) - {name, ""}
-            if user.op_type == "Mul" and others and others <= scales:
-                continue
-            carried = (user.op_type in _CARRIED and user.input[0] == name) or (user.op_type == "Add" and others
-                                                                               <= scales)
-            if not carried:
-                return False
-            waiting += [made for made in user.output if made not in seen]
-            seen.update(user.output)
+        waiting += sorted(carried - seen)
+        seen |= carried
     return True
+
+
+def _carried(name: str, users: Iterable[Proto], scales: set[str]) -> set[str] | None:
+    """What a product becomes before a scale multiplies it; None where it is used otherwise."""
+    found: set[str] = set()
+    for user in users:
+        others = set(user.input) - {name, ""}
+        if user.op_type == "Mul" and others and others <= scales:
+            continue
+        if not ((user.op_type in _CARRIED and user.input[0] == name) or (user.op_type == "Add" and others <= scales)):
+            return None
+        found.update(user.output)
+    return found

@@ -17,7 +17,7 @@ from openane.graph import Graph, Value
 from openane.importers.files import memory
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
-from openane.importers.onnx.dynamic import relative_numbers
+from openane.importers.onnx.dynamic import RelativeNumbers, relative_numbers
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
@@ -56,7 +56,7 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
         known = OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys()
         model = inlined(model, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
         walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
-                       relative.rounded, positions(model.graph) if lookups else frozenset())
+                       relative, positions(model.graph) if lookups else frozenset())
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -76,8 +76,8 @@ def _opset(model: Proto) -> int:
 @dataclass(slots=True)
 class _Import:
     """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
-    when they are first used, and `spent` are those that nothing will use again. `unrounded` are results that stay what
-    they are rounded from, `positions` those that are computed as integers."""
+    when they are first used, and `spent` are those that nothing will use again. `relative` are results that need not
+    be rounded, `positions` those that are computed as integers."""
 
     graph: Proto
     version: int
@@ -86,7 +86,7 @@ class _Import:
     saturate: bool
     storage: Storage
     lookups: bool
-    unrounded: frozenset[str]
+    relative: RelativeNumbers
     positions: frozenset[str]
     known: dict[str, Operand] = field(default_factory=dict)
     waiting: dict[str, Proto] = field(default_factory=dict)
@@ -162,11 +162,7 @@ class _Import:
     def node(self, node: Proto, position: int) -> None:
         """Imports one node."""
         label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
-        operator = node.op_type if node.domain in _DOMAINS else f"{node.domain}:{node.op_type}"
-        if operator not in OPERATORS and node.domain not in _DOMAINS:
-            raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
-                                   remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's optimiser "
-                                          "switched off")
+        operator = self._operator(node, label)
         names = list(_read_by(node))
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
@@ -175,11 +171,10 @@ class _Import:
                         operator, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in node.input], list(node.input),
                         [name if name in self.read else "" for name in node.output], self.constants,
-                        partial(self.body, origins), self.lookups,
-                        not self.positions.isdisjoint(node.output))
+                        partial(self.body, origins), self.lookups, not self.positions.isdisjoint(node.output))
         try:
             with typed_errors(label, "malformed node"):
-                result = step.operand(0) if self.unrounded.intersection(node.output) else _result(step)
+                result = step.operand(0) if self.relative.rounded.intersection(node.output) else _result(step)
         except RunTimeOperandError as error:
             error.inputs = error.inputs or self.origins.get(error.operand, frozenset())
             raise
@@ -187,6 +182,18 @@ class _Import:
         for name, operand in filter(itemgetter(0), zip(node.output, results, strict=False)):
             self._define(name, operand, label)
             self.origins[name] = origins if isinstance(operand, Value) else frozenset()
+
+    def _operator(self, node: Proto, label: str) -> str:
+        """The name a node's handler has: the operator, behind its domain where that is not the standard one."""
+        operator: str = node.op_type if node.domain in _DOMAINS else f"{node.domain}:{node.op_type}"
+        if operator not in OPERATORS and node.domain not in _DOMAINS:
+            raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
+                                   remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's "
+                                          "optimiser switched off")
+        if operator == "DynamicQuantizeLinear" and self.relative.quantised.isdisjoint(node.output):
+            raise UnsupportedError(label, "a scale that is measured inside of a branch or loop is not supported",
+                                   remedy="use the model as it was before it was quantised")
+        return operator
 
     def body(self, origins: frozenset[str], graph: Proto, inputs: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Imports a nested graph, which sees this one's tensors: its outputs."""

@@ -1,8 +1,8 @@
 """Which tensors of an ONNX graph are positions in long tables, looked up while the model runs.
 
-They are whole numbers that may lie far beyond what fp16 holds exactly, the number of a token for example. Operators that
-compute them become operations on integers, which the host computes; everywhere else integers are the fp16 numbers the
-engine has.
+They are whole numbers that may lie far beyond what fp16 holds exactly, the number of a token for example. Operators
+that compute them become operations on integers, which the host computes; everywhere else integers are the fp16 numbers
+the engine has.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def _quantized_conv(step: OnnxStep) -> Operand:
 
 
 OPERATORS: Mapping[str, Handler] = {
-    "ConvInteger": _conv_integer, "DequantizeLinear": _dequantize,
-    "DynamicQuantizeLinear": _dynamically_quantized, "MatMulInteger": _matmul_integer, "QLinearConv": _quantized_conv, "QLinearMatMul": _quantized_matmul,
+    "ConvInteger": _conv_integer, "DequantizeLinear": _dequantize, "DynamicQuantizeLinear": _dynamically_quantized,
+    "MatMulInteger": _matmul_integer, "QLinearConv": _quantized_conv, "QLinearMatMul": _quantized_matmul,
     "QuantizeLinear": _quantize,
 }
