@@ -13,6 +13,7 @@ import numpy as np
 from openane.engine import DType
 from openane.engine.table import KNOTS, Table, TableKind
 from openane.graph import Node, Operand, TensorType, numpy_type
+from openane.ops.fewer import elementwise
 from openane.ops.gradients import Backward, only
 from openane.ops.halves import LARGEST
 from openane.ops.lowering import Lowering
@@ -90,4 +91,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("cast", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, view=_view, gradient=_gradient,
-          casts=True, hands_on=True),)
+          casts=True, hands_on=True, fewer=elementwise),)

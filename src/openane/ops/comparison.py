@@ -17,6 +17,7 @@ import numpy as np
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.fewer import elementwise
 from openane.ops.gradients import stopped
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering
@@ -78,7 +79,7 @@ def _scalar(value: Value) -> float | None:
 
 def _op(name: str, function: Function, answers: Answers) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=MOVED,
-              lower=partial(_lower, answers=answers), gradient=stopped)
+              lower=partial(_lower, answers=answers), gradient=stopped, fewer=elementwise)
 
 
 OPS = tuple(_op(name, *described) for name, described in COMPARISONS.items())

@@ -8,6 +8,7 @@ import numpy as np
 
 from openane.engine import DType
 from openane.graph import Node, Operand, TensorType
+from openane.ops.fewer import concatenated
 from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
@@ -81,4 +82,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
-          moves=Movement.MIX, stores=True),)
+          moves=Movement.MIX, stores=True, fewer=concatenated),)

@@ -11,6 +11,7 @@ from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.arithmetic import affine, clipped, divide, divided, lower_arithmetic, reciprocal, scale_stage
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.fewer import elementwise
 from openane.ops.gradients import Backward, number, only, product, unbroadcast
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import FLOATS, NUMBERS, Arguments
@@ -112,7 +113,7 @@ def _op(arithmetic: BinaryArithmetic, dtypes: Sequence[str] = NUMBERS, hands_on:
               partial(_reference, function=arithmetic.function), rules=ENGINE,
               lower=partial(lower_arithmetic, arithmetic=arithmetic), post=post, evidence=OperationEvidence.APPLE,
               gradient=partial(_gradient, arithmetic=arithmetic), arithmetic=arithmetic, hands_on=hands_on,
-              stores=arithmetic.planar is not None, table_of=table_of)
+              stores=arithmetic.planar is not None, table_of=table_of, fewer=elementwise)
 
 
 OPS = (

@@ -15,6 +15,7 @@ import numpy as np
 from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.fewer import elementwise
 from openane.ops.gradients import stopped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
@@ -55,11 +56,11 @@ def _lower(node: Node, lowering: Lowering, *, function: Binary, settings: Mappin
 
 def _binary(name: str, function: Function, planar: Binary, settings: Mapping[str, Any]) -> Op:
     return Op(name, (X, Y), partial(_infer, name=name), partial(_reference, function=function), rules=MOVED,
-              lower=partial(_lower, function=planar, settings=settings), gradient=stopped)
+              lower=partial(_lower, function=planar, settings=settings), gradient=stopped, fewer=elementwise)
 
 
 OPS = (
     Op("logical_not", (X,), partial(_infer, name="logical_not"), partial(_reference, function=np.logical_not),
-       rules=MOVED, lower=_lower_not, gradient=stopped),
+       rules=MOVED, lower=_lower_not, gradient=stopped, fewer=elementwise),
     *(_binary(name, *described) for name, described in BINARY.items()),
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.fewer import multiplied
 from openane.ops.gradients import Backward, only, reshaped, unbroadcast
 from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_batches, lower_columns, lower_rows
@@ -29,8 +30,8 @@ PARAMETERS = (
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     arguments = Arguments("matmul", PARAMETERS, operands)
-    x = arguments.tensor("x", NUMBERS, (1, 5))
-    y = arguments.tensor("y", (x.dtype,), (1, 5))
+    x = arguments.tensor("x", NUMBERS, (1, 8))
+    y = arguments.tensor("y", (x.dtype,), (1, 8))
     left = _matrix(x, arguments.flag("transpose_x"), "transpose_x", (1, *x.shape))
     right = _matrix(y, arguments.flag("transpose_y"), "transpose_y", (*y.shape, 1))
     if left[-1] != right[-2]:
@@ -126,4 +127,4 @@ def _channels_last(node: Node) -> bool:
 
 OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, _linear, channels_first, _channels_last), sums_products=True,
-          weights=("x", "y")),)
+          weights=("x", "y"), fewer=multiplied),)

@@ -13,6 +13,7 @@ from openane.chips import Limits
 from openane.engine import Activation, Post, Root
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
+from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only, over_norm, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
@@ -159,7 +160,7 @@ def _op(name: str, function: Function) -> Op:
               decompose=None if squares or name == "reduce_prod" else _decompose,
               gradient=_gradient if squares or name == "reduce_log_sum_exp" else None,
               expand=_expand_product if name == "reduce_prod" else None, normalises=name.endswith("_norm"),
-              table_of=TABLES.get(name, ""))
+              table_of=TABLES.get(name, ""), fewer=along(PARAMETERS))
 
 
 OPS = tuple(_op(name, function) for name, function in FUNCTIONS.items())

@@ -14,6 +14,7 @@ import numpy as np
 from openane.engine.table import KNOTS, Table
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.broadcast import broadcast_shape
+from openane.ops.fewer import elementwise
 from openane.ops.gradients import Backward, number, only, product, unbroadcast
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor
@@ -109,4 +110,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return found
 
 
-OPS = (Op("select", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, hands_on=True),)
+OPS = (Op("select", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, hands_on=True,
+          fewer=elementwise),)

@@ -10,11 +10,13 @@ import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value, mil_type
 from openane.ops.concat import PARAMETERS as CONCAT
+from openane.ops.fewer import cut
 from openane.ops.gradients import Backward, only, placed, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.merging import as_other
 from openane.ops.movement import constant_indices, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import MOVED
 from openane.ops.spec import Movement, Op, Parameter, Upstream
 
@@ -169,6 +171,11 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": placed(backward, given, node["x"].shape, rising)}
 
 
+def _fewer(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
+    kept, _ = KEPT[node.op](node.operands)
+    return cut(node["x"], kept, node, rewriter)
+
+
 def _slice_of_part(node: Node, before: Node) -> Node | None:
     """A slice of the one operand of a concat that it takes from."""
     if before.op != "concat":
@@ -194,7 +201,7 @@ def _slice_of_part(node: Node, before: Node) -> Node | None:
 def _op(name: str, parameters: tuple[Parameter, ...]) -> Op:
     return Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
               rules=(*MOVED, constant_indices), lower=_lower, view=keeps_all, gradient=_gradient, moves=Movement.PART,
-              merge=_slice_of_part)
+              merge=_slice_of_part, fewer=_fewer)
 
 
 OPS = (_op("slice_by_index", BY_INDEX), _op("slice_by_size", BY_SIZE), _op("crop", CROP))

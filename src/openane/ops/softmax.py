@@ -10,6 +10,7 @@ from openane.engine import Activation, Binary, Post, Reduce, Root
 from openane.graph import Node, Operand, TensorType
 from openane.ops import arguments as arguments_of
 from openane.ops import tables
+from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only, product
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor, plane_axis
@@ -136,4 +137,5 @@ def logarithm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> 
 
 OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, scores=True, table_of="exp", recognise=logarithm_of,
+          fewer=along(PARAMETERS),
           inherent="maximum, difference, power, sum and quotient are a task each, over whatever axis"),)

@@ -8,6 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, numpy_type
+from openane.ops.fewer import split
 from openane.ops.gradients import Backward
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments, refusal
@@ -77,4 +78,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": backward.single("concat", values=tuple(parts), axis=axis)}
 
 
-OPS = (Op("split", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.PART),)
+OPS = (Op("split", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.PART,
+          fewer=split),)

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
+from openane.ops.fewer import repeated
 from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import ELEMENTS, Arguments
@@ -56,4 +57,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("tile", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=OperationEvidence.APPLE,
-          gradient=_gradient, moves=Movement.REPEATS),)
+          gradient=_gradient, moves=Movement.REPEATS, fewer=repeated),)

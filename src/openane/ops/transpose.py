@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType
+from openane.ops.fewer import transposed
 from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.merging import as_other
@@ -63,4 +64,4 @@ def _transpose_of_transpose(node: Node, before: Node) -> Node | None:
 
 
 OPS = (Op("transpose", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, evidence=OperationEvidence.APPLE,
-          gradient=_gradient, moves=Movement.DIMENSIONS, merge=_transpose_of_transpose),)
+          gradient=_gradient, moves=Movement.DIMENSIONS, merge=_transpose_of_transpose, fewer=transposed),)

@@ -15,6 +15,7 @@ import numpy as np
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import get_op
+from openane.ops.fewer import elementwise
 from openane.ops.gradients import Backward, only, product, stopped
 from openane.ops.halves import LARGEST, half
 from openane.ops.lowering import Lowering
@@ -39,7 +40,8 @@ def unary_op(unary: Unary) -> Op:
     return Op(unary.name, parameters, partial(_infer, unary=unary), partial(_reference, function=unary.function),
               rules=(engine_integers, *MOVED) if unary.integers else (engine_constants, *ENGINE),
               lower=partial(_lower, unary=unary), post=partial(_post, unary=unary), evidence=unary.evidence,
-              gradient=stopped if unary.slope is None else partial(_gradient, unary=unary), unary=unary)
+              gradient=stopped if unary.slope is None else partial(_gradient, unary=unary), unary=unary,
+              fewer=elementwise)
 
 
 def record(name: str) -> Unary:

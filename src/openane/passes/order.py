@@ -7,6 +7,7 @@ from collections.abc import Callable
 from openane.graph import Graph
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.decompose import decompose
+from openane.passes.fewer_dimensions import fewer_dimensions
 from openane.passes.fold_affine import fold_affine
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
@@ -23,6 +24,7 @@ PASSES: tuple[Pass, ...] = (
     fold_shapes,         # first: makes constants of what looks computed
     fold_constants,      # later passes look for constant operands
     decompose,           # before anything is matched or fused: the parts take part in all of it
+    fewer_dimensions,    # once all that will run is there; its reshapes meet those around them
     fold_constants,      # what decompositions make of constant operands
     merge_movement,      # neighbours become fewer, and slices of a whole operand identities
     remove_identities,   # before patterns of neighbours are matched
