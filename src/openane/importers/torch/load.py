@@ -196,7 +196,7 @@ class _Import:
             found, label = self.known.get(name), f"PyTorch output {number}"
             if found is None:
                 continue
-            value = found if isinstance(found, Value) else self.constants.value(found, label, False)
+            value = found if isinstance(found, Value) else self.constants.value(found, label)
             key = name if name not in results and nodes[name].op != "placeholder" else f"{name}_output{number}"
             self.builder.metadata[f"dtype:{key}"] = _type_name(nodes[name].meta.get("val"), label)
             results[key] = value

@@ -7,7 +7,8 @@ from typing import Any
 
 from openane.graph import Value
 from openane.importers.composites import GELU_MODES, hard_sigmoid, hard_swish, power, scaled_elu
-from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep
+from openane.ops.halves import LARGEST
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
@@ -27,10 +28,11 @@ def _unary(op: str, **operands: Any) -> Handler:
     return handler
 
 
-def _binary(op: str) -> Handler:
-    """self and other, of which one may be a number; `alpha` scales other."""
+def _binary(op: str, farthest: float = 0.0) -> Handler:
+    """self and other, of which one may be a number; `alpha` scales other. `farthest` is what numbers beyond fp16 stand
+    for, 0 where they have no place."""
     def handler(step: TorchStep) -> Result:
-        first, second = step.other("self", step.kind), step.other("other", step.kind)
+        first, second = (step.other(name, step.kind, farthest) for name in ("self", "other"))
         alpha = step.argument("alpha", 1)
         if alpha != 1:
             second = step.add("mul", part="scaled", x=second, y=alpha) if isinstance(second, Value) else second * alpha
@@ -42,7 +44,7 @@ def _reversed_subtraction(step: TorchStep) -> Result:
     scaled, alpha = step.number("self"), step.argument("alpha", 1)
     if alpha != 1:
         scaled = step.add("mul", part="scaled", x=scaled, y=alpha)
-    return step.add("sub", x=step.other("other", step.kind), y=scaled)
+    return step.add("sub", x=step.other("other", step.kind, FARTHEST), y=scaled)
 
 
 def _divide(step: TorchStep) -> Result:
@@ -68,7 +70,7 @@ def _comparison(op: str) -> Handler:
     def handler(step: TorchStep) -> Result:
         kinds = [_kind(step.argument(name)) for name in ("self", "other")]
         kind = "float" if "float" in kinds else "int"
-        return step.add(op, x=step.other("self", kind), y=step.other("other", kind))
+        return step.add(op, x=step.other("self", kind, FARTHEST), y=step.other("other", kind, FARTHEST))
     return handler
 
 
@@ -97,7 +99,7 @@ def _not(step: TorchStep) -> Result:
 
 def _where(step: TorchStep) -> Result:
     """Branches may hold numbers beyond fp16: masks are filled with the lowest number of the type."""
-    branches = [step.matched(step.as_value(step.argument(name), name, clamped=True), step.kind)
+    branches = [step.matched(step.as_value(step.argument(name), name, FARTHEST), step.kind)
                 for name in ("self", "other")]
     return step.add("select", cond=step.value("condition"), a=branches[0], b=branches[1])
 
@@ -106,10 +108,10 @@ def _clamp(step: TorchStep) -> Result:
     x = step.number("self")
     low, high = step.argument("min"), step.argument("max")
     if step.kind == "float" and isinstance(low, int | float) and isinstance(high, int | float) and low <= high:
-        return step.add("clip", x=x, alpha=float(low), beta=float(high))
+        return step.add("clip", x=x, alpha=max(float(low), -LARGEST), beta=min(float(high), LARGEST))
     for name, op in (("min", "maximum"), ("max", "minimum")):
         if step.given(name):
-            x = step.add(op, part=name, x=x, y=step.other(name, step.kind))
+            x = step.add(op, part=name, x=x, y=step.other(name, step.kind, LARGEST))
     return x
 
 
@@ -180,12 +182,12 @@ OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("_to_copy", "alias", "clone", "contiguous", "detach", "lift_fresh_copy", "to"), _same),
     **dict.fromkeys(("clamp", "clamp_max", "clamp_min"), _clamp),
     **dict.fromkeys(("bitwise_not", "logical_not"), _not),
-    "_assert_tensor_metadata": _nothing, "add": _binary("add"), "copy": _copy, "div": _divide, "elu": _elu,
+    "_assert_tensor_metadata": _nothing, "add": _binary("add", FARTHEST), "copy": _copy, "div": _divide, "elu": _elu,
     "expm1": _expm1, "gelu": _gelu, "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
     "hardswish": lambda step: hard_swish(step, step.number("self")), "hardtanh": _hard_tanh,
-    "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum"),
-    "minimum": _binary("minimum"), "mul": _binary("mul"), "neg": _negate, "pow": _power, "prelu": _prelu,
+    "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum", LARGEST),
+    "minimum": _binary("minimum", LARGEST), "mul": _binary("mul", FARTHEST), "neg": _negate, "pow": _power, "prelu": _prelu,
     "reciprocal": _unary("inverse", epsilon=0.0), "relu6": _unary("relu6"), "remainder": _binary("mod"),
     "rsqrt": _unary("rsqrt", epsilon=0.0), "rsub": _reversed_subtraction, "softplus": _softplus,
-    "sub": _binary("sub"), "where": _where,
+    "sub": _binary("sub", FARTHEST), "where": _where,
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.torch.step import Handler, Result, TorchStep, to_array
+from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
 
 
 def _product(step: TorchStep) -> Result:
@@ -81,7 +81,7 @@ def _attention(step: TorchStep) -> Result:
             raise GraphError(f"{step.label}: is_causal and attn_mask exclude each other")
         mask = step.builder.constant(np.tril(np.ones((query.shape[-2], key.shape[-2]), np.bool_)))
     elif step.given("attn_mask"):
-        mask = step.value("attn_mask", clamped=True)
+        mask = step.value("attn_mask", FARTHEST)
     return step.add("scaled_dot_product_attention", query=query, key=key, value=step.value("value"), attn_mask=mask)
 
 
