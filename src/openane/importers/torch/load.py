@@ -16,7 +16,7 @@ from openane.graph import Graph, Value
 from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
 from openane.importers.torch.operators import OPERATORS
-from openane.importers.torch.step import TorchConstants, TorchStep
+from openane.importers.torch.step import COMPLEX, ComplexValue, TorchConstants, TorchStep
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
@@ -141,12 +141,16 @@ class _Import:
         op = node.target._schema.name.removeprefix("aten::")
         fake = node.meta["val"][0] if isinstance(node.meta.get("val"), tuple | list) else node.meta.get("val")
         shape = _shape(fake, label) if hasattr(fake, "shape") else ()
+        if not prod(shape) and hasattr(node.meta.get("val"), "shape"):
+            return self.torch.empty(shape, dtype=fake.dtype)  # nothing is computed for no elements
         if not _computed(arguments.values()):
-            return self._folded(node, label, shape)
-        handler = OPERATORS.get(op)
+            return self._folded(node, label, shape, arguments)
+        kind = _kind(fake)
+        name = COMPLEX + op if kind == "complex" or any(isinstance(e, ComplexValue) for e in arguments.values()) else op
+        handler = OPERATORS.get(name)
         if handler is None:
-            raise unknown_operator(label, op, OPERATORS, "write it with others")
-        step = TorchStep(label, node.name, self.builder, op, arguments, shape, _kind(fake), self.constants)
+            raise unknown_operator(label, name, OPERATORS, "write it with others")
+        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants)
         with typed_errors(label, "its arguments are not understood"):
             return _checked(step, handler(step))
 
@@ -163,15 +167,18 @@ class _Import:
         return self.known[argument.name] if hasattr(argument, "meta") else argument
 
     def _item(self, node: Any) -> Any:
+        fake = node.meta.get("val")
+        if hasattr(fake, "shape") and 0 in fake.shape:
+            return self.torch.empty(tuple(fake.shape), dtype=fake.dtype)
         found = self.known[node.args[0].name][node.args[1]]
         if found is None and node.users:
             raise UnsupportedError(f"PyTorch {node.name!r}", f"result {node.args[1]} cannot be computed",
                                    found=node.args[0].target, remedy="leave the result unused")
         return found
 
-    def _folded(self, node: Any, label: str, shape: tuple[int, ...]) -> Any:
+    def _folded(self, node: Any, label: str, shape: tuple[int, ...], arguments: Mapping[str, Any]) -> Any:
         """The result of an operator whose arguments are all known, computed by PyTorch."""
-        if self.torch.Tag.nondeterministic_seeded in node.target.tags:
+        if self.torch.Tag.nondeterministic_seeded in node.target.tags and arguments.get("dropout_p") != 0:
             raise UnsupportedError(label, "random numbers cannot be drawn", found=node.target,
                                    remedy="export the model for inference (model.eval()), or pass them as an input")
         if prod(shape) > MAXIMUM_ELEMENTS:
@@ -205,7 +212,8 @@ class _Import:
 
 def _computed(arguments: Any) -> bool:
     """Whether any argument is a value of the graph."""
-    return any(isinstance(each, Value) or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
+    return any(isinstance(each, Value | ComplexValue) or (isinstance(each, list | tuple) and _computed(each))
+               for each in arguments)
 
 
 def _checked(step: TorchStep, result: Any) -> Any:
@@ -234,6 +242,6 @@ def _type_name(fake: Any, label: str) -> str:
 
 
 def _kind(fake: Any) -> str:
-    """float, int or bool."""
+    """float, int, bool or complex."""
     name = str(getattr(fake, "dtype", None)).removeprefix("torch.")
-    return "float" if "float" in name else "bool" if name == "bool" else "int"
+    return "complex" if "complex" in name else "float" if "float" in name else "bool" if name == "bool" else "int"

@@ -17,8 +17,20 @@ from openane.ops.halves import LARGEST, SATURATED
 
 Tensor = Any
 """A torch.Tensor: known when the program is imported. PyTorch is imported in load alone."""
+COMPLEX = "complex "
+"""Before the name of an operator that takes or gives complex numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexValue:
+    """A tensor of complex numbers: its parts, the imaginary one None where it is 0."""
+
+    real: Value
+    imaginary: Value | None
+
+
 Result = Any
-"""A Value, a Tensor, or a tuple of them with None for results that cannot be given."""
+"""A Value, a ComplexValue, a Tensor, or a tuple of them with None for results that cannot be given."""
 Handler = Callable[["TorchStep"], Result]
 
 FARTHEST = 30000.0

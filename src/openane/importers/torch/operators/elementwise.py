@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.graph import Value
 from openane.importers.composites import GELU_MODES, hard_sigmoid, hard_swish, power, scaled_elu
-from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep
+from openane.importers.torch.step import FARTHEST, MEANS_FARTHEST, Handler, Result, TorchStep
 from openane.ops.halves import LARGEST
 
 _UNARY = {
@@ -38,6 +38,12 @@ def _binary(op: str, farthest: float = 0.0) -> Handler:
             second = step.add("mul", part="scaled", x=second, y=alpha) if isinstance(second, Value) else second * alpha
         return step.add(op, x=first, y=second)
     return handler
+
+
+def _multiply(step: TorchStep) -> Result:
+    """A number a mask is multiplied with may mean "as far as possible": only from beyond MEANS_FARTHEST on."""
+    numbers = [found for name in ("self", "other") if isinstance(found := step.argument(name), int | float)]
+    return _binary("mul", FARTHEST if all(abs(number) > MEANS_FARTHEST for number in numbers) else 0.0)(step)
 
 
 def _reversed_subtraction(step: TorchStep) -> Result:
@@ -186,7 +192,7 @@ OPERATORS: Mapping[str, Handler] = {
     "expm1": _expm1, "gelu": _gelu, "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
     "hardswish": lambda step: hard_swish(step, step.number("self")), "hardtanh": _hard_tanh,
     "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum", LARGEST),
-    "minimum": _binary("minimum", LARGEST), "mul": _binary("mul", FARTHEST), "neg": _negate, "pow": _power, "prelu": _prelu,
+    "minimum": _binary("minimum", LARGEST), "mul": _multiply, "neg": _negate, "pow": _power, "prelu": _prelu,
     "reciprocal": _unary("inverse", epsilon=0.0), "relu6": _unary("relu6"), "remainder": _binary("mod"),
     "rsqrt": _unary("rsqrt", epsilon=0.0), "rsub": _reversed_subtraction, "softplus": _softplus,
     "sub": _binary("sub", FARTHEST), "where": _where,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -66,11 +66,10 @@ def _einsum(step: TorchStep) -> Result:
 
 def _attention(step: TorchStep) -> Result:
     """softmax(query @ key^T * scale + mask) @ value; MIL's scale is that of the width."""
-    if step.argument("enable_gqa", False):
-        raise step.refuse("enable_gqa", True, "keys and values repeated for every group (repeat_interleave)")
     if step.argument("dropout_p", 0.0):
         raise step.refuse("dropout_p", step.argument("dropout_p"), "0: export the model for inference (model.eval())")
-    query, key = step.value("query"), step.value("key")
+    query, key, value = (step.value(name) for name in ("query", "key", "value"))
+    key, value = (_for_every_head(step, each, query, name) for each, name in ((key, "key"), (value, "value")))
     width = query.shape[-1]
     scale = float(step.argument("scale", 1 / sqrt(width))) * sqrt(width)
     if abs(scale - 1) > 1e-6:
@@ -82,7 +81,23 @@ def _attention(step: TorchStep) -> Result:
         mask = step.builder.constant(np.tril(np.ones((query.shape[-2], key.shape[-2]), np.bool_)))
     elif step.given("attn_mask"):
         mask = step.value("attn_mask", FARTHEST)
-    return step.add("scaled_dot_product_attention", query=query, key=key, value=step.value("value"), attn_mask=mask)
+    return step.add("scaled_dot_product_attention", query=query, key=key, value=value, attn_mask=mask)
+
+
+def _for_every_head(step: TorchStep, x: Value, query: Value, name: str) -> Value:
+    """Keys or values with the heads of the query: every one repeated for the group of heads that share it, leading
+    dimensions of 1 spread."""
+    heads = query.shape[-3] if query.type.rank > 2 else 1
+    wanted = (*query.shape[:-2], *x.shape[-2:])
+    if x.shape == wanted:
+        return x
+    if x.type.rank > 2 and x.shape[-3] not in (1, heads) and step.argument("enable_gqa", False):
+        grouped = step.reshaped(x, (prod(x.shape[:-2]), 1, *x.shape[-2:]), f"{name}_groups")
+        repeated = step.add("tile", part=f"{name}_repeated", x=grouped, reps=[1, heads // x.shape[-3], 1, 1])
+        x = step.reshaped(repeated, (*x.shape[:-3], heads, *x.shape[-2:]), f"{name}_heads")
+    x = step.reshaped(x, (*(1,) * (len(wanted) - x.type.rank), *x.shape), f"{name}_ranked")
+    counts = [whole // extent for whole, extent in zip(wanted, x.shape, strict=True)]
+    return x if set(counts) <= {1} else step.add("tile", part=f"{name}_spread", x=x, reps=counts)
 
 
 OPERATORS: Mapping[str, Handler] = {
