@@ -15,8 +15,9 @@ from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
+from openane.importers.torch.experts import expert_order
 from openane.importers.torch.operators import OPERATORS
-from openane.importers.torch.step import COMPLEX, ComplexValue, TorchConstants, TorchStep
+from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConstants, TorchStep, kind_prefix
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
@@ -95,10 +96,12 @@ class _Import:
     torch: Any
     program: Program
     known: dict[str, Any] = field(default_factory=dict)
+    ordering: dict[str, str] = field(init=False)
     builder: GraphBuilder = field(init=False)
     constants: TorchConstants = field(init=False)
 
     def __post_init__(self) -> None:
+        self.ordering = expert_order(self.program.graph_module.graph.nodes)
         self.builder = GraphBuilder("main")
         self.constants = TorchConstants(self.builder)
 
@@ -138,6 +141,8 @@ class _Import:
             raise UnsupportedError(label, "this operator is not supported", found=node.target,
                                    remedy="export with fixed shapes, without control flow")
         arguments = self._arguments(node)
+        if node.name in self.ordering:
+            return self._unordered(node, arguments)
         op = node.target._schema.name.removeprefix("aten::")
         fake = node.meta["val"][0] if isinstance(node.meta.get("val"), tuple | list) else node.meta.get("val")
         shape = _shape(fake, label) if hasattr(fake, "shape") else ()
@@ -146,13 +151,21 @@ class _Import:
         if not _computed(arguments.values()):
             return self._folded(node, label, shape, arguments)
         kind = _kind(fake)
-        name = COMPLEX + op if kind == "complex" or any(isinstance(e, ComplexValue) for e in arguments.values()) else op
+        name = kind_prefix(arguments.values(), kind) + op
         handler = OPERATORS.get(name)
         if handler is None:
             raise unknown_operator(label, name, OPERATORS, "write it with others")
         step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants)
         with typed_errors(label, "its arguments are not understood"):
             return _checked(step, handler(step))
+
+    def _unordered(self, node: Any, arguments: Mapping[str, Any]) -> Any:
+        """The chosen experts as they are, and the order they are in, in place of what sorts and counts them."""
+        given = arguments[next(iter(arguments))]
+        if self.ordering[node.name] == "numbers":
+            return given
+        value = given if isinstance(given, Value) else self.constants.value(given, f"PyTorch {node.name!r}")
+        return ExpertNumbers(value), self.torch.arange(value.shape[-1])
 
     def _arguments(self, node: Any) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults filled in, nodes resolved."""
@@ -212,7 +225,7 @@ class _Import:
 
 def _computed(arguments: Any) -> bool:
     """Whether any argument is a value of the graph."""
-    return any(isinstance(each, Value | ComplexValue) or (isinstance(each, list | tuple) and _computed(each))
+    return any(isinstance(each, Value | ComplexValue | ExpertNumbers) or (isinstance(each, list | tuple) and _computed(each))
                for each in arguments)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +27,17 @@ class ComplexValue:
 
     real: Value
     imaginary: Value | None
+
+
+EXPERTS = "experts "
+"""Before the name of an operator that is given the numbers of experts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertNumbers:
+    """The number of the expert that was chosen for every token, whatever order the program puts tokens in."""
+
+    value: Value
 
 
 Result = Any
@@ -168,3 +179,11 @@ class TorchStep(AnyStep):
     def axis(self, name: str, rank: int, default: int = 0) -> int:
         """An axis counted from the front."""
         return int(self.argument(name, default)) % max(rank, 1)
+
+
+def kind_prefix(arguments: Iterable[Any], kind: str) -> str:
+    """What an operator's name begins with where it takes or gives something else than a tensor of real numbers."""
+    flat = [each for found in arguments for each in (found if isinstance(found, list) else [found])]
+    if any(isinstance(each, ExpertNumbers) for each in flat):
+        return EXPERTS
+    return COMPLEX if kind == "complex" or any(isinstance(each, ComplexValue) for each in flat) else ""
