@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -52,8 +52,10 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
         warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
         program = program.run_decompositions(_decompositions(torch))
         walk = _Import(torch, program)
+        needed = _needed(program.graph_module.graph.nodes)
         for node in program.graph_module.graph.nodes:
-            walk.node(node)
+            if node.op == "placeholder" or node.name in needed:
+                walk.node(node)
         return agreeing(walk.finish(), shapes or {}, "the program")
 
 
@@ -89,6 +91,16 @@ def _decompositions(torch: Any) -> Any:
     return table
 
 
+def _needed(nodes: Iterable[Any]) -> set[str]:
+    """The names of the nodes outputs are computed from: not those that only check what PyTorch assumed."""
+    every = list(nodes)
+    found = {each.name for node in every if node.op == "output" for each in node.all_input_nodes}
+    for node in reversed(every):
+        if node.name in found:
+            found.update(each.name for each in node.all_input_nodes)
+    return found
+
+
 @dataclass(slots=True)
 class _Import:
     """State of one import: `known` maps nodes to what they are."""
@@ -111,7 +123,7 @@ class _Import:
             self.known[node.name] = self._placeholder(node)
         elif node.op == "call_function":
             self.known[node.name] = self._call(node)
-        elif node.op != "output":
+        else:
             raise UnsupportedError(f"PyTorch {node.op} {node.name!r}", "modules and control flow are not imported",
                                    found=node.target, remedy="write it with torch.where, or unroll it")
 
@@ -145,11 +157,11 @@ class _Import:
             return self._unordered(node, arguments)
         op = node.target._schema.name.removeprefix("aten::")
         fake = node.meta["val"][0] if isinstance(node.meta.get("val"), tuple | list) else node.meta.get("val")
+        if not _computed(arguments.values()):
+            return self._folded(node, label, fake, arguments)
         shape = _shape(fake, label) if hasattr(fake, "shape") else ()
         if not prod(shape) and hasattr(node.meta.get("val"), "shape"):
             return self.torch.empty(shape, dtype=fake.dtype)  # nothing is computed for no elements
-        if not _computed(arguments.values()):
-            return self._folded(node, label, shape, arguments)
         kind = _kind(fake)
         name = kind_prefix(arguments.values(), kind) + op
         handler = OPERATORS.get(name)
@@ -189,14 +201,15 @@ class _Import:
                                    found=node.args[0].target, remedy="leave the result unused")
         return found
 
-    def _folded(self, node: Any, label: str, shape: tuple[int, ...], arguments: Mapping[str, Any]) -> Any:
+    def _folded(self, node: Any, label: str, fake: Any, arguments: Mapping[str, Any]) -> Any:
         """The result of an operator whose arguments are all known, computed by PyTorch."""
         if self.torch.Tag.nondeterministic_seeded in node.target.tags and arguments.get("dropout_p") != 0:
             raise UnsupportedError(label, "random numbers cannot be drawn", found=node.target,
                                    remedy="export the model for inference (model.eval()), or pass them as an input")
-        if prod(shape) > MAXIMUM_ELEMENTS:
+        known = [extent for extent in getattr(fake, "shape", ()) if isinstance(extent, int)]
+        if prod(known) > MAXIMUM_ELEMENTS:
             raise UnsupportedError(label, "a constant holds too many elements", limit=MAXIMUM_ELEMENTS,
-                                   found=prod(shape))
+                                   found=prod(known))
         try:
             return node.target(*self._resolved(node.args), **{k: self._resolved(v) for k, v in node.kwargs.items()})
         except Exception as error:  # whatever the operator meets
@@ -225,8 +238,8 @@ class _Import:
 
 def _computed(arguments: Any) -> bool:
     """Whether any argument is a value of the graph."""
-    return any(isinstance(each, Value | ComplexValue | ExpertNumbers) or (isinstance(each, list | tuple) and _computed(each))
-               for each in arguments)
+    return any(isinstance(each, Value | ComplexValue | ExpertNumbers)
+               or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
 
 
 def _checked(step: TorchStep, result: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -57,6 +57,8 @@ class TorchConstants:
     def __init__(self, builder: GraphBuilder) -> None:
         self._builder = builder
         self._values: dict[tuple[int, float], tuple[Tensor, Value]] = {}  # keeps the tensor: its id stays its own
+        self.masks: set[str] = set()
+        """Names of values that are 0 or -FARTHEST."""
 
     def value(self, tensor: Tensor, label: str, farthest: float = 0.0) -> Value:
         """The constant value of a tensor; see `to_array`."""
@@ -65,7 +67,7 @@ class TorchConstants:
             known = tensor, self._builder.constant(to_array(tensor, label, farthest))
             self._values[id(tensor), farthest] = known
             if farthest and known[1].dtype == "fp16":
-                self.note(label, _numpy(tensor), farthest)
+                self.note(label, as_numpy(tensor), farthest)
         return known[1]
 
     def note(self, label: str, numbers: np.ndarray, farthest: float) -> None:
@@ -78,7 +80,7 @@ class TorchConstants:
 def to_array(tensor: Tensor, label: str, farthest: float = 0.0) -> np.ndarray:
     """A tensor in the engine's types: fp16, int32 or bool. GraphError when a number does not fit. Where `farthest` is
     not 0, numbers that mean "below (or above) all others" become it, with their sign."""
-    array = _numpy(tensor)
+    array = as_numpy(tensor)
     if array.dtype.kind == "b":
         return array
     if array.dtype.kind in "iu":
@@ -96,7 +98,8 @@ def nearer(array: np.ndarray, farthest: float) -> np.ndarray:
     return np.where(np.abs(array) >= MEANS_FARTHEST, np.copysign(farthest, array), array)
 
 
-def _numpy(tensor: Tensor) -> np.ndarray:
+def as_numpy(tensor: Tensor) -> np.ndarray:
+    """A tensor's numbers as they are."""
     plain = tensor.detach().cpu()
     if plain.is_floating_point() and plain.element_size() == 2:
         plain = plain.float()  # numpy has no bfloat16
@@ -162,6 +165,13 @@ class TorchStep(AnyStep):
     def matched(self, value: Value, kind: str) -> Value:
         """`value` in fp16, int32 or bool."""
         return self.cast(value, {"float": "fp16", "int": "int32", "bool": "bool"}[kind])
+
+    def spread(self, value: Value, shape: Sequence[int], part: str = "spread") -> Value:
+        """`value` repeated up to a shape it broadcasts to, dimensions added in front."""
+        added = (1,) * (len(shape) - value.type.rank)
+        ranked = self.reshaped(value, (*added, *value.shape), f"{part}_ranked".lstrip("_"))
+        counts = [whole // extent for whole, extent in zip(shape, ranked.shape, strict=True)]
+        return ranked if set(counts) <= {1} else self.add("tile", part=part, x=ranked, reps=counts)
 
     def constant(self, name: str, what: str) -> Tensor:
         """A tensor argument that is known already. UnsupportedError when it is computed at run time."""

@@ -17,6 +17,9 @@ from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
 
+MOST_TURNS = 16
+"""How often a position may be added to."""
+
 Positions = list[tuple[int, Any]]
 """Axes in order, each with its list of indices: an array, or a value computed at run time."""
 
@@ -114,7 +117,7 @@ def _index_put(step: TorchStep) -> Result:
     joined, axis, extents = _joined(step, x, [d for d, _ in used])
     flat = _flat(step, used, extents)
     shape = (*joined.shape[:axis], *flat.shape, *joined.shape[axis + 1:])
-    spread = _spread(step, values, shape)
+    spread = step.spread(values, shape)
     source = step.reshaped(spread, (*joined.shape[:axis], flat.size, *joined.shape[axis + 1:]), "source")
     result = _placed(step, joined, axis, flat.ravel(), source, adds)
     return _restored(step, result, x, [d for d, _ in used])
@@ -129,18 +132,11 @@ def _restored(step: TorchStep, result: Value, x: Value, axes: Sequence[int]) -> 
     return whole if order == sorted(order) else step.add("transpose", x=whole, perm=np.argsort(order).tolist())
 
 
-def _spread(step: TorchStep, value: Value, shape: Sequence[int]) -> Value:
-    """value broadcast to a shape."""
-    ranked = step.reshaped(value, (*(1,) * (len(shape) - value.type.rank), *value.shape), "ranked")
-    counts = [whole // extent for whole, extent in zip(shape, ranked.shape, strict=True)]
-    return ranked if set(counts) <= {1} else step.add("tile", part="spread", x=ranked, reps=counts)
-
-
 def _placed(step: TorchStep, x: Value, axis: int, places: np.ndarray, source: Value, adds: bool) -> Value:
     """x with slices of `source` at known places of an axis, the last one where several name the same."""
     extent = x.shape[axis]
     if adds and len(set(places.tolist())) != len(places):
-        raise step.refuse("accumulate", True, "positions that are all different, or a product with a constant matrix")
+        return _added(step, x, axis, places, source)
     origin = np.zeros(extent, np.int32)
     origin[places] = np.arange(len(places), dtype=np.int32)
     mask = np.isin(np.arange(extent), places)
@@ -159,6 +155,22 @@ def _placed(step: TorchStep, x: Value, axis: int, places: np.ndarray, source: Va
     return step.add("select", part="chosen", cond=cond, a=moved, b=x)
 
 
+def _added(step: TorchStep, x: Value, axis: int, places: np.ndarray, source: Value) -> Value:
+    """x plus slices at places that repeat: first all that come first at their place, then all that come second ..."""
+    order = np.argsort(places, kind="stable")
+    first = np.searchsorted(places[order], places[order])
+    turn = np.empty(len(places), np.int64)
+    turn[order] = np.arange(len(places)) - first
+    if turn.max() >= MOST_TURNS:
+        raise step.refuse("accumulate", f"a position that is named {turn.max() + 1} times",
+                          f"at most {MOST_TURNS} times, or a product with a constant matrix")
+    for each in range(int(turn.max()) + 1):
+        chosen = np.flatnonzero(turn == each)
+        part = step.add("gather", part=f"turn{each}", x=source, indices=chosen.astype(np.int32), axis=axis)
+        x = _placed(step, x, axis, places[chosen], part, True)
+    return x
+
+
 def _hits(step: TorchStep, index: Value, extent: int) -> Value:
     """For every index (in a new last axis) whether it names each of `extent` positions, as numbers of fp16."""
     column = step.reshaped(index, (*index.shape, 1), "column")
@@ -172,7 +184,7 @@ def _written(step: TorchStep, x: Value, axis: int, places: Value, values: Value,
         raise step.refuse("self", "whole numbers", "floating point: positions are computed when the model runs")
     count, extent = places.type.elements, x.shape[axis]
     rest = [*x.shape[:axis], *x.shape[axis + 1:]]
-    full = _spread(step, values, (*x.shape[:axis], *places.shape, *x.shape[axis + 1:]))
+    full = step.spread(values, (*x.shape[:axis], *places.shape, *x.shape[axis + 1:]))
     order = [axis, *(d for d in range(x.type.rank) if d != axis)]
     source = step.reshaped(full, (*x.shape[:axis], count, *x.shape[axis + 1:]), "source")
     rows = step.reshaped(step.add("transpose", part="rows", x=source, perm=order), (count, prod(rest)), "flat")
@@ -189,41 +201,48 @@ def _written(step: TorchStep, x: Value, axis: int, places: Value, values: Value,
 
 def _scatter(step: TorchStep) -> Result:
     """self with `src` or `value` at index[...] of an axis, or added there (scatter_add)."""
-    x, axis = step.number("self"), step.axis("dim", len(step.shape))
-    adds = step.op == "scatter_add"
-    if step.argument("reduce") not in (None, "add"):
+    x, axis, index = step.number("self"), step.axis("dim", len(step.shape)), step.value("index")
+    if step.argument("reduce") not in (None, "add", "sum"):
         raise step.refuse("reduce", step.argument("reduce"), "none, or add")
-    adds = adds or step.argument("reduce") == "add"
-    index = step.value("index")
-    if not index.shape or any(d != axis and index.shape[d] != e for d, e in enumerate(x.shape)):
+    if not index.shape or any(d != axis and index.shape[d] != extent for d, extent in enumerate(x.shape)):
         raise step.refuse("index", list(index.shape), f"the shape of self {list(x.shape)}, axis {axis} apart")
-    given = step.argument("value", step.argument("src"))
-    source = given if isinstance(given, int | float) else step.matched(step.as_value(given, "src", FARTHEST), step.kind)
-    if isinstance(source, Value) and source.shape != index.shape:
-        source = step.add("slice_by_index", part="part", x=source, begin=[0] * len(index.shape), end=list(index.shape))
-    last = [*(d for d in range(x.type.rank) if d != axis), axis]
-    moved = index if last == sorted(last) else step.add("transpose", part="index", x=index, perm=last)
-    hits = _hits(step, moved, x.shape[axis])
-    back = np.argsort(last).tolist()
-
-    def folded(op: str, value: Value, part: str) -> Value:
-        result = step.add(op, part=f"{part}_last", x=value, axes=[x.type.rank - 1], keep_dims=False)
-        return result if last == sorted(last) else step.add("transpose", part=part, x=result, perm=back)
-
-    if isinstance(source, Value):
-        turned = source if last == sorted(last) else step.add("transpose", part="source", x=source, perm=last)
-        column = step.cast(step.reshaped(turned, (*turned.shape, 1), "values"), "fp16")
-        written: Any = folded("reduce_sum", step.add("mul", part="spread", x=hits, y=column), "written")
-        written = step.matched(written, step.kind)
-    else:
-        written = np.asarray(np.clip(source, -FARTHEST, FARTHEST), {"float": np.float16, "int": np.int32,
-                                                                    "bool": np.bool_}[step.kind])
-    if adds:
-        counted = written if isinstance(written, Value) else \
-            step.add("mul", part="counted", x=folded("reduce_sum", hits, "count"), y=written)
-        return step.add("add", x=x, y=counted)
-    cond = step.cast(folded("reduce_max", hits, "taken"), "bool")
+    hits = _hits(step, _moved_last(step, index, axis, "index"), x.shape[axis])
+    written = _scattered(step, hits, axis, index.shape)
+    if step.op == "scatter_add" or step.given("reduce"):
+        if not isinstance(written, Value):
+            count = step.matched(_over_indices(step, "reduce_sum", hits, axis, "count"), step.kind)
+            written = step.add("mul", part="counted", x=count, y=written)
+        return step.add("add", x=x, y=written)
+    cond = step.cast(_over_indices(step, "reduce_max", hits, axis, "taken"), "bool")
     return step.add("select", cond=cond, a=written, b=x)
+
+
+def _moved_last(step: TorchStep, value: Value, axis: int, part: str) -> Value:
+    """The value with an axis behind the others."""
+    order = [*(d for d in range(value.type.rank) if d != axis), axis]
+    return value if axis == value.type.rank - 1 else step.add("transpose", part=part, x=value, perm=order)
+
+
+def _over_indices(step: TorchStep, op: str, hits: Value, axis: int, part: str) -> Value:
+    """What is known of every index and position reduced to what is known of every position, which is put back."""
+    rank = hits.type.rank - 1
+    result = step.add(op, part=f"{part}_last", x=hits, axes=[rank - 1], keep_dims=False)
+    back = np.argsort([*(d for d in range(rank) if d != axis), axis]).tolist()
+    return result if axis == rank - 1 else step.add("transpose", part=part, x=result, perm=back)
+
+
+def _scattered(step: TorchStep, hits: Value, axis: int, shape: Sequence[int]) -> Value | np.ndarray:
+    """What is written at every position: the number, or the elements of `src` that positions are given."""
+    given = step.argument("value", step.argument("src"))
+    if isinstance(given, int | float):
+        dtype = {"float": np.float16, "int": np.int32, "bool": np.bool_}[step.kind]
+        return np.asarray(np.clip(given, -FARTHEST, FARTHEST), dtype)
+    source = step.as_value(given, "src", FARTHEST)
+    if source.shape != tuple(shape):
+        source = step.add("slice_by_index", part="part", x=source, begin=[0] * len(shape), end=list(shape))
+    turned = step.cast(_moved_last(step, source, axis, "source"), "fp16")
+    spread = step.add("mul", part="spread", x=hits, y=step.reshaped(turned, (*turned.shape, 1), "values"))
+    return step.matched(_over_indices(step, "reduce_sum", spread, axis, "written"), step.kind)
 
 
 def _slice_scatter(step: TorchStep) -> Result:

@@ -33,19 +33,8 @@ def _matrix_transpose(step: TorchStep) -> Result:
     return x if x.type.rank < 2 else step.add("transpose", x=x, perm=[1, 0])
 
 
-def _expand(step: TorchStep) -> Result:
-    return _tiled(step, step.value("self"), step.shape)
-
-
 def _repeat(step: TorchStep) -> Result:
-    return _tiled(step, step.value("self"), step.shape)
-
-
-def _tiled(step: TorchStep, x: Value, shape: tuple[int, ...]) -> Value:
-    """x repeated up to `shape`, dimensions added in front."""
-    ranked = step.reshaped(x, (1,) * (len(shape) - x.type.rank) + x.shape, "ranked")
-    counts = [whole // extent for whole, extent in zip(shape, ranked.shape, strict=True)]
-    return ranked if set(counts) <= {1} else step.add("tile", x=ranked, reps=counts)
+    return step.spread(step.value("self"), step.shape, "")
 
 
 def _cat(step: TorchStep) -> Result:
@@ -220,7 +209,7 @@ OPERATORS: Mapping[str, Handler] = {
                     _reshape),
     **dict.fromkeys(("reflection_pad1d", "reflection_pad2d"), _pad("reflect")),
     **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad("replicate")),
-    "_local_scalar_dense": _scalar, "cat": _cat, "constant_pad_nd": _pad("constant"), "expand": _expand, "flip": _flip,
+    "_local_scalar_dense": _scalar, "cat": _cat, "constant_pad_nd": _pad("constant"), "expand": _repeat, "flip": _flip,
     "full_like": _filled(0), "item": _scalar, "ones_like": _filled(1), "permute": _permute,
     "pixel_shuffle": _pixel_shuffle, "pixel_unshuffle": _pixel_unshuffle, "repeat": _repeat, "roll": _roll,
     "select": _select, "slice": _slice, "split": _split, "split_with_sizes": _split, "stack": _stack,

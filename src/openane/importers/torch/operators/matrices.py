@@ -95,9 +95,7 @@ def _for_every_head(step: TorchStep, x: Value, query: Value, name: str) -> Value
         grouped = step.reshaped(x, (prod(x.shape[:-2]), 1, *x.shape[-2:]), f"{name}_groups")
         repeated = step.add("tile", part=f"{name}_repeated", x=grouped, reps=[1, heads // x.shape[-3], 1, 1])
         x = step.reshaped(repeated, (*x.shape[:-3], heads, *x.shape[-2:]), f"{name}_heads")
-    x = step.reshaped(x, (*(1,) * (len(wanted) - x.type.rank), *x.shape), f"{name}_ranked")
-    counts = [whole // extent for whole, extent in zip(wanted, x.shape, strict=True)]
-    return x if set(counts) <= {1} else step.add("tile", part=f"{name}_spread", x=x, reps=counts)
+    return step.spread(x, wanted, f"{name}_spread")
 
 
 OPERATORS: Mapping[str, Handler] = {

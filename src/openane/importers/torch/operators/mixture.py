@@ -59,11 +59,7 @@ def _row_of_expert(step: TorchStep) -> Result:
     return step.reshaped(step.add("matmul", part="rows", x=hits, y=rows), step.shape)
 
 
-def _nothing(step: TorchStep) -> Result:
-    return None
-
-
 OPERATORS: Mapping[str, Handler] = {
-    EXPERTS + "_assert_tensor_metadata": _nothing, EXPERTS + "_grouped_mm": _grouped_product,
-    EXPERTS + "index": _row_of_expert, EXPERTS + "transformers::grouped_mm_fallback": _grouped_product,
+    EXPERTS + "_grouped_mm": _grouped_product, EXPERTS + "index": _row_of_expert,
+    EXPERTS + "transformers::grouped_mm_fallback": _grouped_product,
 }
