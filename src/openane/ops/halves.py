@@ -7,6 +7,10 @@ import numpy as np
 LARGEST = 65504.0
 """Largest finite fp16."""
 
+SATURATED = "saturated:"
+"""Key of a graph's metadata, before the label of an operation, for a constant beyond fp16 that an importer took to mean
+"as far as possible": the number, and what it was made."""
+
 SMALLEST_NORMAL = 2.0 ** -14
 """Smallest fp16 with all its digits."""
 

@@ -17,7 +17,7 @@ from openane.graph import Graph, Node, Value, numpy_type
 from openane.ops import all_ops, get_op
 from openane.ops.affine import scales
 from openane.ops.evaluate import evaluate
-from openane.ops.halves import LARGEST, halves_finite
+from openane.ops.halves import LARGEST, SATURATED, halves_finite
 
 SMALLEST = 2.0 ** -25
 """Smaller magnitudes round to zero in fp16."""
@@ -34,7 +34,7 @@ def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> t
 
     GraphError when samples do not fit the inputs.
     """
-    found = list(_constants(graph))
+    found = [*_saturated(graph), *_constants(graph)]
     if samples is not None:
         def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
             found.extend(_computed(node, arrays))
@@ -50,6 +50,15 @@ def drawn_samples(graph: Graph) -> dict[str, np.ndarray] | None:
     kinds = {value.name: numpy_type(value.dtype) for value in graph.inputs}
     return {value.name: (rng.standard_normal(value.shape) if kinds[value.name].kind == "f" else
                          rng.integers(0, 2, value.shape)).astype(kinds[value.name]) for value in graph.inputs}
+
+
+def _saturated(graph: Graph) -> Iterator[Concern]:
+    """What an importer replaced, taking it for "below all others" (or above)."""
+    for key, text in graph.metadata.items():
+        if key.startswith(SATURATED):
+            found, made = text.split()
+            yield Concern(key.removeprefix(SATURATED), f"a constant that masks was made {made}", float(found), LARGEST,
+                          "nothing, where what it masks goes into a softmax or a maximum: otherwise rescale the model")
 
 
 def _constants(graph: Graph) -> Iterator[Concern]:

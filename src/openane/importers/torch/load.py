@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -15,8 +15,9 @@ from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
+from openane.importers.torch.experts import expert_order
 from openane.importers.torch.operators import OPERATORS
-from openane.importers.torch.step import TorchConstants, TorchStep
+from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConstants, TorchStep, kind_prefix
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
@@ -51,8 +52,10 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
         warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
         program = program.run_decompositions(_decompositions(torch))
         walk = _Import(torch, program)
+        needed = _needed(program.graph_module.graph.nodes)
         for node in program.graph_module.graph.nodes:
-            walk.node(node)
+            if node.op == "placeholder" or node.name in needed:
+                walk.node(node)
         return agreeing(walk.finish(), shapes or {}, "the program")
 
 
@@ -88,6 +91,16 @@ def _decompositions(torch: Any) -> Any:
     return table
 
 
+def _needed(nodes: Iterable[Any]) -> set[str]:
+    """The names of the nodes outputs are computed from: not those that only check what PyTorch assumed."""
+    every = list(nodes)
+    found = {each.name for node in every if node.op == "output" for each in node.all_input_nodes}
+    for node in reversed(every):
+        if node.name in found:
+            found.update(each.name for each in node.all_input_nodes)
+    return found
+
+
 @dataclass(slots=True)
 class _Import:
     """State of one import: `known` maps nodes to what they are."""
@@ -95,10 +108,12 @@ class _Import:
     torch: Any
     program: Program
     known: dict[str, Any] = field(default_factory=dict)
+    ordering: dict[str, str] = field(init=False)
     builder: GraphBuilder = field(init=False)
     constants: TorchConstants = field(init=False)
 
     def __post_init__(self) -> None:
+        self.ordering = expert_order(self.program.graph_module.graph.nodes)
         self.builder = GraphBuilder("main")
         self.constants = TorchConstants(self.builder)
 
@@ -108,7 +123,7 @@ class _Import:
             self.known[node.name] = self._placeholder(node)
         elif node.op == "call_function":
             self.known[node.name] = self._call(node)
-        elif node.op != "output":
+        else:
             raise UnsupportedError(f"PyTorch {node.op} {node.name!r}", "modules and control flow are not imported",
                                    found=node.target, remedy="write it with torch.where, or unroll it")
 
@@ -138,17 +153,31 @@ class _Import:
             raise UnsupportedError(label, "this operator is not supported", found=node.target,
                                    remedy="export with fixed shapes, without control flow")
         arguments = self._arguments(node)
+        if node.name in self.ordering:
+            return self._unordered(node, arguments)
         op = node.target._schema.name.removeprefix("aten::")
         fake = node.meta["val"][0] if isinstance(node.meta.get("val"), tuple | list) else node.meta.get("val")
-        shape = _shape(fake, label) if hasattr(fake, "shape") else ()
         if not _computed(arguments.values()):
-            return self._folded(node, label, shape)
-        handler = OPERATORS.get(op)
+            return self._folded(node, label, fake, arguments)
+        shape = _shape(fake, label) if hasattr(fake, "shape") else ()
+        if not prod(shape) and hasattr(node.meta.get("val"), "shape"):
+            return self.torch.empty(shape, dtype=fake.dtype)  # nothing is computed for no elements
+        kind = _kind(fake)
+        name = kind_prefix(arguments.values(), kind) + op
+        handler = OPERATORS.get(name)
         if handler is None:
-            raise unknown_operator(label, op, OPERATORS, "write it with others")
-        step = TorchStep(label, node.name, self.builder, op, arguments, shape, _kind(fake), self.constants)
+            raise unknown_operator(label, name, OPERATORS, "write it with others")
+        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants)
         with typed_errors(label, "its arguments are not understood"):
             return _checked(step, handler(step))
+
+    def _unordered(self, node: Any, arguments: Mapping[str, Any]) -> Any:
+        """The chosen experts as they are, and the order they are in, in place of what sorts and counts them."""
+        given = arguments[next(iter(arguments))]
+        if self.ordering[node.name] == "numbers":
+            return given
+        value = given if isinstance(given, Value) else self.constants.value(given, f"PyTorch {node.name!r}")
+        return ExpertNumbers(value), self.torch.arange(value.shape[-1])
 
     def _arguments(self, node: Any) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults filled in, nodes resolved."""
@@ -163,20 +192,24 @@ class _Import:
         return self.known[argument.name] if hasattr(argument, "meta") else argument
 
     def _item(self, node: Any) -> Any:
+        fake = node.meta.get("val")
+        if hasattr(fake, "shape") and 0 in fake.shape:
+            return self.torch.empty(tuple(fake.shape), dtype=fake.dtype)
         found = self.known[node.args[0].name][node.args[1]]
         if found is None and node.users:
             raise UnsupportedError(f"PyTorch {node.name!r}", f"result {node.args[1]} cannot be computed",
                                    found=node.args[0].target, remedy="leave the result unused")
         return found
 
-    def _folded(self, node: Any, label: str, shape: tuple[int, ...]) -> Any:
+    def _folded(self, node: Any, label: str, fake: Any, arguments: Mapping[str, Any]) -> Any:
         """The result of an operator whose arguments are all known, computed by PyTorch."""
-        if self.torch.Tag.nondeterministic_seeded in node.target.tags:
+        if self.torch.Tag.nondeterministic_seeded in node.target.tags and arguments.get("dropout_p") != 0:
             raise UnsupportedError(label, "random numbers cannot be drawn", found=node.target,
                                    remedy="export the model for inference (model.eval()), or pass them as an input")
-        if prod(shape) > MAXIMUM_ELEMENTS:
+        known = [extent for extent in getattr(fake, "shape", ()) if isinstance(extent, int)]
+        if prod(known) > MAXIMUM_ELEMENTS:
             raise UnsupportedError(label, "a constant holds too many elements", limit=MAXIMUM_ELEMENTS,
-                                   found=prod(shape))
+                                   found=prod(known))
         try:
             return node.target(*self._resolved(node.args), **{k: self._resolved(v) for k, v in node.kwargs.items()})
         except Exception as error:  # whatever the operator meets
@@ -196,7 +229,7 @@ class _Import:
             found, label = self.known.get(name), f"PyTorch output {number}"
             if found is None:
                 continue
-            value = found if isinstance(found, Value) else self.constants.value(found, label, False)
+            value = found if isinstance(found, Value) else self.constants.value(found, label)
             key = name if name not in results and nodes[name].op != "placeholder" else f"{name}_output{number}"
             self.builder.metadata[f"dtype:{key}"] = _type_name(nodes[name].meta.get("val"), label)
             results[key] = value
@@ -205,7 +238,8 @@ class _Import:
 
 def _computed(arguments: Any) -> bool:
     """Whether any argument is a value of the graph."""
-    return any(isinstance(each, Value) or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
+    return any(isinstance(each, Value | ComplexValue | ExpertNumbers)
+               or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
 
 
 def _checked(step: TorchStep, result: Any) -> Any:
@@ -234,6 +268,6 @@ def _type_name(fake: Any, label: str) -> str:
 
 
 def _kind(fake: Any) -> str:
-    """float, int or bool."""
+    """float, int, bool or complex."""
     name = str(getattr(fake, "dtype", None)).removeprefix("torch.")
-    return "float" if "float" in name else "bool" if name == "bool" else "int"
+    return "complex" if "complex" in name else "float" if "float" in name else "bool" if name == "bool" else "int"

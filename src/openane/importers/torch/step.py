@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,13 +13,42 @@ from openane.graph import Value
 from openane.importers.step import ImportStep as AnyStep
 from openane.importers.step import to_half
 from openane.ops.build import GraphBuilder
-from openane.ops.halves import LARGEST
+from openane.ops.halves import LARGEST, SATURATED
 
 Tensor = Any
 """A torch.Tensor: known when the program is imported. PyTorch is imported in load alone."""
+COMPLEX = "complex "
+"""Before the name of an operator that takes or gives complex numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexValue:
+    """A tensor of complex numbers: its parts, the imaginary one None where it is 0."""
+
+    real: Value
+    imaginary: Value | None
+
+
+EXPERTS = "experts "
+"""Before the name of an operator that is given the numbers of experts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertNumbers:
+    """The number of the expert that was chosen for every token, whatever order the program puts tokens in."""
+
+    value: Value
+
+
 Result = Any
-"""A Value, a Tensor, or a tuple of them with None for results that cannot be given."""
+"""A Value, a ComplexValue, a Tensor, or a tuple of them with None for results that cannot be given."""
 Handler = Callable[["TorchStep"], Result]
+
+FARTHEST = 30000.0
+"""What numbers stand for that mean "below (or above) all others": masks hold the lowest number of fp32. Sums of two of
+them are finite, so that a row that is masked throughout has no NaN; 0 is what softmax makes of it beside any score."""
+MEANS_FARTHEST = 1e6
+"""Numbers from here on, beyond what fp16 holds, mean that; smaller ones mean themselves."""
 
 
 class TorchConstants:
@@ -27,21 +56,31 @@ class TorchConstants:
 
     def __init__(self, builder: GraphBuilder) -> None:
         self._builder = builder
-        self._values: dict[int, tuple[Tensor, Value]] = {}  # by id; the tensor is kept so that the id stays its own
+        self._values: dict[tuple[int, float], tuple[Tensor, Value]] = {}  # keeps the tensor: its id stays its own
+        self.masks: set[str] = set()
+        """Names of values that are 0 or -FARTHEST."""
 
-    def value(self, tensor: Tensor, label: str, clamped: bool) -> Value:
-        """The constant value of a tensor. `clamped`: numbers fp16 cannot hold become the largest it can, where they
-        stand for "as far as possible"; otherwise they are a GraphError."""
-        known = self._values.get(id(tensor))
+    def value(self, tensor: Tensor, label: str, farthest: float = 0.0) -> Value:
+        """The constant value of a tensor; see `to_array`."""
+        known = self._values.get((id(tensor), farthest))
         if known is None:
-            known = tensor, self._builder.constant(to_array(tensor, label, clamped))
-            self._values[id(tensor)] = known
+            known = tensor, self._builder.constant(to_array(tensor, label, farthest))
+            self._values[id(tensor), farthest] = known
+            if farthest and known[1].dtype == "fp16":
+                self.note(label, as_numpy(tensor), farthest)
         return known[1]
 
+    def note(self, label: str, numbers: np.ndarray, farthest: float) -> None:
+        """Keeps in the graph's metadata that finite numbers of a constant were replaced."""
+        lost = numbers[np.isfinite(numbers) & (np.abs(numbers) > LARGEST)]
+        if lost.size:
+            self._builder.metadata[SATURATED + label] = f"{float(lost[0]):g} {np.copysign(farthest, lost[0]):g}"
 
-def to_array(tensor: Tensor, label: str, clamped: bool = False) -> np.ndarray:
-    """A tensor in the engine's types: fp16, int32 or bool. GraphError when a number does not fit."""
-    array = _numpy(tensor)
+
+def to_array(tensor: Tensor, label: str, farthest: float = 0.0) -> np.ndarray:
+    """A tensor in the engine's types: fp16, int32 or bool. GraphError when a number does not fit. Where `farthest` is
+    not 0, numbers that mean "below (or above) all others" become it, with their sign."""
+    array = as_numpy(tensor)
     if array.dtype.kind == "b":
         return array
     if array.dtype.kind in "iu":
@@ -51,10 +90,16 @@ def to_array(tensor: Tensor, label: str, clamped: bool = False) -> np.ndarray:
         return array.astype(np.int32)
     if array.dtype.kind != "f":
         raise UnsupportedError(label, "constants must be numbers", found=array.dtype)
-    return to_half(np.clip(array, -LARGEST, LARGEST) if clamped else array, f"{label}: a constant")
+    return to_half(nearer(array, farthest) if farthest else array, f"{label}: a constant")
 
 
-def _numpy(tensor: Tensor) -> np.ndarray:
+def nearer(array: np.ndarray, farthest: float) -> np.ndarray:
+    """The array with `farthest` in place of what means "above all others", and its negative of what means "below"."""
+    return np.where(np.abs(array) >= MEANS_FARTHEST, np.copysign(farthest, array), array)
+
+
+def as_numpy(tensor: Tensor) -> np.ndarray:
+    """A tensor's numbers as they are."""
     plain = tensor.detach().cpu()
     if plain.is_floating_point() and plain.element_size() == 2:
         plain = plain.float()  # numpy has no bfloat16
@@ -88,35 +133,45 @@ class TorchStep(AnyStep):
         numbers = (found,) if isinstance(found, int) else tuple(found)
         return numbers * count if count is not None and len(numbers) == 1 else numbers
 
-    def value(self, name: str, clamped: bool = False) -> Value:
+    def value(self, name: str, farthest: float = 0.0) -> Value:
         """A tensor argument as a value of the graph. GraphError when it is absent."""
-        return self.as_value(self.arguments.get(name), name, clamped)
+        return self.as_value(self.arguments.get(name), name, farthest)
 
-    def as_value(self, found: Any, name: str, clamped: bool = False) -> Value:
-        """A value or a tensor as a value."""
+    def as_value(self, found: Any, name: str, farthest: float = 0.0) -> Value:
+        """A value or a tensor as a value; `farthest` as for `to_array`."""
         if isinstance(found, Value):
             return found
         if not hasattr(found, "detach"):
             raise GraphError(f"{self.label}: argument {name!r} must be a tensor, found {found!r:.60}")
-        return self.constants.value(found, self.label, clamped)
+        return self.constants.value(found, self.label, farthest)
 
     def number(self, name: str) -> Value:
         """A tensor argument of the kind the result has."""
         return self.matched(self.value(name), self.kind)
 
-    def other(self, name: str, kind: str) -> Value | float | int | bool:
-        """An argument that is a tensor or a Python number, in element type `kind`."""
+    def other(self, name: str, kind: str, farthest: float = 0.0) -> Value | float | int | bool:
+        """An argument that is a tensor or a Python number, in element type `kind`; `farthest` as for `to_array`."""
         found = self.arguments.get(name)
         if isinstance(found, bool | int | float):
+            if kind == "float" and farthest and abs(found) >= MEANS_FARTHEST:
+                self.constants.note(self.label, np.array([found], np.float64), farthest)
+                return float(np.copysign(farthest, found))
             if kind == "float" and LARGEST < abs(found) < float("inf"):
                 raise GraphError(f"{self.label}: {name} {found:g} does not fit fp16, whose limit is {LARGEST:g}; "
                                  "rescale the model")
             return float(found) if kind == "float" else found
-        return self.matched(self.value(name), kind)
+        return self.matched(self.value(name, farthest if kind == "float" else 0.0), kind)
 
     def matched(self, value: Value, kind: str) -> Value:
         """`value` in fp16, int32 or bool."""
         return self.cast(value, {"float": "fp16", "int": "int32", "bool": "bool"}[kind])
+
+    def spread(self, value: Value, shape: Sequence[int], part: str = "spread") -> Value:
+        """`value` repeated up to a shape it broadcasts to, dimensions added in front."""
+        added = (1,) * (len(shape) - value.type.rank)
+        ranked = self.reshaped(value, (*added, *value.shape), f"{part}_ranked".lstrip("_"))
+        counts = [whole // extent for whole, extent in zip(shape, ranked.shape, strict=True)]
+        return ranked if set(counts) <= {1} else self.add("tile", part=part, x=ranked, reps=counts)
 
     def constant(self, name: str, what: str) -> Tensor:
         """A tensor argument that is known already. UnsupportedError when it is computed at run time."""
@@ -134,3 +189,11 @@ class TorchStep(AnyStep):
     def axis(self, name: str, rank: int, default: int = 0) -> int:
         """An axis counted from the front."""
         return int(self.argument(name, default)) % max(rank, 1)
+
+
+def kind_prefix(arguments: Iterable[Any], kind: str) -> str:
+    """What an operator's name begins with where it takes or gives something else than a tensor of real numbers."""
+    flat = [each for found in arguments for each in (found if isinstance(found, list) else [found])]
+    if any(isinstance(each, ExpertNumbers) for each in flat):
+        return EXPERTS
+    return COMPLEX if kind == "complex" or any(isinstance(each, ComplexValue) for each in flat) else ""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from openane.graph import Value
 from openane.importers.composites import GELU_MODES, hard_sigmoid, hard_swish, power, scaled_elu
-from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.importers.step import to_half
+from openane.importers.torch.step import FARTHEST, MEANS_FARTHEST, Handler, Result, TorchStep, as_numpy
+from openane.ops.halves import LARGEST
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
@@ -27,10 +31,13 @@ def _unary(op: str, **operands: Any) -> Handler:
     return handler
 
 
-def _binary(op: str) -> Handler:
-    """self and other, of which one may be a number; `alpha` scales other."""
+def _binary(op: str, farthest: float = 0.0) -> Handler:
+    """self and other, of which one may be a number; `alpha` scales other. `farthest` is what numbers beyond fp16 stand
+    for, 0 where they have no place."""
     def handler(step: TorchStep) -> Result:
-        first, second = step.other("self", step.kind), step.other("other", step.kind)
+        if op == "add" and (masked := _masked(step)) is not None:
+            return masked
+        first, second = (step.other(name, step.kind, farthest) for name in ("self", "other"))
         alpha = step.argument("alpha", 1)
         if alpha != 1:
             second = step.add("mul", part="scaled", x=second, y=alpha) if isinstance(second, Value) else second * alpha
@@ -38,11 +45,41 @@ def _binary(op: str) -> Handler:
     return handler
 
 
+def _masked(step: TorchStep) -> Value | None:
+    """x plus a mask, which is far below everything in places and known or made by `where`: there the sum is what the
+    mask is, as in fp32, whatever x is, so that a row that is masked throughout has equal elements. None for other
+    sums."""
+    operands = [step.argument("self"), step.argument("other")]
+    for x, mask in (operands, operands[::-1]):
+        if isinstance(x, Value) and isinstance(mask, Value) and mask.name in step.constants.masks:
+            spread = step.add("mul", part="spread", x=mask, y=2.0)
+            return step.add("minimum", x=step.matched(x, "float"),
+                            y=step.add("add", part="ceiling", x=spread, y=FARTHEST))
+    known = [i for i, each in enumerate(operands) if not isinstance(each, Value) and hasattr(each, "detach")]
+    if step.kind != "float" or len(known) != 1 or step.argument("alpha", 1) != 1:
+        return None
+    numbers = as_numpy(operands[known[0]])
+    far = numbers <= -MEANS_FARTHEST
+    if not far.any():
+        return None
+    step.constants.note(step.label, numbers, FARTHEST)
+    x, rest = step.matched(operands[1 - known[0]], "float"), np.where(far, 0, numbers)
+    total = step.add("add", part="unmasked", x=x, y=to_half(rest, f"{step.label}: a constant")) if rest.any() else x
+    ceiling = np.where(far, -FARTHEST, LARGEST).astype(np.float16)
+    return step.spread(step.add("minimum", x=total, y=ceiling), step.shape)
+
+
+def _multiply(step: TorchStep) -> Result:
+    """A number a mask is multiplied with may mean "as far as possible": only from beyond MEANS_FARTHEST on."""
+    numbers = [found for name in ("self", "other") if isinstance(found := step.argument(name), int | float)]
+    return _binary("mul", FARTHEST if all(abs(number) > MEANS_FARTHEST for number in numbers) else 0.0)(step)
+
+
 def _reversed_subtraction(step: TorchStep) -> Result:
     scaled, alpha = step.number("self"), step.argument("alpha", 1)
     if alpha != 1:
         scaled = step.add("mul", part="scaled", x=scaled, y=alpha)
-    return step.add("sub", x=step.other("other", step.kind), y=scaled)
+    return step.add("sub", x=step.other("other", step.kind, FARTHEST), y=scaled)
 
 
 def _divide(step: TorchStep) -> Result:
@@ -68,7 +105,7 @@ def _comparison(op: str) -> Handler:
     def handler(step: TorchStep) -> Result:
         kinds = [_kind(step.argument(name)) for name in ("self", "other")]
         kind = "float" if "float" in kinds else "int"
-        return step.add(op, x=step.other("self", kind), y=step.other("other", kind))
+        return step.add(op, x=step.other("self", kind, FARTHEST), y=step.other("other", kind, FARTHEST))
     return handler
 
 
@@ -97,19 +134,23 @@ def _not(step: TorchStep) -> Result:
 
 def _where(step: TorchStep) -> Result:
     """Branches may hold numbers beyond fp16: masks are filled with the lowest number of the type."""
-    branches = [step.matched(step.as_value(step.argument(name), name, clamped=True), step.kind)
+    branches = [step.matched(step.as_value(step.argument(name), name, FARTHEST), step.kind)
                 for name in ("self", "other")]
-    return step.add("select", cond=step.value("condition"), a=branches[0], b=branches[1])
+    result = step.add("select", cond=step.value("condition"), a=branches[0], b=branches[1])
+    if step.kind == "float" and all(branch.constant for branch in branches) and \
+            {float(number) for branch in branches for number in np.unique(branch.array())} == {0.0, -FARTHEST}:
+        step.constants.masks.add(result.name)
+    return result
 
 
 def _clamp(step: TorchStep) -> Result:
     x = step.number("self")
     low, high = step.argument("min"), step.argument("max")
     if step.kind == "float" and isinstance(low, int | float) and isinstance(high, int | float) and low <= high:
-        return step.add("clip", x=x, alpha=float(low), beta=float(high))
+        return step.add("clip", x=x, alpha=max(float(low), -LARGEST), beta=min(float(high), LARGEST))
     for name, op in (("min", "maximum"), ("max", "minimum")):
         if step.given(name):
-            x = step.add(op, part=name, x=x, y=step.other(name, step.kind))
+            x = step.add(op, part=name, x=x, y=step.other(name, step.kind, LARGEST))
     return x
 
 
@@ -154,11 +195,6 @@ def _expm1(step: TorchStep) -> Result:
     return step.add("sub", x=step.add("exp", part="one", x=step.number("self")), y=1.0)
 
 
-def _nothing(step: TorchStep) -> Result:
-    """What PyTorch checked when it exported the program."""
-    return None
-
-
 def _negate(step: TorchStep) -> Result:
     return step.add("mul", x=step.number("self"), y=-1)
 
@@ -170,7 +206,7 @@ def _same(step: TorchStep) -> Result:
 
 def _copy(step: TorchStep) -> Result:
     """self takes the elements of src."""
-    return step.matched(step.value("src"), step.kind)
+    return step.spread(step.matched(step.value("src"), step.kind), step.shape)
 
 
 OPERATORS: Mapping[str, Handler] = {
@@ -180,12 +216,12 @@ OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("_to_copy", "alias", "clone", "contiguous", "detach", "lift_fresh_copy", "to"), _same),
     **dict.fromkeys(("clamp", "clamp_max", "clamp_min"), _clamp),
     **dict.fromkeys(("bitwise_not", "logical_not"), _not),
-    "_assert_tensor_metadata": _nothing, "add": _binary("add"), "copy": _copy, "div": _divide, "elu": _elu,
-    "expm1": _expm1, "gelu": _gelu, "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
+    "add": _binary("add", FARTHEST), "copy": _copy, "div": _divide, "elu": _elu, "expm1": _expm1, "gelu": _gelu,
+    "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
     "hardswish": lambda step: hard_swish(step, step.number("self")), "hardtanh": _hard_tanh,
-    "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum"),
-    "minimum": _binary("minimum"), "mul": _binary("mul"), "neg": _negate, "pow": _power, "prelu": _prelu,
+    "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum", LARGEST),
+    "minimum": _binary("minimum", LARGEST), "mul": _multiply, "neg": _negate, "pow": _power, "prelu": _prelu,
     "reciprocal": _unary("inverse", epsilon=0.0), "relu6": _unary("relu6"), "remainder": _binary("mod"),
     "rsqrt": _unary("rsqrt", epsilon=0.0), "rsub": _reversed_subtraction, "softplus": _softplus,
-    "sub": _binary("sub"), "where": _where,
+    "sub": _binary("sub", FARTHEST), "where": _where,
 }

@@ -1,4 +1,4 @@
-"""PyTorch operators that rearrange elements: shapes, axes, slices, joining, padding, lookups, enlarging."""
+"""PyTorch operators that rearrange elements: shapes, axes, slices, joining, padding, enlarging."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
-from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, nearer
 
 
 def _reshape(step: TorchStep) -> Result:
@@ -33,26 +33,13 @@ def _matrix_transpose(step: TorchStep) -> Result:
     return x if x.type.rank < 2 else step.add("transpose", x=x, perm=[1, 0])
 
 
-def _expand(step: TorchStep) -> Result:
-    return _tiled(step, step.value("self"), step.shape)
-
-
 def _repeat(step: TorchStep) -> Result:
-    return _tiled(step, step.value("self"), step.shape)
-
-
-def _tiled(step: TorchStep, x: Value, shape: tuple[int, ...]) -> Value:
-    """x repeated up to `shape`, dimensions added in front."""
-    ranked = step.reshaped(x, (1,) * (len(shape) - x.type.rank) + x.shape, "ranked")
-    counts = [whole // extent for whole, extent in zip(shape, ranked.shape, strict=True)]
-    return ranked if set(counts) <= {1} else step.add("tile", x=ranked, reps=counts)
+    return step.spread(step.value("self"), step.shape, "")
 
 
 def _cat(step: TorchStep) -> Result:
     values = _several(step)
-    rank = len(step.shape)
-    kept = tuple(value for value in values if value.type.rank == rank)  # PyTorch skips empty vectors
-    return kept[0] if len(kept) == 1 else step.add("concat", values=kept, axis=step.axis("dim", rank))
+    return values[0] if len(values) == 1 else step.add("concat", values=values, axis=step.axis("dim", len(step.shape)))
 
 
 def _stack(step: TorchStep) -> Result:
@@ -60,17 +47,21 @@ def _stack(step: TorchStep) -> Result:
 
 
 def _several(step: TorchStep) -> tuple[Value, ...]:
-    return tuple(step.matched(step.as_value(found, "tensors"), step.kind) for found in step.argument("tensors"))
+    """The tensors of a list, those of no elements left out."""
+    return tuple(step.matched(step.as_value(found, "tensors", FARTHEST), step.kind)
+                 for found in step.argument("tensors") if isinstance(found, Value) or found.numel())
 
 
 def _split(step: TorchStep) -> Result:
     x = step.value("self")
     axis = step.axis("dim", x.type.rank)
     sizes = list(step.integers("split_sizes" if step.given("split_sizes") else "split_size"))
-    if len(sizes) == 1:
+    if not step.given("split_sizes") and len(sizes) == 1:
         whole, rest = divmod(x.shape[axis], sizes[0])
         sizes = sizes * whole + ([rest] if rest else [])
-    return (x,) if len(sizes) == 1 else step.add_all("split", x=x, split_sizes=sizes, axis=axis)
+    filled = [size for size in sizes if size]  # parts of no elements are known without looking
+    parts = iter((x,) if len(filled) == 1 else step.add_all("split", x=x, split_sizes=filled, axis=axis))
+    return tuple(next(parts) if size else None for size in sizes)
 
 
 def _unbind(step: TorchStep) -> Result:
@@ -104,17 +95,53 @@ def _slice(step: TorchStep) -> Result:
                     stride=[stride if d == axis else 1 for d in rank])
 
 
+def _unfold(step: TorchStep) -> Result:
+    """Windows of an axis, whose elements become the last axis."""
+    x, size, stride = step.value("self"), int(step.argument("size")), int(step.argument("step"))
+    axis = int(step.argument("dimension")) % x.type.rank
+    count = step.shape[axis]
+    if stride == size:
+        begin, end = [0] * x.type.rank, [count * size if d == axis else extent for d, extent in enumerate(x.shape)]
+        whole = x if tuple(end) == x.shape else step.add("slice_by_index", part="whole", x=x, begin=begin, end=end)
+    else:
+        places = np.arange(count, dtype=np.int32)[:, None] * stride + np.arange(size, dtype=np.int32)
+        whole = step.add("gather", part="windows", x=x, indices=places.reshape(-1), axis=axis)
+    split = step.reshaped(whole, (*x.shape[:axis], count, size, *x.shape[axis + 1:]), "apart")
+    order = [*(d for d in range(x.type.rank + 1) if d != axis + 1), axis + 1]
+    return split if axis == x.type.rank - 1 else step.add("transpose", x=split, perm=order)
+
+
 def _pad(mode: str) -> Handler:
     """Pairs of counts, the last axis first."""
     def handler(step: TorchStep) -> Result:
         x = step.value("self")
         given = step.integers("pad" if step.given("pad") else "padding")
-        if min(given, default=0) < 0:
-            raise step.refuse("pad", list(given), "counts of 0 or more; crop by slicing")
         pairs = [given[i:i + 2] for i in range(0, len(given), 2)][::-1]
-        counts = [0] * (2 * (x.type.rank - len(pairs))) + [count for pair in pairs for count in pair]
-        return step.add("pad", x=x, pad=counts, mode=mode, constant_val=float(step.argument("value", 0)))
+        pairs = [(0, 0)] * (x.type.rank - len(pairs)) + pairs
+        if min(given, default=0) < 0:
+            x = step.add("slice_by_index", part="cropped", x=x, begin=[max(0, -before) for before, _ in pairs],
+                         end=[extent + min(0, behind) for extent, (_, behind) in zip(x.shape, pairs, strict=True)])
+        counts = [max(0, count) for pair in pairs for count in pair]
+        if not any(counts):
+            return x
+        value = float(np.clip(step.argument("value", 0), -FARTHEST, FARTHEST))
+        if x.dtype != "fp16" and mode == "constant":
+            return _padded(step, x, counts, value)
+        return step.add("pad", x=x, pad=counts, mode=mode, constant_val=value)
     return handler
+
+
+def _padded(step: TorchStep, x: Value, counts: list[int], value: float) -> Value:
+    """Whole numbers and booleans with constants joined before and behind: `pad` is of floating point."""
+    dtype = {"int32": np.int32, "bool": np.bool_}[x.dtype]
+    for axis in range(x.type.rank):
+        shapes = [[count if d == axis else extent for d, extent in enumerate(x.shape)]
+                  for count in counts[2 * axis:2 * axis + 2]]
+        sides: list[np.ndarray] = [np.full(shape, value, dtype) for shape in shapes]
+        before, behind = (() if not side.size else (step.builder.constant(side),) for side in sides)
+        if before or behind:
+            x = step.add("concat", part=f"padded{axis}", values=(*before, x, *behind), axis=axis)
+    return x
 
 
 def _flip(step: TorchStep) -> Result:
@@ -135,36 +162,6 @@ def _roll(step: TorchStep) -> Result:
             ends = step.add_all("split", part="ends", x=x, split_sizes=[extent - count, count], axis=axis)
             x = step.add("concat", part="rolled", values=ends[::-1], axis=axis)
     return x
-
-
-def _look_up(step: TorchStep) -> Result:
-    """Rows of a table: embedding(weight, indices)."""
-    return step.add("gather", x=step.value("weight"), indices=step.value("indices"), axis=0)
-
-
-def _index_select(step: TorchStep) -> Result:
-    x = step.value("self")
-    return step.add("gather", x=x, indices=step.value("index"), axis=step.axis("dim", x.type.rank))
-
-
-def _index(step: TorchStep) -> Result:
-    """x[..., indices, ...] with one list of indices."""
-    x, lists = step.value("self"), step.argument("indices")
-    used = [axis for axis, found in enumerate(lists) if found is not None]
-    if len(used) != 1:
-        raise step.refuse("indices", f"{len(used)} lists", "one list of indices; index axis by axis")
-    indices = step.as_value(lists[used[0]], "indices")
-    if indices.dtype == "bool":
-        raise step.refuse("indices", "a mask", "numbers, or torch.where: the count would depend on the data")
-    return step.add("gather", x=x, indices=indices, axis=used[0])
-
-
-def _gather(step: TorchStep) -> Result:
-    x, index = step.value("self"), step.value("index")
-    axis = step.axis("dim", x.type.rank)
-    if any(d != axis and index.shape[d] != extent for d, extent in enumerate(x.shape)):
-        raise step.refuse("index", list(index.shape), f"the shape of self {list(x.shape)}, axis {axis} apart")
-    return step.add("gather_along_axis", x=x, indices=index, axis=axis)
 
 
 def _pixel_shuffle(step: TorchStep) -> Result:
@@ -195,7 +192,10 @@ def _filled(number: float) -> Handler:
     """A constant in the shape of the result, whatever self holds."""
     def handler(step: TorchStep) -> Result:
         dtype = {"float": np.float16, "int": np.int32, "bool": np.bool_}[step.kind]
-        return step.builder.constant(np.full(step.shape, step.argument("fill_value", number), dtype))
+        value = step.argument("fill_value", number)
+        if step.kind == "float":
+            value = float(nearer(np.array(value, np.float64), FARTHEST))
+        return step.builder.constant(np.full(step.shape, value, dtype))
     return handler
 
 
@@ -209,11 +209,10 @@ OPERATORS: Mapping[str, Handler] = {
                     _reshape),
     **dict.fromkeys(("reflection_pad1d", "reflection_pad2d"), _pad("reflect")),
     **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad("replicate")),
-    "_local_scalar_dense": _scalar, "cat": _cat, "constant_pad_nd": _pad("constant"), "embedding": _look_up,
-    "expand": _expand, "flip": _flip, "full_like": _filled(0), "gather": _gather, "index": _index,
-    "index_select": _index_select, "item": _scalar, "ones_like": _filled(1), "permute": _permute,
+    "_local_scalar_dense": _scalar, "cat": _cat, "constant_pad_nd": _pad("constant"), "expand": _repeat, "flip": _flip,
+    "full_like": _filled(0), "item": _scalar, "ones_like": _filled(1), "permute": _permute,
     "pixel_shuffle": _pixel_shuffle, "pixel_unshuffle": _pixel_unshuffle, "repeat": _repeat, "roll": _roll,
     "select": _select, "slice": _slice, "split": _split, "split_with_sizes": _split, "stack": _stack,
-    "t": _matrix_transpose, "transpose": _transpose, "unbind": _unbind, "upsample_bilinear2d": _bilinear,
-    "upsample_nearest2d": _nearest, "zeros_like": _filled(0),
+    "t": _matrix_transpose, "transpose": _transpose, "unbind": _unbind, "unfold": _unfold,
+    "upsample_bilinear2d": _bilinear, "upsample_nearest2d": _nearest, "zeros_like": _filled(0),
 }

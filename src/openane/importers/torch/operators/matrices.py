@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.torch.step import Handler, Result, TorchStep, to_array
+from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
 
 
 def _product(step: TorchStep) -> Result:
@@ -66,11 +66,10 @@ def _einsum(step: TorchStep) -> Result:
 
 def _attention(step: TorchStep) -> Result:
     """softmax(query @ key^T * scale + mask) @ value; MIL's scale is that of the width."""
-    if step.argument("enable_gqa", False):
-        raise step.refuse("enable_gqa", True, "keys and values repeated for every group (repeat_interleave)")
     if step.argument("dropout_p", 0.0):
         raise step.refuse("dropout_p", step.argument("dropout_p"), "0: export the model for inference (model.eval())")
-    query, key = step.value("query"), step.value("key")
+    query, key, value = (step.value(name) for name in ("query", "key", "value"))
+    key, value = (_for_every_head(step, each, query, name) for each, name in ((key, "key"), (value, "value")))
     width = query.shape[-1]
     scale = float(step.argument("scale", 1 / sqrt(width))) * sqrt(width)
     if abs(scale - 1) > 1e-6:
@@ -81,8 +80,22 @@ def _attention(step: TorchStep) -> Result:
             raise GraphError(f"{step.label}: is_causal and attn_mask exclude each other")
         mask = step.builder.constant(np.tril(np.ones((query.shape[-2], key.shape[-2]), np.bool_)))
     elif step.given("attn_mask"):
-        mask = step.value("attn_mask", clamped=True)
-    return step.add("scaled_dot_product_attention", query=query, key=key, value=step.value("value"), attn_mask=mask)
+        mask = step.value("attn_mask", FARTHEST)
+    return step.add("scaled_dot_product_attention", query=query, key=key, value=value, attn_mask=mask)
+
+
+def _for_every_head(step: TorchStep, x: Value, query: Value, name: str) -> Value:
+    """Keys or values with the heads of the query: every one repeated for the group of heads that share it, leading
+    dimensions of 1 spread."""
+    heads = query.shape[-3] if query.type.rank > 2 else 1
+    wanted = (*query.shape[:-2], *x.shape[-2:])
+    if x.shape == wanted:
+        return x
+    if x.type.rank > 2 and x.shape[-3] not in (1, heads) and step.argument("enable_gqa", False):
+        grouped = step.reshaped(x, (prod(x.shape[:-2]), 1, *x.shape[-2:]), f"{name}_groups")
+        repeated = step.add("tile", part=f"{name}_repeated", x=grouped, reps=[1, heads // x.shape[-3], 1, 1])
+        x = step.reshaped(repeated, (*x.shape[:-3], heads, *x.shape[-2:]), f"{name}_heads")
+    return step.spread(x, wanted, f"{name}_spread")
 
 
 OPERATORS: Mapping[str, Handler] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
+
 from openane.graph import Value
 from openane.importers.torch.step import Handler, Result, TorchStep
 
@@ -26,6 +28,17 @@ def _reduction(op: str) -> Handler:
     def handler(step: TorchStep) -> Result:
         x = step.matched(step.value("self"), step.kind)
         return _reduced(step, op, x, _axes(step, x))
+    return handler
+
+
+def _truth(op: str) -> Handler:
+    """Whether any element, or every one, is true (or not 0)."""
+    def handler(step: TorchStep) -> Result:
+        x = step.value("self")
+        if x.dtype != "bool":
+            x = step.add("not_equal", part="true", x=x, y=0.0 if x.dtype == "fp16" else np.int32(0))
+        number = step.cast(x, "fp16", "number")
+        return step.cast(_reduced(step, op, number, _axes(step, x), "found"), "bool", "")
     return handler
 
 
@@ -115,11 +128,11 @@ def _sort_positions(step: TorchStep) -> Result:
 
 
 OPERATORS: Mapping[str, Handler] = {
-    "_log_softmax": _log_softmax, "_softmax": _softmax, "amax": _reduction("reduce_max"),
-    "amin": _reduction("reduce_min"), "argmax": _position("reduce_argmax"), "argmin": _position("reduce_argmin"),
-    "argsort": _sort_positions, "cumsum": _cumulative, "linalg_vector_norm": _norm, "log_softmax": _log_softmax,
-    "logsumexp": _reduction("reduce_log_sum_exp"), "max": _extreme("reduce_max", "reduce_argmax"),
-    "mean": _reduction("reduce_mean"), "min": _extreme("reduce_min", "reduce_argmin"),
-    "prod": _reduction("reduce_prod"), "softmax": _softmax, "sort": _sort, "sum": _reduction("reduce_sum"),
-    "topk": _top, "var": _variance, "var_mean": _variance,
+    "_log_softmax": _log_softmax, "_softmax": _softmax, "all": _truth("reduce_min"), "amax": _reduction("reduce_max"),
+    "amin": _reduction("reduce_min"), "any": _truth("reduce_max"), "argmax": _position("reduce_argmax"),
+    "argmin": _position("reduce_argmin"), "argsort": _sort_positions, "cumsum": _cumulative,
+    "linalg_vector_norm": _norm, "log_softmax": _log_softmax, "logsumexp": _reduction("reduce_log_sum_exp"),
+    "max": _extreme("reduce_max", "reduce_argmax"), "mean": _reduction("reduce_mean"),
+    "min": _extreme("reduce_min", "reduce_argmin"), "prod": _reduction("reduce_prod"), "softmax": _softmax,
+    "sort": _sort, "sum": _reduction("reduce_sum"), "topk": _top, "var": _variance, "var_mean": _variance,
 }
