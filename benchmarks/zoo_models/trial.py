@@ -89,6 +89,7 @@ def _compiled(graph: Graph, document: Document, clock: _Clock) -> Model | None:
         except AneError as error:
             document |= {"verdict": "refused", "message": str(error)[:TEXT]}
             continue
+        document.pop("message", None)
         document |= {"verdict": verdict, "tasks": sum(len(p.tasks) for p in model.programs),
                      "programs": len(model.programs), "inputs": len(model.inputs),
                      "host": Counter(entry.operation.split()[0] for entry in model.host_operations)}

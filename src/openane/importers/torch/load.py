@@ -167,7 +167,7 @@ class _Import:
         handler = OPERATORS.get(name)
         if handler is None:
             raise unknown_operator(label, name, OPERATORS, "write it with others")
-        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants)
+        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants, *_in_memory(node))
         with typed_errors(label, "its arguments are not understood"):
             return _checked(step, handler(step))
 
@@ -257,6 +257,13 @@ def _shape(fake: Any, label: str) -> tuple[int, ...]:
                                found=[str(extent) for extent in fake.shape],
                                remedy="torch.export.export without dynamic_shapes, for each shape that is needed")
     return tuple(fake.shape)
+
+
+def _in_memory(node: Any) -> tuple[tuple[int, ...], int]:
+    """Strides of the first tensor an operator is given, and where in its memory it begins."""
+    first = node.args[0] if node.args else None
+    fake: Any = getattr(first, "meta", {}).get("val")
+    return (tuple(fake.stride()), int(fake.storage_offset())) if hasattr(fake, "stride") else ((), 0)
 
 
 def _type_name(fake: Any, label: str) -> str:

@@ -109,13 +109,16 @@ def as_numpy(tensor: Tensor) -> np.ndarray:
 @dataclass(slots=True)
 class TorchStep(AnyStep):
     """An operator. `arguments` are resolved: values of the graph, tensors known already, Python data; `shape` and
-    `kind` ("float", "int" or "bool") are those of its first result."""
+    `kind` ("float", "int" or "bool") are those of its first result, `strides` and `offset` say how its first tensor
+    lies in memory."""
 
     op: str
     arguments: Mapping[str, Any]
     shape: tuple[int, ...]
     kind: str
     constants: TorchConstants
+    strides: tuple[int, ...] = ()
+    offset: int = 0
     stated: ClassVar[str] = "argument"
 
     def argument(self, name: str, default: Any = None) -> Any:
