@@ -36,9 +36,9 @@ def strided(shape: tuple[int, ...], order: tuple[int, ...], size: list[int], str
     return graph
 
 
-@pytest.mark.parametrize("size, stride, offset", [
-    ((4, 3, 2), (1, 4, 12), 0), ((3, 5), (5, 1), 3), ((5, 4), (3, 2), 1), ((6, 8), (3, 1), 0), ((2, 2, 3), (7, 0, 3), 1),
-    ((2, 320 // 80, 1, 1), (4, 1, 9, 9), 0), ((1,), (1,), 23), ((2, 3), (1, 2), 18)])
+@pytest.mark.parametrize(("size", "stride", "offset"), [
+    ((4, 3, 2), (1, 4, 12), 0), ((3, 5), (5, 1), 3), ((5, 4), (3, 2), 1), ((6, 8), (3, 1), 0),
+    ((2, 2, 3), (7, 0, 3), 1), ((2, 4, 1, 1), (4, 1, 9, 9), 0), ((1,), (1,), 23), ((2, 3), (1, 2), 18)])
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 0, 1)])
 def test_views_windows_and_repeats(size, stride, offset, order) -> None:
     strided((2, 3, 4), order, size, stride, offset)
