@@ -20,6 +20,7 @@ VERBS = {
     "compile": "compile a model into an engine program",
     "run": "run a model or a program and write its outputs",
     "generate": "continue a text with a language model, token by token",
+    "transcribe": "write down what is said in a sound, with a Whisper model",
     "serve": "serve a language model over HTTP, with the endpoints of OpenAI's API",
     "dis": "disassemble a program into named register fields",
     "asm": "assemble what dis printed, edited or not",

@@ -1,0 +1,80 @@
+"""Write down what is said in a sound: a WAV file, and a Whisper model's directory (config.json, safetensors,
+tokenizer.json, preprocessor_config.json, generation_config.json).
+
+The text goes to stdout, a line for every window of the model's length, as it is made; what ran where, and how long it
+took, goes to stderr. Without a tokenizer the tokens are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from openane.cli.arrays import Array
+from openane.cli.device_name import device_chip, device_name
+from openane.cli.model_options import chosen_target, model_options
+from openane.cli.progress import status
+from openane.models.sequence import SequenceSettings, SpeechModel, load_speech
+from openane.models.sequence.model import HOST
+from openane.models.sequence.sound import read_wav
+from openane.wording import plural
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's options."""
+    parser.add_argument("sound", metavar="SOUND.wav", type=Path, help="the sound, of any rate and number of channels")
+    parser.add_argument("--model", metavar="DIR", type=Path, required=True, help="a Whisper model's directory")
+    parser.add_argument("--language", metavar="L", help="language that is spoken, such as de (default: en, where the "
+                        "model knows several)")
+    parser.add_argument("--task", choices=("transcribe", "translate"), help="write it down, or translate it to English "
+                        "(default: transcribe, where the model knows both)")
+    parser.add_argument("--context", metavar="N", type=int, help="longest text of a window, in tokens (default: 128)")
+    parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
+    model_options(parser, "--target", "--no-cache")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Loads, writes down, and says what it took."""
+    start = time.perf_counter()
+    target = chosen_target(options, device_chip(device_name(options.device)))
+    settings = SequenceSettings(None, options.context, target, not options.no_cache)
+    with status(f"ane: loading {options.model}"):
+        speech = load_speech(options.model, options.device, settings, options.language, options.task)
+    with speech:
+        loaded = time.perf_counter() - start
+        samples = read_wav(options.sound, speech.spectrogram.rate)
+        texts = list(_texts(speech, samples, options.json))
+        seconds = time.perf_counter() - start - loaded
+        model = speech.model.model
+        document: dict[str, Any] = {"sound_seconds": len(samples) / speech.spectrogram.rate, "load_seconds": loaded,
+                    "seconds": seconds, "windows": texts, "tasks": {
+                        name: sum(len(program.tasks) for program in each.programs)
+                        for name, each in model.functions.items()}, "host": list(HOST)}
+    if options.json:
+        print(json.dumps(document))
+    else:
+        print("\n".join(_talk(document)), file=sys.stderr)
+    return 0
+
+
+def _texts(speech: SpeechModel, samples: Array, quiet: bool) -> Iterator[str]:
+    """The text of every window, or its tokens where there is no tokenizer; printed unless `quiet`."""
+    tokenizer = speech.model.tokenizer
+    for tokens in speech.tokens(samples):
+        text = " ".join(map(str, tokens)) if tokenizer is None else tokenizer.decode(list(tokens)).strip()
+        if not quiet:
+            print(text, flush=True)
+        yield text
+
+
+def _talk(document: dict[str, Any]) -> Iterator[str]:
+    yield (f"{document['sound_seconds']:.1f} s of sound in {plural(len(document['windows']), 'window')}, written down "
+           f"in {document['seconds']:.1f} s; loaded in {document['load_seconds']:.1f} s")
+    yield "  engine: " + ", ".join(f"{name} {plural(count, 'task')}" for name, count in document["tasks"].items())
+    yield from (f"  host: {line}" for line in document["host"])
