@@ -21,15 +21,14 @@ from zoo_models.halves import in_halves
 from zoo_models.libraries import published_inputs
 from zoo_models.source import Source
 
-
 LOST = 0.25
 """An error over the largest number from which on a result is another one."""
 
 
 def published(says: Mapping[str, Any], folder: Path) -> Source:
     """A network as its table in published.toml describes it: its inputs, and what onnxruntime computes of them; of a
-    Core ML network, what it computes of the same network in ONNX, or where there is none what the references do. OSError
-    where the package cannot be had."""
+    Core ML network, what it computes of the same network in ONNX, or where there is none what the references do.
+    OSError where the package cannot be had."""
     path = unpacked(says["package"], says["path"], folder)
     inputs, values = published_inputs(says), {name: np.asarray(value) for name, value in says.get("values", {}).items()}
     shapes = {name: array.shape for name, array in inputs.items()}
