@@ -99,7 +99,8 @@ def test_positions_in_long_tables_are_found(model) -> None:
     assert "b" not in positions(proto.graph)
 
 
-@pytest.mark.parametrize("op", ["Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"])
+@pytest.mark.parametrize("op", ["Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+                                "RandomUniformLike"])
 def test_random_numbers_are_the_callers(op, model) -> None:
     names = [] if op in ("RandomNormal", "RandomUniform") else ["x"]
     proto = model([helper.make_node(op, names, ["y"])], {"x": (2, 3)})

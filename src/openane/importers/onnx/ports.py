@@ -67,8 +67,9 @@ def check_declared(port: Proto, value: Value) -> None:
 def port_value(port: Proto, array: np.ndarray) -> np.ndarray:
     """What an input is that is a constant of the run: in the element type the model declares, numbers in as many
     dimensions. GraphError where they do not fit."""
-    wanted = numpy_type(port_dtype(port, INPUT_NAMES))
-    if wanted.kind in "iu" and array.dtype.kind == "f" and (array != np.rint(array)).any():
+    kind = numpy_type(INPUT_NAMES[port_dtype(port, INPUT_NAMES)]).kind
+    wanted = np.dtype({"f": np.float32, "b": np.bool_}.get(kind, np.int64))
+    if wanted.kind == "i" and array.dtype.kind == "f" and (array != np.rint(array)).any():
         raise GraphError(f"input {port.name!r} holds {wanted} and is given {array.reshape(-1)[:4]}")
     shape = port.type.tensor_type.shape
     missing = len(shape.dim) - array.ndim if port.type.tensor_type.HasField("shape") and array.ndim < 2 else 0
