@@ -47,7 +47,8 @@ def test_computed_positions(op, attributes, indices, updates, hosted) -> None:
 
 def test_positions_in_a_long_table_stay_exact() -> None:
     """5001 and 20003 are no numbers of fp16."""
-    nodes = [helper.make_node("Less", ["i", "end"], ["known"]), helper.make_node("Where", ["known", "i", "zero"], ["j"]),
+    nodes = [helper.make_node("Less", ["i", "end"], ["known"]),
+             helper.make_node("Where", ["known", "i", "zero"], ["j"]),
              helper.make_node("Add", ["j", "one"], ["k"]), helper.make_node("Gather", ["table", "k"], ["z"])]
     constants = {"end": np.array(29000), "zero": np.array(0), "one": np.array(1), "table": _real(30000, 3)}
     hosted = _hosted(nodes, {"i": np.array([[5000, 20002, 29500, 7]])}, constants)
