@@ -147,13 +147,23 @@ def _drawn(torch: Any, says: Mapping[str, Any]) -> Any:
 
 
 def published_inputs(says: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The inputs of a published network, drawn evenly from their ranges."""
+    """The inputs of a published network, drawn evenly from their ranges, or like text."""
     random = np.random.default_rng(SEED)
     found: dict[str, np.ndarray] = {}
     for name, each in says["inputs"].items():
         dtype = np.dtype(each.get("dtype", "float32"))
-        if dtype.kind in "iub":
+        if each.get("draw") == "strokes":
+            found[name] = _strokes(random, each).astype(dtype)
+        elif dtype.kind in "iub":
             found[name] = random.integers(each["low"], each["high"] + 1, each["shape"]).astype(dtype)
         else:
             found[name] = random.uniform(each["low"], each["high"], each["shape"]).astype(dtype)
     return found
+
+
+def _strokes(random: np.random.Generator, says: Mapping[str, Any]) -> np.ndarray:
+    """An image like text: blocks of two by two pixels in every other band of 24 rows, two fifths of them ink."""
+    height, width = says["shape"][2:]
+    blocks = np.kron(random.uniform(0, 1, (height // 2, width // 2)) < 0.4, np.ones((2, 2)))
+    ink = blocks * (np.arange(height) // 24 % 2)[:, None]
+    return np.broadcast_to(np.where(ink > 0, says["low"], says["high"]), says["shape"])

@@ -103,11 +103,11 @@ def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
 
     functions = options.function or [None]
     if not several_shapes(options):
-        return [load_graph(options.model, dict(options.shape), name) for name in functions]
+        return [load_graph(options.model, dict(options.shape), name, dict(options.value)) for name in functions]
     if len(functions) > 1:
         raise UnsupportedError("--shape", "a model has several shapes or several functions", found=options.function,
                                remedy="name one --function")
-    return load_shapes(options.model, dict(options.shape), functions[0])
+    return load_shapes(options.model, dict(options.shape), functions[0], dict(options.value))
 
 
 def _with_target(options: argparse.Namespace, target: str) -> argparse.Namespace:

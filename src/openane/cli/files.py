@@ -38,9 +38,10 @@ def container(path: Path) -> str | None:
 
 
 def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None,
-              function: str | None = None) -> Program | Model | Graph:
-    """What the file holds; `shapes` and `function` are for models (see load_graph). Errors are those of the format's
-    reader; a missing file is an OSError."""
+              function: str | None = None, values: dict[str, float | list[float]] | None = None
+              ) -> Program | Model | Graph:
+    """What the file holds; `shapes`, `function` and `values` are for models (see load_graph). Errors are those of the
+    format's reader; a missing file is an OSError."""
     kind = container(path)
     if kind == "bundle":
         from openane.compiler import Model
@@ -50,7 +51,7 @@ def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None,
         return load_program(path)
     from openane.importers import load_graph
 
-    return load_graph(path, shapes, function)
+    return load_graph(path, shapes, function, values)
 
 
 def programs(path: Path) -> list[Program]:
@@ -103,6 +104,18 @@ def parse_shape(text: str) -> tuple[str, tuple[Extent, ...]]:
         raise ArgumentTypeError("expected a shape such as x=1x3x224x224, or one that changes such as ids=1x{32,64,128} "
                                 f"or ids=1x{{32:128:32}}, found {text!r}")
     return name, tuple(found)
+
+
+def parse_value(text: str) -> tuple[str, float | list[float]]:
+    """`sr=16000` as name and number, `scales=0.7,1,0.8` as name and numbers. ArgumentTypeError for any other form."""
+    name, _, numbers = text.rpartition("=")
+    try:
+        found = [float(number) if set(number.lower()) & set(".e") else int(number) for number in numbers.split(",")]
+    except ValueError:
+        found = []
+    if not name or not found:
+        raise ArgumentTypeError(f"expected a number such as sr=16000, or several between commas, found {text!r}")
+    return name, found[0] if len(found) == 1 else found
 
 
 def _extent(text: str) -> Extent | None:

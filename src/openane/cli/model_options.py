@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
-from openane.cli.files import parse_host, parse_input, parse_padding, parse_shape
+from openane.cli.files import parse_host, parse_input, parse_padding, parse_shape, parse_value
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--pad": {"metavar": "NAME=NUMBER", "type": parse_padding, "action": "append", "default": [],
               "help": "of a model in several shapes: fill up smaller arrays for an input with this number; may be "
                       "repeated (default: a model with an attention_mask is padded with zeros, others are not)"},
+    "--value": {"metavar": "NAME=NUMBER", "type": parse_value, "action": "append", "default": [],
+                "help": "make a constant of an input of an ONNX model that decides how it runs, such as sr=16000; "
+                        "several numbers between commas; may be repeated"},
     "--sample": {"metavar": "NAME=FILE.npy", "type": parse_input, "action": "append", "default": [],
                  "help": "an input on which to look for numbers that leave fp16; may be repeated (default: drawn, for "
                          "small models)"},
@@ -126,7 +129,8 @@ def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) 
         raise UnsupportedError(f"--target {wanted}", f"{path} is compiled already, and holds no program for "
                                f"{generation}", limit=", ".join(targets), found=generation,
                                remedy=f"compile its model with --target {command}")
-    for name, given in (("--shape", options.shape), ("--sample", options.sample), ("--pad", options.pad)):
+    for name, given in (("--shape", options.shape), ("--value", options.value), ("--sample", options.sample),
+                        ("--pad", options.pad)):
         if given:
             raise compiled_already(path, name)
 

@@ -89,9 +89,9 @@ def open_subject(options: Namespace, chip: str | None = None) -> Subject:
     path: Path = options.file
     files = dict(getattr(options, "input", ()))
     if several_shapes(options) and container(path) is None:
-        graphs = load_shapes(path, dict(options.shape), options.function)
+        graphs = load_shapes(path, dict(options.shape), options.function, dict(options.value))
         return _shaped(shaped_model(graphs, options, chosen_target(options, chip)), files)
-    content = open_file(path, dict(options.shape), options.function)
+    content = open_file(path, dict(options.shape), options.function, dict(options.value))
     if isinstance(content, Graph):
         how = compilation(content, options, chip=chip)
         return replace(_model_subject(compile(content, **how.arguments)), from_cache=how.from_cache,

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
+import numpy as np
+
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.importers.coreml import load_coreml
@@ -15,7 +17,7 @@ from openane.importers.espresso import FOLDER_NETWORK, load_espresso
 from openane.importers.mil import load_mil
 from openane.importers.netplist import load_netplist, write_netplist
 from openane.importers.onnx import load_onnx
-from openane.importers.shapes import Shapes, agreeing
+from openane.importers.shapes import Shapes, Values, agreeing
 from openane.importers.torch import is_exported, load_torch
 
 Reader = Callable[[Path, Shapes, str | None], Graph]
@@ -32,10 +34,11 @@ _EXPORTED = ("archive_format", "serialized_exported_program.json")
 """What is in the archives that torch.export writes."""
 
 
-def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None, function: str | None = None) -> Graph:
+def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None, function: str | None = None,
+               values: Values | None = None) -> Graph:
     """The graph of a model file, or of a program of `torch.export`. `shapes` fixes the shapes of inputs the file leaves
     symbolic, by input name; `function` chooses among the functions of a Core ML model or MIL program that has several
-    (its default, or main).
+    (its default, or main); `values` makes constants of inputs of an ONNX model that decide how it runs (a sample rate).
 
     FormatError for files that cannot be read or break their format, UnsupportedError for other kinds of file and for
     models outside what is supported, GraphError for inconsistent ones.
@@ -52,15 +55,20 @@ def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None,
         raise UnsupportedError(f"{file}", "this kind of model file is not readable", found=kind,
                                remedy=f"readable are {READABLE}; export the model to ONNX")
     try:
+        if kind == "onnx":
+            return _onnx(file, shapes or {}, function, values)
+        if values:
+            raise UnsupportedError("values of inputs", "only those of ONNX models can be fixed",
+                                   found=", ".join(values), remedy="export the model without these inputs")
         return reader(file, shapes or {}, function)
     except AneError as error:
         raise error.within(file) from None
 
 
-def _onnx(file: Path, shapes: Shapes, function: str | None) -> Graph:
+def _onnx(file: Path, shapes: Shapes, function: str | None, values: Values | None = None) -> Graph:
     if function not in (None, "main"):
         raise GraphError(f"the model has no function {function!r}: ONNX models have one, main")
-    return load_onnx(file, shapes)
+    return load_onnx(file, shapes, values={name: np.asarray(value) for name, value in (values or {}).items()})
 
 
 def _mil(file: Path, shapes: Shapes, function: str | None) -> Graph:

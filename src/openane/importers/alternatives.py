@@ -13,6 +13,7 @@ from pathlib import Path
 from openane.errors import GraphError
 from openane.graph import Graph
 from openane.importers import load_graph
+from openane.importers.shapes import Values
 
 Extents = Sequence[int | Sequence[int]]
 """A shape whose dimensions may have alternatives: (1, (32, 64))."""
@@ -53,9 +54,10 @@ def has_alternatives(shapes: Mapping[str, Extents]) -> bool:
     return bool(_changing(shapes))
 
 
-def load_shapes(path: str | Path, shapes: Mapping[str, Extents], function: str | None = None) -> tuple[Graph, ...]:
+def load_shapes(path: str | Path, shapes: Mapping[str, Extents], function: str | None = None,
+                values: Values | None = None) -> tuple[Graph, ...]:
     """The model of a file once for each of the `shapes`, smallest first, as graphs called `main_32`, `main_64`, ... for
     `openane.compile_shapes`. Errors as for `load_graph`; GraphError where alternatives do not fit together."""
-    graphs = [(own, called, load_graph(path, own, function)) for called, own in each_shape(shapes).items()]
+    graphs = [(own, called, load_graph(path, own, function, values)) for called, own in each_shape(shapes).items()]
     graphs.sort(key=lambda each: sum(value.type.elements for value in each[2].inputs))
     return tuple(replace(graph, name=f"{graph.name}_{called}" if called else graph.name) for _, called, graph in graphs)

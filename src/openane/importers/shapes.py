@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from numpy.typing import ArrayLike
+
 from openane.errors import GraphError
 from openane.graph import Graph
 
 Shapes = Mapping[str, Sequence[int]]
+Values = Mapping[str, ArrayLike]
+"""What inputs are that are constants of the run, by name."""
 
 
 def only_inputs(given: Iterable[str], inputs: Iterable[str], what: str = "a shape") -> None:

@@ -303,7 +303,7 @@ def _op(name: str) -> Op:
     reference = partial(_reference, name=name)
     return Op(name, PARAMETERS[name], partial(_infer, name=name), reference,
               rules=(*MOVED, constant_indices, few_runs, floats_when_combined), lower=_lower, gradient=_gradient,
-              expand=_expand)
+              expand=_expand, positions="indices")
 
 
 OPS = (

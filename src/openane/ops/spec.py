@@ -215,7 +215,7 @@ class Op:
     casts: bool = False          # gives the same numbers, as far as it holds them, in another element type
     hands_on: bool = False       # an infinity in an operand is one in the result, or is multiplied by 0
     fewer: Callable[[Node, Any], tuple[Value, ...] | None] | None = None
-    positions: str = ""          # the operand that says from where in x the result is taken
+    positions: str = ""          # the operand that says from where in x the result is taken, or where in data it goes
     sees_bits: bool = False      # reads the bits of integers, so that all of them count
     fills_up: bool = False       # has a row for all it may find, and -1 in those behind what it found
     table_of: str = ""           # the function of one tensor whose table it contains

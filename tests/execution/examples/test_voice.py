@@ -44,5 +44,5 @@ def test_another_rate_is_refused_with_a_way_out(example: SimpleNamespace, tmp_pa
     monkeypatch.setattr(example.sound, "RATE", 8000)
     example.sound.write(str(tmp_path / "slow.wav"), np.zeros(10))
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="8000 Hz(.|\n)*-ar 16000"):
+    with pytest.raises(ValueError, match=r"8000 Hz(.|\n)*-ar 16000"):
         example.sound.read(str(tmp_path / "slow.wav"))

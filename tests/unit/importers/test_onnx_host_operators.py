@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from openane.errors import UnsupportedError
+from openane.errors import GraphError, UnsupportedError
 from openane.importers.onnx import load_onnx
 from openane.importers.onnx.positions import positions
 from openane.ops.evaluate import evaluate
@@ -97,3 +97,29 @@ def test_positions_in_long_tables_are_found(model) -> None:
                                        "short": np.zeros((300, 2), np.float32)})
     assert {"a", "x", "c"} <= positions(proto.graph)
     assert "b" not in positions(proto.graph)
+
+
+@pytest.mark.parametrize("op", ["Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+                                "RandomUniformLike"])
+def test_random_numbers_are_the_callers(op, model) -> None:
+    names = [] if op in ("RandomNormal", "RandomUniform") else ["x"]
+    proto = model([helper.make_node(op, names, ["y"])], {"x": (2, 3)})
+    with pytest.raises(UnsupportedError, match=f"ONNX {op}(.|\n)*noise as an input"):
+        load_onnx(proto)
+
+
+def test_inputs_that_decide_how_a_model_runs(model) -> None:
+    branches = [helper.make_graph([helper.make_node(op, ["x"], [f"{op}_y"])], op, [],
+                                  [helper.make_tensor_value_info(f"{op}_y", 1, None)]) for op in ("Relu", "Abs")]
+    nodes = [helper.make_node("Equal", ["rate", "c"], ["same"]),
+             helper.make_node("If", ["same"], ["y"], then_branch=branches[0], else_branch=branches[1])]
+    proto = model(nodes, {"x": (2, 3)}, {"c": np.array(16000)})
+    proto.graph.input.append(helper.make_tensor_value_info("rate", 7, []))
+    for rate, op in ((16000, "relu"), (np.float64(8000), "abs"), ([16000], "relu")):
+        graph = load_onnx(proto, values={"rate": np.asarray(rate)})
+        assert [node.op for node in graph.nodes] == [op]
+    with pytest.raises(UnsupportedError, match="--value rate=NUMBER"):
+        load_onnx(proto)
+    for rate in (0.5, [1, 2]):
+        with pytest.raises(GraphError, match="'rate'"):
+            load_onnx(proto, values={"rate": np.asarray(rate)})

@@ -81,8 +81,8 @@ def _exact(node: Node) -> Iterator[Value]:
     """Integers of a node that must be those they are: positions in a long table, and those whose bits it reads."""
     if get_op(node.op).sees_bits:
         yield from (value for value in (*node.values(), *node.outputs) if not value.constant)
-    at = _positions(node)
-    if at is not None and at.dtype == INTEGERS and max(node["x"].shape) > COUNTED:
+    at, table = _positions(node), node.get("x") or node.get("data")
+    if at is not None and at.dtype == INTEGERS and table is not None and max(table.shape, default=0) > COUNTED:
         yield at
 
 
@@ -96,7 +96,8 @@ def _as_far(node: Node, far: Container[int]) -> Iterator[Value]:
 
 
 def _positions(node: Node) -> Value | None:
-    """The places from which a node takes elements, where another operation, or the user, gives them."""
+    """The places from which a node takes elements, or where it puts them, where another operation, or the user, gives
+    them."""
     name = get_op(node.op).positions
     found = node.get(name) if name else None
     return None if found is None or found.constant else found

@@ -23,7 +23,7 @@ from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.operators import OPERATORS
-from openane.importers.onnx.ports import check_declared, port_dtype, port_shape
+from openane.importers.onnx.ports import check_declared, port_dtype, port_shape, port_value
 from openane.importers.onnx.positions import positions
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
@@ -119,7 +119,7 @@ class _Import:
         only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
         for port in inputs:
             if port.name in self.values:
-                self.known[port.name] = numpy_array(self.values[port.name], f"input {port.name!r}")
+                self.known[port.name] = port_value(port, numpy_array(self.values[port.name], f"input {port.name!r}"))
                 continue
             shape = port_shape(port, self.shapes.get(port.name))
             self.origins[port.name] = frozenset([port.name])
@@ -176,8 +176,9 @@ class _Import:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(node.output) else _result(step)
         except RunTimeOperandError as error:
-            error.inputs = error.inputs or self.origins.get(error.operand, frozenset())
-            raise
+            if error.inputs:
+                raise
+            raise error.of(self.origins.get(error.operand, frozenset())) from None
         results = result if isinstance(result, tuple) else (result,)
         for name, operand in filter(itemgetter(0), zip(node.output, results, strict=False)):
             self._define(name, operand, label)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from openane.errors import GraphError, UnsupportedError
-from openane.graph import Value
-from openane.importers.onnx.dtypes import ENGINE_NAMES, dtype_name
+from openane.graph import NUMPY_TYPES, Value
+from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES, dtype_name
 from openane.importers.onnx.model import Proto
 
 OPEN = "?"
@@ -60,3 +62,18 @@ def check_declared(port: Proto, value: Value) -> None:
             dim is not None and dim != extent for dim, extent in zip(stated, value.shape, strict=True))):
         warnings.warn(f"output {port.name!r}: the model declares {stated}, its nodes give {list(value.shape)}",
                       RuntimeWarning, stacklevel=4)
+
+
+def port_value(port: Proto, array: np.ndarray) -> np.ndarray:
+    """What an input is that is a constant of the run: in the element type the model declares, numbers in as many
+    dimensions. GraphError where they do not fit."""
+    name = port_dtype(port, INPUT_NAMES)
+    wanted = NUMPY_TYPES.get(name, np.dtype(np.float32))
+    if wanted.kind in "iu" and array.dtype.kind == "f" and (array != np.rint(array)).any():
+        raise GraphError(f"input {port.name!r} holds {wanted} and is given {array.reshape(-1)[:4]}")
+    shape = port.type.tensor_type.shape
+    missing = len(shape.dim) - array.ndim if port.type.tensor_type.HasField("shape") and array.ndim < 2 else 0
+    if missing < 0 and array.size > 1:
+        raise GraphError(f"input {port.name!r} is one number and is given {array.size}")
+    shaped = array.reshape((1,) * missing + array.shape) if missing >= 0 else array.reshape(())
+    return shaped.astype(wanted, copy=False)

@@ -27,10 +27,18 @@ class RunTimeOperandError(UnsupportedError):
     """A node needs an operand when the model is compiled that is computed while it runs: the tensor `operand`, which
     depends on the model's `inputs` (filled in by the walk)."""
 
-    def __init__(self, label: str, what: str, operand: str, remedy: str) -> None:
-        super().__init__(label, f"{what} must be a constant", found=f"{operand!r}, computed", remedy=remedy)
-        self.operand = operand
-        self.inputs: frozenset[str] = frozenset()
+    def __init__(self, label: str, what: str, operand: str, inputs: frozenset[str] = frozenset()) -> None:
+        names = sorted(inputs) or ["NAME"]
+        options = " ".join(f"--value {name}=NUMBER" for name in names)
+        arrays = ", ".join(f'"{name}": array' for name in names)
+        super().__init__(label, f"{what} must be a constant", found=f"{operand!r}, computed",
+                         remedy=f"make constants of the inputs it comes from ({options}, in Python "
+                                f"values={{{arrays}}}), or simplify the model first (onnxsim)")
+        self.what, self.operand, self.inputs = what, operand, inputs
+
+    def of(self, inputs: frozenset[str]) -> RunTimeOperandError:
+        """The error with the inputs the operand depends on."""
+        return RunTimeOperandError(self.operation, self.what, self.operand, inputs)
 
 
 @dataclass(slots=True)
@@ -75,9 +83,7 @@ class OnnxStep(AnyStep):
         """Input `index` as an array. UnsupportedError when it is computed at run time."""
         operand = self.operand(index)
         if isinstance(operand, Value):
-            raise RunTimeOperandError(self.label, what, self.input_names[index],
-                                      "give the input it comes from as a constant of the run "
-                                      "(load_onnx(..., values={name: array})), or simplify the model first (onnxsim)")
+            raise RunTimeOperandError(self.label, what, self.input_names[index])
         return operand
 
     def number(self, index: int) -> Value:
