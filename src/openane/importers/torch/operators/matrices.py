@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod, sqrt
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,23 @@ def _added_product(first: str, second: str) -> Handler:
 
 def _einsum(step: TorchStep) -> Result:
     values = tuple(step.as_value(found, "tensors") for found in step.argument("tensors"))
-    return step.add("einsum", values=values, equation=str(step.argument("equation")))
+    equation = _spelt(str(step.argument("equation")).replace(" ", ""), [value.type.rank for value in values])
+    return step.add("einsum", values=values, equation=equation)
+
+
+def _spelt(equation: str, ranks: Sequence[int]) -> str:
+    """The equation with letters for an ellipsis, and the letters of the result where they are left out."""
+    terms, _, result = equation.partition("->")
+    free = [letter for letter in ascii_letters if letter not in equation]
+    given = terms.split(",")
+    widths = [rank - len(term.replace("...", "")) for term, rank in zip(given, ranks, strict=True)]
+    most = max((width for term, width in zip(given, widths, strict=True) if "..." in term), default=0)
+    spelt = ",".join(term.replace("...", "".join(free[most - width:most]))
+                     for term, width in zip(given, widths, strict=True))
+    if "->" not in equation:
+        letters = terms.replace(",", "").replace(".", "")
+        result = "..." * ("..." in terms) + "".join(sorted(each for each in letters if letters.count(each) == 1))
+    return f"{spelt}->{result.replace('...', ''.join(free[:most]))}"
 
 
 def _attention(step: TorchStep) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -71,9 +71,10 @@ def _average_pool(step: TorchStep) -> Result:
     axes = x.type.rank - 2
     settings = _pool_settings(step, x, axes)
     counted = bool(step.argument("count_include_pad", True))
-    if counted and settings["pad"] != _pairs(step.integers("padding", axes) or (0,) * axes):
-        raise step.refuse("ceil_mode", True, "count_include_pad=False, or ceil_mode=False")
+    stated = _pairs(step.integers("padding", axes) or (0,) * axes)
     divisor = step.argument("divisor_override")
+    if counted and divisor is None and settings["pad"] != stated:
+        return _average_of_counted(step, x, settings, stated)
     result = step.add("avg_pool", part="" if divisor is None else "mean", x=x,
                       exclude_padding_from_average=not counted, **settings)
     if divisor is None:
@@ -81,6 +82,21 @@ def _average_pool(step: TorchStep) -> Result:
     if not counted:
         raise step.refuse("divisor_override", divisor, "count_include_pad=True")
     return step.add("mul", x=result, y=prod(settings["kernel_sizes"]) / divisor)
+
+
+def _average_of_counted(step: TorchStep, x: Value, settings: Mapping[str, Any], stated: Sequence[int]) -> Value:
+    """Means over windows of which some reach beyond the stated padding, because the count of windows is rounded up:
+    these divide by the elements that are not beyond it."""
+    if set(step.shape[2:]) == {1} and not any(stated):
+        return step.add("reduce_mean", x=x, axes=list(range(2, x.type.rank)), keep_dims=True)
+    share = np.ones((), np.float64)
+    for axis, extent in enumerate(x.shape[2:]):
+        kernel, stride = settings["kernel_sizes"][axis], settings["strides"][axis]
+        starts = np.arange(step.shape[2 + axis]) * stride
+        inside = np.minimum(starts + kernel, extent + stated[2 * axis] + stated[2 * axis + 1]) - starts
+        share = share[..., None] * (kernel / inside)
+    mean = step.add("avg_pool", part="mean", x=x, exclude_padding_from_average=False, **settings)
+    return mean if (share == 1).all() else step.add("mul", x=mean, y=to_half(share, f"{step.label}: a share")[None, None])
 
 
 def _adaptive(op: str, whole: str) -> Handler:
