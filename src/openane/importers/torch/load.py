@@ -252,6 +252,10 @@ def _checked(step: TorchStep, result: Any) -> Any:
 
 
 def _shape(fake: Any, label: str) -> tuple[int, ...]:
+    if any(str(extent).startswith("u") for extent in fake.shape):
+        raise UnsupportedError(label, "how many elements a result has cannot depend on the data",
+                               found=[str(extent) for extent in fake.shape],
+                               remedy="keep every element, and choose with torch.where")
     if any(not isinstance(extent, int) for extent in fake.shape):
         raise UnsupportedError(label, "shapes are static and this one has symbolic dimensions",
                                found=[str(extent) for extent in fake.shape],

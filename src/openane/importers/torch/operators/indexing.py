@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
 
@@ -291,16 +290,10 @@ def _gather(step: TorchStep) -> Result:
     return step.add("gather_along_axis", x=x, indices=index, axis=axis)
 
 
-def _nonzero(step: TorchStep) -> Result:
-    raise UnsupportedError(step.label, "how many elements a result has cannot depend on the data",
-                           remedy="keep every element and choose with torch.where; for experts compute all of them")
-
-
 OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("index", "_unsafe_index"), _index),
     **dict.fromkeys(("index_put", "_unsafe_index_put"), _index_put),
     **dict.fromkeys(("scatter", "scatter_add"), _scatter),
-    **dict.fromkeys(("masked_select", "nonzero", "nonzero_numpy", "unique_consecutive", "_unique2"), _nonzero),
     "embedding": _look_up, "gather": _gather, "index_select": _index_select, "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter,
 }
