@@ -53,5 +53,6 @@ def hold(net: Any, *inputs: Any, tolerance: float = 1e-2, names: Sequence[str] =
 
 def hold_all(functions: dict[str, Callable[..., Any]], *inputs: Any, tolerance: float = 1e-2) -> ane.Graph:
     """As `hold`, the first result of each function in one program: exporting takes longer than all of the rest."""
-    return hold(module(lambda *given: [torch.utils._pytree.tree_leaves(each(*given))[0] for each in functions.values()]),
-                *inputs, tolerance=tolerance, names=list(functions))
+    leaves = torch.utils._pytree.tree_leaves
+    return hold(module(lambda *given: [leaves(each(*given))[0] for each in functions.values()]), *inputs,
+                tolerance=tolerance, names=list(functions))

@@ -104,3 +104,9 @@ def test_the_host_keeps_what_is_computed_of_its_integers() -> None:
 def test_refusals(function: Callable[..., Any], match: str) -> None:
     with pytest.raises(ane.UnsupportedError, match=match):
         ane.load_graph(exported(module(function), image(2, 4, 6, 8)))
+
+
+def test_what_is_taken_at_positions_of_the_largest_stays_on_the_engine() -> None:
+    for axis in (-1, 1):
+        graph = hold(module(lambda x, axis=axis: (x * 0.5).gather(axis, x.topk(2, axis)[1])), image(2, 4, 6, 8))
+        assert not ane.compile(graph, allow_host=False).host_operations

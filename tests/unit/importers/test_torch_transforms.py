@@ -40,6 +40,7 @@ SHAPED: dict[str, Callable[..., Any]] = {
     "all": lambda x: (x > -2).all((2, 3)).float(), "ellipsis": lambda x: torch.einsum("...qd,...kd->...qk", x, x),
     "three tensors": lambda x: torch.einsum("bhqd,bhkd,bhqk->bhq", x, x * 0.1, x * 0.1),
     "one tensor": lambda x: torch.einsum("bhqd->bq", x),
+    "a pool without a batch": lambda x: functional.max_pool2d(x[0], 2) + functional.avg_pool2d(x[0], 2),
     "windows beyond the edge": lambda x: functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
 }
 WAVES: dict[str, Callable[..., Any]] = {
