@@ -9,7 +9,7 @@ per model (classes, arguments and inputs), `published.toml` a table per network 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
@@ -77,7 +77,7 @@ def build(model: Described) -> Built:
     shape = model.says["shape"]
     made = import_module("timm").create_model(model.name, pretrained=False) if model.library == "timm" \
         else _torchvision(model.name)
-    _measure_batch_norms(made, (BATCH, *shape[1:]))
+    _measure_batch_norms(made, lambda: made(torch.randn(BATCH, *shape[1:])))
     return Built(made.eval(), (torch.randn(shape),), {})
 
 
@@ -99,8 +99,8 @@ def _declare_kernels() -> None:
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
-def _measure_batch_norms(module: Any, shape: tuple[int, ...]) -> None:
-    """Gives batch norms the statistics of random images."""
+def _measure_batch_norms(module: Any, run: Callable[[], object]) -> None:
+    """Gives batch norms the statistics of what `run` makes the module compute."""
     import torch
 
     norms = [each for each in module.modules() if isinstance(each, torch.nn.modules.batchnorm._BatchNorm)]
@@ -111,7 +111,7 @@ def _measure_batch_norms(module: Any, shape: tuple[int, ...]) -> None:
         norm.momentum = None
     module.train()
     with torch.no_grad():
-        module(torch.randn(shape))
+        run()
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     module.eval()
@@ -125,6 +125,13 @@ def _transformers(says: Mapping[str, Any]) -> Built:
     module = getattr(library, says["model"])(configuration).eval()
     for step in says.get("part", "").split("."):
         module = getattr(module, step) if step else module
+    with torch.no_grad():
+        for weight in module.parameters() if "gain" in says else ():
+            weight.mul_(says["gain"] if weight.dim() > 1 else 1)
+    if all(each["dtype"] == "float32" for each in says["inputs"]):
+        several = {each["name"]: _drawn(torch, each | {"shape": [BATCH, *each["shape"][1:]]})
+                   for each in says["inputs"]}
+        _measure_batch_norms(module, lambda: module(**several))
     keywords = {each["name"]: _drawn(torch, each) for each in says["inputs"]}
     return Built(module, (), keywords | dict(says.get("call", {})))
 

@@ -127,17 +127,15 @@ def _exchanged(rewriter: Rewriter, value: Value, extents: Sequence[int], places:
     return value
 
 
-def along(parameters: Sequence[Parameter], *, keeps: bool = True) -> Fewer:
-    """An operation over `axis` or `axes`, with a result of x's shape (`keeps`) or reduced: dimensions among the axes
+def along(parameters: Sequence[Parameter]) -> Fewer:
+    """An operation over `axis` or `axes`, with a result of x's shape or reduced: dimensions among the axes
     are alike, and so are the others."""
     def fewer(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
         x, arguments = node["x"], Arguments(node.op, parameters, node.operands)
         name = "axes" if "axes" in arguments.parameters else "axis"
-        rank = x.type.rank
-        found = arguments.axes(name, rank) if name == "axes" else (arguments.axis(name, rank),)
-        axes = set(range(rank)) if found is None else set(found)
-        groups = alike([axis in axes for axis in range(rank)])
-        if len(groups) > MOST or (name == "axis" and len(axes) != 1):
+        axes = _axes(arguments, name, x.type.rank)
+        groups = alike([axis in axes for axis in range(x.type.rank)])
+        if len(groups) > MOST:
             return None
         over = [number for number, group in enumerate(groups) if group[0] in axes]
         changed: dict[str, Any] = {"x": reshaped(rewriter, x, joined(x.shape, groups)),
@@ -152,6 +150,12 @@ def along(parameters: Sequence[Parameter], *, keeps: bool = True) -> Fewer:
         return (reshaped(rewriter, result, node.output.shape),)
 
     return fewer
+
+
+def _axes(arguments: Arguments, name: str, rank: int) -> set[int]:
+    """The axes an operation is over: all of them where none are named."""
+    found = arguments.axes(name, rank) if name == "axes" else (arguments.axis(name, rank),)
+    return set(range(rank)) if found is None else set(found)
 
 
 def concatenated(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:

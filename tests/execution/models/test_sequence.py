@@ -51,7 +51,7 @@ def drawn(make: Callable[[], Any], folder: Path) -> Any:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim > 1 and weight.requires_grad:
-                weight.normal_(0, 0.2 if "relative" not in name else 1)
+                weight.normal_(0, 0.15 if "relative" not in name else 1)
     model.save_pretrained(folder)
     return model
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.needs import library
+from support.torch_programs import exported, hold, hold_all, image, module
 
 import openane as ane
 from openane.ops.evaluate import evaluate
@@ -25,38 +26,6 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def exported(module: Any, *inputs: Any) -> Any:
-    return torch.export.export(module.eval(), inputs)
-
-
-def module(function: Callable[..., Any]) -> Any:
-    """A module that computes `function`."""
-    class Function(nn.Module):  # type: ignore[misc]
-        def forward(self, *inputs: Any) -> Any:
-            return function(*inputs)
-    return Function()
-
-
-def image(*shape: int) -> Any:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(*(shape or (1, 4, 8, 8)), generator=generator).half().float()
-
-
-def hold(net: Any, *inputs: Any, tolerance: float = 1e-2, names: Sequence[str] = ()) -> ane.Graph:
-    """The imported graph computes what PyTorch computes; `names` say what each result is."""
-    torch.manual_seed(0)
-    graph = ane.load_graph(exported(net, *inputs))
-    wanted = torch.utils._pytree.tree_leaves(net(*inputs))
-    feeds = {value.name: given.numpy() for value, given in zip(graph.inputs, inputs, strict=True)}
-    found = evaluate(graph, feeds)
-    assert len(found) == len(wanted)
-    for name, ours, theirs in zip(names or list(found), found.values(), wanted, strict=True):
-        expected = theirs.detach().numpy()
-        assert ours.shape == expected.shape, name
-        assert np.allclose(ours.astype(float), expected.astype(float), rtol=tolerance, atol=tolerance), name
-    return graph
 
 
 LAYERS = {
@@ -121,8 +90,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def test_functions() -> None:
-    hold(module(lambda x: [torch.utils._pytree.tree_leaves(each(x))[0] for each in FUNCTIONS.values()]), image(),
-         names=list(FUNCTIONS))
+    hold_all(FUNCTIONS, image())
 
 
 def test_several_results() -> None:

@@ -25,6 +25,7 @@ COUNTED = 2048
 """Up to here fp16, in which the engine computes, holds every whole number."""
 FAR = f"Its integers are positions in a table of more than {COUNTED} rows, or their bits are read; fp16 holds whole " \
       f"numbers up to {COUNTED}."
+COMPUTED = f"Its integers are computed on the host, and fp16 holds whole numbers up to {COUNTED}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,24 @@ def with_far_positions(nodes: Sequence[Node], hosted: Container[int]) -> dict[in
         known = len(far)
         for node in nodes:
             far.update(map(id, _as_far(node, far)))
-    return {id(node): FAR for node in nodes
-            if id(node) not in hosted and not far.isdisjoint(map(id, (*node.values(), *node.outputs)))}
+    found = {id(node): FAR for node in nodes
+             if id(node) not in hosted and not far.isdisjoint(map(id, (*node.values(), *node.outputs)))}
+    return found | _with_computed(nodes, {*found, *(id(node) for node in nodes if id(node) in hosted)})
+
+
+def _with_computed(nodes: Sequence[Node], hosted: Container[int]) -> dict[int, str]:
+    """By id, why more nodes run on the host: those that read integers the host computed, and what is computed of them
+    in turn. Products and sums of integers soon are numbers fp16 does not hold."""
+    computed: set[int] = set()
+    found: dict[int, str] = {}
+    for node in nodes:
+        reads = any(id(value) in computed for value in node.values())
+        if reads and id(node) not in hosted:
+            found[id(node)] = COMPUTED
+        if reads or (id(node) in hosted and _integers(node)):
+            computed.update(id(value) for value in node.outputs
+                            if value.dtype == INTEGERS and _positions(node) is None)
+    return found
 
 
 def _exact(node: Node) -> Iterator[Value]:

@@ -211,9 +211,10 @@ class _Import:
             raise UnsupportedError(label, "a constant holds too many elements", limit=MAXIMUM_ELEMENTS,
                                    found=prod(known))
         try:
-            return node.target(*self._resolved(node.args), **{k: self._resolved(v) for k, v in node.kwargs.items()})
+            found = node.target(*self._resolved(node.args), **{k: self._resolved(v) for k, v in node.kwargs.items()})
         except Exception as error:  # whatever the operator meets
             raise GraphError(f"{label}: cannot be computed: {error}") from None
+        return found.zero_() if "empty" in str(node.target) else found  # never whatever memory held
 
     def finish(self) -> Graph:
         """The graph, its outputs called as the program calls them, numbered where it returns an input or the same
@@ -252,6 +253,10 @@ def _checked(step: TorchStep, result: Any) -> Any:
 
 
 def _shape(fake: Any, label: str) -> tuple[int, ...]:
+    if any(str(extent).startswith("u") for extent in fake.shape):
+        raise UnsupportedError(label, "how many elements a result has cannot depend on the data",
+                               found=[str(extent) for extent in fake.shape],
+                               remedy="keep every element, and choose with torch.where")
     if any(not isinstance(extent, int) for extent in fake.shape):
         raise UnsupportedError(label, "shapes are static and this one has symbolic dimensions",
                                found=[str(extent) for extent in fake.shape],

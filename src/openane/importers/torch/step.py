@@ -59,6 +59,8 @@ class TorchConstants:
         self._values: dict[tuple[int, float], tuple[Tensor, Value]] = {}  # keeps the tensor: its id stays its own
         self.masks: set[str] = set()
         """Names of values that are 0 or -FARTHEST."""
+        self.places: set[str] = set()
+        """Names of positions the engine finds: of the largest elements, and of sorted ones."""
 
     def value(self, tensor: Tensor, label: str, farthest: float = 0.0) -> Value:
         """The constant value of a tensor; see `to_array`."""

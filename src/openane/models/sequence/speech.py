@@ -80,16 +80,28 @@ class Wording:
     def of(document: Mapping[str, Any], language: str | None = None, task: str | None = None) -> Wording:
         """What the document states, for a language (`en`) and a task (transcribe, translate). UnsupportedError lists
         those there are."""
-        prefix = [int(token) for _, token in sorted(document.get("forced_decoder_ids") or ()) if token is not None]
-        languages, tasks = document.get("lang_to_id") or {}, document.get("task_to_id") or {}
-        if languages or tasks:
-            prefix = [_token(languages, f"<|{language or 'en'}|>", "language")] if languages else []
-            prefix += [_token(tasks, task or "transcribe", "task")] if tasks else []
-        plain = document.get("no_timestamps_token_id")
-        prefix += [int(plain)] if plain is not None and int(plain) not in prefix else []
-        stamps = () if plain is None else (int(plain),)
-        return Wording(tuple(prefix), (*map(int, document.get("suppress_tokens") or ()), *stamps),
-                       tuple(map(int, document.get("begin_suppress_tokens") or ())))
+        prefix = _asked(document, language, task) or _forced(document)
+        plain = _numbers(document, "no_timestamps_token_id")
+        return Wording((*prefix, *(token for token in plain if token not in prefix)),
+                       (*_numbers(document, "suppress_tokens"), *plain), _numbers(document, "begin_suppress_tokens"))
+
+
+def _asked(document: Mapping[str, Any], language: str | None, task: str | None) -> tuple[int, ...]:
+    """The tokens of a language and a task, where the model knows several."""
+    languages, tasks = document.get("lang_to_id"), document.get("task_to_id")
+    first = (_token(languages, f"<|{language or 'en'}|>", "language"),) if languages else ()
+    return (*first, _token(tasks, task or "transcribe", "task")) if tasks else first
+
+
+def _forced(document: Mapping[str, Any]) -> tuple[int, ...]:
+    """The tokens that begin every answer."""
+    return tuple(int(token) for _, token in sorted(document.get("forced_decoder_ids") or ()) if token is not None)
+
+
+def _numbers(document: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    """A token or a list of them; none where the document has none."""
+    found = document.get(name)
+    return () if found is None else tuple(map(int, found if isinstance(found, list) else [found]))
 
 
 def _token(known: Mapping[str, int], name: str, what: str) -> int:

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
 
+SHORT = 512
+"""Elements of an axis among which the engine takes some by comparing positions."""
 MOST_TURNS = 16
 """How often a position may be added to."""
 
@@ -288,19 +289,27 @@ def _gather(step: TorchStep) -> Result:
     wanted = [extent if d == axis else index.shape[d] for d, extent in enumerate(x.shape)]
     if list(x.shape) != wanted:
         x = step.add("slice_by_index", part="part", x=x, begin=[0] * len(wanted), end=wanted)
+    if index.name in step.constants.places and x.shape[axis] <= SHORT and step.kind == "float":
+        return _taken(step, x, index, axis)
     return step.add("gather_along_axis", x=x, indices=index, axis=axis)
 
 
-def _nonzero(step: TorchStep) -> Result:
-    raise UnsupportedError(step.label, "how many elements a result has cannot depend on the data",
-                           remedy="keep every element and choose with torch.where; for experts compute all of them")
+def _taken(step: TorchStep, x: Value, index: Value, axis: int) -> Value:
+    """Elements of a short axis at positions the engine found: sums of what is multiplied by 1 at the position and 0
+    elsewhere, so that the host is not asked."""
+    hits = _hits(step, _moved_last(step, index, axis, "index"), x.shape[axis])
+    turned = _moved_last(step, x, axis, "rows")
+    rows = step.reshaped(turned, (*turned.shape[:-1], 1, turned.shape[-1]), "spread")
+    kept = step.add("mul", part="kept", x=hits, y=rows)
+    found = step.add("reduce_sum", part="found", x=kept, axes=[kept.type.rank - 1], keep_dims=False)
+    back = np.argsort([*(d for d in range(x.type.rank) if d != axis), axis]).tolist()
+    return found if axis == x.type.rank - 1 else step.add("transpose", x=found, perm=back)
 
 
 OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("index", "_unsafe_index"), _index),
     **dict.fromkeys(("index_put", "_unsafe_index_put"), _index_put),
     **dict.fromkeys(("scatter", "scatter_add"), _scatter),
-    **dict.fromkeys(("masked_select", "nonzero", "nonzero_numpy", "unique_consecutive", "_unique2"), _nonzero),
     "embedding": _look_up, "gather": _gather, "index_select": _index_select, "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter,
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod, sqrt
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,44 @@ def _added_product(first: str, second: str) -> Handler:
 
 def _einsum(step: TorchStep) -> Result:
     values = tuple(step.as_value(found, "tensors") for found in step.argument("tensors"))
-    return step.add("einsum", values=values, equation=str(step.argument("equation")))
+    equation = _spelt(str(step.argument("equation")).replace(" ", ""), [value.type.rank for value in values])
+    given, result = equation.split("->")
+    terms, found = given.split(","), values[0]
+    for number, value in enumerate(values[1:], start=1):  # from left to right, keeping what is needed later
+        later = {*result, *"".join(terms[number + 1:])}
+        kept = "".join(dict.fromkeys(each for each in terms[0] + terms[number] if each in later))
+        last = number == len(values) - 1
+        into = result if last else kept
+        found = step.add("einsum", part="" if last else f"with{number}", values=(found, value),
+                         equation=f"{terms[0]},{terms[number]}->{into}")
+        terms[0] = into
+    return _arranged(step, found, terms[0], result)
+
+
+def _arranged(step: TorchStep, x: Value, letters: str, result: str) -> Value:
+    """x summed over the letters the result has not, in its order."""
+    if len(set(letters)) != len(letters):
+        raise step.refuse("equation", step.argument("equation"), "letters that occur once in a term (a diagonal)")
+    axes = [i for i, letter in enumerate(letters) if letter not in result]
+    kept = [letter for letter in letters if letter in result]
+    if axes:
+        x = step.add("reduce_sum", part="summed", x=x, axes=axes, keep_dims=False)
+    return x if kept == list(result) else step.add("transpose", x=x, perm=[kept.index(letter) for letter in result])
+
+
+def _spelt(equation: str, ranks: Sequence[int]) -> str:
+    """The equation with letters for an ellipsis, and the letters of the result where they are left out."""
+    terms, _, result = equation.partition("->")
+    free = [letter for letter in ascii_letters if letter not in equation]
+    given = terms.split(",")
+    widths = [rank - len(term.replace("...", "")) for term, rank in zip(given, ranks, strict=True)]
+    most = max((width for term, width in zip(given, widths, strict=True) if "..." in term), default=0)
+    spelt = ",".join(term.replace("...", "".join(free[most - width:most]))
+                     for term, width in zip(given, widths, strict=True))
+    if "->" not in equation:
+        letters = terms.replace(",", "").replace(".", "")
+        result = "..." * ("..." in terms) + "".join(sorted(each for each in letters if letters.count(each) == 1))
+    return f"{spelt}->{result.replace('...', ''.join(free[:most]))}"
 
 
 def _attention(step: TorchStep) -> Result:

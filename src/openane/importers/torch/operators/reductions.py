@@ -107,8 +107,10 @@ def _cumulative(step: TorchStep) -> Result:
 
 def _top(step: TorchStep) -> Result:
     x = step.value("self")
-    return step.add_all("topk", x=x, k=int(step.argument("k")), axis=step.axis("dim", x.type.rank, -1),
-                        ascending=not step.argument("largest", True))
+    found = step.add_all("topk", x=x, k=int(step.argument("k")), axis=step.axis("dim", x.type.rank, -1),
+                         ascending=not step.argument("largest", True))
+    step.constants.places.add(found[1].name)
+    return found
 
 
 def _sort(step: TorchStep) -> Result:

@@ -36,7 +36,12 @@ def _as_strided(step: TorchStep) -> Result:
     found = _strided(step, memory, start, [(sizes[axis], strides[axis]) for axis in order])
     if order != moving:
         found = step.add("transpose", x=found, perm=[order.index(axis) for axis in moving])
-    ranked = step.reshaped(found, [sizes[axis] if axis in moving else 1 for axis in range(len(sizes))])
+    return _repeated(step, found, sizes, moving)
+
+
+def _repeated(step: TorchStep, x: Value, sizes: Sequence[int], moving: Sequence[int]) -> Value:
+    """The dimensions that move among those whose step is 0, which repeat."""
+    ranked = step.reshaped(x, [size if axis in moving else 1 for axis, size in enumerate(sizes)])
     repeats = [1 if axis in moving else size for axis, size in enumerate(sizes)]
     return ranked if set(repeats) <= {1} else step.add("tile", x=ranked, reps=repeats)
 

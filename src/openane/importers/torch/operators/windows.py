@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -55,32 +55,54 @@ def _widen(extents: tuple[int, ...], results: tuple[int, ...], kernel: tuple[int
         pads[2 * axis + 1] = max(0, reach - extent - pads[2 * axis])
 
 
+def _pooled(step: TorchStep) -> tuple[Value, int]:
+    """What is pooled, as a batch of one where the program has no batch, and the number of axes windows lie in."""
+    x, axes = step.value("self"), next(count for count in (1, 2, 3) if f"{count}d" in step.op)
+    return (x if x.type.rank == axes + 2 else step.reshaped(x, (1, *x.shape), "batch")), axes
+
+
 def _max_pool(step: TorchStep) -> Result:
     """Values, and no indices."""
-    x = step.value("self")
-    axes = x.type.rank - 2
+    x, axes = _pooled(step)
     dilation = step.integers("dilation", axes)
     if any(each != 1 for each in dilation):
         raise step.refuse("dilation", list(dilation), "1: no engine pools with gaps")
-    result = step.add("max_pool", x=x, **_pool_settings(step, x, axes))
+    result = step.reshaped(step.add("max_pool", part="pool", x=x, **_pool_settings(step, x, axes)), step.shape)
     return result if step.op.startswith("max_pool") and "indices" not in step.op else (result, None)
 
 
 def _average_pool(step: TorchStep) -> Result:
-    x = step.value("self")
-    axes = x.type.rank - 2
+    x, axes = _pooled(step)
     settings = _pool_settings(step, x, axes)
     counted = bool(step.argument("count_include_pad", True))
-    if counted and settings["pad"] != _pairs(step.integers("padding", axes) or (0,) * axes):
-        raise step.refuse("ceil_mode", True, "count_include_pad=False, or ceil_mode=False")
+    stated = _pairs(step.integers("padding", axes) or (0,) * axes)
     divisor = step.argument("divisor_override")
-    result = step.add("avg_pool", part="" if divisor is None else "mean", x=x,
-                      exclude_padding_from_average=not counted, **settings)
+    if counted and divisor is None and settings["pad"] != stated:
+        return step.reshaped(_average_of_counted(step, x, settings, stated), step.shape)
+    result = step.add("avg_pool", part="mean", x=x, exclude_padding_from_average=not counted, **settings)
+    result = step.reshaped(result, step.shape)
     if divisor is None:
         return result
     if not counted:
         raise step.refuse("divisor_override", divisor, "count_include_pad=True")
     return step.add("mul", x=result, y=prod(settings["kernel_sizes"]) / divisor)
+
+
+def _average_of_counted(step: TorchStep, x: Value, settings: Mapping[str, Any], stated: Sequence[int]) -> Value:
+    """Means over windows of which some reach beyond the stated padding, because the count of windows is rounded up:
+    these divide by the elements that are not beyond it."""
+    axes = x.type.rank - 2
+    if set(step.shape[-axes:]) == {1} and not any(stated):
+        return step.add("reduce_mean", x=x, axes=list(range(2, x.type.rank)), keep_dims=True)
+    share = np.ones((), np.float64)
+    for axis, extent in enumerate(x.shape[2:]):
+        kernel, stride = settings["kernel_sizes"][axis], settings["strides"][axis]
+        starts = np.arange(step.shape[axis - axes]) * stride
+        inside = np.minimum(starts + kernel, extent + stated[2 * axis] + stated[2 * axis + 1]) - starts
+        share = share[..., None] * (kernel / inside)
+    mean = step.add("avg_pool", part="mean", x=x, exclude_padding_from_average=False, **settings)
+    shares = to_half(share[None, None], f"{step.label}: a share")
+    return mean if (share == 1).all() else step.add("mul", x=mean, y=shares)
 
 
 def _adaptive(op: str, whole: str) -> Handler:
