@@ -35,6 +35,7 @@ LAYERS = {
     "layer norm": nn.LayerNorm((8, 8)), "rms norm": nn.RMSNorm(8), "response norm": nn.LocalResponseNorm(3),
     "average": nn.AvgPool2d(3, 2, 1), "average, ceiling": nn.AvgPool2d(3, 2, ceil_mode=True, count_include_pad=False),
     "maximum, ceiling": nn.MaxPool2d(3, 2, ceil_mode=True), "adaptive": nn.AdaptiveAvgPool2d(2),
+    "adaptive, uneven": nn.AdaptiveAvgPool2d((3, 7)), "adaptive maximum, uneven": nn.AdaptiveMaxPool2d((3, 7)),
     "adaptive to one": nn.AdaptiveAvgPool2d(1), "adaptive maximum": nn.AdaptiveMaxPool2d(4),
     "shuffle": nn.PixelShuffle(2), "unshuffle": nn.PixelUnshuffle(2), "channel shuffle": nn.ChannelShuffle(2),
     "upsample": nn.Upsample(scale_factor=2), "reflection": nn.ReflectionPad2d(2), "edge": nn.ReplicationPad2d(1),

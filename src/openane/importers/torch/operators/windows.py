@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.step import to_half
 from openane.importers.torch.step import Handler, Result, TorchStep
@@ -106,22 +105,54 @@ def _average_of_counted(step: TorchStep, x: Value, settings: Mapping[str, Any], 
 
 
 def _adaptive(op: str, whole: str) -> Handler:
-    """Windows of equal size, side by side; of maxima no indices."""
+    """Windows of equal size, side by side, or as PyTorch spreads them where sizes do not divide the input; of maxima no
+    indices."""
     def handler(step: TorchStep) -> Result:
         x = step.value("self")
         sizes = step.integers("output_size")
         axes = range(x.type.rank - len(sizes), x.type.rank)
         kernel = [x.shape[axis] // size for axis, size in zip(axes, sizes, strict=True)]
         if any(x.shape[axis] % size for axis, size in zip(axes, sizes, strict=True)):
-            raise UnsupportedError(step.label, "the input must be a multiple of output_size", limit=list(sizes),
-                                   found=[x.shape[axis] for axis in axes],
-                                   remedy="resize first, or choose an output_size that divides it")
-        if set(sizes) == {1}:
+            spread = _spread_mean if op == "avg_pool" else _spread_maximum
+            result = spread(step, x, dict(zip(axes, sizes, strict=True)))
+        elif set(sizes) == {1}:
             result = step.add(whole, x=x, axes=axes, keep_dims=True)
         else:
             result = step.add(op, x=x, kernel_sizes=kernel, strides=kernel, pad_type="valid")
         return (result, None) if op == "max_pool" else result
     return handler
+
+
+def _windows(extent: int, count: int) -> list[range]:
+    """The positions of each of `count` windows over `extent`, which may overlap."""
+    return [range(number * extent // count, -(-(number + 1) * extent // count)) for number in range(count)]
+
+
+def _spread_mean(step: TorchStep, x: Value, sizes: Mapping[int, int]) -> Value:
+    """Means of windows of any size, axis by axis: a product with the shares that windows have of positions."""
+    for axis, size in sizes.items():
+        shares = np.zeros((x.shape[axis], size), np.float16)
+        for number, window in enumerate(_windows(x.shape[axis], size)):
+            shares[window, number] = 1 / len(window)
+        order = [*(other for other in range(x.type.rank) if other != axis), axis]
+        back = [order.index(other) for other in range(x.type.rank)]
+        last = x if axis == order[axis] else step.add("transpose", x=x, perm=order)
+        x = step.add("matmul", x=last, y=shares)
+        x = x if axis == order[axis] else step.add("transpose", x=x, perm=back)
+    return x
+
+
+def _spread_maximum(step: TorchStep, x: Value, sizes: Mapping[int, int]) -> Value:
+    """Maxima of windows of any size, axis by axis."""
+    for axis, size in sizes.items():
+        parts = []
+        for window in _windows(x.shape[axis], size):
+            begin, end = [0] * x.type.rank, list(x.shape)
+            begin[axis], end[axis] = window.start, window.stop
+            part = step.add("slice_by_index", x=x, begin=begin, end=end)
+            parts.append(step.add("reduce_max", x=part, axes=[axis], keep_dims=True))
+        x = parts[0] if size == 1 else step.add("concat", values=tuple(parts), axis=axis)
+    return x
 
 
 def _batch_norm(step: TorchStep) -> Result:
