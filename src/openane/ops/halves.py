@@ -12,6 +12,8 @@ SATURATED = "saturated:"
 "as far as possible": the number, and what it was made."""
 
 SMALLEST_NORMAL = 2.0 ** -14
+SMALLEST = 2.0 ** -24
+"""The smallest positive number of fp16."""
 """Smallest fp16 with all its digits."""
 
 

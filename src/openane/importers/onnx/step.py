@@ -13,6 +13,7 @@ from openane.graph import Value
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
 from openane.importers.step import ImportStep as AnyStep
+from openane.ops.halves import SMALLEST
 
 _WHOLE = frozenset(["add", "maximum", "minimum", "mul", "sub"])
 """Operations on integers that MIL has."""
@@ -89,6 +90,15 @@ class OnnxStep(AnyStep):
     def number(self, index: int) -> Value:
         """Input `index` as a value to compute with: integers of 8 and 16 bits as int32."""
         return self.widened(self.value(index))
+
+    def positive(self, index: int) -> Value:
+        """Input `index` as `number`; a single positive number that would be 0 in fp16 is the smallest one there: it is
+        added, or a bound, so that nothing is 0 that is divided by or has a logarithm."""
+        found = self.operand(index)
+        if isinstance(found, np.ndarray) and found.size == 1 and found.dtype.kind == "f" and 0 < found.max() <= SMALLEST / 2:
+            smallest = np.full(found.shape, SMALLEST, np.float16)
+            return self.constants.value(smallest, f"{self.input_names[index]}.smallest")
+        return self.number(index)
 
     def real(self, index: int) -> Value:
         """Input `index` in fp16."""

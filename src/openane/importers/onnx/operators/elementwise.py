@@ -38,6 +38,11 @@ def _binary(op: str) -> Handler:
     return handler
 
 
+def _added(step: OnnxStep) -> Operand:
+    _no_old_broadcast(step)
+    return step.add_real("add", x=step.positive(0), y=step.positive(1))
+
+
 def _divide(step: OnnxStep) -> Operand:
     """Integers are divided towards zero: by magnitudes, the signs apart."""
     _no_old_broadcast(step)
@@ -63,7 +68,8 @@ def _modulo(step: OnnxStep) -> Operand:
 
 def _variadic(op: str) -> Handler:
     def handler(step: OnnxStep) -> Operand:
-        return chained(step, op, [step.number(index) for index in range(len(step.inputs))], step.add_real)
+        read = step.positive if op == "maximum" else step.number
+        return chained(step, op, [read(index) for index in range(len(step.inputs))], step.add_real)
     return handler
 
 
@@ -199,7 +205,7 @@ def _dropout(step: OnnxStep) -> Result:
 
 
 OPERATORS: Mapping[str, Handler] = {
-    "Abs": unary("abs"), "Add": _binary("add"), "And": _binary("logical_and"), "Cast": _cast, "CastLike": _cast_like,
+    "Abs": unary("abs"), "Add": _added, "And": _binary("logical_and"), "Cast": _cast, "CastLike": _cast_like,
     "Ceil": unary("ceil"), "Clip": _clip, "Div": _divide, "Dropout": _dropout, "Equal": _comparison("equal"),
     "Exp": unary("exp"), "Floor": unary("floor"), "Greater": _comparison("greater"),
     "GreaterOrEqual": _comparison("greater_equal"), "Identity": _identity, "IsInf": _is_infinite, "IsNaN": _is_nan,
