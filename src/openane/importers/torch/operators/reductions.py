@@ -49,8 +49,9 @@ def _extreme(op: str, position: str) -> Handler:
         if not step.given("dim"):
             return _reduced(step, op, x, list(range(x.type.rank)))
         axis, keep = step.axis("dim", x.type.rank), bool(step.argument("keepdim", False))
-        return (step.add(op, x=x, axes=[axis], keep_dims=keep),
-                step.add(position, part="index", x=x, axis=axis, keep_dims=keep))
+        index = step.add(position, part="index", x=x, axis=axis, keep_dims=keep)
+        step.constants.places.add(index.name)
+        return step.add(op, x=x, axes=[axis], keep_dims=keep), index
     return handler
 
 
