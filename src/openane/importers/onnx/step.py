@@ -95,7 +95,9 @@ class OnnxStep(AnyStep):
         """Input `index` as `number`; a single positive number that would be 0 in fp16 is the smallest one there: it is
         added, or a bound, so that nothing is 0 that is divided by or has a logarithm."""
         found = self.operand(index)
-        if isinstance(found, np.ndarray) and found.size == 1 and found.dtype.kind == "f" and 0 < found.max() <= SMALLEST / 2:
+        if not isinstance(found, np.ndarray) or found.size != 1 or found.dtype.kind != "f":
+            return self.number(index)
+        if 0 < found.max() <= SMALLEST / 2:
             smallest = np.full(found.shape, SMALLEST, np.float16)
             return self.constants.value(smallest, f"{self.input_names[index]}.smallest")
         return self.number(index)
