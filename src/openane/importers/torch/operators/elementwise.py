@@ -159,10 +159,11 @@ def _gelu(step: TorchStep) -> Result:
 
 
 def _silu(step: TorchStep) -> Result:
-    """x * sigmoid(x): silu's own table is up to 0.013 off, which adds up in deep networks; the sigmoid's is 0.003 off,
-    and that times x."""
-    x = step.number("self")
-    return step.add("mul", x=x, y=step.add("sigmoid", part="gate", x=x))
+    """x / 2 * (1 + tanh(x / 2)): silu's own table is up to 0.013 off, which adds up in deep networks. This errs a tenth
+    of that, and a third of what x * sigmoid(x) does, for up to two tasks more."""
+    half = step.add("mul", part="half", x=step.number("self"), y=0.5)
+    gate = step.add("add", part="gate", x=step.add("tanh", part="tanh", x=half), y=1.0)
+    return step.add("mul", x=half, y=gate)
 
 
 def _elu(step: TorchStep) -> Result:

@@ -136,9 +136,9 @@ def _spread_mean(step: TorchStep, x: Value, sizes: Mapping[int, int]) -> Value:
             shares[window, number] = 1 / len(window)
         order = [*(other for other in range(x.type.rank) if other != axis), axis]
         back = [order.index(other) for other in range(x.type.rank)]
-        last = x if axis == order[axis] else step.add("transpose", x=x, perm=order)
-        x = step.add("matmul", x=last, y=shares)
-        x = x if axis == order[axis] else step.add("transpose", x=x, perm=back)
+        last = x if axis == order[axis] else step.add("transpose", f"last{axis}", x=x, perm=order)
+        x = step.add("matmul", f"mean{axis}", x=last, y=shares)
+        x = x if axis == order[axis] else step.add("transpose", f"back{axis}", x=x, perm=back)
     return x
 
 
@@ -149,9 +149,9 @@ def _spread_maximum(step: TorchStep, x: Value, sizes: Mapping[int, int]) -> Valu
         for window in _windows(x.shape[axis], size):
             begin, end = [0] * x.type.rank, list(x.shape)
             begin[axis], end[axis] = window.start, window.stop
-            part = step.add("slice_by_index", x=x, begin=begin, end=end)
-            parts.append(step.add("reduce_max", x=part, axes=[axis], keep_dims=True))
-        x = parts[0] if size == 1 else step.add("concat", values=tuple(parts), axis=axis)
+            part = step.add("slice_by_index", f"window{axis}", x=x, begin=begin, end=end)
+            parts.append(step.add("reduce_max", f"maximum{axis}", x=part, axes=[axis], keep_dims=True))
+        x = parts[0] if size == 1 else step.add("concat", f"joined{axis}", values=tuple(parts), axis=axis)
     return x
 
 
