@@ -20,7 +20,9 @@ class LoadedModel:
     def __init__(self, model: Model, device: str | Device | None, tokenizer: Tokenizer | None,
                  host: Sequence[str]) -> None:
         """A device given by its name (None: $ANE_DEVICE, or the simulator) is opened, and closed with the model."""
-        self.model, self.tokenizer, self.host = model, tokenizer, tuple(host)
+        self.model, self.tokenizer = model, tokenizer
+        operations = (entry.operation for function in model.functions.values() for entry in function.host_operations)
+        self.host = (*host, *dict.fromkeys(operations))
         self._closes = device is None or isinstance(device, str)
         self._device = open_device(device) if device is None or isinstance(device, str) else device
         try:

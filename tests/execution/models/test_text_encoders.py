@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
                    "max_position_embeddings": 64, "num_labels": 3},
     "Electra": SIZES | {"embedding_size": 32}, "Albert": SIZES | {"embedding_size": 32, "num_hidden_layers": 4,
                                                                   "num_hidden_groups": 2, "inner_group_num": 2},
-    "ModernBert": SIZES | {"num_hidden_layers": 4, "local_attention": 8, "pad_token_id": 0, "classifier_pooling": "mean"},
+    "ModernBert": SIZES | {"num_hidden_layers": 4, "local_attention": 8, "pad_token_id": 0,
+                           "classifier_pooling": "mean"},
 }
 
 

@@ -18,7 +18,8 @@ from openane.importers.onnx.naming import renamed
 from openane.importers.torch import load_torch
 
 PIP = 'pip install "openane[pretrained]"'
-OUTPUTS = ("logits", "pred_boxes", "predicted_depth", "last_hidden_state", "pooler_output")
+TASK_OUTPUTS = ("logits", "pred_boxes", "predicted_depth")
+OUTPUTS = (*TASK_OUTPUTS, "image_embeds", "last_hidden_state", "pooler_output")
 """Results of the library's models that become outputs, where there are some; states are left out behind a task."""
 Call = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
 """What is computed of a model and inputs by name: results by name."""
@@ -36,7 +37,8 @@ def network(folder: Path, architecture: str) -> Any:
         try:
             return kind.from_pretrained(str(folder), local_files_only=True, dtype="float32").eval()
         except Exception as error:  # whatever the library meets
-            raise FormatError(f"transformers cannot load {folder}: {type(error).__name__}: {str(error)[:300]}") from None
+            what = f"{type(error).__name__}: {str(error)[:300]}"
+            raise FormatError(f"transformers cannot load {folder}: {what}") from None
 
 
 def graph_of(model: Any, call: Call, inputs: Mapping[str, Sequence[int]], name: str = "main",
@@ -54,7 +56,7 @@ def graph_of(model: Any, call: Call, inputs: Mapping[str, Sequence[int]], name: 
             self.model = model
 
         def forward(self, **given: Any) -> tuple[Any, ...]:
-            results = _results(call(self.model, given))
+            results = call(self.model, given)
             names[:] = results
             return tuple(results.values())
 
@@ -75,10 +77,11 @@ def graph_of(model: Any, call: Call, inputs: Mapping[str, Sequence[int]], name: 
     return replace(renamed(graph, dict(outputs.values())), name=name, metadata=kept | types)
 
 
-def _results(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The results that become outputs."""
+def all_outputs(model: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a model gives for its inputs: the results of its task, or else its states."""
+    found = model(**given)
     tensors = {key: found[key] for key in OUTPUTS if key in found and hasattr(found[key], "shape")}
-    task = [key for key in OUTPUTS[:3] if key in tensors]
+    task = [key for key in TASK_OUTPUTS if key in tensors]
     return {key: tensors[key] for key in task} if task else tensors
 
 

@@ -32,28 +32,35 @@ TASKS = {"Model": Task.STATES, "MaskedLM": Task.STATES, "PreTraining": Task.STAT
 """The end of an architecture's name, and the task. What predicts masked words is left out: their states are given."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderConfig:
-    """One encoder. `rows` is the width of the tables' rows, `hidden` that inside the feed-forward part, `context` the
-    longest text in tokens, `first` the row of the table of positions where a text begins (None: there is no table).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextConfig:
+    """What an encoder knows and is asked: tokens of its vocabulary, segments (0: it tells none apart), the longest
+    text, a task and the names of its numbers."""
+
+    kind: str
+    vocabulary: int
+    context: int
+    types: int = 0
+    task: Task = Task.STATES
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderConfig(TextConfig):
+    """One encoder by rules. `rows` is the width of the tables' rows, `hidden` that inside the feed-forward part,
+    `first` the row of the table of positions where a text begins (None: there is no table).
 
     `places` are the numbers under which a checkpoint has each layer's weights. `buckets`: how many biases by distance
     there are, `bases` and `windows` each layer's base of rotary positions and how far its tokens see (None: all).
     """
 
-    kind: str
-    vocabulary: int
     width: int
     rows: int
     heads: int
     hidden: int
-    context: int
     epsilon: float
     activation: str
     places: tuple[str, ...]
-    task: Task = Task.STATES
-    labels: tuple[str, ...] = ()
-    types: int = 0
     first: int | None = 0
     buckets: int = 0
     bases: tuple[float, ...] = ()
@@ -82,7 +89,7 @@ def of_huggingface(document: Mapping[str, Any]) -> EncoderConfig:
     if document.get("position_embedding_type", "absolute") not in ("absolute", None):
         raise UnsupportedError("position_embedding_type of config.json", "only absolute positions are built",
                                limit="absolute", found=document["position_embedding_type"], remedy=REMEDY)
-    return READERS[kind](_Document(document))
+    return READERS[kind](EncoderDocument(document))
 
 
 def task_of(document: Mapping[str, Any]) -> Task:
@@ -96,7 +103,7 @@ def task_of(document: Mapping[str, Any]) -> Task:
     return TASKS[ending]
 
 
-class _Document:
+class EncoderDocument:
     """Typed reads from a configuration."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -145,7 +152,7 @@ class _Document:
         return found
 
 
-def _bert(document: _Document) -> EncoderConfig:
+def _bert(document: EncoderDocument) -> EncoderConfig:
     """BERT and those that changed names or rows: ELECTRA's rows may be narrower than its layers, RoBERTa's positions
     begin behind the padding's."""
     common = document.common()
@@ -168,7 +175,7 @@ def _bert(document: _Document) -> EncoderConfig:
         head_activation="gelu" if kind == "electra" else "tanh")
 
 
-def _distilbert(document: _Document) -> EncoderConfig:
+def _distilbert(document: EncoderDocument) -> EncoderConfig:
     common = document.common("dim", "n_heads")
     return EncoderConfig(**common, rows=common["width"], hidden=document.whole("hidden_dim"),
                          context=document.whole("max_position_embeddings", 512), epsilon=1e-12,
@@ -176,8 +183,8 @@ def _distilbert(document: _Document) -> EncoderConfig:
                          places=tuple(map(str, range(document.whole("n_layers")))), head_activation="relu")
 
 
-def _albert(document: _Document) -> EncoderConfig:
-    """Layers share weights: groups of `inner_group_num` layers, each group used for as many layers one after another."""
+def _albert(document: EncoderDocument) -> EncoderConfig:
+    """Layers share weights: groups of `inner_group_num` layers, each group used for equally many layers."""
     common = document.common()
     layers, groups = document.whole("num_hidden_layers"), document.whole("num_hidden_groups", 1)
     inner = document.whole("inner_group_num", 1)
@@ -191,7 +198,7 @@ def _albert(document: _Document) -> EncoderConfig:
                          types=document.whole("type_vocab_size", 2))
 
 
-def _modernbert(document: _Document) -> EncoderConfig:
+def _modernbert(document: EncoderDocument) -> EncoderConfig:
     common = document.common()
     layers = document.whole("num_hidden_layers")
     every = document.whole("global_attn_every_n_layers", 3)
@@ -214,17 +221,17 @@ def _modernbert(document: _Document) -> EncoderConfig:
                          head_activation=document.activation("classifier_activation", "gelu"))
 
 
-def _base(document: _Document, kind: str, older: str, default: float) -> float:
+def _base(document: EncoderDocument, kind: str, older: str, default: float) -> float:
     """The base of rotary positions of one kind of layer. UnsupportedError where they are stretched."""
     given = (document.values.get("rope_parameters") or {}).get(kind) or {}
     if given.get("rope_type", "default") != "default":
         raise UnsupportedError("rope_parameters of config.json", "positions of encoders are not stretched",
                                limit="default", found=given["rope_type"], remedy=REMEDY)
     stated = document.real(older, default) if document.values.get(older) is not None else default
-    return _Document(given).real("rope_theta", stated)
+    return EncoderDocument(given).real("rope_theta", stated)
 
 
-READERS: Mapping[str, Callable[[_Document], EncoderConfig]] = {
+READERS: Mapping[str, Callable[[EncoderDocument], EncoderConfig]] = {
     "bert": _bert, "roberta": _bert, "xlm-roberta": _bert, "camembert": _bert, "electra": _bert, "mpnet": _bert,
     "distilbert": _distilbert, "albert": _albert, "modernbert": _modernbert}
 """`model_type` of a config.json, and what reads it."""

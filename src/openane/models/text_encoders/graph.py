@@ -85,8 +85,9 @@ class _Layers:
 
     def norm(self, x: Value, name: str) -> Value:
         """Layer normalisation of the last axis."""
+        gamma, beta = self.weights.norm(name, x.shape[-1])
         return self.builder.single("layer_norm", x=x, axes=[-1], epsilon=max(self.config.epsilon, LEAST_EPSILON),
-                                   **self.weights.norm(name, x.shape[-1]))
+                                   gamma=gamma, beta=beta)
 
     def linear(self, x: Value, names: Sequence[str], outputs: int, scale: float = 1.0) -> Value:
         """Linear layers of the checkpoint side by side, each of so many outputs, the first `scale` times itself."""

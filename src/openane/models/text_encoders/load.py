@@ -13,6 +13,7 @@ from openane.models.documents import json_object
 from openane.models.text_encoders import pooling
 from openane.models.text_encoders.config import of_huggingface
 from openane.models.text_encoders.model import DEFAULT_LENGTHS, TextEncoderModel
+from openane.models.text_encoders.rules import RulesSource
 from openane.models.text_encoders.weights import EncoderWeights
 from openane.models.weights import checkpoint
 
@@ -26,7 +27,8 @@ def load_text_encoder(path: str | Path, device: str | Device | None = None, leng
     inner = pooling.transformer_folder(folder)
     pooled = pooling.of_folder(folder)
     with opened(inner) as weights:
-        return TextEncoderModel(weights, device, lengths, target, cache, tokenizer.of_folder(inner), pooled)
+        source = RulesSource(weights)
+        return TextEncoderModel(source, device, lengths, target, cache, tokenizer.of_folder(inner), pooled)
 
 
 @contextmanager

@@ -12,20 +12,15 @@ from openane.chips import DEFAULT_TARGET
 from openane.compiler import compile_functions
 from openane.devices import Device
 from openane.errors import ContextFull, GenerationError
-from openane.graph import Graph
-from openane.models.layers import FAR
 from openane.models.loaded import LoadedModel
 from openane.models.text import whole_numbers
-from openane.models.text_encoders.config import EncoderConfig, Task
-from openane.models.text_encoders.distances import buckets
-from openane.models.text_encoders.graph import build
+from openane.models.text_encoders.config import Task, TextConfig
 from openane.models.text_encoders.pooling import Pooling
-from openane.models.text_encoders.weights import EncoderWeights
+from openane.models.text_encoders.source import EncoderSource
 from openane.models.tokenizer import EncodedText, Tokenizer
 
-HOST = ("rows of the tables of words, positions and types, added in float32",
-        "masks: which rows hold tokens, and biases of distances", "one vector of the states of a text (embed)")
-"""What an encoder leaves to the host; everything else runs on the engine."""
+VECTOR = "one vector of the states of a text (embed)"
+"""What every encoder leaves to the host."""
 DEFAULT_LENGTHS = (128,)
 MOST_ANSWER = 30
 """Tokens of the longest answer that is looked for."""
@@ -52,60 +47,21 @@ class Answer:
     score: float
 
 
-class Tables:
-    """The rows the host looks up."""
-
-    def __init__(self, weights: EncoderWeights) -> None:
-        config = weights.config
-        self._config = config
-        self._words = weights.table(weights.whole("words"), (config.vocabulary, config.rows))
-        self._positions = self._types = self._distances = None
-        if config.first is not None:
-            self._positions = weights.table(weights.whole("positions"), (config.context + config.first, config.rows))
-        if config.types:
-            self._types = weights.table(weights.whole("types"), (config.types, config.rows))
-        if config.buckets:
-            self._distances = weights.table(weights.whole("distances"), (config.buckets, config.heads))
-
-    def inputs(self, tokens: Sequence[int], types: Sequence[int], length: int) -> dict[str, np.ndarray]:
-        """What a function of `length` tokens takes, but for what its task does."""
-        config, count = self._config, len(tokens)
-        rows = np.zeros((1, length, config.rows), np.float16)
-        found = self._words[list(tokens)]
-        if self._positions is not None and config.first is not None:
-            found = found + self._positions[config.first:config.first + count]
-        if self._types is not None:
-            found = found + self._types[list(types)]
-        rows[0, :count] = found
-        mask = np.where(np.arange(length) < count, 0, FAR).astype(np.float32).reshape(1, 1, 1, length)
-        apart = np.arange(length)[None, :] - np.arange(length)[:, None]
-        inputs = {"embeddings": rows, "mask": mask.astype(np.float16)}
-        if self._distances is not None:
-            biases = np.moveaxis(self._distances[buckets(apart)], -1, 0)[None]
-            inputs["mask"] = np.maximum(mask + biases, FAR).astype(np.float16)
-        window = next((window for window in config.windows if window is not None), None)
-        if window is not None:
-            inputs["near"] = np.where(np.abs(apart) <= window, mask, FAR).astype(np.float16)
-        if config.pooled_by_mean and config.task is Task.CLASSIFY:
-            inputs["shares"] = np.where(np.arange(length) < count, 1 / count, 0).astype(np.float16).reshape(1, 1, -1)
-        return inputs
-
-
 class TextEncoderModel(LoadedModel):
     """One encoder on one device."""
 
-    def __init__(self, weights: EncoderWeights, device: str | Device | None = None,
+    def __init__(self, source: EncoderSource, device: str | Device | None = None,
                  lengths: Sequence[int] = DEFAULT_LENGTHS, target: str = DEFAULT_TARGET,
                  cache: bool | str | Path = False, tokenizer: Tokenizer | None = None,
                  pooling: Pooling | None = None) -> None:
-        """Compiles a function for each of `lengths` tokens, strict, and loads them. GenerationError for lengths that
-        are none, FormatError for weights that do not fit, errors of compilation and of the device otherwise."""
-        self.config: EncoderConfig = weights.config
+        """Compiles a function for each of `lengths` tokens and loads them. GenerationError for lengths that are none,
+        FormatError for weights that do not fit, errors of compilation and of the device otherwise."""
+        self.config = source.config
         self.pooling = pooling or Pooling()
         self.lengths = chosen_lengths(self.config, lengths)
-        self._tables = Tables(weights)
-        super().__init__(compile_functions(graphs(weights, self.lengths), target, allow_host=False, cache=cache),
-                         device, tokenizer, HOST)
+        self._source = source
+        super().__init__(compile_functions([source.graph(length) for length in self.lengths], target, cache=cache),
+                         device, tokenizer, (*source.host, VECTOR))
 
     def run(self, text: str | Sequence[int], other: str | None = None,
             types: Sequence[int] | None = None) -> dict[str, np.ndarray]:
@@ -169,7 +125,7 @@ class TextEncoderModel(LoadedModel):
         self._check(tokens, types)
         count = len(tokens)
         length = min(length for length in self.lengths if length >= count)
-        found = self._run(self._tables.inputs(tokens, types, length), f"encode_{length}")
+        found = self._run(self._source.inputs(tokens, types, length), f"encode_{length}")
         each = "states" if self.config.task is Task.STATES else None if self.config.task is Task.CLASSIFY else "logits"
         return {name: np.asarray(value[0, :count] if name == each else value.reshape(-1), np.float32)
                 for name, value in found.items()}
@@ -197,17 +153,12 @@ class TextEncoderModel(LoadedModel):
             raise ContextFull(self.lengths[-1], len(tokens), "shorten the text, or compile a longer function (lengths)")
 
 
-def chosen_lengths(config: EncoderConfig, lengths: Sequence[int]) -> tuple[int, ...]:
+def chosen_lengths(config: TextConfig, lengths: Sequence[int]) -> tuple[int, ...]:
     """Lengths that functions are compiled for, ascending, none above the model's own. GenerationError for others."""
     wanted = tuple(sorted({min(length, config.context) for length in whole_numbers(lengths, "lengths")}))
     if not wanted or wanted[0] < 1:
         raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
     return wanted
-
-
-def graphs(weights: EncoderWeights, lengths: Sequence[int]) -> list[Graph]:
-    """A graph for each of the lengths."""
-    return [build(weights, length) for length in lengths]
 
 
 def _shares(logits: np.ndarray) -> np.ndarray:

@@ -93,11 +93,11 @@ class EncoderWeights:
         parts = [self._read(f"{name}.bias", (outputs,)) for name in names]
         return np.concatenate([parts[0] * np.float32(scale), *parts[1:]]).astype(np.float16)
 
-    def norm(self, name: str, width: int) -> dict[str, np.ndarray]:
-        """Gains and offsets of a layer normalisation, as its operation takes them."""
-        found = {"gamma": self._read(self._named(name, "weight"), (width,)).astype(np.float16)}
-        offset = self._named(name, "bias")
-        return found | ({"beta": self._read(offset, (width,)).astype(np.float16)} if offset in self._tensors else {})
+    def norm(self, name: str, width: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Gains and offsets of a layer normalisation, fp16; None where it has no offsets."""
+        gains, offsets = (self._named(name, kind) for kind in ("weight", "bias"))
+        return (self._read(gains, (width,)).astype(np.float16),
+                self._read(offsets, (width,)).astype(np.float16) if offsets in self._tensors else None)
 
     def _named(self, name: str, kind: str) -> str:
         """Old checkpoints call gains and offsets gamma and beta."""
