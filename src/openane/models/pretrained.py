@@ -16,11 +16,12 @@ from openane.chips import DEFAULT_TARGET
 from openane.devices import Device
 from openane.errors import UnsupportedError
 from openane.graph import Graph
-from openane.models import exported, load
+from openane.models import exported
 from openane.models.config import FAMILIES as DECODERS
 from openane.models.documents import json_object
 from openane.models.exported.load import image_graph, sound_graphs, text_source, tower_networks
 from openane.models.language import LanguageModel, LanguageSettings
+from openane.models.load import load
 from openane.models.loaded import LoadedModel
 from openane.models.steps import Buckets
 from openane.models.text_encoders import load_text_encoder, pooling
@@ -99,7 +100,7 @@ def _decoder(folder: Path, options: PretrainedOptions) -> LanguageModel:
     if options.lengths is not None:
         lengths = tuple(sorted(set(options.lengths)))
         chosen["buckets"] = Buckets(lengths, tuple(length for length in (64,) if length <= lengths[-1]))
-    return load.load(folder, options.device, LanguageSettings(target=options.target, cache=options.cache, **chosen))
+    return load(folder, options.device, LanguageSettings(target=options.target, cache=options.cache, **chosen))
 
 
 def _rules(folder: Path, options: PretrainedOptions) -> LoadedModel:
