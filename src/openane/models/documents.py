@@ -9,13 +9,16 @@ from typing import Any
 from openane.errors import FormatError
 
 LONGEST = 1 << 24
-"""Bytes of a document."""
+"""Bytes of a document; Whisper's generation_config.json has some ten thousand, vocabularies have more."""
 
 
-def json_object(folder: Path, name: str) -> dict[str, Any]:
-    """The object in a file of the directory. FormatError when there is none."""
+def json_object(folder: Path, name: str, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The object in a file of the directory; `missing` where there is no such file. FormatError when there is none, or
+    it is no object."""
     found = optional(folder, name)
-    if found is None:
+    if found is None and not (folder / name).is_file():
+        if missing is not None:
+            return missing
         raise FormatError(f"{folder} is no model's directory", expected=name, found="none")
     if not isinstance(found, dict):
         raise FormatError(name, expected="an object", found=type(found).__name__)

@@ -20,9 +20,17 @@ from openane.models import exported
 from openane.models.config import FAMILIES as DECODERS
 from openane.models.documents import json_object
 from openane.models.exported.load import image_graph, sound_graphs, text_source, tower_networks
+from openane.models.exported.model import HOST as IMAGES_ON_HOST
+from openane.models.exported.sounds import HOST as SOUNDS_ON_HOST
+from openane.models.exported.texts import ExportedSource
+from openane.models.language import HOST as DECODERS_ON_HOST
 from openane.models.language import LanguageModel, LanguageSettings
 from openane.models.load import load
 from openane.models.loaded import LoadedModel
+from openane.models.sequence import SequenceModel, SequenceSettings, SpeechModel, load_sequence, load_speech
+from openane.models.sequence.config import FAMILIES as SEQUENCES
+from openane.models.sequence.load import sequence_graphs
+from openane.models.sequence.model import HOST as SEQUENCES_ON_HOST
 from openane.models.steps import Buckets
 from openane.models.text_encoders import load_text_encoder, pooling
 from openane.models.text_encoders.config import READERS
@@ -45,24 +53,30 @@ class PretrainedOptions:
     cache: bool | str | Path = False
 
 
+Pretrained = LoadedModel | LanguageModel | SequenceModel | SpeechModel
+"""What loading a directory gives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`route` says how it comes in: by rules, or by PyTorch's export. `load` gives the model on a device, `graphs` its
-    functions as graphs (None: it is compiled when it is loaded)."""
+    """`route` says how it comes in: by rules, or by PyTorch's export; `host` what it leaves to the host. `load` gives
+    the model on a device, `graphs` its functions as graphs (None: it is compiled when it is loaded)."""
 
     route: str
-    load: Callable[[Path, PretrainedOptions], LoadedModel | LanguageModel]
+    host: tuple[str, ...]
+    load: Callable[[Path, PretrainedOptions], Pretrained]
     graphs: Callable[[Path, PretrainedOptions], Sequence[Graph]] | None = None
 
 
 def load_pretrained(folder: str | Path, device: str | Device | None = None, target: str = DEFAULT_TARGET,
                     lengths: Sequence[int] | None = None, image: tuple[int, int] | None = None,
-                    cache: bool | str | Path = False) -> LoadedModel | LanguageModel:
+                    cache: bool | str | Path = False) -> Pretrained:
     """The model of a directory, compiled for `target` and on a device (default: $ANE_DEVICE, or the simulator).
 
-    `lengths`: texts of up to so many tokens (for a decoder, the contexts of its steps) or sounds of up to so many
-    samples, a function for each; `image`: the height and width of images. What stays on the host is in the model's
-    `host`. FormatError and UnsupportedError say what is missing or not built here; the latter names the families.
+    `lengths`: texts of up to so many tokens (for a decoder, the contexts of its steps; for a model that answers a text
+    with another, its source and its answer) or sounds of up to so many samples, a function for each; `image`: the
+    height and width of images. `family_of(folder).host` says what stays on the host. FormatError and UnsupportedError
+    say what is missing or not built here; the latter names the families.
     """
     options = PretrainedOptions(device, target, None if lengths is None else tuple(lengths), image, cache)
     return family_of(Path(folder)).load(Path(folder), options)
@@ -90,7 +104,7 @@ def family_of(folder: Path) -> Family:
     return FAMILIES[kind]
 
 
-def is_directory_of_a_model(path: Path) -> bool:
+def is_model_directory(path: Path) -> bool:
     """Whether a path is such a directory."""
     return path.is_dir() and ((path / "config.json").is_file() or (path / "modules.json").is_file())
 
@@ -101,6 +115,22 @@ def _decoder(folder: Path, options: PretrainedOptions) -> LanguageModel:
         lengths = tuple(sorted(set(options.lengths)))
         chosen["buckets"] = Buckets(lengths, tuple(length for length in (64,) if length <= lengths[-1]))
     return load(folder, options.device, LanguageSettings(target=options.target, cache=options.cache, **chosen))
+
+
+def _sequence(folder: Path, options: PretrainedOptions) -> Pretrained:
+    kind = json_object(folder, "config.json").get("model_type")
+    settings = _sequence_settings(options)
+    return (load_speech if kind == "whisper" else load_sequence)(folder, options.device, settings)
+
+
+def _sequence_settings(options: PretrainedOptions) -> SequenceSettings:
+    """`lengths` are those of the source and of the answer, or one for both."""
+    lengths = options.lengths or (None,)
+    return SequenceSettings(lengths[0], lengths[-1], options.target, options.cache)
+
+
+def _sequence_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
+    return sequence_graphs(folder, _sequence_settings(options))
 
 
 def _rules(folder: Path, options: PretrainedOptions) -> LoadedModel:
@@ -148,18 +178,20 @@ def _sounds_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
 
 RULES, EXPORT = "rules", "export"
 TEXTS = ("convbert", "deberta", "deberta-v2", "ernie", "fnet", "mobilebert", "rembert", "roformer", "squeezebert")
-IMAGES = ("beit", "clip_vision_model", "convnext", "convnextv2", "deit", "depth_anything", "detr", "dinov2",
-          "dinov2_with_registers", "dinov3_vit", "focalnet", "hiera", "poolformer", "pvt", "regnet", "resnet",
-          "segformer", "siglip_vision_model", "swin", "upernet", "vit", "yolos")
+IMAGES = ("beit", "clip_vision_model", "conditional_detr", "convnext", "convnextv2", "deit", "depth_anything", "detr",
+          "dinov2", "dinov2_with_registers", "dinov3_vit", "dpt", "focalnet", "hiera", "levit", "mobilenet_v2",
+          "poolformer", "pvt", "regnet", "resnet", "segformer", "siglip_vision_model", "swin", "swinv2", "upernet",
+          "vit", "yolos")
 TOWERS = ("clip", "siglip")
-SOUNDS = ("hubert", "wav2vec2")
+SOUNDS = ("hubert", "wav2vec2", "wav2vec2-conformer")
 
 FAMILIES: Mapping[str, Family] = {
-    **dict.fromkeys((kind for kind in DECODERS if kind not in READERS), Family(RULES, _decoder)),
-    **dict.fromkeys(READERS, Family(RULES, _rules, _rules_graphs)),
-    **dict.fromkeys(TEXTS, Family(EXPORT, _texts, _texts_graphs)),
-    **dict.fromkeys(IMAGES, Family(EXPORT, _images, _images_graphs)),
-    **dict.fromkeys(TOWERS, Family(EXPORT, _towers, _towers_graphs)),
-    **dict.fromkeys(SOUNDS, Family(EXPORT, _sounds, _sounds_graphs)),
+    **dict.fromkeys((kind for kind in DECODERS if kind not in READERS), Family(RULES, DECODERS_ON_HOST, _decoder)),
+    **dict.fromkeys(SEQUENCES, Family(RULES, SEQUENCES_ON_HOST, _sequence, _sequence_graphs)),
+    **dict.fromkeys(READERS, Family(RULES, RulesSource.host, _rules, _rules_graphs)),
+    **dict.fromkeys(TEXTS, Family(EXPORT, ExportedSource.host, _texts, _texts_graphs)),
+    **dict.fromkeys(IMAGES, Family(EXPORT, IMAGES_ON_HOST, _images, _images_graphs)),
+    **dict.fromkeys(TOWERS, Family(EXPORT, IMAGES_ON_HOST, _towers, _towers_graphs)),
+    **dict.fromkeys(SOUNDS, Family(EXPORT, SOUNDS_ON_HOST, _sounds, _sounds_graphs)),
 }
 """What loads each `model_type`."""
