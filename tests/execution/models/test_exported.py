@@ -76,8 +76,9 @@ def test_images(architecture: str, tmp_path: Path) -> None:
 
     family, arguments, size = FAMILIES[architecture]
     made = saved(tmp_path, architecture, getattr(transformers, f"{family}Config")(**arguments))
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(
-        {"size": {"height": size, "width": size}, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "do_resize": True}))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({
+        "size": {"height": size, "width": size}, "do_normalize": True, "image_mean": [0.5] * 3,
+        "image_std": [0.25] * 3}))
     image = image_of(size)
     with ane.load_pretrained(tmp_path, DEVICE) as model, torch.no_grad():
         assert isinstance(model, ImageModel)
@@ -117,7 +118,7 @@ def test_two_towers(family: str, tmp_path: Path) -> None:
     made = saved(tmp_path, f"{family}Model", getattr(transformers, f"{family}Config")(
         text_config=TEXT, vision_config=vision, **({"projection_dim": 32} if family == "CLIP" else {})))
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(
-        {"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}))
+        {"size": {"height": 32, "width": 32}, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}))
     texts, image = [[1, 5, 7, 2], [1, 50, 60, 70, 80, 2]], image_of(32)
     rows = torch.zeros(2, 16, dtype=torch.long)
     for row, text in zip(rows, texts, strict=True):
@@ -149,10 +150,11 @@ def test_sounds(tmp_path: Path) -> None:
         wanted = made(torch.tensor((sound - sound.mean()) / np.sqrt(sound.var() + 1e-7))[None]).logits[0]
         found = model.run(sound)["logits"]
         near(found, wanted, 0.999, 0.04)
-        text = model.transcribe(sound)
+        text, = model.transcribe(sound)
         tokens = transformers.Wav2Vec2CTCTokenizer(str(tmp_path / "vocab.json"))
         assert text == tokens.decode(found.argmax(-1).tolist(), skip_special_tokens=True).strip()
         assert set(text) <= set("abcdefg ")
+        assert len(list(model.transcribe(np.tile(sound, 3)))) == 3
         assert len(model.run(sound[:500])["logits"]) == len(made(torch.tensor(sound[None, :500])).logits[0])
 
 

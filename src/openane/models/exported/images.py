@@ -64,12 +64,12 @@ def of_huggingface(document: Mapping[str, Any], shape: tuple[int, int] | None = 
         resize = shape  # another shape than was meant: nothing is cropped
     if not document.get("do_resize", True):
         resize = 0
-    normalised = document.get("do_normalize", True)
+    normalised = document.get("do_normalize")
     return Preparation(
         wanted, wanted if resize is None else resize, _filter(document.get("resample", 2)),
         _number(document, "rescale_factor", 1 / 255) if document.get("do_rescale", True) else 1.0,
-        _numbers(document, "image_mean", (0.5, 0.5, 0.5)) if normalised and "image_mean" in document else (0.0,),
-        _numbers(document, "image_std", (0.5, 0.5, 0.5)) if normalised and "image_std" in document else (1.0,),
+        _numbers(document, "image_mean", (0.0,)) if normalised else (0.0,),
+        _numbers(document, "image_std", (1.0,)) if normalised else (1.0,),
         bool(document.get("do_flip_channel_order", False)))
 
 

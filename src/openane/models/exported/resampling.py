@@ -56,8 +56,7 @@ def weights(before: int, after: int, kind: int) -> np.ndarray:
 def resized(image: np.ndarray, height: int, width: int, kind: int) -> np.ndarray:
     """A uint8 image [height, width, channels] of that size, rows first, rounded after each direction."""
     if kind == NEAREST:
-        rows, columns = (((np.arange(after) + 0.5) * before / after).astype(np.int64)
-                         for before, after in zip(image.shape[:2], (height, width), strict=True))
+        rows, columns = _nearest(image.shape[0], height), _nearest(image.shape[1], width)
         return np.asarray(image[rows][:, columns])
     found = image
     if width != image.shape[1]:
@@ -65,6 +64,13 @@ def resized(image: np.ndarray, height: int, width: int, kind: int) -> np.ndarray
     if height != image.shape[0]:
         found = _rounded(np.einsum("ab,bwc->awc", weights(image.shape[0], height, kind), found, optimize=True))
     return found
+
+
+def _nearest(before: int, after: int) -> np.ndarray:
+    """The old pixel under the middle of each new one; places are summed up step by step, as Pillow does."""
+    scale = before / after
+    places = np.cumsum(np.concatenate([[scale / 2], np.full(after - 1, scale)]))
+    return np.minimum(places.astype(np.int64), before - 1)
 
 
 def enlarged(values: np.ndarray, height: int, width: int) -> np.ndarray:

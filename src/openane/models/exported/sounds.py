@@ -3,7 +3,7 @@ blanks left out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,13 @@ class Letters:
                        frozenset(names - {""}) or SILENT)
 
     def text(self, numbers: Sequence[int]) -> str:
-        """The text of the likeliest tokens of one moment after another."""
-        kept = [number for at, number in enumerate(numbers) if (at == 0 or number != numbers[at - 1])
+        """The text of the likeliest tokens of one moment after another. What is no text does not count as a moment, as
+        in the transformers library."""
+        heard = [number for number in numbers if number == self.blank or self.texts.get(number) not in self.silent]
+        kept = [number for at, number in enumerate(heard) if (at == 0 or number != heard[at - 1])
                 and number != self.blank]
         found = [self.texts.get(number, "") for number in kept]
-        return "".join(" " if text == self.space else text for text in found if text not in self.silent).strip()
+        return "".join(" " if text == self.space else text for text in found).strip()
 
 
 class SoundModel(LoadedModel):
@@ -87,8 +89,16 @@ class SoundModel(LoadedModel):
         found = self._run({"input_values": row}, self._functions[length])
         return {name: np.asarray(value[0, :moments], np.float32) for name, value in found.items()}
 
-    def transcribe(self, samples: np.ndarray) -> str:
-        """The text of a sound. GenerationError where the checkpoint scores no tokens, or has no vocabulary."""
+    def transcribe(self, samples: np.ndarray) -> Iterator[str]:
+        """The text of a sound of any length, window by window of the longest it was compiled for. GenerationError where
+        the checkpoint scores no tokens, or has no vocabulary."""
+        given = np.asarray(samples, np.float32).reshape(-1)
+        for begin in range(0, len(given), self.longest):
+            window = given[begin:begin + self.longest]
+            if begin == 0 or self._moments(len(window)) > 0:  # a rest that is no moment long is nothing to write down
+                yield self._text(window)
+
+    def _text(self, samples: np.ndarray) -> str:
         found = self.run(samples)
         if "logits" not in found or self._letters is None:
             raise GenerationError("the checkpoint writes no text: it needs a layer that scores tokens (CTC) and a "
