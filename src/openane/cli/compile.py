@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,14 +90,19 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json(document(model, output)))
     else:
-        for name, function in model.functions.items():
-            place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
-            print("\n".join(compiled_lines(function, place, from_cache, options.report)), file=sys.stderr)
-        after = list(cost_lines(model)) if model.padding is not None else []
-        after += directory_lines(options.model) if is_directory(options.model) else []
-        if after:
-            print("\n".join(after), file=sys.stderr)
+        print("\n".join(_lines(model, output, from_cache, options)), file=sys.stderr)
     return 0
+
+
+def _lines(model: Model, output: Path, from_cache: bool, options: argparse.Namespace) -> Iterator[str]:
+    """What became of every function, what shapes cost, and what a directory's family leaves to the host."""
+    for name, function in model.functions.items():
+        place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
+        yield from compiled_lines(function, place, from_cache, options.report)
+    if model.padding is not None:
+        yield from cost_lines(model)
+    if is_directory(options.model):
+        yield from directory_lines(options.model)
 
 
 def _graphs(options: argparse.Namespace) -> Sequence[Graph]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from openane.cli.files import Extent
     from openane.graph import Graph
 
+Extents = Sequence[int | tuple[int, ...]]
+"""A shape whose dimensions may have alternatives."""
 SHAPES = "tokens=128, tokens={32,64,128}, samples=160000 or image=224x224"
 
 
@@ -23,7 +24,7 @@ def is_directory(path: Path) -> bool:
     return path.is_dir() and any((path / name).is_file() for name in ("config.json", "modules.json"))
 
 
-def directory_graphs(path: Path, shapes: Mapping[str, Sequence[Extent]], names: Sequence[str]) -> list[Graph]:
+def directory_graphs(path: Path, shapes: Mapping[str, Extents], names: Sequence[str]) -> list[Graph]:
     """The functions of a directory's model, or those that are named. UnsupportedError for other names and shapes;
     errors as for `pretrained_graphs`."""
     from openane.models.pretrained import pretrained_graphs
@@ -44,7 +45,7 @@ def directory_lines(path: Path) -> list[str]:
     return [f"  on the host, before and behind: {line}" for line in family_of(path).host]
 
 
-def _lengths(shapes: Mapping[str, Sequence[Extent]]) -> list[int] | None:
+def _lengths(shapes: Mapping[str, Extents]) -> list[int] | None:
     unknown = next((name for name in shapes if name not in ("tokens", "samples", "image")), None)
     if unknown is not None:
         raise UnsupportedError(f"--shape {unknown}", "a model's directory has no such shape", found=unknown,
@@ -54,7 +55,7 @@ def _lengths(shapes: Mapping[str, Sequence[Extent]]) -> list[int] | None:
     return found or None
 
 
-def _image(extents: Sequence[Extent] | None) -> tuple[int, int] | None:
+def _image(extents: Extents | None) -> tuple[int, int] | None:
     if extents is None:
         return None
     whole = [extent for extent in extents if isinstance(extent, int)]

@@ -13,7 +13,7 @@ from openane.devices import Device, open_device
 from openane.models.tokenizer import Tokenizer
 
 
-class LoadedModel:
+class RunningModel:
     """One model on one device: `model` is compiled, `host` says what is left to the host. Close it, or use it in a
     `with` statement."""
 

@@ -26,7 +26,7 @@ from openane.models.exported.texts import ExportedSource
 from openane.models.language import HOST as DECODERS_ON_HOST
 from openane.models.language import LanguageModel, LanguageSettings
 from openane.models.load import load
-from openane.models.loaded import LoadedModel
+from openane.models.loaded import RunningModel
 from openane.models.sequence import SequenceModel, SequenceSettings, SpeechModel, load_sequence, load_speech
 from openane.models.sequence.config import FAMILIES as SEQUENCES
 from openane.models.sequence.load import sequence_graphs
@@ -53,7 +53,7 @@ class PretrainedOptions:
     cache: bool | str | Path = False
 
 
-Pretrained = LoadedModel | LanguageModel | SequenceModel | SpeechModel
+Pretrained = RunningModel | LanguageModel | SequenceModel | SpeechModel
 """What loading a directory gives."""
 
 
@@ -133,7 +133,7 @@ def _sequence_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
     return sequence_graphs(folder, _sequence_settings(options))
 
 
-def _rules(folder: Path, options: PretrainedOptions) -> LoadedModel:
+def _rules(folder: Path, options: PretrainedOptions) -> RunningModel:
     return load_text_encoder(folder, options.device, options.lengths or DEFAULT_LENGTHS, options.target, options.cache)
 
 
@@ -143,7 +143,7 @@ def _rules_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
         return [source.graph(length) for length in chosen_lengths(source.config, options.lengths or DEFAULT_LENGTHS)]
 
 
-def _texts(folder: Path, options: PretrainedOptions) -> LoadedModel:
+def _texts(folder: Path, options: PretrainedOptions) -> RunningModel:
     return exported.load_texts(folder, options.device, options.lengths, options.target, options.cache)
 
 
@@ -152,7 +152,7 @@ def _texts_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
     return [source.graph(length) for length in chosen_lengths(source.config, options.lengths or DEFAULT_LENGTHS)]
 
 
-def _images(folder: Path, options: PretrainedOptions) -> LoadedModel:
+def _images(folder: Path, options: PretrainedOptions) -> RunningModel:
     return exported.load_images(folder, options.device, options.image, options.target, options.cache)
 
 
@@ -160,7 +160,7 @@ def _images_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
     return [image_graph(folder, options.image)[0]]
 
 
-def _towers(folder: Path, options: PretrainedOptions) -> LoadedModel:
+def _towers(folder: Path, options: PretrainedOptions) -> RunningModel:
     return exported.load_towers(folder, options.device, options.image, options.target, options.cache)
 
 
@@ -168,7 +168,7 @@ def _towers_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
     return tower_networks(folder, options.image)[2]
 
 
-def _sounds(folder: Path, options: PretrainedOptions) -> LoadedModel:
+def _sounds(folder: Path, options: PretrainedOptions) -> RunningModel:
     return exported.load_sounds(folder, options.device, options.lengths, options.target, options.cache)
 
 

@@ -16,7 +16,7 @@ from openane.graph import Graph
 from openane.models.exported import images
 from openane.models.exported.images import Preparation
 from openane.models.exported.resampling import enlarged
-from openane.models.loaded import LoadedModel
+from openane.models.loaded import RunningModel
 from openane.models.tokenizer import Tokenizer
 
 HOST = ("images resized, cropped and normalised",)
@@ -32,7 +32,7 @@ class Detected:
     box: tuple[float, float, float, float]
 
 
-class ImageModel(LoadedModel):
+class ImageModel(RunningModel):
     """One model of images on one device. An image is the path of a file, what Pillow opened, or a uint8 array [height,
     width, 3]."""
 

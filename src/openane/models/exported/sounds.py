@@ -15,7 +15,7 @@ from openane.compiler import compile_functions
 from openane.devices import Device
 from openane.errors import ContextFull, FormatError, GenerationError
 from openane.graph import Graph
-from openane.models.loaded import LoadedModel
+from openane.models.loaded import RunningModel
 
 HOST = ("samples brought to mean 0 and variance 1, silence behind them", "text from scores (CTC)")
 """What a model of sounds leaves to the host."""
@@ -55,7 +55,7 @@ class Letters:
         return "".join(" " if text == self.space else text for text in found).strip()
 
 
-class SoundModel(LoadedModel):
+class SoundModel(RunningModel):
     """One model of sounds on one device. A sound is float samples from -1 to 1 at `rate`."""
 
     def __init__(self, graphs: Sequence[Graph], steps: Sequence[tuple[int, int]], rate: int, normalised: bool,

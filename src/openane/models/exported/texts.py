@@ -11,7 +11,7 @@ import numpy as np
 
 from openane.graph import Graph
 from openane.models.exported.network import graph_of, network
-from openane.models.text_encoders.config import EncoderDocument, Task, TextConfig, task_of
+from openane.models.text_encoders.config import EncoderDocument, EncoderTask, TextConfig, task_of
 
 MASK, SEGMENTS = "attention_mask", "token_type_ids"
 
@@ -52,9 +52,9 @@ class ExportedSource:
         import torch
 
         found = model(**given)
-        if self.config.task is Task.ANSWER:
+        if self.config.task is EncoderTask.ANSWER:
             return {"logits": torch.stack([found["start_logits"], found["end_logits"]], -1)}
-        if self.config.task is not Task.STATES:
+        if self.config.task is not EncoderTask.STATES:
             return {"logits": found["logits"]}
         pooled = found.get("pooler_output")
         return {"states": found["last_hidden_state"]} | ({} if pooled is None else {"pooled": pooled})

@@ -18,7 +18,7 @@ from openane.models.config import ACTIVATIONS, MOST
 REMEDY = "export it with PyTorch (torch.export) or to ONNX, and compile that"
 
 
-class Task(StrEnum):
+class EncoderTask(StrEnum):
     """What a checkpoint's last layers are for."""
 
     STATES = "states"
@@ -27,8 +27,9 @@ class Task(StrEnum):
     ANSWER = "answer"
 
 
-TASKS = {"Model": Task.STATES, "MaskedLM": Task.STATES, "PreTraining": Task.STATES,
-         "SequenceClassification": Task.CLASSIFY, "TokenClassification": Task.TAG, "QuestionAnswering": Task.ANSWER}
+TASKS = {"Model": EncoderTask.STATES, "MaskedLM": EncoderTask.STATES, "PreTraining": EncoderTask.STATES,
+         "SequenceClassification": EncoderTask.CLASSIFY, "TokenClassification": EncoderTask.TAG,
+         "QuestionAnswering": EncoderTask.ANSWER}
 """The end of an architecture's name, and the task. What predicts masked words is left out: their states are given."""
 
 
@@ -41,7 +42,7 @@ class TextConfig:
     vocabulary: int
     context: int
     types: int = 0
-    task: Task = Task.STATES
+    task: EncoderTask = EncoderTask.STATES
     labels: tuple[str, ...] = ()
 
 
@@ -92,7 +93,7 @@ def of_huggingface(document: Mapping[str, Any]) -> EncoderConfig:
     return READERS[kind](EncoderDocument(document))
 
 
-def task_of(document: Mapping[str, Any]) -> Task:
+def task_of(document: Mapping[str, Any]) -> EncoderTask:
     """What the architecture of a `config.json` is for. UnsupportedError for a task that is not built here."""
     names = document.get("architectures") or ["Model"]
     name = str(names[0]) if isinstance(names, list) else str(names)

@@ -11,9 +11,12 @@ import numpy as np
 
 from openane.graph import Graph, Value
 from openane.models.layers import LEAST_EPSILON
-from openane.models.text_encoders.config import EncoderConfig, Task
+from openane.models.text_encoders.config import EncoderConfig, EncoderTask
 from openane.models.text_encoders.weights import EncoderWeights
 from openane.ops.build import GraphBuilder
+
+GELU_MODES = {"gelu": "EXACT", "gelu_tanh": "TANH_APPROXIMATION"}
+"""The operation's mode, by what configurations' functions are called here."""
 
 
 def build(weights: EncoderWeights, tokens: int) -> Graph:
@@ -38,14 +41,14 @@ def build(weights: EncoderWeights, tokens: int) -> Graph:
 
 def _outputs(layers: _Layers, x: Value) -> dict[str, Value]:
     weights, config = layers.weights, layers.config
-    if config.task is Task.STATES:
+    if config.task is EncoderTask.STATES:
         pooler = weights.whole("pooler")
         return {"states": x} | ({"pooled": layers.pooled(x)} if weights.has(pooler) else {})
-    if config.task is Task.CLASSIFY:
+    if config.task is EncoderTask.CLASSIFY:
         return {"logits": _classified(layers, x)}
     rows = layers.dense(x, "head.dense", "head.norm") if weights.has("head.dense") else x
     name = "qa_outputs" if weights.has("qa_outputs") else "classifier"
-    count = 2 if config.task is Task.ANSWER else len(config.labels)
+    count = 2 if config.task is EncoderTask.ANSWER else len(config.labels)
     return {"logits": layers.linear(rows, [name], count)}
 
 
@@ -149,9 +152,8 @@ class _Layers:
         return self.linear(hidden, [weights.layer(number, "down")], config.width)
 
     def _function(self, x: Value, kind: str) -> Value:
-        if kind.startswith("gelu"):
-            return self.builder.single("gelu", x=x, mode="EXACT" if kind == "gelu" else "TANH_APPROXIMATION")
-        return self.builder.single(kind, x=x)
+        mode = GELU_MODES.get(kind)
+        return self.builder.single(kind, x=x) if mode is None else self.builder.single("gelu", x=x, mode=mode)
 
     def _part(self, x: Value, begin: int, end: int) -> Value:
         """Some of the heads [1, heads, tokens, size]."""

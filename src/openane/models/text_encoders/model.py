@@ -12,16 +12,19 @@ from openane.chips import DEFAULT_TARGET
 from openane.compiler import compile_functions
 from openane.devices import Device
 from openane.errors import ContextFull, GenerationError
-from openane.models.loaded import LoadedModel
+from openane.models.loaded import RunningModel
 from openane.models.text import whole_numbers
-from openane.models.text_encoders.config import Task, TextConfig
-from openane.models.text_encoders.pooling import Pooling
+from openane.models.text_encoders.config import EncoderTask, TextConfig
+from openane.models.text_encoders.pooling import VectorPooling
 from openane.models.text_encoders.source import EncoderSource
 from openane.models.tokenizer import EncodedText, Tokenizer
 
 VECTOR = "one vector of the states of a text (embed)"
 """What every encoder leaves to the host."""
 DEFAULT_LENGTHS = (128,)
+CALLS = {EncoderTask.STATES: "embed", EncoderTask.CLASSIFY: "classify, score and rank", EncoderTask.TAG: "tag",
+         EncoderTask.ANSWER: "answer"}
+"""Which methods are for a task."""
 MOST_ANSWER = 30
 """Tokens of the longest answer that is looked for."""
 
@@ -38,7 +41,7 @@ class Tagged:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TextAnswer:
     """A part of a text, `begin` to `end` of its characters; `score` is the sum of those of its ends."""
 
     text: str
@@ -47,17 +50,17 @@ class Answer:
     score: float
 
 
-class TextEncoderModel(LoadedModel):
+class TextEncoderModel(RunningModel):
     """One encoder on one device."""
 
     def __init__(self, source: EncoderSource, device: str | Device | None = None,
                  lengths: Sequence[int] = DEFAULT_LENGTHS, target: str = DEFAULT_TARGET,
                  cache: bool | str | Path = False, tokenizer: Tokenizer | None = None,
-                 pooling: Pooling | None = None) -> None:
+                 pooling: VectorPooling | None = None) -> None:
         """Compiles a function for each of `lengths` tokens and loads them. GenerationError for lengths that are none,
         FormatError for weights that do not fit, errors of compilation and of the device otherwise."""
         self.config = source.config
-        self.pooling = pooling or Pooling()
+        self.pooling = pooling or VectorPooling()
         self.lengths = chosen_lengths(self.config, lengths)
         self._source = source
         super().__init__(compile_functions([source.graph(length) for length in self.lengths], target, cache=cache),
@@ -76,18 +79,18 @@ class TextEncoderModel(LoadedModel):
 
     def embed(self, text: str | Sequence[int]) -> np.ndarray:
         """One vector of a text, as the directory says (the mean of its states where it says nothing), float32."""
-        self._require(Task.STATES)
+        self._require(EncoderTask.STATES)
         return self.pooling.of(self.run(text)["states"])
 
     def classify(self, text: str | Sequence[int], other: str | None = None) -> dict[str, float]:
         """How likely each label is for a text or a pair, likeliest first."""
-        self._require(Task.CLASSIFY)
+        self._require(EncoderTask.CLASSIFY)
         shares = _shares(self.run(text, other)["logits"])
         return {self.config.labels[at]: float(shares[at]) for at in np.argsort(-shares, kind="stable")}
 
     def score(self, text: str, other: str) -> float:
         """How well two texts go together, by a checkpoint that gives one number: the number itself."""
-        self._require(Task.CLASSIFY)
+        self._require(EncoderTask.CLASSIFY)
         if len(self.config.labels) != 1:
             raise GenerationError(f"a score is one number, and the model gives {len(self.config.labels)}; classify() "
                                   "says how likely each is")
@@ -100,15 +103,15 @@ class TextEncoderModel(LoadedModel):
 
     def tag(self, text: str) -> list[Tagged]:
         """The likeliest label of each token that stands for characters of the text."""
-        self._require(Task.TAG)
+        self._require(EncoderTask.TAG)
         found = self._encoded(text, None)
         shares = _shares(self._outputs(found.tokens, found.types)["logits"])
         return [Tagged(text[begin:end], begin, end, self.config.labels[int(row.argmax())], float(row.max()))
                 for row, (begin, end), part in zip(shares, found.places, found.parts, strict=True) if part is not None]
 
-    def answer(self, question: str, text: str) -> Answer:
+    def answer(self, question: str, text: str) -> TextAnswer:
         """The part of a text that answers a question best."""
-        self._require(Task.ANSWER)
+        self._require(EncoderTask.ANSWER)
         found = self._encoded(question, text)
         logits = self._outputs(found.tokens, found.types)["logits"]
         inside = np.array([part == 1 for part in found.parts])
@@ -119,14 +122,14 @@ class TextEncoderModel(LoadedModel):
         possible = inside[:, None] & inside[None, :] & (distances >= 0) & (distances < MOST_ANSWER)
         first, last = np.unravel_index(np.where(possible, sums, -np.inf).argmax(), sums.shape)
         begin, end = found.places[int(first)][0], found.places[int(last)][1]
-        return Answer(text[begin:end], begin, end, float(sums[first, last]))
+        return TextAnswer(text[begin:end], begin, end, float(sums[first, last]))
 
     def _outputs(self, tokens: Sequence[int], types: Sequence[int]) -> dict[str, np.ndarray]:
         self._check(tokens, types)
         count = len(tokens)
         length = min(length for length in self.lengths if length >= count)
         found = self._run(self._source.inputs(tokens, types, length), f"encode_{length}")
-        each = "states" if self.config.task is Task.STATES else None if self.config.task is Task.CLASSIFY else "logits"
+        each = {EncoderTask.STATES: "states", EncoderTask.CLASSIFY: None}.get(self.config.task, "logits")
         return {name: np.asarray(value[0, :count] if name == each else value.reshape(-1), np.float32)
                 for name, value in found.items()}
 
@@ -135,11 +138,9 @@ class TextEncoderModel(LoadedModel):
             raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
         return self.tokenizer.encode_pair(text, other)
 
-    def _require(self, task: Task) -> None:
+    def _require(self, task: EncoderTask) -> None:
         if self.config.task is not task:
-            calls = {Task.STATES: "embed", Task.CLASSIFY: "classify, score and rank", Task.TAG: "tag",
-                     Task.ANSWER: "answer"}
-            raise GenerationError(f"the checkpoint is for {calls[self.config.task]}, not for {calls[task]}")
+            raise GenerationError(f"the checkpoint is for {CALLS[self.config.task]}, not for {CALLS[task]}")
 
     def _check(self, tokens: Sequence[int], types: Sequence[int]) -> None:
         if not tokens or len(types) != len(tokens):

@@ -26,7 +26,7 @@ _MODULES = ("Transformer", "Pooling", "Normalize")
 
 
 @dataclass(frozen=True, slots=True)
-class Pooling:
+class VectorPooling:
     """Names of POOLINGS, and whether the vector is divided by its length."""
 
     kinds: tuple[str, ...] = ("mean",)
@@ -44,7 +44,7 @@ def transformer_folder(folder: Path) -> Path:
     return folder / named[0] if named and not (folder / "config.json").is_file() else folder
 
 
-def of_folder(folder: Path) -> Pooling:
+def of_folder(folder: Path) -> VectorPooling:
     """What modules.json and 1_Pooling/config.json say; the mean where there are none, as sentence-transformers does.
     UnsupportedError for other modules or ways of pooling."""
     modules = _modules(folder)
@@ -55,10 +55,10 @@ def of_folder(folder: Path) -> Pooling:
     document = optional(folder / path, "config.json")
     normalised = any(kind == "Normalize" for kind, _ in modules)
     if document is None:
-        return Pooling(normalised=normalised)
+        return VectorPooling(normalised=normalised)
     if not isinstance(document, dict):
         raise FormatError(f"{path}/config.json", expected="an object", found=type(document).__name__)
-    return Pooling(_kinds(document), normalised)
+    return VectorPooling(_kinds(document), normalised)
 
 
 def _kinds(document: Mapping[str, object]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from openane.graph import Graph
 from openane.models.layers import FAR
-from openane.models.text_encoders.config import EncoderConfig, Task
+from openane.models.text_encoders.config import EncoderConfig, EncoderTask
 from openane.models.text_encoders.distances import buckets
 from openane.models.text_encoders.graph import build
 from openane.models.text_encoders.weights import EncoderWeights
@@ -56,6 +56,6 @@ class RulesSource:
         window = next((window for window in config.windows if window is not None), None)
         if window is not None:
             inputs["near"] = np.where(np.abs(apart) <= window, mask, FAR).astype(np.float16)
-        if config.pooled_by_mean and config.task is Task.CLASSIFY:
+        if config.pooled_by_mean and config.task is EncoderTask.CLASSIFY:
             inputs["shares"] = np.where(np.arange(length) < count, 1 / count, 0).astype(np.float16).reshape(1, 1, -1)
         return inputs
