@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from openane.graph import Graph
     from openane.importers import load_graph
     from openane.importers.alternatives import load_shapes
+    from openane.models.pretrained import load_pretrained
     from openane.ops.lut import Lut, lut
     from openane.program import Program
     from openane.program.diff import diff
@@ -50,6 +51,7 @@ _HOMES = {
     "diff": "openane.program.diff",
     "edit_task": "openane.program.patch",
     "load_graph": "openane.importers",
+    "load_pretrained": "openane.models.pretrained",
     "load_program": "openane.formats",
     "load_shapes": "openane.importers.alternatives",
     "lut": "openane.ops.lut",
@@ -62,8 +64,8 @@ _HOMES = {
 __all__ = [
     "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Lut", "Model", "Program", "ProgramError",
     "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_for", "compile_functions",
-    "compile_shapes", "diff", "edit_task", "load_graph", "load_program", "load_shapes", "lut", "open_device", "run",
-    "save_program", "verify",
+    "compile_shapes", "diff", "edit_task", "load_graph", "load_pretrained", "load_program", "load_shapes", "lut",
+    "open_device", "run", "save_program", "verify",
 ]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import named_targets
 from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.compile_targets import require_one, require_several, run_several
+from openane.cli.directories import directory_graphs, directory_lines, is_directory
 from openane.cli.files import container, open_file
 from openane.cli.model_options import OPTIONS, TARGETS, compilation, in_cache, model_options, samples_of
 from openane.cli.output import as_json
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("model", metavar="MODEL", type=Path,
-                        help="the model: .onnx, .mlpackage, .mlmodel, .mlmodelc, .mil, net.plist, espresso or .pt2")
+                        help="the model: .onnx, .mlpackage, .mlmodel, .mlmodelc, .mil, net.plist, espresso, .pt2, or a "
+                             "directory that save_pretrained wrote")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path,
                         help="where to write it (default: MODEL's name with .ane, a bundle, in this folder)")
     parser.add_argument("--layout", choices=("macos26", "compat"), default="macos26",
@@ -88,12 +90,19 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json(document(model, output)))
     else:
-        for name, function in model.functions.items():
-            place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
-            print("\n".join(compiled_lines(function, place, from_cache, options.report)), file=sys.stderr)
-        if model.padding is not None:
-            print("\n".join(cost_lines(model)), file=sys.stderr)
+        print("\n".join(_lines(model, output, from_cache, options)), file=sys.stderr)
     return 0
+
+
+def _lines(model: Model, output: Path, from_cache: bool, options: argparse.Namespace) -> Iterator[str]:
+    """What became of every function, what shapes cost, and what a directory's family leaves to the host."""
+    for name, function in model.functions.items():
+        place = str(output) if len(model.functions) == 1 else f"{output}, function {name}"
+        yield from compiled_lines(function, place, from_cache, options.report)
+    if model.padding is not None:
+        yield from cost_lines(model)
+    if is_directory(options.model):
+        yield from directory_lines(options.model)
 
 
 def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
@@ -101,6 +110,9 @@ def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
     from openane.importers import load_graph
     from openane.importers.alternatives import load_shapes
 
+    if is_directory(options.model):
+        shapes, options.shape = dict(options.shape), []  # lengths become functions, and inputs have names of their own
+        return directory_graphs(options.model, shapes, options.function)
     functions = options.function or [None]
     if not several_shapes(options):
         return [load_graph(options.model, dict(options.shape), name, dict(options.value)) for name in functions]

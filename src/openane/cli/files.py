@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openane.cli.directories import directory_graphs, is_directory
 from openane.errors import AneError, FormatError, UnsupportedError
 from openane.formats import detect, load_program, read_hwx
 from openane.formats.bundled import bundled_programs
@@ -49,6 +50,8 @@ def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None,
         return Model.load(path)
     if kind is not None:
         return load_program(path)
+    if is_directory(path):
+        return directory_graphs(path, shapes or {}, [] if function is None else [function])[0]
     from openane.importers import load_graph
 
     return load_graph(path, shapes, function, values)

@@ -1,5 +1,6 @@
-"""Write down what is said in a sound: a WAV file, and a Whisper model's directory (config.json, safetensors,
-tokenizer.json, preprocessor_config.json, generation_config.json).
+"""Write down what is said in a sound: a WAV file, and the directory of a Whisper model (config.json, safetensors,
+tokenizer.json, preprocessor_config.json, generation_config.json) or of one that scores letters (wav2vec2 and its like,
+with vocab.json; by PyTorch and transformers).
 
 The text goes to stdout, a line for every window of the model's length, as it is made; what ran where, and how long it
 took, goes to stderr. Without a tokenizer the tokens are printed.
@@ -19,6 +20,11 @@ from openane.cli.arrays import Array
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
 from openane.cli.progress import status
+from openane.errors import UnsupportedError
+from openane.models.documents import json_object
+from openane.models.exported import SoundModel, load_sounds
+from openane.models.exported.sounds import HOST as LETTERS_HOST
+from openane.models.pretrained import SOUNDS
 from openane.models.sequence import SequenceSettings, SpeechModel, load_speech
 from openane.models.sequence.model import HOST
 from openane.models.sequence.sound import read_wav
@@ -28,7 +34,7 @@ from openane.wording import plural
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("sound", metavar="SOUND.wav", type=Path, help="the sound, of any rate and number of channels")
-    parser.add_argument("--model", metavar="DIR", type=Path, required=True, help="a Whisper model's directory")
+    parser.add_argument("--model", metavar="DIR", type=Path, required=True, help="the model's directory")
     parser.add_argument("--language", metavar="L", help="language that is spoken, such as de (default: en, where the "
                         "model knows several)")
     parser.add_argument("--task", choices=("transcribe", "translate"), help="write it down, or translate it to English "
@@ -43,19 +49,20 @@ def run(options: argparse.Namespace) -> int:
     """Loads, writes down, and says what it took."""
     start = time.perf_counter()
     target = chosen_target(options, device_chip(device_name(options.device)))
-    settings = SequenceSettings(None, options.context, target, not options.no_cache)
     with status(f"ane: loading {options.model}"):
-        speech = load_speech(options.model, options.device, settings, options.language, options.task)
+        speech = _loaded(options, target)
     with speech:
         loaded = time.perf_counter() - start
-        samples = read_wav(options.sound, speech.spectrogram.rate)
+        letters = isinstance(speech, SoundModel)
+        rate = speech.rate if isinstance(speech, SoundModel) else speech.spectrogram.rate
+        samples = read_wav(options.sound, rate)
         texts = list(_texts(speech, samples, options.json))
         seconds = time.perf_counter() - start - loaded
-        model = speech.model.model
-        document: dict[str, Any] = {"sound_seconds": len(samples) / speech.spectrogram.rate, "load_seconds": loaded,
+        model = speech.model if isinstance(speech, SoundModel) else speech.model.model
+        document: dict[str, Any] = {"sound_seconds": len(samples) / rate, "load_seconds": loaded,
                     "seconds": seconds, "windows": texts, "tasks": {
                         name: sum(len(program.tasks) for program in each.programs)
-                        for name, each in model.functions.items()}, "host": list(HOST)}
+                        for name, each in model.functions.items()}, "host": list(LETTERS_HOST if letters else HOST)}
     if options.json:
         print(json.dumps(document))
     else:
@@ -63,14 +70,30 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _texts(speech: SpeechModel, samples: Array, quiet: bool) -> Iterator[str]:
+def _loaded(options: argparse.Namespace, target: str) -> SpeechModel | SoundModel:
+    """The model of the directory. UnsupportedError for options that a model of letters does not have."""
+    if json_object(options.model, "config.json").get("model_type") not in SOUNDS:
+        settings = SequenceSettings(None, options.context, target, not options.no_cache)
+        return load_speech(options.model, options.device, settings, options.language, options.task)
+    for name in ("language", "task", "context"):
+        if getattr(options, name) is not None:
+            raise UnsupportedError(f"--{name}", "a model that scores letters has no such choice",
+                                   remedy="leave it out, or take a Whisper model")
+    return load_sounds(options.model, options.device, None, target, not options.no_cache)
+
+
+def _texts(speech: SpeechModel | SoundModel, samples: Array, quiet: bool) -> Iterator[str]:
     """The text of every window, or its tokens where there is no tokenizer; printed unless `quiet`."""
-    tokenizer = speech.model.tokenizer
-    for tokens in speech.tokens(samples):
-        text = " ".join(map(str, tokens)) if tokenizer is None else tokenizer.decode(list(tokens)).strip()
+    for text in speech.transcribe(samples) if isinstance(speech, SoundModel) else _spoken(speech, samples):
         if not quiet:
             print(text, flush=True)
         yield text
+
+
+def _spoken(speech: SpeechModel, samples: Array) -> Iterator[str]:
+    tokenizer = speech.model.tokenizer
+    for tokens in speech.tokens(samples):
+        yield " ".join(map(str, tokens)) if tokenizer is None else tokenizer.decode(list(tokens)).strip()
 
 
 def _talk(document: dict[str, Any]) -> Iterator[str]:

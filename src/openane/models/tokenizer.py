@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,17 @@ MOST_PIECES = 1 << 20
 LONGEST_PIECE = 1024
 """Bytes: every place a piece could be cut at is looked at."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text or a pair: tokens, the segment of each, the characters it stands for (begin, end), and which of the two
+    texts those are of (None: the token is none's)."""
+
+    tokens: list[int]
+    types: list[int]
+    places: list[tuple[int, int]]
+    parts: list[int | None]
 
 
 class Tokenizer:
@@ -92,6 +104,13 @@ class Tokenizer:
             last = len(own) - (own[::-1].index(0) if 0 in own else 0)
             tokens = [*tokens[:first], *self.ordinary_tokens(text, self.guarded), *tokens[last:]]
         return [self.start, *tokens] if special and self.start is not None else tokens
+
+    def encode_pair(self, text: str, other: str | None = None) -> EncodedText:
+        """A text, or two that belong together, with the tokens the library's own rules put around and between them;
+        names of special tokens are text."""
+        texts = (text,) if other is None else (text, other)
+        found = _called(self._unnamed.encode, *texts, add_special_tokens=True)
+        return EncodedText(list(found.ids), list(found.type_ids), list(found.offsets), list(found.sequence_ids))
 
     def named(self, text: str) -> list[tuple[int, int, int]]:
         """Tokens a text names: each token, and where its name begins and ends."""

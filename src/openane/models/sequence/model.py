@@ -40,6 +40,12 @@ class SequenceSettings:
     target: str = DEFAULT_TARGET
     cache: bool | str | Path = False
 
+    def extents(self, config: SequenceConfig) -> tuple[int, int]:
+        """Rows of the longest source and tokens of the longest answer of a model."""
+        longest = config.source_positions if config.mels else DEFAULT_SOURCE
+        return (min(self.source or longest, config.source_positions),
+                min(self.context or DEFAULT_CONTEXT, config.positions))
+
 
 class SequenceModel:
     """One model on one device, with one source and one answer. Close it, or use it in a `with` statement."""
@@ -50,9 +56,7 @@ class SequenceModel:
         compilation and of the device otherwise."""
         self.config, self.tokenizer = config, tokenizer
         chosen = settings or SequenceSettings()
-        longest = config.source_positions if config.mels else DEFAULT_SOURCE
-        self.source = min(chosen.source or longest, config.source_positions)
-        self.context = min(chosen.context or DEFAULT_CONTEXT, config.positions)
+        self.source, self.context = chosen.extents(config)
         parameters = SequenceParameters(config, tensors)
         self._rows = parameters.embedding().astype(np.float32) * np.float32(config.scale)
         self._places = {side: parameters.places(side) for side in ("encoder", "decoder")}
