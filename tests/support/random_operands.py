@@ -229,8 +229,11 @@ TABLE: Mapping[str, Operands] = {
                                  "output_dtype": "fp32"},
 }
 """Operands by operation."""
-ELSEWHERE = ("bitwise_and", "bitwise_or", "bitwise_xor", "constexpr_blockwise_shift_scale", "constexpr_lut_to_dense",
-             "constexpr_lut_to_sparse", "constexpr_sparse_blockwise_shift_scale", "constexpr_sparse_to_dense",
-             "lut_activation", "non_maximum_suppression", "reduce_prod", "roi_align", "shift_left", "shift_right")
+HOST_ALONE = ("bitwise_and", "bitwise_or", "bitwise_xor", "non_maximum_suppression", "roi_align", "shift_left",
+              "shift_right")
+"""Operations the engine cannot compute: bits, boxes and regions."""
+ELSEWHERE = tuple(sorted((*HOST_ALONE, "constexpr_blockwise_shift_scale", "constexpr_lut_to_dense",
+                          "constexpr_lut_to_sparse", "constexpr_sparse_blockwise_shift_scale",
+                          "constexpr_sparse_to_dense", "lut_activation", "reduce_prod")))
 """Operations that are left out: compressed weights and fitted tables have tests of their own, products of elements
 run only on constants, and bits, boxes and regions are the host's."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openane.errors import UnsupportedError
-from openane.importers.alternatives import has_alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def several_shapes(options: Namespace) -> bool:
     """Whether --shape gives alternatives."""
-    return has_alternatives(dict(options.shape))
+    return any(not isinstance(extent, int) for _, shape in options.shape for extent in shape)
 
 
 def require_one_shape(options: Namespace) -> None:

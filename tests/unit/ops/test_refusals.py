@@ -51,7 +51,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("linear", {"x": MATRIX, "weight": zeros(4, 3), "bias": zeros(4, 1)}, "bias", "shape [4]"),
     ("matmul", {"x": MATRIX, "y": ("fp16", (2, 3))}, "y", "3 rows"),
     ("matmul", {"x": MATRIX, "y": ("fp32", (3, 2))}, "y", "elements of fp16"),
-    ("matmul", {"x": ("fp16", ()), "y": MATRIX}, "x", "rank 1 to 5"),
+    ("matmul", {"x": ("fp16", ()), "y": MATRIX}, "x", "rank 1 to 8"),
     ("matmul", {"x": ("fp16", (3,)), "y": MATRIX, "transpose_x": True}, "transpose_x", "false"),
     ("matmul", {"x": ("fp16", (2, 2, 3)), "y": ("fp16", (5, 3, 4))}, "y", "must be 2 or 1"),
     ("add", {"x": MATRIX, "y": ("fp16", (2, 2))}, "y", "must be 3 or 1"),

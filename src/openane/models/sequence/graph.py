@@ -187,7 +187,7 @@ def activated(builder: GraphBuilder, x: Value, kind: str) -> Value:
 def gated(builder: GraphBuilder, x: Value, kind: str) -> Value:
     """The function of a gate, whose error everything it lets through has: GELU in steps, x / 2 * (1 + tanh(x * (a + b *
     x * x))), errs a tenth of what its table does."""
-    if kind != "gelu_tanh":
+    if not kind.endswith("_tanh"):
         return activated(builder, x, kind)
     root = np.sqrt(2 / np.pi)
     slope = builder.single("mul", x=builder.single("mul", x=x, y=x), y=np.float16(root * 0.044715))
