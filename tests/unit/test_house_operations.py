@@ -25,7 +25,6 @@ PLACES = {
     "graph/states.py": "reads and writes of states, which are gone before operations are looked at",
     "models/layers.py": "activations by the names that published configurations give them",
     "models/sequence/graph.py": "activations by the names that published configurations give them",
-    "models/sequence/graph.py": "activations by the names that published configurations give them",
     "models/rope.py": "kinds of angles by the names that published configurations give them",
     "training/networks/layers.py": "the words by which a configuration describes a network",
 }

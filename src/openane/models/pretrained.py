@@ -179,8 +179,8 @@ def _sounds_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
 RULES, EXPORT = "rules", "export"
 TEXTS = ("convbert", "deberta", "deberta-v2", "ernie", "fnet", "mobilebert", "rembert", "roformer", "squeezebert")
 IMAGES = ("beit", "clip_vision_model", "conditional_detr", "convnext", "convnextv2", "deit", "depth_anything", "detr",
-          "dinov2", "dinov2_with_registers", "dinov3_vit", "dpt", "focalnet", "hiera", "levit", "mobilenet_v2", "mobilevit",
-          "poolformer", "pvt", "regnet", "resnet", "segformer", "siglip_vision_model", "swin", "swinv2", "upernet",
+          "dinov2", "dinov2_with_registers", "dinov3_vit", "dpt", "focalnet", "hiera", "levit", "mobilenet_v2",
+          "mobilevit", "poolformer", "pvt", "regnet", "resnet", "segformer", "siglip_vision_model", "swin", "swinv2", "upernet",
           "vit", "yolos")
 TOWERS = ("clip", "siglip")
 SOUNDS = ("hubert", "wav2vec2", "wav2vec2-conformer")
