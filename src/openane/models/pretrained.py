@@ -179,11 +179,11 @@ def _sounds_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
 RULES, EXPORT = "rules", "export"
 TEXTS = ("convbert", "deberta", "deberta-v2", "ernie", "fnet", "mobilebert", "rembert", "roformer", "squeezebert")
 IMAGES = ("beit", "clip_vision_model", "conditional_detr", "convnext", "convnextv2", "deit", "depth_anything", "detr",
-          "dinov2", "dinov2_with_registers", "dinov3_vit", "dpt", "focalnet", "hiera", "levit", "mobilenet_v2",
-          "mobilevit", "poolformer", "pvt", "regnet", "resnet", "segformer", "siglip_vision_model", "swin", "swinv2", "upernet",
-          "vit", "yolos")
+          "dinov2", "dinov2_with_registers", "dinov3_vit", "dpt", "efficientnet", "focalnet", "glpn", "hiera", "levit",
+          "mobilenet_v2", "mobilevit", "poolformer", "pvt", "regnet", "resnet", "segformer", "siglip_vision_model",
+          "swin", "swinv2", "upernet", "vit", "yolos")
 TOWERS = ("clip", "siglip")
-SOUNDS = ("hubert", "wav2vec2", "wav2vec2-conformer")
+SOUNDS = ("data2vec-audio", "hubert", "wav2vec2", "wav2vec2-conformer", "wavlm")
 
 FAMILIES: Mapping[str, Family] = {
     **dict.fromkeys((kind for kind in DECODERS if kind not in READERS), Family(RULES, DECODERS_ON_HOST, _decoder)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import wave
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import openane as ane
+from openane.cli import main
+from openane.errors import FormatError, UnsupportedError
 from openane.models.exported import ImageModel, SoundModel, TowersModel
 from openane.models.text_encoders import TextEncoderModel
 
@@ -173,3 +176,38 @@ def test_texts_without_rules(family: str, tmp_path: Path) -> None:
     with ane.load_pretrained(tmp_path, DEVICE, lengths=(16,)) as model, torch.no_grad():
         assert isinstance(model, TextEncoderModel)
         near(model.run(tokens)["logits"], made(torch.tensor([tokens])).logits)
+
+
+def test_letters_are_written_down_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+
+    monkeypatch.setattr("openane.models.exported.load.DEFAULT_SAMPLES", (640,))
+    saved(tmp_path, "Wav2Vec2ForCTC", transformers.Wav2Vec2Config(
+        **PLAIN, vocab_size=8, conv_dim=[16, 16, 16], conv_stride=[5, 2, 2], conv_kernel=[10, 3, 3],
+        num_feat_extract_layers=3, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4))
+    (tmp_path / "vocab.json").write_text(json.dumps({text: at for at, text in enumerate(("<pad>", "|", *"abcdef"))}))
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes((np.random.default_rng(5).standard_normal(1000) * 3000).astype("<i2").tobytes())
+    assert main(["transcribe", str(tmp_path / "sound.wav"), "--model", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [bool(text) and set(text) <= set("abcdef ") for text in document["windows"]] == [True, True]
+    assert main(["transcribe", str(tmp_path / "sound.wav"), "--model", str(tmp_path), "--task", "translate"]) == 1
+    assert "Whisper" in capsys.readouterr().err
+
+
+def test_what_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "vit", "image_size": 32}))
+    with pytest.raises(UnsupportedError, match="names no architecture"):
+        ane.load_pretrained(tmp_path, DEVICE)
+    (tmp_path / "config.json").write_text(json.dumps(
+        {"model_type": "vit", "image_size": 32, "architectures": ["ViTForNothing"]}))
+    with pytest.raises(UnsupportedError, match=r"ViTForNothing.*does not have it"):
+        ane.load_pretrained(tmp_path, DEVICE)
+    (tmp_path / "config.json").write_text(json.dumps(
+        {"model_type": "vit", "image_size": 32, "architectures": ["ViTModel"]}))
+    with pytest.raises(FormatError, match="transformers cannot load"):
+        ane.load_pretrained(tmp_path, DEVICE)

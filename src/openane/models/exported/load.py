@@ -18,6 +18,7 @@ from openane.models.exported.model import ImageModel, TowersModel
 from openane.models.exported.network import all_outputs, graph_of, network
 from openane.models.exported.sounds import Letters, SoundModel
 from openane.models.exported.texts import ExportedSource
+from openane.models.text import whole_numbers
 from openane.models.text_encoders import pooling
 from openane.models.text_encoders.config import EncoderDocument
 from openane.models.text_encoders.model import DEFAULT_LENGTHS as DEFAULT_TOKENS
@@ -68,21 +69,30 @@ def load_sounds(folder: Path, device: str | Device | None = None, lengths: Seque
                 target: str = DEFAULT_TARGET, cache: bool | str | Path = False) -> SoundModel:
     """A model of sounds of up to so many samples."""
     document = json_object(folder, "config.json")
-    settings = optional(folder, "preprocessor_config.json") or {}
-    words, named = optional(folder, "vocab.json"), optional(folder, "tokenizer_config.json") or {}
-    if not all(isinstance(each, Mapping) for each in (settings, words or {}, named)):
-        raise FormatError(f"{folder}", expected="objects in its JSON files", found="something else")
-    letters = None if words is None else Letters.of(words, named, int(document.get("pad_token_id") or 0))
-    steps = list(zip(document["conv_kernel"], document["conv_stride"], strict=True))
-    return SoundModel(sound_graphs(folder, lengths), steps, int(settings.get("sampling_rate", 16000)),
-                      bool(settings.get("do_normalize", True)), letters, device, target, cache)
+    settings = json_object(folder, "preprocessor_config.json", {})
+    words, named = json_object(folder, "vocab.json", {}), json_object(folder, "tokenizer_config.json", {})
+    letters = Letters.of(words, named, EncoderDocument(document).whole("pad_token_id", 0, least=0)) if words else None
+    return SoundModel(sound_graphs(folder, lengths), _steps(document),
+                      EncoderDocument(settings).whole("sampling_rate", 16000), bool(settings.get("do_normalize", True)),
+                      letters, device, target, cache)
+
+
+def _steps(document: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Sizes and strides of the convolutions that make moments of samples."""
+    sizes, strides = (document.get(name) for name in ("conv_kernel", "conv_stride"))
+    whole = all(isinstance(each, list) and all(type(number) is int and number > 0 for number in each)
+                for each in (sizes, strides))
+    if not whole or sizes is None or strides is None or len(sizes) != len(strides):
+        raise FormatError("'conv_kernel' and 'conv_stride' of config.json", expected="as many sizes as strides",
+                          found=[sizes, strides])
+    return list(zip(sizes, strides, strict=True))
 
 
 def sound_graphs(folder: Path, lengths: Sequence[int] | None = None) -> list[Graph]:
     """A function `hear_SAMPLES` for each length."""
     model = network(folder, architecture(json_object(folder, "config.json")))
-    return [graph_of(model, all_outputs, {"input_values": (1, length)}, f"hear_{length}")
-            for length in sorted(set(lengths or DEFAULT_SAMPLES))]
+    wanted = sorted(set(whole_numbers(lengths or DEFAULT_SAMPLES, "lengths")))
+    return [graph_of(model, all_outputs, {"input_values": (1, length)}, f"hear_{length}") for length in wanted]
 
 
 def load_texts(folder: Path, device: str | Device | None = None, lengths: Sequence[int] | None = None,
@@ -113,7 +123,7 @@ def _preparation(folder: Path, config: Mapping[str, Any], shape: tuple[int, int]
     """How images are prepared; without a preprocessor_config.json, as the configuration's size says."""
     document = optional(folder, "preprocessor_config.json")
     if document is None:  # newer releases write it into the processor's file
-        document = (optional(folder, "processor_config.json") or {}).get("image_processor")
+        document = json_object(folder, "processor_config.json", {}).get("image_processor")
     if document is None:
         document = {"size": config.get("image_size")}
     if not isinstance(document, Mapping):

@@ -70,6 +70,9 @@ def graph_of(model: Any, call: Call, inputs: Mapping[str, Sequence[int]], name: 
             raise UnsupportedError(type(model).__name__, "PyTorch cannot export it",
                                    found=f"{type(error).__name__}: {str(error)[:300]}",
                                    remedy="there is none but another version of torch or transformers") from None
+    if not names:
+        raise UnsupportedError(type(model).__name__, "none of its results becomes an output", limit=", ".join(OUTPUTS),
+                               remedy="export it with torch.export yourself, and compile that")
     graph = load_torch(program)
     outputs = {value.name: (id(value), key) for value, key in zip(graph.outputs, names, strict=True)}
     types = {f"dtype:{key}": graph.metadata[f"dtype:{before}"] for before, (_, key) in outputs.items()}
