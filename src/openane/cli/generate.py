@@ -46,7 +46,7 @@ ENDS = {"stop": "the model or --stop ended it", "length": "it is as long as --ma
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's directory, or a llama2.c checkpoint")
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's directory, a GGUF file, or a llama2.c checkpoint")
     text = parser.add_mutually_exclusive_group(required=True)
     text.add_argument("--prompt", metavar="TEXT", help="the text to continue")
     text.add_argument("--chat", metavar="TEXT", help="what to say to a model that was trained on conversations")

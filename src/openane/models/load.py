@@ -16,6 +16,7 @@ from openane.formats.mapping import let_go, map_file
 from openane.models import chat, llama2c, tokenizer
 from openane.models.config import Config, of_huggingface
 from openane.models.encoder import DEFAULT_LENGTHS, TextEncoder
+from openane.models.gguf_file import GgufCheckpoint, is_gguf
 from openane.models.language import LanguageModel, LanguageSettings
 from openane.models.layers import Precision
 from openane.models.naming import HEAD_NORMS, LINEAR, Renamed, Weights
@@ -30,16 +31,16 @@ def load(path: str | Path, device: str | Device | None = None, settings: Languag
          tokenizer_file: str | Path | None = None, told: Told = silent) -> LanguageModel:
     """A decoder, compiled and on a device (default: $ANE_DEVICE or the simulator).
 
-    `path`: a directory with config.json, safetensors and (optional) a tokenizer, or a `.bin` of llama2.c, whose
-    `tokenizer.bin` may lie beside it. `tokenizer_file` is taken instead of the tokenizer found there; `told` hears
-    what is done meanwhile.
+    `path`: a directory with config.json, safetensors and (optional) a tokenizer, a GGUF file (its weights are unpacked
+    to fp16), or a `.bin` of llama2.c, whose `tokenizer.bin` may lie beside it. `tokenizer_file` is taken instead of the
+    tokenizer found there; `told` hears what is done meanwhile.
     FormatError and UnsupportedError say what is missing or not built here.
     """
     path = Path(path)
     told("the checkpoint")
     with opened(path) as (config, weights):
         folder = path if path.is_dir() else path.parent
-        found = tokenizer.of_folder(folder) if tokenizer_file is None else tokenizer.of_file(Path(tokenizer_file))
+        found = _tokenizer(path, folder) if tokenizer_file is None else tokenizer.of_file(Path(tokenizer_file))
         if path.is_file() and found is not None and found.vocabulary != config.vocabulary:
             raise FormatError(f"the tokenizer beside {path.name} has another vocabulary than it; give its own "
                               "(ane: --tokenizer FILE)", expected=config.vocabulary,
@@ -49,6 +50,11 @@ def load(path: str | Path, device: str | Device | None = None, settings: Languag
         config = replace(config, stops=tuple(dict.fromkeys(stops)))
         identity = identity_of(path) if settings is not None and settings.cache else ""
         return LanguageModel(config, weights, device, settings, found, template, identity, told)
+
+
+def _tokenizer(path: Path, folder: Path) -> tokenizer.Tokenizer | None:
+    """The tokenizer inside of a GGUF file, or beside another checkpoint."""
+    return GgufCheckpoint(path).tokenizer() if path.is_file() and is_gguf(path) else tokenizer.of_folder(folder)
 
 
 def identity_of(path: Path) -> str:
@@ -76,6 +82,13 @@ def opened(path: Path) -> Iterator[tuple[Config, Weights]]:
     """Configuration and weights of a directory or checkpoint; weights are read while it is open."""
     if not path.exists():
         raise FormatError(f"{path} is not there", expected="a model's directory or a checkpoint", found="nothing")
+    if path.is_file() and is_gguf(path):
+        with GgufCheckpoint(path) as packed:
+            config = of_huggingface(packed.document)
+            weights = Renamed(config.family, packed)
+            _require_described(config, weights)
+            yield config, weights
+        return
     if path.is_file():
         found = llama2c.Llama2cCheckpoint(path)
         yield found.config, found.weights

@@ -188,8 +188,15 @@ def of_json(path: Path) -> Tokenizer:
 
 def of_llama2c(path: Path) -> Tokenizer:
     """A `tokenizer.bin` of llama2.c. FormatError when it is none."""
-    library = _library()
     pieces, scores = _read_pieces(path.read_bytes(), path.name)
+    known = [name for name in ("<unk>", "<s>", "</s>") if name in pieces]
+    return of_scores(pieces, scores, known, pieces.index("<s>") if "<s>" in pieces else None)
+
+
+def of_scores(pieces: Sequence[str], scores: Sequence[float], special: Sequence[str], start: int | None) -> Tokenizer:
+    """A tokenizer that merges the neighbours whose piece scores highest; `special` pieces are no text, `start` is the
+    token that begins a text."""
+    library = _library()
     vocabulary: dict[str, int] = {}
     for number, piece in enumerate(pieces):
         vocabulary.setdefault(piece, number)
@@ -201,8 +208,26 @@ def of_llama2c(path: Path) -> Tokenizer:
     made.decoder = library.decoders.Sequence([
         library.decoders.Replace(SPACE, " "), library.decoders.ByteFallback(), library.decoders.Fuse(),
         library.decoders.Strip(" ", 1, 0)])
-    made.add_special_tokens([name for name in ("<unk>", "<s>", "</s>") if name in vocabulary])
-    return Tokenizer(made, vocabulary.get("<s>"))
+    made.add_special_tokens(list(special))
+    return Tokenizer(made, start)
+
+
+def of_merges(pieces: Sequence[str], merges: Sequence[str], special: Sequence[str], level: str | None,
+              start: int | None) -> Tokenizer:
+    """A tokenizer of bytes, which merges neighbours in the order of `merges` (two pieces with a space between) inside
+    of what the expression `level` cuts a text into (None: as GPT-2 does)."""
+    library = _library()
+    vocabulary: dict[str, int] = {}
+    for number, piece in enumerate(pieces):
+        vocabulary.setdefault(piece, number)
+    cuts = [tuple(each.split(" ", 1)) for each in merges]
+    made = library.Tokenizer(library.models.BPE(vocab=vocabulary, merges=cuts))
+    whole = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=level is None)
+    split = [] if level is None else [library.pre_tokenizers.Split(library.Regex(level), "isolated")]
+    made.pre_tokenizer = library.pre_tokenizers.Sequence([*split, whole])
+    made.decoder = library.decoders.ByteLevel()
+    made.add_special_tokens(list(special))
+    return Tokenizer(made, start)
 
 
 def _read_pieces(data: bytes, name: str) -> tuple[list[str], list[float]]:
