@@ -23,6 +23,7 @@ Program = Any
 
 
 def package() -> Any:
+    """PyTorch. UnsupportedError where it is not installed."""
     try:
         import torch
         import torch.export
@@ -33,7 +34,8 @@ def package() -> Any:
 
 
 def read(torch: Any, path: Path) -> Program:
-    """The program of a file. The archive is checked here: PyTorch's reader talks when it finds it broken."""
+    """The program of a file; FormatError where it is none. The archive is checked here: PyTorch's reader talks when it
+    finds it broken."""
     try:
         with ZipFile(path) as archive:
             broken = archive.testzip()

@@ -87,18 +87,17 @@ def _widened(extent: int, size: int, apart: float, weights: Weights, reach: floa
     places = np.arange(extent)[:, None]
     inside = (places >= np.floor(middles - reach * wide + 0.5)) & (places < np.floor(middles + reach * wide + 0.5))
     found = np.where(inside, weights(np.abs(places + 0.5 - middles) / wide), 0)
-    shares: np.ndarray = found / found.sum(axis=0)
-    return shares
+    return np.asarray(found / found.sum(axis=0), np.float64)
 
 
 def _triangle(distance: np.ndarray) -> np.ndarray:
-    return np.maximum(1 - distance, 0)
+    return np.asarray(np.maximum(1 - distance, 0), np.float64)
 
 
 def _cubic(distance: np.ndarray, bend: float) -> np.ndarray:
     near = ((bend + 2) * distance - (bend + 3)) * distance * distance + 1
     far = bend * (((distance - 5) * distance + 8) * distance - 4)
-    return np.where(distance < 1, near, np.where(distance < 2, far, 0))
+    return np.asarray(np.where(distance < 1, near, np.where(distance < 2, far, 0)), np.float64)
 
 
 OPERATORS: Mapping[str, Handler] = {
