@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Graph, Node, Operand, TensorType, Value, mil_type, numpy_type
+from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
 from openane.ops.operands import MAXIMUM_ELEMENTS, PLAIN, default_data, element_type, refusal, result_types
@@ -121,10 +123,22 @@ class GraphBuilder:
         for name, value in outputs.items():
             if value.name != name:
                 if name in self._names:
-                    raise GraphError(f"output {name!r}: the name is taken")
+                    value = self._give_way(name, value)
                 value = self.single("identity", name, x=value)
             results.append(value)
         return tuple(results)
+
+    def _give_way(self, name: str, output: Value) -> Value:
+        """Calls the result of a node that has a name something else, so that an output can have it; `output`, as it is
+        called then. GraphError when something else has the name."""
+        old = next((value for node in self._nodes for value in node.outputs if value.name == name), None)
+        if old is None:
+            raise GraphError(f"output {name!r}: the name is taken")
+        new = replace(old, name=self._unique(name))
+        self._nodes = [replace(node, outputs=tuple(new if value is old else value for value in node.outputs))
+                       if old in node.outputs else substituted(node, {id(old): new}) for node in self._nodes]
+        self._names.discard(name)
+        return new if output is old else output
 
     def _operands(self, op: Op, base: str, given: Mapping[str, Given]) -> dict[str, Operand]:
         parameters = {parameter.name: parameter for parameter in op.parameters}

@@ -149,17 +149,6 @@ def test_files(tmp_path: Path) -> None:
             continue
 
 
-class Changing(nn.Module):  # type: ignore[misc]
-    """A buffer that counts the runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("count", torch.zeros(3))
-
-    def forward(self, x: Any) -> Any:
-        self.count += 1
-        return x + self.count
-
 
 @pytest.mark.parametrize(("net", "match"), [
     (module(lambda x: x + torch.rand(8)), "random numbers"),
@@ -170,12 +159,3 @@ class Changing(nn.Module):  # type: ignore[misc]
 def test_refusals_say_what_would_pass(net: Any, match: str) -> None:
     with pytest.raises(ane.AneError, match=match):
         ane.load_graph(exported(net, image()))
-
-
-def test_state_and_symbolic_shapes_are_refused() -> None:
-    with pytest.raises(ane.UnsupportedError, match="may not change its inputs or buffers"):
-        ane.load_graph(exported(Changing(), image(3)))
-    batch = torch.export.Dim("batch", min=2, max=8)
-    program = torch.export.export(nn.Linear(8, 5), (image(4, 8),), dynamic_shapes=({0: batch},))
-    with pytest.raises(ane.UnsupportedError, match="without dynamic_shapes"):
-        ane.load_graph(program)

@@ -105,6 +105,8 @@ def reshape(context: RecipeContext, source: Tensor, target: Tensor) -> None:
     cells = context.limits.memory_alignment * source.elements
     pieces = _common_split(source, target) if cells > CELL_BYTES else None
     if pieces is not None:
+        if not all(piece.aligned for piece, _ in pieces):  # rows of fresh memory are
+            pieces = _common_split(context.copied(source), target) or pieces
         for piece, place in pieces:
             reshape(context, piece, place)
         return

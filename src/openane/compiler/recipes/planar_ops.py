@@ -134,8 +134,15 @@ def _split_axis(context: RecipeContext, operands: list[Tensor]) -> int | None:
             candidates = [d for d in range(t.rank) if core.shape[d] > 1 and d != t.contiguous]
             least = 2 * row_cut(context.limits)
             candidates = candidates or [d for d in range(t.rank) if core.shape[d] >= least]
-            return max(candidates, key=lambda d: core.shape[d], default=None)
+            whole = [d for d in candidates if not _cuts_rows(operands, d, row_cut(context.limits))]
+            return max(whole or candidates, key=lambda d: core.shape[d], default=None)
     return None
+
+
+def _cuts_rows(operands: list[Tensor], axis: int, cut: int) -> bool:
+    """Whether halving a dimension leaves an operand whose rows begin where none may: `cut` elements are aligned."""
+    half = operands[0].shape[axis] // 2
+    return half % cut > 0 and half < cut and any(t.contiguous == axis and not repeats(t) for t in operands)
 
 
 def _prepared(context: RecipeContext, operands: list[Tensor], target: Tensor) -> list[Tensor]:

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
-from openane.errors import FormatError, GraphError, UnsupportedError
+from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
 from openane.importers.torch.experts import expert_order
+from openane.importers.torch.exported import Program, needed, package, read, taken_apart, with_shapes
 from openane.importers.torch.operators import OPERATORS
+from openane.importers.torch.states import States
 from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConstants, TorchStep, kind_prefix
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
-KEPT = ("einsum", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "leaky_relu", "linear",
-        "log1p", "matmul", "max_pool2d", "pixel_shuffle", "pixel_unshuffle", "prelu", "reflection_pad1d",
-        "reflection_pad2d", "relu6", "replication_pad1d", "replication_pad2d", "roll", "rsub",
-        "scaled_dot_product_attention", "silu", "softplus", "stack")
-"""Operators PyTorch would take apart though the graph has counterparts."""
-
 _TYPES = {"float16": "fp16", "bfloat16": "fp16", "float32": "fp32", "float64": "fp64", "int8": "int8", "int16": "int16",
           "int32": "int32", "int64": "int64", "uint8": "uint8", "bool": "bool"}
-Program = Any
-"""A torch.export.ExportedProgram."""
 
 
 def is_exported(source: object) -> bool:
@@ -42,63 +35,22 @@ def is_exported(source: object) -> bool:
 def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     """The graph of a program of `torch.export`: the ExportedProgram, or a file `torch.export.save` wrote.
 
-    `shapes` may repeat the shapes of inputs, by name; the program states them. FormatError for files PyTorch cannot
-    read, GraphError for weights that overflow fp16, UnsupportedError naming operator, argument, value and what would
-    pass for the rest, and where PyTorch is not installed.
+    `shapes` fixes the dimensions a program leaves open (dynamic_shapes), by the name of the input; others it may only
+    repeat. Buffers that the program writes are states of the model. FormatError for files PyTorch cannot read,
+    GraphError for weights that overflow fp16, UnsupportedError naming operator, argument, value and what would pass for
+    the rest, and where PyTorch is not installed.
     """
-    torch = _package()
-    program = _read(torch, Path(source)) if isinstance(source, str | Path) else source
+    torch = package()
+    program = read(torch, Path(source)) if isinstance(source, str | Path) else source
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
-        program = program.run_decompositions(_decompositions(torch))
+        program = taken_apart(torch, with_shapes(torch, program, shapes or {}))
         walk = _Import(torch, program)
-        needed = _needed(program.graph_module.graph.nodes)
+        wanted = needed(program.graph_module.graph.nodes)
         for node in program.graph_module.graph.nodes:
-            if node.op == "placeholder" or node.name in needed:
+            if node.op == "placeholder" or node.name in wanted:
                 walk.node(node)
         return agreeing(walk.finish(), shapes or {}, "the program")
-
-
-def _package() -> Any:
-    try:
-        import torch
-        import torch.export
-    except ImportError:
-        raise UnsupportedError("PyTorch import", "needs the torch package",
-                               remedy='pip install "openane[torch]"') from None
-    return torch
-
-
-def _read(torch: Any, path: Path) -> Program:
-    """The program of a file. The archive is checked here: PyTorch's reader talks when it finds it broken."""
-    try:
-        with ZipFile(path) as archive:
-            broken = archive.testzip()
-        if broken is not None:
-            raise BadZipFile(f"{broken!r} does not have its checksum")
-        return torch.export.load(path)
-    except Exception as error:  # whatever PyTorch's reader meets
-        raise FormatError(f"not a program of torch.export: {type(error).__name__}: {str(error)[:200]}") from None
-
-
-def _decompositions(torch: Any) -> Any:
-    """PyTorch's table without the operators kept."""
-    table = torch.export.default_decompositions()
-    for name in KEPT:
-        packet = getattr(torch.ops.aten, name, None)
-        for overload in packet.overloads() if packet is not None else ():
-            table.pop(getattr(packet, overload), None)
-    return table
-
-
-def _needed(nodes: Iterable[Any]) -> set[str]:
-    """The names of the nodes outputs are computed from: not those that only check what PyTorch assumed."""
-    every = list(nodes)
-    found = {each.name for node in every if node.op == "output" for each in node.all_input_nodes}
-    for node in reversed(every):
-        if node.name in found:
-            found.update(each.name for each in node.all_input_nodes)
-    return found
 
 
 @dataclass(slots=True)
@@ -109,6 +61,7 @@ class _Import:
     program: Program
     known: dict[str, Any] = field(default_factory=dict)
     ordering: dict[str, str] = field(init=False)
+    states: States = field(init=False)
     builder: GraphBuilder = field(init=False)
     constants: TorchConstants = field(init=False)
 
@@ -116,6 +69,7 @@ class _Import:
         self.ordering = expert_order(self.program.graph_module.graph.nodes)
         self.builder = GraphBuilder("main")
         self.constants = TorchConstants(self.builder)
+        self.states = States(self.builder, self.constants, set(self.program.graph_signature.user_inputs))
 
     def node(self, node: Any) -> None:
         """Imports one node of the program."""
@@ -133,7 +87,9 @@ class _Import:
         kind = spec.kind.name
         if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
             state, constants = self.program.state_dict, self.program.constants
-            return state[spec.target] if spec.target in state else constants[spec.target]
+            held = state[spec.target] if spec.target in state else constants[spec.target]
+            written = spec.target in self.program.graph_signature.buffers_to_mutate.values()
+            return self.states.read(spec.target, held) if written else held
         if kind != "USER_INPUT":
             raise UnsupportedError(f"PyTorch input {node.name!r}", "inputs are tensors", found=kind.lower())
         fake = node.meta.get("val")
@@ -218,23 +174,33 @@ class _Import:
 
     def finish(self) -> Graph:
         """The graph, its outputs called as the program calls them, numbered where it returns an input or the same
-        twice."""
-        nodes = {node.name: node for node in self.program.graph_module.graph.nodes}
+        twice. What buffers hold afterwards is written to their states; what inputs would, where the program writes
+        them, are outputs behind the others."""
         results: dict[str, Value] = {}
+        written: dict[str, Value] = {}
         for number, spec in enumerate(self.program.graph_signature.output_specs):
-            if spec.kind.name != "USER_OUTPUT":
-                raise UnsupportedError(f"PyTorch output {number}", "a program may not change its inputs or buffers",
-                                       found=f"{spec.kind.name.lower()} of {spec.target!r}",
-                                       remedy="return the new value, and pass it in again")
             name = str(getattr(spec.arg, "name", ""))
             found, label = self.known.get(name), f"PyTorch output {number}"
             if found is None:
                 continue
             value = found if isinstance(found, Value) else self.constants.value(found, label)
-            key = name if name not in results and nodes[name].op != "placeholder" else f"{name}_output{number}"
-            self.builder.metadata[f"dtype:{key}"] = _type_name(nodes[name].meta.get("val"), label)
-            results[key] = value
-        return self.builder.finish(results)
+            if spec.kind.name == "BUFFER_MUTATION":
+                self.states.write(spec.target, value)
+            elif spec.kind.name == "USER_INPUT_MUTATION":
+                written[self._declared(f"{spec.target}_written", name, label)] = value
+            elif spec.kind.name == "USER_OUTPUT":
+                taken = name in results or name in self.program.graph_signature.user_inputs
+                results[self._declared(f"{name}_output{number}" if taken else name, name, label)] = value
+            else:
+                raise UnsupportedError(label, "a program returns tensors, or writes its buffers and inputs",
+                                       found=f"{spec.kind.name.lower()} of {spec.target!r}", remedy="return the tensor")
+        return self.builder.finish(results | written)
+
+    def _declared(self, key: str, name: str, label: str) -> str:
+        """The name of an output, whose element type in the program the graph's metadata keeps."""
+        node = next(node for node in self.program.graph_module.graph.nodes if node.name == name)
+        self.builder.metadata[f"dtype:{key}"] = _type_name(node.meta.get("val"), label)
+        return key
 
 
 def _computed(arguments: Any) -> bool:
@@ -260,7 +226,7 @@ def _shape(fake: Any, label: str) -> tuple[int, ...]:
     if any(not isinstance(extent, int) for extent in fake.shape):
         raise UnsupportedError(label, "shapes are static and this one has symbolic dimensions",
                                found=[str(extent) for extent in fake.shape],
-                               remedy="torch.export.export without dynamic_shapes, for each shape that is needed")
+                               remedy="give the shapes of inputs: load_graph(..., shapes={name: shape}), or --shape")
     return tuple(fake.shape)
 
 

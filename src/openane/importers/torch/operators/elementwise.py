@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,7 +71,10 @@ def _masked(step: TorchStep) -> Value | None:
 
 
 def _multiply(step: TorchStep) -> Result:
-    """A number a mask is multiplied with may mean "as far as possible": only from beyond MEANS_FARTHEST on."""
+    """A number a mask is multiplied with may mean "as far as possible": only from beyond MEANS_FARTHEST on.
+    Of booleans it is what logic calls and."""
+    if step.kind == "bool":
+        return step.add("logical_and", x=step.number("self"), y=step.number("other"))
     numbers = [found for name in ("self", "other") if isinstance(found := step.argument(name), int | float)]
     return _binary("mul", FARTHEST if all(abs(number) > MEANS_FARTHEST for number in numbers) else 0.0)(step)
 
@@ -189,14 +193,45 @@ def _hard_tanh(step: TorchStep) -> Result:
 
 
 def _softplus(step: TorchStep) -> Result:
-    beta = step.argument("beta", 1)
-    if beta != 1:
-        raise step.refuse("beta", beta, "1")
-    return step.add("softplus", x=step.number("self"))
+    """softplus(beta * x) / beta."""
+    x, beta = step.number("self"), float(step.argument("beta", 1))
+    if beta == 1:
+        return step.add("softplus", x=x)
+    scaled = step.add("mul", part="scaled", x=x, y=beta)
+    return step.add("mul", x=step.add("softplus", part="softplus", x=scaled), y=1 / beta)
 
 
 def _log1p(step: TorchStep) -> Result:
     return step.add("log", x=step.add("add", part="one", x=step.number("self"), y=1.0), epsilon=0.0)
+
+
+def _logarithm(base: float) -> Handler:
+    """log(x) / log(base)."""
+    def handler(step: TorchStep) -> Result:
+        natural = step.add("log", part="natural", x=step.number("self"), epsilon=0.0)
+        return step.add("mul", x=natural, y=1 / math.log(base))
+    return handler
+
+
+def _truncated(step: TorchStep) -> Result:
+    """Towards zero: the sign on the floor of the magnitude."""
+    x = step.number("self")
+    whole = step.add("floor", part="whole", x=step.add("abs", part="magnitude", x=x))
+    return step.add("mul", x=whole, y=step.add("sign", part="sign", x=x))
+
+
+def _truncated_remainder(step: TorchStep) -> Result:
+    """What is left of the magnitude, with the sign of the first operand."""
+    x, y = step.number("self"), step.other("other", step.kind)
+    size = abs(y) if not isinstance(y, Value) else step.add("abs", part="divisor", x=y)
+    left = step.add("mod", part="left", x=step.add("abs", part="magnitude", x=x), y=size)
+    return step.add("mul", x=left, y=step.add("sign", part="sign", x=x))
+
+
+def _is_nan(step: TorchStep) -> Result:
+    """What differs from itself."""
+    x = step.number("self") if step.kind != "bool" else step.value("self")
+    return step.add("not_equal", x=x, y=x)
 
 
 def _expm1(step: TorchStep) -> Result:
@@ -224,7 +259,9 @@ OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("_to_copy", "alias", "clone", "contiguous", "detach", "lift_fresh_copy", "to"), _same),
     **dict.fromkeys(("clamp", "clamp_max", "clamp_min"), _clamp),
     **dict.fromkeys(("bitwise_not", "logical_not"), _not),
-    "add": _binary("add", FARTHEST), "copy": _copy, "div": _divide, "elu": _elu, "expm1": _expm1, "gelu": _gelu,
+    "add": _binary("add", FARTHEST), "copy": _copy, "div": _divide, "elu": _elu, "expm1": _expm1,
+    "fmod": _truncated_remainder, "isnan": _is_nan, "log10": _logarithm(10), "log2": _logarithm(2), "trunc": _truncated,
+    "gelu": _gelu,
     "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
     "hardswish": lambda step: hard_swish(step, step.number("self")), "hardtanh": _hard_tanh,
     "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum", LARGEST),

@@ -1,4 +1,4 @@
-"""PyTorch operators that rearrange elements: shapes, axes, slices, joining, padding, enlarging."""
+"""PyTorch operators that rearrange elements: shapes, axes, slices, joining, padding."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def _flip(step: TorchStep) -> Result:
 def _roll(step: TorchStep) -> Result:
     """The last elements of each axis put in front."""
     x, axes = step.value("self"), step.integers("dims")
-    if not axes:
-        raise step.refuse("dims", "none", "dims that are stated")
+    if not axes:  # all elements in a row
+        x, axes = step.reshaped(x, (x.type.elements,), "row"), (0,)
     for axis, shift in zip(axes, step.integers("shifts"), strict=True):
         extent = x.shape[axis]
         count = shift % extent
@@ -161,7 +161,21 @@ def _roll(step: TorchStep) -> Result:
             axis %= x.type.rank
             ends = step.add_all("split", part="ends", x=x, split_sizes=[extent - count, count], axis=axis)
             x = step.add("concat", part="rolled", values=ends[::-1], axis=axis)
-    return x
+    return step.reshaped(x, step.shape)
+
+
+def _diagonal(step: TorchStep) -> Result:
+    """Elements whose positions on two axes differ by `offset`, as the last axis: every so many of the two in a row."""
+    x, offset = step.value("self"), int(step.argument("offset", 0))
+    first, second = step.axis("dim1", x.type.rank), step.axis("dim2", x.type.rank, 1)
+    count, width = step.shape[-1], x.shape[second]
+    others = [axis for axis in range(x.type.rank) if axis not in (first, second)]
+    order = [*others, first, second]
+    last = x if order == sorted(order) else step.add("transpose", part="last", x=x, perm=order)
+    rows = step.reshaped(last, (*(x.shape[axis] for axis in others), x.shape[first] * width), "rows")
+    start = max(offset, 0) + max(-offset, 0) * width
+    places = np.arange(count, dtype=np.int32) * (width + 1) + start
+    return step.add("gather", x=rows, indices=places, axis=len(others))
 
 
 def _pixel_shuffle(step: TorchStep) -> Result:
@@ -170,22 +184,6 @@ def _pixel_shuffle(step: TorchStep) -> Result:
 
 def _pixel_unshuffle(step: TorchStep) -> Result:
     return step.add("pixel_unshuffle", x=step.value("self"), downscale_factor=int(step.argument("downscale_factor")))
-
-
-def _nearest(step: TorchStep) -> Result:
-    x = step.value("input" if step.given("input") else "self")
-    factors = [whole / extent for whole, extent in zip(step.shape[2:], x.shape[2:], strict=True)]
-    if any(factor != int(factor) for factor in factors):
-        raise UnsupportedError(step.label, "nearest neighbours are enlarged by whole factors", found=factors,
-                               remedy="interpolate by 2, 3, ...")
-    return step.add("upsample_nearest_neighbor", x=x, scale_factor_height=factors[0], scale_factor_width=factors[1])
-
-
-def _bilinear(step: TorchStep) -> Result:
-    """Corners aligned, or half a pixel outside them."""
-    mode = "STRICT_ALIGN_CORNERS" if step.argument("align_corners") else "UNALIGN_CORNERS"
-    return step.add("resize_bilinear", x=step.value("input" if step.given("input") else "self"),
-                    target_size_height=step.shape[2], target_size_width=step.shape[3], sampling_mode=mode)
 
 
 def _filled(number: float) -> Handler:
@@ -209,10 +207,11 @@ OPERATORS: Mapping[str, Handler] = {
                     _reshape),
     **dict.fromkeys(("reflection_pad1d", "reflection_pad2d"), _pad("reflect")),
     **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad("replicate")),
-    "_local_scalar_dense": _scalar, "cat": _cat, "constant_pad_nd": _pad("constant"), "expand": _repeat, "flip": _flip,
+    "_local_scalar_dense": _scalar, "cat": _cat, "constant_pad_nd": _pad("constant"), "diagonal": _diagonal,
+    "expand": _repeat, "flip": _flip,
     "full_like": _filled(0), "item": _scalar, "ones_like": _filled(1), "permute": _permute,
     "pixel_shuffle": _pixel_shuffle, "pixel_unshuffle": _pixel_unshuffle, "repeat": _repeat, "roll": _roll,
     "select": _select, "slice": _slice, "split": _split, "split_with_sizes": _split, "stack": _stack,
     "t": _matrix_transpose, "transpose": _transpose, "unbind": _unbind, "unfold": _unfold,
-    "upsample_bilinear2d": _bilinear, "upsample_nearest2d": _nearest, "zeros_like": _filled(0),
+    "zeros_like": _filled(0),
 }

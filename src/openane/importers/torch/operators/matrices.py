@@ -13,6 +13,9 @@ from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
 
+LARGEST_RANK = 5
+"""Of what a `linear` layer takes."""
+
 
 def _product(step: TorchStep) -> Result:
     return _multiplied(step, step.argument("self"), step.argument("other" if step.given("other") else "mat2"))
@@ -22,7 +25,11 @@ def _multiplied(step: TorchStep, first: Any, second: Any, part: str = "") -> Val
     """first @ second, vectors as PyTorch reads them."""
     x = step.as_value(first, "self")
     if not isinstance(second, Value) and second.dim() == 2:
-        return step.add("linear", part=part, x=x, weight=np.ascontiguousarray(to_array(second, step.label).T))
+        weight = np.ascontiguousarray(to_array(second, step.label).T)
+        if x.type.rank <= LARGEST_RANK:
+            return step.add("linear", part=part, x=x, weight=weight)
+        rows = step.reshaped(x, (prod(x.shape[:-1]), x.shape[-1]), "rows")
+        return step.reshaped(step.add("linear", part="product", x=rows, weight=weight), step.shape)
     y = step.as_value(second, "other")
     if x.type.rank > 1 and y.type.rank > 1:
         return step.add("matmul", part=part, x=x, y=y)
@@ -37,7 +44,12 @@ def _linear(step: TorchStep) -> Result:
         rows = step.value("weight")
         product = step.add("matmul", part="product", x=step.as_value(x, "input"), y=rows, transpose_y=True)
         return product if bias is None else step.add("add", x=product, y=step.value("bias"))
-    return step.add("linear", x=step.as_value(x, "input"), weight=step.half("weight"), bias=step.half("bias"))
+    rows = step.as_value(x, "input")
+    if rows.type.rank > LARGEST_RANK:
+        rows = step.reshaped(rows, (prod(rows.shape[:-1]), rows.shape[-1]), "rows")
+    product = step.add("linear", part="product" if rows is not x else "", x=rows, weight=step.half("weight"),
+                       bias=step.half("bias"))
+    return step.reshaped(product, step.shape)
 
 
 def _added_product(first: str, second: str) -> Handler:

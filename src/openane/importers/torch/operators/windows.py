@@ -10,6 +10,7 @@ import numpy as np
 
 from openane.graph import Value
 from openane.importers.step import to_half
+from openane.importers.torch.operators.resizing import mixed
 from openane.importers.torch.step import Handler, Result, TorchStep
 
 
@@ -29,10 +30,21 @@ def _convolution(step: TorchStep) -> Result:
         return step.add("conv", x=x, weight=step.half("weight") if known else step.value("weight"),
                         bias=step.half("bias"), **settings)
     extra = step.integers("output_padding", axes)
-    settings["pad"] = [count for before, more in zip(padding, extra, strict=True) for count in (before, before - more)]
-    if min(settings["pad"]) < 0:
-        raise step.refuse("output_padding", list(extra), f"at most the padding {list(padding)}")
-    return step.add("conv_transpose", x=x, weight=step.half("weight"), bias=step.half("bias"), **settings)
+    behind = [before - more for before, more in zip(padding, extra, strict=True)]
+    settings["pad"] = [count for before, after in zip(padding, behind, strict=True)
+                       for count in (before, max(0, after))]
+    if min(behind) >= 0:
+        return step.add("conv_transpose", x=x, weight=step.half("weight"), bias=step.half("bias"), **settings)
+    return _beyond(step, step.add("conv_transpose", part="whole", x=x, weight=step.half("weight"), **settings), behind)
+
+
+def _beyond(step: TorchStep, whole: Value, behind: Sequence[int]) -> Value:
+    """A transposed convolution without its bias, made longer where its output padding goes beyond what any element of
+    the input reaches: nothing but the bias is there."""
+    counts = [count for after in behind for count in (0, max(0, -after))]
+    longer = step.add("pad", part="longer", x=whole, pad=[0, 0, 0, 0, *counts], mode="constant", constant_val=0.0)
+    bias = step.half("bias")
+    return longer if bias is None else step.add("add", x=longer, y=bias.reshape(-1, *(1 for _ in behind)))
 
 
 def _pool_settings(step: TorchStep, x: Value, axes: int) -> dict[str, Any]:
@@ -129,17 +141,15 @@ def _windows(extent: int, count: int) -> list[range]:
 
 
 def _spread_mean(step: TorchStep, x: Value, sizes: Mapping[int, int]) -> Value:
-    """Means of windows of any size, axis by axis: a product with the shares that windows have of positions."""
-    for axis, size in sizes.items():
-        shares = np.zeros((x.shape[axis], size), np.float16)
-        for number, window in enumerate(_windows(x.shape[axis], size)):
-            shares[window, number] = 1 / len(window)
-        order = [*(other for other in range(x.type.rank) if other != axis), axis]
-        back = [order.index(other) for other in range(x.type.rank)]
-        last = x if axis == order[axis] else step.add("transpose", f"last{axis}", x=x, perm=order)
-        x = step.add("matmul", f"mean{axis}", x=last, y=shares)
-        x = x if axis == order[axis] else step.add("transpose", f"back{axis}", x=x, perm=back)
-    return x
+    """Means of windows of any size: products with the shares that windows have of positions."""
+    return mixed(step, x, {axis: _shares(x.shape[axis], size) for axis, size in sizes.items()})
+
+
+def _shares(extent: int, size: int) -> np.ndarray:
+    shares = np.zeros((extent, size), np.float16)
+    for number, window in enumerate(_windows(extent, size)):
+        shares[window, number] = 1 / len(window)
+    return shares
 
 
 def _spread_maximum(step: TorchStep, x: Value, sizes: Mapping[int, int]) -> Value:
@@ -208,13 +218,14 @@ def _epsilon(step: TorchStep) -> float:
 
 
 OPERATORS: Mapping[str, Handler] = {
-    **dict.fromkeys(("_adaptive_avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+    **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
                     _adaptive("avg_pool", "reduce_mean")),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _average_pool),
     **dict.fromkeys(("max_pool2d", "max_pool2d_with_indices", "max_pool3d_with_indices"), _max_pool),
     **dict.fromkeys(("_native_batch_norm_legit_no_training", "batch_norm"), _batch_norm),
     **dict.fromkeys(("group_norm", "native_group_norm"), _group_norm),
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _layer_norm),
-    "adaptive_max_pool2d": _adaptive("max_pool", "reduce_max"), "convolution": _convolution,
+    **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d"), _adaptive("max_pool", "reduce_max")),
+    "convolution": _convolution,
     "instance_norm": _instance_norm,
 }

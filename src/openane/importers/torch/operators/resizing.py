@@ -1,0 +1,107 @@
+"""PyTorch operators that give images another size: nearest neighbours, bilinear, smooth forms for shrinking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from openane.graph import Value
+from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.ops.sampling import linear
+
+Weights = Callable[[np.ndarray], np.ndarray]
+"""What elements weigh by their distance from the middle of a result."""
+
+
+def mixed(step: TorchStep, x: Value, matrices: Mapping[int, np.ndarray]) -> Value:
+    """Products of axes with constant matrices of [elements of the axis, results]."""
+    for axis, matrix in matrices.items():
+        order = [*(other for other in range(x.type.rank) if other != axis), axis]
+        back = [order.index(other) for other in range(x.type.rank)]
+        last = x if axis == order[axis] else step.add("transpose", f"last{axis}", x=x, perm=order)
+        x = step.add("matmul", f"mixed{axis}", x=last, y=matrix.astype(np.float16))
+        x = x if axis == order[axis] else step.add("transpose", f"back{axis}", x=x, perm=back)
+    return x
+
+
+def _image(step: TorchStep) -> Value:
+    return step.value("input" if step.given("input") else "self")
+
+
+def _steps(step: TorchStep, x: Value) -> list[float]:
+    """How far apart results lie, in elements of the image, by axis: PyTorch goes by a stated factor even where the
+    size it leads to is rounded."""
+    stated = step.argument("scale_factors") or (step.argument("scales_h"), step.argument("scales_w"))
+    return [1 / factor if factor else extent / size
+            for factor, extent, size in zip(stated, x.shape[2:], step.shape[2:], strict=True)]
+
+
+def _nearest(step: TorchStep) -> Result:
+    """Whole factors repeat elements; others pick the element below each place."""
+    x = _image(step)
+    apart = _steps(step, x)
+    factors = [whole / extent for whole, extent in zip(step.shape[2:], x.shape[2:], strict=True)]
+    if factors == [1 / each for each in apart] and all(factor == int(factor) for factor in factors):
+        return step.add("upsample_nearest_neighbor", x=x, scale_factor_height=factors[0],
+                        scale_factor_width=factors[1])
+    for axis, each in enumerate(apart, 2):
+        places = np.floor(np.arange(step.shape[axis], dtype=np.float32) * np.float32(each)).astype(np.int32)
+        x = step.add("gather", x=x, indices=np.minimum(places, x.shape[axis] - 1), axis=axis)
+    return x
+
+
+def _bilinear(step: TorchStep) -> Result:
+    """Corners aligned, or half a pixel outside them."""
+    x, aligned = _image(step), bool(step.argument("align_corners"))
+    apart = _steps(step, x)
+    if not aligned and apart != [extent / size for extent, size in zip(x.shape[2:], step.shape[2:], strict=True)]:
+        return mixed(step, x, {axis: _between(x.shape[axis], step.shape[axis], each)
+                               for axis, each in enumerate(apart, 2)})
+    return step.add("resize_bilinear", x=x, target_size_height=step.shape[2], target_size_width=step.shape[3],
+                    sampling_mode="STRICT_ALIGN_CORNERS" if aligned else "UNALIGN_CORNERS")
+
+
+def _between(extent: int, size: int, apart: float) -> np.ndarray:
+    places = (np.arange(size) + 0.5) * apart - 0.5
+    return linear(np.clip(places, 0, extent - 1), extent).T
+
+
+def _smooth(weights: Weights, reach: float) -> Handler:
+    """Means that widen where an image shrinks, so that nothing is left out: antialias=True."""
+    def handler(step: TorchStep) -> Result:
+        x = _image(step)
+        apart = _steps(step, x)
+        if step.argument("align_corners"):
+            apart = [(extent - 1) / max(size - 1, 1) for extent, size in zip(x.shape[2:], step.shape[2:], strict=True)]
+        return mixed(step, x, {axis: _widened(x.shape[axis], step.shape[axis], each, weights, reach)
+                               for axis, each in enumerate(apart, 2)})
+    return handler
+
+
+def _widened(extent: int, size: int, apart: float, weights: Weights, reach: float) -> np.ndarray:
+    """What each element weighs in each result [elements, results]; every result's weights add up to 1."""
+    wide = max(apart, 1.0)
+    middles = (np.arange(size) + 0.5) * apart
+    places = np.arange(extent)[:, None]
+    inside = (places >= np.floor(middles - reach * wide + 0.5)) & (places < np.floor(middles + reach * wide + 0.5))
+    found = np.where(inside, weights(np.abs(places + 0.5 - middles) / wide), 0)
+    return np.asarray(found / found.sum(axis=0), np.float64)
+
+
+def _triangle(distance: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(1 - distance, 0), np.float64)
+
+
+def _cubic(distance: np.ndarray, bend: float) -> np.ndarray:
+    near = ((bend + 2) * distance - (bend + 3)) * distance * distance + 1
+    far = bend * (((distance - 5) * distance + 8) * distance - 4)
+    return np.asarray(np.where(distance < 1, near, np.where(distance < 2, far, 0)), np.float64)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "_upsample_bicubic2d_aa": _smooth(partial(_cubic, bend=-0.5), 2.0),
+    "_upsample_bilinear2d_aa": _smooth(_triangle, 1.0),
+    "upsample_bilinear2d": _bilinear, "upsample_nearest2d": _nearest,
+}
