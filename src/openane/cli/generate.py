@@ -1,5 +1,5 @@
-"""Continue a text with a language model: a Hugging Face directory (config.json, safetensors, tokenizer.json) or a
-llama2.c checkpoint (.bin beside its tokenizer.bin).
+"""Continue a text with a language model: a Hugging Face directory (config.json, safetensors, tokenizer.json), a GGUF
+file or a llama2.c checkpoint (.bin beside its tokenizer.bin).
 
 The text goes to stdout as it is made; what ran where, how fast, and what the host did goes to stderr. With --json a
 line of JSON per token goes to stdout, and a summary as the last line. Ctrl-C ends the text, and the status is 130.
@@ -46,7 +46,8 @@ ENDS = {"stop": "the model or --stop ended it", "length": "it is as long as --ma
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's directory, a GGUF file, or a llama2.c checkpoint")
+    parser.add_argument("model", metavar="MODEL", type=Path,
+                        help="a model's directory, a GGUF file, or a llama2.c checkpoint")
     text = parser.add_mutually_exclusive_group(required=True)
     text.add_argument("--prompt", metavar="TEXT", help="the text to continue")
     text.add_argument("--chat", metavar="TEXT", help="what to say to a model that was trained on conversations")

@@ -1,7 +1,7 @@
 """Serve a language model over HTTP with OpenAI's chat and completions endpoints, streaming or not.
 
-MODEL is a Hugging Face directory, a GGUF file or a llama2.c checkpoint, as for 'ane generate'. Requests are answered one after the
-other, in the order they came; those beyond the queue get status 429. Ctrl-C or SIGTERM ends it: the answer that is
+MODEL is a Hugging Face directory, a GGUF file or a llama2.c checkpoint, as for 'ane generate'. Requests are answered one
+after the other, in the order they came; those beyond the queue get status 429. Ctrl-C or SIGTERM ends it: the answer that is
 being generated may end first. Counts of tokens are logged to stderr, texts never.
 """
 
@@ -28,7 +28,8 @@ SECONDS = 1 << 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's directory, a GGUF file, or a llama2.c checkpoint")
+    parser.add_argument("model", metavar="MODEL", type=Path,
+                        help="a model's directory, a GGUF file, or a llama2.c checkpoint")
     parser.add_argument("--host", metavar="H", default="127.0.0.1",
                         help="address to listen on (default: 127.0.0.1, for this machine only)")
     parser.add_argument("--port", metavar="P", type=whole(0, 65535), default=8000,

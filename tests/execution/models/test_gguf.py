@@ -18,7 +18,9 @@ from openane.models.naming import LLAMA_PARTS
 
 CONFIG = Config("llama", 262, 64, 2, 4, 2, 16, 96, 64, float(np.float32(1e-5)), stops=(2,))
 SETTINGS = LanguageSettings(Buckets((48,), (16,)))
-FORMS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_1")
+FORMS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_1", "Q4_K", "Q6_K")
+SCALES = {"Q4_K": (0, 2), "Q6_K": (208, 210)}
+"""Forms that the package unpacks but does not make: the bytes of a block at which its scales in fp16 begin."""
 OURS = {LLAMA_PARTS[theirs]: part for part, theirs in PARTS.items() if theirs in LLAMA_PARTS}
 OURS |= {"embedding": "token_embd", "norm": "output_norm", "head": "output"}
 
@@ -33,6 +35,24 @@ def paired(array: np.ndarray, heads: int) -> np.ndarray:
     """Rows as llama.cpp stores those of queries and keys: the halves of a rotary pair side by side."""
     rows = array.shape[0]
     return array.reshape(heads, 2, rows // heads // 2, -1).swapaxes(1, 2).reshape(array.shape)
+
+
+def unpaired(array: np.ndarray, heads: int) -> np.ndarray:
+    """Rows with the halves of rotary pairs apart again."""
+    rows = array.shape[0]
+    return array.reshape(heads, rows // heads // 2, 2, -1).swapaxes(1, 2).reshape(array.shape)
+
+
+def packed(array: np.ndarray, kind: Any) -> np.ndarray:
+    """Bytes of blocks: the array's, or drawn ones where the package cannot make them."""
+    if kind.name not in SCALES:
+        return np.asarray(gguf.quants.quantize(np.ascontiguousarray(array, np.float32), kind))
+    size, bytes_of_block = gguf.GGML_QUANT_SIZES[kind]
+    blocks = np.random.default_rng(array.size).integers(0, 256, (array.size // size, bytes_of_block), np.uint8)
+    for start in SCALES[kind.name]:
+        if start < bytes_of_block:
+            blocks[:, start:start + 2] = np.frombuffer(np.float16(1e-4).tobytes(), np.uint8)
+    return blocks.reshape(*array.shape[:-1], -1)
 
 
 def write(path: Path, config: Config, weights: dict[str, np.ndarray], form: str, tokenizer: str = "llama",
@@ -64,9 +84,10 @@ def write(path: Path, config: Config, weights: dict[str, np.ndarray], form: str,
         heads = config.heads if ".query." in name else config.kv_heads
         turned = paired(array, heads) if architecture == "llama" and (".query." in name or ".key." in name) else array
         own = kind if array.ndim > 1 else gguf.GGMLQuantizationType.F32
-        data = gguf.quants.quantize(np.ascontiguousarray(turned, np.float32), own)
+        data = packed(turned, own)
         writer.add_tensor(named(name), data, raw_dtype=own)
-        held[name] = gguf.quants.dequantize(gguf.quants.quantize(np.ascontiguousarray(array, np.float32), own), own)
+        unpacked = gguf.quants.dequantize(data, own)
+        held[name] = unpacked if turned is array else unpaired(unpacked, heads)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -80,11 +101,12 @@ def drawn(config: Config) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_scores_are_those_of_the_unpacked_weights(form: str, tmp_path: Path) -> None:
-    unpacked = write(tmp_path / "model.gguf", CONFIG, drawn(CONFIG), form)
+    config = replace(CONFIG, width=256, hidden=256, heads=8, kv_heads=4, head_size=64) if form in SCALES else CONFIG
+    unpacked = write(tmp_path / "model.gguf", config, drawn(config), form)
     tokens = np.random.default_rng(1).integers(3, 262, 20).tolist()
     with load(tmp_path / "model.gguf", settings=SETTINGS) as model, \
-            LanguageModel(CONFIG, unpacked, settings=SETTINGS) as same:
-        assert model.config == replace(CONFIG, start=model.config.start)
+            LanguageModel(config, unpacked, settings=SETTINGS) as same:
+        assert model.config == replace(config, start=model.config.start)
         for each in (model, same):
             each.prefill(tokens[:16])
         found, wanted = (np.stack([each.decode(token) for token in tokens[16:]]) for each in (model, same))
