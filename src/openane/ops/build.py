@@ -119,18 +119,21 @@ class GraphBuilder:
         return self._folded.get(id(operand), operand)
 
     def _named(self, outputs: Mapping[str, Value]) -> tuple[Value, ...]:
+        renamed: dict[int, Value] = {}
         results = []
         for name, value in outputs.items():
             if value.name != name:
                 if name in self._names:
-                    value = self._give_way(name, value)
+                    renamed |= self._give_way(name)
+                while id(value) in renamed:
+                    value = renamed[id(value)]
                 value = self.single("identity", name, x=value)
             results.append(value)
         return tuple(results)
 
-    def _give_way(self, name: str, output: Value) -> Value:
-        """Calls the result of a node that has a name something else, so that an output can have it; `output`, as it is
-        called then. GraphError when something else has the name."""
+    def _give_way(self, name: str) -> dict[int, Value]:
+        """Calls the result of a node that has a name something else, so that an output can have it; what it is called
+        then, by the id of the old value. GraphError when something else has the name."""
         old = next((value for node in self._nodes for value in node.outputs if value.name == name), None)
         if old is None:
             raise GraphError(f"output {name!r}: the name is taken")
@@ -138,7 +141,7 @@ class GraphBuilder:
         self._nodes = [replace(node, outputs=tuple(new if value is old else value for value in node.outputs))
                        if old in node.outputs else substituted(node, {id(old): new}) for node in self._nodes]
         self._names.discard(name)
-        return new if output is old else output
+        return {id(old): new}
 
     def _operands(self, op: Op, base: str, given: Mapping[str, Given]) -> dict[str, Operand]:
         parameters = {parameter.name: parameter for parameter in op.parameters}

@@ -71,8 +71,20 @@ def test_names_are_made_unique() -> None:
     assert builder.constant(1, "relu").name == "relu_3"
     with pytest.raises(GraphError, match="the name is taken"):
         builder.input("relu_1", "fp32", (2,))
-    with pytest.raises(GraphError, match="output 'relu_1': the name is taken"):
-        builder.finish({"relu_1": x})
+    with pytest.raises(GraphError, match="output 'relu': the name is taken"):
+        builder.finish({"relu": first})
+
+
+def test_outputs_have_their_names_and_results_give_way() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", "fp32", (2,))
+    relu = builder.single("relu", x=x)
+    doubled = builder.single("add", x=relu, y=relu)
+    graph = builder.finish({"relu": doubled, "both": relu})
+    assert [value.name for value in graph.outputs] == ["relu", "both"]
+    outputs = evaluate(graph, {"x": np.float32([-1, 3])})
+    np.testing.assert_array_equal(outputs["relu"], [0, 6])
+    np.testing.assert_array_equal(outputs["both"], [0, 3])
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [("fp8", (1,)), ("fp16", (0,)), ("fp16", (-1, 2)), ("fp16", (1.5,)),
