@@ -1,8 +1,8 @@
 """Serve a language model over HTTP with OpenAI's chat and completions endpoints, streaming or not.
 
-MODEL is a Hugging Face directory, a GGUF file or a llama2.c checkpoint, as for 'ane generate'. Requests are answered one
-after the other, in the order they came; those beyond the queue get status 429. Ctrl-C or SIGTERM ends it: the answer that is
-being generated may end first. Counts of tokens are logged to stderr, texts never.
+MODEL is a Hugging Face directory, a GGUF file or a llama2.c checkpoint, as for 'ane generate'. Requests are answered
+one after the other, in the order they came; those beyond the queue get status 429. Ctrl-C or SIGTERM ends it: the
+answer that is being generated may end first. Counts of tokens are logged to stderr, texts never.
 """
 
 from __future__ import annotations
