@@ -26,6 +26,7 @@ from openane.compiler import LOOKUPS, Model
 from openane.errors import AneError
 from openane.graph import Graph
 from openane.program.verify import verify
+from zoo_models.halves import results_in_halves
 from zoo_models.libraries import PUBLISHED, Built, Described, build, described
 from zoo_models.packages import published
 from zoo_models.source import Source
@@ -118,10 +119,12 @@ def _exported(built: Built) -> Source:
         program = torch.export.export(built.module, *given, strict=False)
     inputs = [leaf.numpy() for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
     half: list[np.ndarray] | None
+    built.module.half()
     try:
-        half = run(built.module.half(), torch.utils._pytree.tree_map(halved, given))
-    except (RuntimeError, NotImplementedError, TypeError):
-        half = None
+        half = run(built.module, torch.utils._pytree.tree_map(halved, given))
+    except (RuntimeError, NotImplementedError, TypeError):  # PyTorch has no such operation in fp16 here
+        with results_in_halves():
+            half = run(built.module.float(), given)
     built.module.float()
     return Source(lambda: ane.load_graph(program), inputs, wanted, half)
 
