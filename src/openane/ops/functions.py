@@ -57,11 +57,16 @@ def softplus(x: np.ndarray) -> np.ndarray:
 
 def gelu(x: np.ndarray, mode: str) -> np.ndarray:
     """x times the normal distribution's cumulative: EXACT, TANH_APPROXIMATION or SIGMOID_APPROXIMATION."""
-    cumulative: np.ndarray
+    return np.where(x == -np.inf, -0.0, x * cumulative(x, mode))
+
+
+def cumulative(x: np.ndarray, mode: str) -> np.ndarray:
+    """The normal distribution's cumulative, or what a mode of gelu takes for it."""
+    found: np.ndarray
     if mode == "EXACT":
-        cumulative = (1 + erf(x / math.sqrt(2))) / 2
+        found = (1 + erf(x / math.sqrt(2))) / 2
     elif mode == "TANH_APPROXIMATION":
-        cumulative = (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))) / 2
+        found = (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))) / 2
     else:
-        cumulative = sigmoid(1.702 * x)
-    return np.where(x == -np.inf, -0.0, x * cumulative)
+        found = sigmoid(1.702 * x)
+    return found

@@ -28,6 +28,11 @@ class Lowering(Protocol):
 
     limits: Limits
 
+    @property
+    def close_functions(self) -> bool:
+        """Whether the graph asks for functions of less error than their tables have (accuracy.FUNCTIONS)."""
+        ...
+
     def read(self, value: Value) -> Tensor:
         """The fp16 tensor of a value, materialised if it was only described so far; constants are stored on first use,
         one-byte elements converted by an engine copy."""

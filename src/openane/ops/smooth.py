@@ -23,6 +23,7 @@ from openane.ops.stages import Stages, by_table
 from openane.ops.unary import ALPHA, BETA, unary_op
 
 GELU_MODES = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
+SIGMOID = "sigmoid"
 SATURATED = 6.0
 """Beyond it the derivative of every gelu is 0 or 1 in fp16, and polynomials of it stay far below 65504."""
 
@@ -58,6 +59,35 @@ def sigmoid_table() -> Table:
 def softplus_table() -> Table:
     """From 0 to x."""
     return tables.fit(special.softplus, (0.0, 0.0), (1.0, 0.0)).table
+
+
+@cache
+def _odd_share(mode: str) -> Table:
+    """What of x a function is, less one half: sigmoid of x, or a gelu's cumulative. Odd, so that its 32 intervals lie
+    on one side of 0: a quarter of the error. Apple's compiler once made sigmoid so."""
+    def share(x: np.ndarray) -> np.ndarray:
+        return (special.sigmoid(x) if mode == SIGMOID else special.cumulative(x, mode)) - 0.5
+
+    return tables.fit(share, (0.0, 0.0), (0.0, 0.5), odd=True).table
+
+
+def _close_sigmoid(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    """The odd part, and one half."""
+    stages.planar(stages.table(x, _odd_share(SIGMOID)), target=target, bias=0.5)
+
+
+def _close_product(stages: Stages, target: Tensor, x: Tensor, mode: str) -> None:
+    """x / 2 + x * odd: small numbers keep their digits, since the table's error is multiplied by them."""
+    odd = stages.times(x, stages.table(x, _odd_share(mode)))
+    stages.planar(x, odd, target=target, pre_scale=0.5)
+
+
+def _close_silu(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    _close_product(stages, target, x, SIGMOID)
+
+
+def _close_gelu(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    _close_product(stages, target, x, s["mode"])
 
 
 @cache
@@ -140,14 +170,15 @@ OPS = tuple(map(unary_op, (
           slope=lambda t, x, y, s: t.line(t.of("exp", t.line(t.of("square", x), -1.0, 0.0)),
                                           2 / math.sqrt(math.pi), 0.0)),
     Unary("gelu", special.gelu, Bound(6e-3), stage=lambda s: by_table(_gelu_table(s["mode"])), slope=_gelu_slope,
+          closer=_close_gelu,
           parameters=(Parameter("mode", const=True, default="EXACT", kind="string", choices=GELU_MODES),),
           evidence=OperationEvidence.APPLE),  # with other knots
     Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,
           stage=lambda s: by_table(_scaled_tanh_table(float(s["alpha"]), float(s["beta"])))),
-    Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()),
+    Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()), closer=_close_sigmoid,
           evidence=OperationEvidence.APPLE, slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
     Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
-          evidence=OperationEvidence.APPLE),  # with other knots
+          closer=_close_silu, evidence=OperationEvidence.APPLE),  # with other knots
     Unary("softplus", special.softplus, Bound(7e-3), stage=lambda s: by_table(softplus_table()),
           slope=lambda t, x, y, s: t.of("sigmoid", x)),
     Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,

@@ -90,7 +90,11 @@ def _reference(*, function: Callable[..., np.ndarray], x: np.ndarray, **settings
 
 def _post(node: Node, lowering: Lowering, *, unary: Unary) -> Stage | None:
     """The function as a post stage, or None."""
-    return None if unary.stage is None else unary.stage(settings(unary, node.operands))
+    return None if unary.stage is None or _closely(lowering, unary) else unary.stage(settings(unary, node.operands))
+
+
+def _closely(lowering: Lowering, unary: Unary) -> bool:
+    return unary.closer is not None and lowering.close_functions
 
 
 def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
@@ -100,8 +104,9 @@ def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
     if stage is not None:
         lowering.copy(source, target, *stage)
         return
-    assert unary.compose is not None, f"{unary.name} is a post stage or composed"
-    unary.compose(Stages(lowering, target.shape), target, source, settings(unary, node.operands))
+    compose = unary.closer if _closely(lowering, unary) else unary.compose
+    assert compose is not None, f"{unary.name} is a post stage or composed"
+    compose(Stages(lowering, target.shape), target, source, settings(unary, node.operands))
 
 
 def _gradient(node: Node, upstream: Upstream, backward: Backward, *, unary: Unary) -> Mapping[str, Operand]:

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from support.unary import BOUNDS, FUNCTIONS
 
 from openane.compiler import compile
+from openane.devices import run
 from openane.errors import UnsupportedError
+from openane.ops.accuracy import CLOSE, TINY
+from openane.ops.accuracy import FUNCTIONS as FUNCTIONS_KEY
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 from openane.ops.smooth import GELU_MODES
@@ -51,6 +54,36 @@ def test_every_input_is_within_the_bound(execute, single, name, setting):
             near = np.abs(found - wanted) <= bound.absolute + bound.relative * np.abs(wanted)
         wrong = inside & ~near & (found != rounded)
         assert not wrong.any(), (mode, x[wrong][:3], found[wrong][:3], wanted[wrong][:3])
+
+
+@pytest.mark.parametrize(("name", "setting", "worst", "tasks"), [
+    ("sigmoid", {}, 1e-3, 2), ("silu", {}, 1.1e-3, 3), *(("gelu", {"mode": mode}, 1.2e-3, 3) for mode in GELU_MODES)])
+def test_close_functions_err_by_a_share_of_their_input(execute, name, setting, worst, tasks):
+    builder = GraphBuilder(metadata={FUNCTIONS_KEY: CLOSE})
+    x = builder.input("x", "fp16", FINITE.shape)
+    kept = compile(builder.finish({"result": builder.single(name, x=x, **setting)}))
+    assert sum(len(each.tasks) for each in kept.programs) == tasks
+    numbers = FINITE.astype(np.float64)
+    wanted = FUNCTIONS[name](numbers, **setting)
+    allowed = worst if name == "sigmoid" else worst * np.abs(numbers) + TINY
+    for mode in ("exact", "fast"):
+        error = np.abs(execute(kept, {"x": FINITE}, mode)["result"] - wanted)
+        assert (error <= allowed).all(), (mode, numbers[error > allowed][:5], error[error > allowed][:5])
+
+
+def test_close_functions_beside_lookups_and_products(execute):
+    """The wish outlives the passes and the cuts between programs, and nothing is fused behind a product."""
+    builder, rng = GraphBuilder(metadata={FUNCTIONS_KEY: CLOSE}), np.random.default_rng(4)
+    rows = builder.input("rows", "int32", (1, 7))
+    table = builder.constant((rng.standard_normal((5000, 64)) * 0.02).astype(np.float16))
+    found = builder.single("gather", x=table, indices=rows, axis=0)
+    product = builder.single("linear", x=found, weight=(rng.standard_normal((96, 64)) / 8).astype(np.float16))
+    graph = builder.finish({"result": builder.single("gelu", x=product, mode="EXACT")})
+    inputs = {"rows": rng.integers(0, 5000, (1, 7)).astype(np.int32)}
+    model = compile(graph)
+    assert model.host_operations
+    result, wanted = run(model, inputs, "simulator")["result"], evaluate(graph, inputs)["result"]
+    assert np.abs(result - wanted).max() < 2e-3 * np.abs(wanted).max()
 
 
 def test_bounds_in_words():

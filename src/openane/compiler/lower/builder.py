@@ -26,6 +26,7 @@ from openane.engine import Operation
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node
 from openane.ops import get_op
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.lowering import Lowering
 
 
@@ -67,6 +68,11 @@ class Builder(Allocation, Fusion, Values):
     convolution = convolution_axes.convolution
     product, rows_product = constant_product.product, constant_product.rows_product
     runtime_product, runtime_convolution = runtime_product.product_of, runtime_product.runtime_convolution
+
+    @property
+    def close_functions(self) -> bool:
+        """See ops.lowering.Lowering."""
+        return self._graph.metadata.get(FUNCTIONS) == CLOSE
 
     @property
     def label(self) -> str:

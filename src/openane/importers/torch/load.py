@@ -19,6 +19,7 @@ from openane.importers.torch.exported import Program, needed, package, read, tak
 from openane.importers.torch.operators import OPERATORS
 from openane.importers.torch.states import States
 from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConstants, TorchStep, kind_prefix
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
@@ -67,7 +68,7 @@ class _Import:
 
     def __post_init__(self) -> None:
         self.ordering = expert_order(self.program.graph_module.graph.nodes)
-        self.builder = GraphBuilder("main")
+        self.builder = GraphBuilder("main", {FUNCTIONS: CLOSE})
         self.constants = TorchConstants(self.builder)
         self.states = States(self.builder, self.constants, set(self.program.graph_signature.user_inputs))
 

@@ -15,7 +15,7 @@ from openane.models.documents import json_object, optional
 from openane.models.exported import images
 from openane.models.exported.images import Preparation
 from openane.models.exported.model import ImageModel, TowersModel
-from openane.models.exported.network import all_outputs, gelu_in_steps, graph_of, network
+from openane.models.exported.network import all_outputs, graph_of, network
 from openane.models.exported.sounds import Letters, SoundModel
 from openane.models.exported.texts import ExportedSource
 from openane.models.text import whole_numbers
@@ -90,7 +90,7 @@ def _steps(document: Mapping[str, Any]) -> list[tuple[int, int]]:
 
 def sound_graphs(folder: Path, lengths: Sequence[int] | None = None) -> list[Graph]:
     """A function `hear_SAMPLES` for each length."""
-    model = gelu_in_steps(network(folder, architecture(json_object(folder, "config.json"))))
+    model = network(folder, architecture(json_object(folder, "config.json")))
     wanted = sorted(set(whole_numbers(lengths or DEFAULT_SAMPLES, "lengths")))
     return [graph_of(model, all_outputs, {"input_values": (1, length)}, f"hear_{length}") for length in wanted]
 

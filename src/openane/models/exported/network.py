@@ -41,25 +41,6 @@ def network(folder: Path, architecture: str) -> Any:
             raise FormatError(f"transformers cannot load {folder}: {what}") from None
 
 
-def gelu_in_steps(model: Any) -> Any:
-    """The model with every GELU as x / 2 * (1 + erf(x / sqrt 2)). The engine's table of GELU errs by as much near 0 as
-    elsewhere; encoders of sounds have one behind each of seven convolutions whose values become smaller and smaller,
-    and with it a wav2vec2's scores erred by 15 % of the largest, in steps by 0.2 % (on the simulator)."""
-    import torch
-
-    class Steps(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-        """GELU, in steps."""
-
-        def forward(self, x: Any) -> Any:
-            return (x * 0.5) * (1 + torch.erf(x * 0.5 ** 0.5))
-
-    for module in model.modules():
-        for name, part in module.named_children():
-            if type(part).__name__ == "GELUActivation" or getattr(part, "approximate", None) == "none":
-                setattr(module, name, Steps())
-    return model
-
-
 def graph_of(model: Any, call: Call, inputs: Mapping[str, Sequence[int]], name: str = "main",
              whole: Sequence[str] = ()) -> Graph:
     """What `call` computes of a model and inputs of these shapes as a graph called `name`, its inputs and outputs
