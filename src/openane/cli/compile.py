@@ -24,7 +24,15 @@ from openane.cli.apple import compile_elsewhere, parse_mask
 from openane.cli.compile_targets import require_one, require_several, run_several
 from openane.cli.directories import directory_graphs, directory_lines, is_directory
 from openane.cli.files import container, open_file
-from openane.cli.model_options import OPTIONS, TARGETS, compilation, in_cache, model_options, samples_of
+from openane.cli.model_options import (
+    OPTIONS,
+    TARGETS,
+    compilation,
+    in_cache,
+    model_options,
+    precise_graph,
+    samples_of,
+)
 from openane.cli.output import as_json
 from openane.cli.shape_costs import cost_lines, costs
 from openane.cli.shapes import several_shapes, shaped_model
@@ -79,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         raise UnsupportedError(str(options.model), "this is compiled already",
                                remedy=f"run it: ane run {options.model}, or look into it: ane info {options.model}")
     (require_several(options, output) if several else require_one(options))
-    graphs = _graphs(options)
+    graphs = [precise_graph(graph, options) for graph in _graphs(options)]
     if options.compiler != "openane":
         return compile_elsewhere(graphs, options, output)
     if several:

@@ -38,6 +38,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--sample": {"metavar": "NAME=FILE.npy", "type": parse_input, "action": "append", "default": [],
                  "help": "an input on which to look for numbers that leave fp16; may be repeated (default: drawn, for "
                          "small models)"},
+    "--precision": {"choices": ("as-is", "safe", "fast"), "default": "as-is",
+                    "help": "safe: evaluate the model on --sample, or drawn inputs, and move numbers that leave the "
+                            "engine's range into it by powers of two; fast: one table for every function "
+                            "(default: %(default)s)"},
     "--allow-host": {"action": "store_const", "const": True, "default": HOST_DEFAULT,
                      "help": "let the host compute whatever the engine cannot take, between engine programs, instead "
                              "of refusing the model; every such operation is listed. Without it the host computes "
@@ -77,6 +81,13 @@ class Compilation:
         return {"target": self.target, "allow_host": self.allow_host, "samples": self.samples, "cache": self.cache}
 
 
+def precise_graph(graph: Graph, options: Namespace) -> Graph:
+    """The graph that is compiled for the precision the options ask for."""
+    from openane.compiler.precision import precise
+
+    return precise(graph, options.precision, _given_samples(graph, options) or None)
+
+
 def chosen_target(options: Namespace, chip: str | None = None) -> str:
     """What to compile for: the target that is named, else what `chip`, a machine, chip or generation, executes, else
     the default."""
@@ -87,15 +98,20 @@ def chosen_target(options: Namespace, chip: str | None = None) -> str:
 def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
     """The inputs on which to look for numbers that leave fp16: those given, else drawn ones for a small model.
     UnsupportedError for a name that is no input."""
-    from openane.cli.arrays import read_array
     from openane.compiler.inspect.fp16_concerns import drawn_samples
+
+    return _given_samples(graph, options) or drawn_samples(graph)
+
+
+def _given_samples(graph: Graph, options: Namespace) -> dict[str, np.ndarray]:
+    from openane.cli.arrays import read_array
 
     known = [value.name for value in graph.inputs]
     for name, _ in options.sample:
         if name not in known:
             raise UnsupportedError(f"--sample {name}", "there is no input of this name", found=name,
                                    limit=", ".join(known) or "no inputs at all")
-    return {name: read_array(path) for name, path in options.sample} or drawn_samples(graph)
+    return {name: read_array(path) for name, path in options.sample}
 
 
 def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str | None = None) -> Compilation:
@@ -130,7 +146,8 @@ def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) 
                                f"{generation}", limit=", ".join(targets), found=generation,
                                remedy=f"compile its model with --target {command}")
     for name, given in (("--shape", options.shape), ("--value", options.value), ("--sample", options.sample),
-                        ("--pad", options.pad)):
+                        ("--pad", options.pad),
+                        ("--precision", options.precision != OPTIONS["--precision"]["default"])):
         if given:
             raise compiled_already(path, name)
 

@@ -17,6 +17,7 @@ from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.patch_model import PatchedModel, patch
 from openane.compiler.pipeline import compile_graph
+from openane.compiler.precision import PrecisionMode, precise
 from openane.compiler.records import Watch
 from openane.graph import Graph
 
@@ -53,7 +54,7 @@ class Model(CompiledModel):
 
 def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = LOOKUPS, watch: Watch | None = None,
             samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False,
-            capacity: Capacity | None = None) -> Model:
+            capacity: Capacity | None = None, precision: str = PrecisionMode.AS_IS) -> Model:
     """The graph as engine programs for `target` (a machine, chip or generation): one, or as many as hold it.
 
     Everything runs on the engine except packing of ports (element type fp32, strides) and what `allow_host` lets the
@@ -65,8 +66,10 @@ def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = 
     placement, tiling, weights. On `samples` (arrays by input name) the model is also evaluated, and `concerns` of the
     result say where it leaves fp16. `cache` keeps compiled models in a folder and takes them from there: True is the
     user's own (see openane.cache). `capacity` makes programs smaller than they could be.
+    `precision`: `as-is`, `safe` or `fast`; see compiler.precision.
     """
     target = machines.target(target).name
+    graph = precise(graph, precision, samples)
     if cache and watch is None and capacity is None:
         return Model.of(cached(graph, target, allow_host, samples, None if cache is True else Path(cache)))
     return Model.of(compile_graph(graph, target, allow_host, None if watch is None else Dump(watch), samples, capacity))

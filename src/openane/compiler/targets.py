@@ -10,11 +10,13 @@ import numpy as np
 from openane.chips.machines import ALL, named_targets, target
 from openane.compiler.api import Model, compile
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
+from openane.compiler.precision import PrecisionMode, precise
 from openane.graph import Graph
 
 
 def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: AllowHost = LOOKUPS,
-                samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False) -> Model:
+                samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False,
+                precision: str = PrecisionMode.AS_IS) -> Model:
     """The graph compiled for several targets, as one model: that of the first, with the others in `targets`.
 
     `targets` are machines, chips or generations, in a text between commas or one by one; `all` is every generation that
@@ -23,5 +25,6 @@ def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: Al
     for `compile`: a target that refuses the graph refuses all of it.
     """
     generations = dict.fromkeys(target(name).name for name in named_targets(targets))
+    graph = precise(graph, precision, samples)
     first, *others = (compile(graph, name, allow_host, samples=samples, cache=cache) for name in generations)
     return first.with_targets(others)

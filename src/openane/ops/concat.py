@@ -82,4 +82,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("concat", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
-          moves=Movement.MIX, stores=True, fewer=concatenated),)
+          moves=Movement.MIX, stores=True, fewer=concatenated, homogeneous=lambda node: ("values",)),)

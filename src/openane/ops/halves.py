@@ -11,6 +11,10 @@ SATURATED = "saturated:"
 """Key of a graph's metadata, before the label of an operation, for a constant beyond fp16 that an importer took to mean
 "as far as possible": the number, and what it was made."""
 
+RESCALED = "rescaled:"
+"""Key of a graph's metadata, before the name of the largest tensor that is held times a power of two: how large it is
+without that, and what was done."""
+
 SMALLEST_NORMAL = 2.0 ** -14
 SMALLEST = 2.0 ** -24
 """The smallest positive number of fp16."""

@@ -139,4 +139,12 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": given}
 
 
-OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.MIX),)
+def _homogeneous(node: Node) -> tuple[str, ...]:
+    """Of x where what is put around it is zero, or x itself."""
+    arguments = Arguments("pad", PARAMETERS, node.operands)
+    around = arguments.text("mode", tuple(NUMPY_MODES)) == "constant" and arguments.number("constant_val")
+    return () if around else ("x",)
+
+
+OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.MIX,
+          homogeneous=_homogeneous),)

@@ -207,9 +207,9 @@ def _gradient_maximum(node: Node, upstream: Upstream, backward: Backward) -> Map
 
 OPS = (
     Op("max_pool", MAX_PARAMETERS, partial(_infer, name="max_pool"), _max_pool, rules=ENGINE, lower=_lower_max,
-       gradient=_gradient_maximum,
+       gradient=_gradient_maximum, homogeneous=lambda node: ("x",),
        evidence=OperationEvidence.INFERRED,
        note="The windowed planar operation is known from register maps of later generations only."),
     Op("avg_pool", AVG_PARAMETERS, partial(_infer, name="avg_pool"), _avg_pool, rules=ENGINE,
-       lower=_lower_average, gradient=_gradient_average),
+       lower=_lower_average, gradient=_gradient_average, homogeneous=lambda node: ("x",)),
 )

@@ -81,7 +81,7 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 def _op(name: str, function: Function) -> Op:
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=ENGINE,
               lower=_lower, evidence=OperationEvidence.COMPOSED if name == "reduce_min" else OperationEvidence.APPLE,
-              gradient=_gradient, fewer=along(PARAMETERS))
+              gradient=_gradient, fewer=along(PARAMETERS), homogeneous=lambda node: ("x",))
 
 
 OPS = (_op("reduce_sum", np.sum), _op("reduce_mean", np.mean), _op("reduce_max", np.max), _op("reduce_min", np.min))

@@ -173,5 +173,6 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
                rules=MOVED if name.endswith("nearest_neighbor") else ENGINE, lower=_lower,
                note="" if name.endswith("nearest_neighbor") else LINEAR, gradient=_gradient,
-               moves={"upsample_nearest_neighbor": Movement.ORDER, "resize_nearest_neighbor": Movement.PART}.get(name))
+               moves={"upsample_nearest_neighbor": Movement.ORDER, "resize_nearest_neighbor": Movement.PART}.get(name),
+               homogeneous=lambda node: ("x",))
             for name, parameters in PARAMETERS.items())

@@ -17,7 +17,7 @@ from openane.graph import Graph, Node, Value, numpy_type
 from openane.ops import all_ops, get_op
 from openane.ops.affine import scales
 from openane.ops.evaluate import evaluate
-from openane.ops.halves import LARGEST, SATURATED, halves_finite
+from openane.ops.halves import LARGEST, RESCALED, SATURATED, halves_finite
 
 SMALLEST = 2.0 ** -25
 """Smaller magnitudes round to zero in fp16."""
@@ -44,8 +44,11 @@ def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> t
 
 def drawn_samples(graph: Graph) -> dict[str, np.ndarray] | None:
     """Seeded inputs for a graph that is quickly evaluated, else None: standard normal numbers; 0 and 1 for integers."""
-    if _work(graph) > QUICK:
-        return None
+    return None if _work(graph) > QUICK else drawn(graph)
+
+
+def drawn(graph: Graph) -> dict[str, np.ndarray]:
+    """Seeded inputs: standard normal numbers; 0 and 1 for integers."""
     rng = np.random.default_rng(0)
     kinds = {value.name: numpy_type(value.dtype) for value in graph.inputs}
     return {value.name: (rng.standard_normal(value.shape) if kinds[value.name].kind == "f" else
@@ -53,12 +56,16 @@ def drawn_samples(graph: Graph) -> dict[str, np.ndarray] | None:
 
 
 def _saturated(graph: Graph) -> Iterator[Concern]:
-    """What an importer replaced, taking it for "below all others" (or above)."""
+    """What an importer replaced, taking it for "below all others" (or above), and what was rescaled."""
     for key, text in graph.metadata.items():
         if key.startswith(SATURATED):
             found, made = text.split()
             yield Concern(key.removeprefix(SATURATED), f"a constant that masks was made {made}", float(found), LARGEST,
                           "nothing, where what it masks goes into a softmax or a maximum: otherwise rescale the model")
+        elif key.startswith(RESCALED):
+            largest, said = text.split(" ", 1)
+            yield Concern(key.removeprefix(RESCALED), said, float(largest), SUM_LIMIT,
+                          "nothing: every output is what it was")
 
 
 def _constants(graph: Graph) -> Iterator[Concern]:

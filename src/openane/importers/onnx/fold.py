@@ -17,8 +17,8 @@ from openane.graph import Value, numpy_type
 from openane.importers.onnx.dtypes import numpy_dtype
 from openane.importers.onnx.step import OnnxStep, axes_of
 
-MAXIMUM_ELEMENTS = 1 << 24
-"""Largest array folding may create from smaller ones."""
+MAXIMUM_ELEMENTS = 1 << 27
+"""Largest array folding may create from smaller ones: the first fully connected layer of VGG has 98 million weights."""
 
 Fold = Callable[[OnnxStep], np.ndarray]
 

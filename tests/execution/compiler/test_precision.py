@@ -1,0 +1,135 @@
+"""precision="safe": networks whose numbers leave the engine's range are computed as if they did not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from openane.compiler import Model, compile
+from openane.devices import run
+from openane.errors import UnsupportedError
+from openane.graph import Graph, Value
+from openane.ops.build import GraphBuilder
+from openane.ops.evaluate import evaluate
+from openane.ops.exponents import Relation, exponents
+from openane.passes.rescale import rescale
+
+SHAPE = (1, 8, 12, 12)
+
+
+def half(array: np.ndarray) -> np.ndarray:
+    return np.asarray(array, np.float64).astype(np.float16)
+
+
+def network(seed: int, scales: list[int], first: int = 0) -> Graph:
+    """Convolutions of random weights, each times 2^scale, with residual sums, pools and slopes between; the last layer
+    brings the result back. `first` is the exponent of the input's usual size."""
+    rng, builder = np.random.default_rng(seed), GraphBuilder("network")
+    x: Value = builder.input("x", "fp16", SHAPE)
+    channels = SHAPE[1]
+    for number, scale in enumerate(scales):
+        made = int(rng.choice([8, 16]))
+        weight = half(rng.standard_normal((made, channels, 3, 3)) * np.sqrt(2 / (9 * channels)) * 2.0 ** scale)
+        bias = half(rng.standard_normal(made) * 0.1 * 2.0 ** min(10, first + sum(scales[:number + 1])))
+        y = builder.single("conv", x=x, weight=weight, bias=bias, pad=[1] * 4, pad_type="custom", strides=[1, 1])
+        y = builder.single("relu", x=y) if number % 2 else builder.single("leaky_relu", x=y, alpha=0.25)
+        x = builder.single("add", x=x, y=y) if made == channels else y
+        channels = made
+    x = builder.single("avg_pool", x=x, kernel_sizes=[3, 3], strides=[3, 3], pad_type="valid", pad=[0] * 4)
+    x = builder.single("concat", values=(x, builder.single("mul", x=x, y=-0.5)), axis=1)
+    x = builder.single("reduce_max", x=x, axes=[2, 3], keep_dims=False)
+    back = 2.0 ** -float(np.clip(first + sum(scales), -14, 15))
+    y = builder.single("linear", x=x, weight=half(rng.standard_normal((5, 2 * channels)) * back))
+    return builder.finish({"y": y})
+
+
+def tasks(model: Model) -> int:
+    return sum(len(program.tasks) for program in model.programs)
+
+
+def error(graph: Graph, inputs: dict[str, np.ndarray], precision: str) -> tuple[float, int]:
+    """The relative L2 error, and the tasks."""
+    model = compile(graph, precision=precision, samples=inputs, allow_host=False)
+    (found,), (wanted,) = run(model, inputs, "simulator?arithmetic=exact").values(), evaluate(graph, inputs).values()
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(found.astype(np.float64) - wanted) / np.linalg.norm(wanted)), tasks(model)
+
+
+@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(seed=st.integers(0, 10 ** 6), scales=st.lists(st.integers(-8, 8), min_size=3, max_size=6))
+def test_layers_of_any_scale(seed: int, scales: list[int]) -> None:
+    graph, plain = network(seed, scales), network(seed, [0] * len(scales))
+    inputs = {"x": half(np.random.default_rng(seed).standard_normal(SHAPE))}
+    if np.abs(evaluate(graph, inputs)["y"]).max() > 60000:
+        return
+    usual, _ = error(plain, inputs, "as-is")
+    found, count = error(graph, inputs, "safe")
+    assert found <= max(2 * usual, 2e-3)
+    assert count <= error(graph, inputs, "as-is")[1] + 4
+
+
+def test_repairs_cost_little_and_what_is_in_range_keeps_its_words() -> None:
+    inputs = {"x": half(np.random.default_rng(7).standard_normal(SHAPE))}
+    faint = {"x": inputs["x"] * np.float16(2 ** -9)}
+    large, small, fine = network(5, [8, 8, 6, -4]), network(5, [-4, 0, -4, 4], -9), network(5, [0, 1, -1, 0])
+    for graph, given in ((large, inputs), (small, faint)):
+        before, after = error(graph, given, "as-is"), error(graph, given, "safe")
+        assert not before[0] < 0.02
+        assert after[0] < 2e-3
+        assert after[1] <= before[1] + 2
+    assert rescale(fine, inputs).graph is fine
+    plain, safe = (compile(fine, precision=precision).program for precision in ("as-is", "safe"))
+    assert [task.words for task in plain.tasks] == [task.words for task in safe.tasks]
+
+
+def test_norms_and_scores_of_numbers_beyond_fp16() -> None:
+    rng, builder = np.random.default_rng(3), GraphBuilder("beyond")
+    x = builder.input("x", "fp16", (6, 32))
+    big = builder.single("linear", x=x, weight=half(rng.standard_normal((32, 32)) * 4000))
+    bigger = builder.single("linear", x=big, weight=half(rng.standard_normal((32, 32)) * 40))
+    normal = builder.single("layer_norm", x=bigger, axes=[-1], epsilon=1e-5)
+    scores = builder.single("softmax", x=bigger, axis=-1)
+    graph = builder.finish({"normal": normal, "scores": scores})
+    inputs = {"x": half(rng.standard_normal((6, 32)))}
+    model, wanted = compile(graph, precision="safe", samples=inputs), evaluate(graph, inputs)
+    found = run(model, inputs, "simulator")
+    assert np.abs(found["normal"] - wanted["normal"]).max() < 0.02
+    np.testing.assert_array_equal(found["scores"].argmax(-1), wanted["scores"].argmax(-1))
+    assert np.isfinite(found["scores"]).all()
+    assert any("tensors are held times" in str(concern) for concern in model.concerns)
+
+
+def test_what_is_said_of_exponents_is_true() -> None:
+    """An operand times 2^e gives a result times 2^e, wherever that is said."""
+    rng, builder = np.random.default_rng(1), GraphBuilder()
+    x, y = builder.input("x", "fp32", SHAPE), builder.input("y", "fp32", SHAPE)
+    pool = {"kernel_sizes": [2, 2], "strides": [2, 2], "pad_type": "custom", "pad": [1, 1, 1, 1]}
+    one = {"relu": {}, "leaky_relu": {"alpha": 0.3}, "abs": {}, "transpose": {"perm": [0, 2, 1, 3]},
+           "max_pool": pool, "avg_pool": pool, "reduce_mean": {"axes": [2]}, "reduce_min": {"axes": [1]},
+           "prelu": {"alpha": rng.standard_normal(8)}, "tile": {"reps": [1, 2, 1, 1]},
+           "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 0.0}, "mul": {"y": 3.0},
+           "upsample_bilinear": {"scale_factor_height": 2.0, "scale_factor_width": 2.0}}
+    other = {"exp": {}, "relu6": {}, "tanh": {}, "clip": {"alpha": -1.0, "beta": 1.0}, "square": {},
+             "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 2.0}, "cumsum": {"axis": 1}}
+    nodes = [builder.single(name, x=x, **operands) for name, operands in one.items()]
+    nodes += [builder.single(name, x=x, y=y) for name in ("add", "sub", "maximum", "minimum")]
+    nodes.append(builder.single("concat", values=(x, y), axis=1))
+    count = len(nodes)
+    nodes += [builder.single(name, x=x, **operands) for name, operands in other.items()]
+    graph = builder.finish({f"out{number}": node for number, node in enumerate(nodes)})
+    made = {value.name: node for node in graph.nodes for value in node.outputs}
+    inputs = {name: rng.standard_normal(SHAPE).astype(np.float32) for name in ("x", "y")}
+    plain = evaluate(graph, inputs)
+    scaled = evaluate(graph, {name: array * np.float32(8) for name, array in inputs.items()})
+    for number, value in enumerate(nodes):
+        tied = exponents(made[value.name]).relation is Relation.TIED
+        assert tied is (number < count), value.name
+        if tied:
+            np.testing.assert_array_equal(scaled[f"out{number}"], plain[f"out{number}"] * 8, err_msg=value.name)
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"precision 'exact'.*as-is, safe, fast"):
+        compile(network(1, [0]), precision="exact")
