@@ -74,8 +74,8 @@ def test_repairs_cost_little_and_what_is_in_range_keeps_its_words() -> None:
     inputs = {"x": half(np.random.default_rng(7).standard_normal(SHAPE))}
     faint = {"x": inputs["x"] * np.float16(2 ** -9)}
     large, small, fine = network(5, [8, 8, 6, -4]), network(5, [-4, 0, -4, 4], -9), network(5, [0, 1, -1, 0])
-    for graph, given in ((large, inputs), (small, faint)):
-        before, after = error(graph, given, "as-is"), error(graph, given, "safe")
+    for graph, these in ((large, inputs), (small, faint)):
+        before, after = error(graph, these, "as-is"), error(graph, these, "safe")
         assert not before[0] < 0.02
         assert after[0] < 2e-3
         assert after[1] <= before[1] + 2
