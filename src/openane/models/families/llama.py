@@ -1,0 +1,124 @@
+"""Families that state their sizes as Llama does: RMS normalisation, rotary positions, a gated feed-forward part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openane.errors import UnsupportedError
+from openane.models.config import Config, Experts
+from openane.models.families.document import ConfigDocument
+from openane.models.families.ropes import rope
+from openane.models.naming import LLAMA_PARTS, FamilyNames
+
+WHOLE = {"embed_tokens": "embedding", "norm": "norm", "lm_head": "head"}
+ATTENTION = frozenset({"query", "key", "value", "output"})
+FEED_FORWARD = frozenset({"gate", "up", "down"})
+NAMES = FamilyNames(LLAMA_PARTS, WHOLE)
+FUSED = FamilyNames(LLAMA_PARTS, WHOLE, {"self_attn.qkv_proj": ("query", "key", "value"),
+                                         "mlp.gate_up_proj": ("gate", "up")})
+AFTER = FamilyNames({**LLAMA_PARTS, "post_attention_layernorm": "after1", "post_feedforward_layernorm": "after2"},
+                    WHOLE)
+EXPERTS = FamilyNames({**LLAMA_PARTS, "block_sparse_moe.gate": "router", "block_sparse_moe.experts.#.w1": "gate",
+                       "block_sparse_moe.experts.#.w3": "up", "block_sparse_moe.experts.#.w2": "down",
+                       "mlp.gate": "router", "mlp.experts.#.gate_proj": "gate", "mlp.experts.#.up_proj": "up",
+                       "mlp.experts.#.down_proj": "down"}, WHOLE)
+
+
+def gated(document: ConfigDocument, **variant: Any) -> Config:
+    """The sizes of a configuration, as a Llama but for the fields of `variant`."""
+    width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
+    context = document.whole("max_position_embeddings", 2048)
+    size = variant.pop("head_size", None) or document.whole("head_dim", max(width // heads, 1))
+    biased = set(ATTENTION) if document.flag("attention_bias", False) else set()
+    if document.flag("mlp_bias", False):
+        biased |= FEED_FORWARD
+    chosen: dict[str, Any] = {
+        "family": "llama", "hidden": document.whole("intermediate_size"),
+        "kv_heads": document.whole("num_key_value_heads", heads), "epsilon": document.real("rms_norm_eps", 1e-6),
+        "activation": document.activation("hidden_act", "silu"), "tied": document.flag("tie_word_embeddings", False),
+        "biases": frozenset(biased)} | variant
+    if "rope" not in chosen:
+        chosen["rope"] = rope(document, context, size)
+    return Config(vocabulary=document.whole("vocab_size"), width=width, layers=document.whole("num_hidden_layers"),
+                  heads=heads, head_size=size, context=context, stops=document.tokens("eos_token_id"),
+                  start=document.start(), **chosen)
+
+
+def sliding(document: ConfigDocument, default: bool) -> dict[str, Any]:
+    """The window of a configuration and the layers it is of: those it names, or all if that is the `default`."""
+    if not document.given("sliding_window"):
+        return {}
+    layers = document.whole("num_hidden_layers")
+    found = document.sliding(layers, range(layers) if default else ())
+    return {"window": document.whole("sliding_window"), "sliding": found} if found else {}
+
+
+def llama(document: ConfigDocument) -> Config:
+    """Llama, and what is written in its form."""
+    return gated(document)
+
+
+def mistral(document: ConfigDocument) -> Config:
+    """Mistral: every layer slides where a window is given."""
+    return gated(document, **sliding(document, True))
+
+
+def qwen2(document: ConfigDocument) -> Config:
+    """Qwen2 and 2.5: biases of queries, keys and values; layers from `max_window_layers` on slide if they may."""
+    return gated(document, biases=ATTENTION - {"output"}, **_late_windows(document))
+
+
+def qwen3(document: ConfigDocument) -> Config:
+    """Qwen3: queries and keys are normalised within each head."""
+    return gated(document, normed_heads=True, head_size=document.whole("head_dim", 128), **_late_windows(document))
+
+
+def _late_windows(document: ConfigDocument) -> dict[str, Any]:
+    if not document.flag("use_sliding_window", False) or not document.given("sliding_window"):
+        return {}
+    layers = document.whole("num_hidden_layers")
+    found = document.sliding(layers, range(min(document.whole("max_window_layers", 28), layers), layers))
+    return {"window": document.whole("sliding_window"), "sliding": found} if found else {}
+
+
+def phi3(document: ConfigDocument) -> Config:
+    """Phi 3 and 4: fused weights, a part of each head turned."""
+    width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
+    context, size = document.whole("max_position_embeddings", 4096), document.whole("head_dim", max(width // heads, 1))
+    return gated(document, family="fused", epsilon=document.real("rms_norm_eps", 1e-5),
+                 rope=rope(document, context, size, part=1.0), **sliding(document, True))
+
+
+def smollm3(document: ConfigDocument) -> Config:
+    """SmolLM3: every fourth layer, or those that are named, has no positions."""
+    layers = document.whole("num_hidden_layers")
+    interval = document.whole("no_rope_layer_interval", 4)
+    turned = document.values.get("no_rope_layers")
+    if turned is None:
+        turned = [int((layer + 1) % interval != 0) for layer in range(layers)]
+    if not isinstance(turned, list) or len(turned) < layers or any(each not in (0, 1) for each in turned):
+        raise UnsupportedError("no_rope_layers of config.json", "is 1 for a layer with rotary positions and 0 for one "
+                               "without", limit=f"{layers} of them", found=turned)
+    return gated(document, unturned=frozenset(layer for layer in range(layers) if not turned[layer]),
+                 rope=rope(document, document.whole("max_position_embeddings", 32768), document.whole(
+                     "head_dim", max(document.whole("hidden_size") // document.whole("num_attention_heads"), 1)), 2e6),
+                 tied=document.flag("tie_word_embeddings", True),
+                 **(sliding(document, False) if document.flag("use_sliding_window", False) else {}))
+
+
+def olmo(document: ConfigDocument) -> Config:
+    """OLMo: layer normalisation without gains."""
+    return gated(document, norm="layer", norm_vectors=frozenset(), epsilon=1e-5)
+
+
+def olmo2(document: ConfigDocument) -> Config:
+    """OLMo 2 and 3: normalised after each part; queries and keys over all heads."""
+    return gated(document, family="normed after", norms_before=False, norms_after=True, normed_rows=True,
+                 epsilon=document.real("rms_norm_eps", 1e-5))
+
+
+def mixtral(document: ConfigDocument) -> Config:
+    """Mixtral: experts."""
+    experts = Experts(document.whole("num_local_experts", 8), document.whole("num_experts_per_tok", 2))
+    return gated(document, family="experts", experts=experts, epsilon=document.real("rms_norm_eps", 1e-5),
+                 hidden=experts.count * document.whole("intermediate_size"), **sliding(document, True))

@@ -1,0 +1,87 @@
+"""Families of decoders beside transformers: random weights saved by it, tokens forced, in prefill and step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.needs import library
+
+from openane import models
+
+torch = library("torch")
+transformers = library("transformers")
+pytestmark = pytest.mark.filterwarnings("ignore")
+DEVICE = "simulator?arithmetic=fast"
+LENGTH, PREFILLED, VOCABULARY = 72, 44, 97
+SETTINGS = models.LanguageSettings(models.Buckets((LENGTH,), (16,)), scores=True)
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+         "intermediate_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2,
+         "pad_token_id": 0}
+GROUPED = SIZES | {"num_key_value_heads": 2}
+GEMMA = GROUPED | {"head_dim": 24, "query_pre_attn_scalar": 32, "sliding_window": 20}
+LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3, 1.5, 2.0, 2.5],
+        "long_factor": [2.0, 2.5, 3.0, 4.0, 5.0, 6.0], "partial_rotary_factor": 0.75,
+        "original_max_position_embeddings": 80}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gemma": ("Gemma", GROUPED | {"head_dim": 24}),
+    "gemma2": ("Gemma2", GEMMA | {"attn_logit_softcapping": 8.0, "final_logit_softcapping": 30.0}),
+    "gemma2, uncapped": ("Gemma2", GEMMA | {"attn_logit_softcapping": None, "final_logit_softcapping": None}),
+    "gemma3": ("Gemma3Text", GEMMA | {"sliding_window_pattern": 3}),
+    "phi3": ("Phi3", GROUPED | {"sliding_window": 30}),
+    "phi3, longrope": ("Phi3", GROUPED | {"original_max_position_embeddings": 80, "rope_scaling": LONG}),
+    "phi3, long": ("Phi3", GROUPED | {"original_max_position_embeddings": 24, "rope_scaling": LONG | {
+        "original_max_position_embeddings": 24}}),
+    "smollm3": ("SmolLM3", GROUPED | {"no_rope_layer_interval": 2}),
+    "mistral": ("Mistral", GROUPED | {"sliding_window": 25}),
+    "qwen2": ("Qwen2", GROUPED | {"sliding_window": 25, "use_sliding_window": True, "max_window_layers": 2}),
+    "olmo": ("Olmo", GROUPED), "olmo2": ("Olmo2", GROUPED),
+    "gpt_neox": ("GPTNeoX", SIZES | {"rotary_pct": 0.25}),
+    "gpt_neox, not parallel": ("GPTNeoX", SIZES | {"use_parallel_residual": False, "rotary_pct": 1.0}),
+    "starcoder2": ("Starcoder2", GROUPED | {"sliding_window": 40}),
+    "mixtral": ("Mixtral", GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2}),
+}
+
+
+def drawn(folder: Path, kind: str, sizes: dict[str, Any]) -> Any:
+    """A model whose weights keep the size of what passes through them, in a directory."""
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval().float()
+    for name, weight in model.named_parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, 0, 1 if "embed" in name else weight.shape[-1] ** -0.5)
+        else:
+            weight.data += 0.2 * torch.randn_like(weight)
+    model.save_pretrained(folder)
+    return model
+
+
+def decided(scores: Any, chosen: int) -> np.ndarray:
+    """Which tokens have experts that no rounding would change: another expert gives other numbers."""
+    best = [np.sort(layer.numpy(), -1) for layer in scores]
+    return np.min([layer[:, -chosen] - layer[:, -chosen - 1] for layer in best], 0) > 0.02
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
+    kind, sizes = FAMILIES[name]
+    theirs = drawn(tmp_path, kind, sizes)
+    experts, agreed = sizes.get("num_experts_per_tok", 0), []
+    with models.load(tmp_path, DEVICE, SETTINGS) as model:
+        for seed in range(3):
+            tokens = np.random.default_rng(seed).integers(3, VOCABULARY, LENGTH).tolist()
+            with torch.no_grad():
+                answer = theirs(torch.tensor([tokens]), **({"output_router_logits": True} if experts else {}))
+            wanted = answer.logits[0].numpy()
+            sure = decided(answer.router_logits, experts) if experts else slice(None)
+            model.reset()
+            found = np.concatenate([model.score(tokens[:PREFILLED]),
+                                    *(model.decode(token)[None] for token in tokens[PREFILLED:])])
+            agreed.append(found.argmax(-1) == wanted.argmax(-1))
+            np.testing.assert_allclose(found[sure], wanted[sure], atol=0.02 * np.abs(wanted).max())
+        for function in model.runner.models.values():
+            assert not function.host_operations
+    assert np.mean(agreed) >= 0.99
