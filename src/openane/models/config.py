@@ -85,6 +85,7 @@ class Config:
     Normalisation: `norm` is `rms` or `layer`, `norm_vectors` what it has of `weight` and `bias`; it stands before
     attention and feed-forward (`norms_before`), after each and before the sum (`norms_after`), or both. `normed_heads`:
     whether queries and keys are normalised within each head before they are turned; `normed_rows`: over all heads.
+    `embedding_norm`: whether embeddings are.
 
     Layers: `parallel` ones add attention and feed-forward to the same input (`one_norm`: and share one normalisation).
     `gated`: whether the feed-forward part has a gate. `experts`: how it is divided.
@@ -124,6 +125,7 @@ class Config:
     one_norm: bool = False
     gated: bool = True
     experts: Experts | None = None
+    embedding_norm: bool = False
     positions: str = "rotary"
     unturned: frozenset[int] = frozenset()
     window: int | None = None

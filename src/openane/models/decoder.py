@@ -94,7 +94,7 @@ class _Step:
         self.new: dict[str, list[Value]] = {"keys": [], "values": []}
 
     def graph(self) -> Graph:
-        x = self.x
+        x = self.layers.norm(self.x, "embedding.norm") if self.config.embedding_norm else self.x
         for layer in range(self.config.layers):
             x = self._layer(x, layer)
         outputs = {}

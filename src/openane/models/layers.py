@@ -281,6 +281,9 @@ class ModelLayers:
         kind = self.config.activation
         if kind.startswith("gelu"):
             return self.builder.single("gelu", x=x, mode="EXACT" if kind == "gelu" else "TANH_APPROXIMATION")
+        if kind == "relu2":
+            positive = self.builder.single("relu", x=x)
+            return self.builder.single("mul", x=positive, y=positive)
         return self.builder.single(kind, x=x)
 
     def _shaped(self, x: Value, shape: tuple[int, ...]) -> Value:

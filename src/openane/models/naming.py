@@ -36,7 +36,7 @@ NORMS = re.compile(r"norm|after")
 """In the names of normalisations."""
 _LAYER = re.compile(r"(?:.*\.)?(?:layers|h|layer)\.(\d+)\.(.+)\.(\w+)")
 _EXPERT = re.compile(r"\bexperts\.(\d+)\b")
-_WHOLE = re.compile(r"(?:model\.decoder\.|model\.|transformer\.|bert\.|gpt_neox\.)?(.+)\.(weight|bias|gamma|beta)")
+_WHOLE = re.compile(r"(?:(?:model\.)?decoder\.|model\.|transformer\.|bert\.|gpt_neox\.)?(.+)\.(weight|bias|gamma|beta)")
 _KINDS = {"weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 _BUFFERS = {"self_attn.rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "attention.bias",
             "attention.masked_bias", "attention.rotary_emb.inv_freq"}

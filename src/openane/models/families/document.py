@@ -10,7 +10,7 @@ from openane.errors import FormatError, UnsupportedError
 from openane.models.config import MOST
 
 ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
-               "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu"}
+               "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu", "relu2": "relu2"}
 """Hugging Face's names, and what they are here."""
 NEUTRAL: Mapping[str, tuple[object, str]] = {
     "quantization_config": (None, "weights are read as float tensors"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from openane.errors import UnsupportedError
-from openane.models.config import Config, Experts
+from openane.models.config import Config
 from openane.models.families.document import ConfigDocument
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
@@ -18,10 +19,8 @@ FUSED = FamilyNames(LLAMA_PARTS, WHOLE, {"self_attn.qkv_proj": ("query", "key", 
                                          "mlp.gate_up_proj": ("gate", "up")})
 AFTER = FamilyNames({**LLAMA_PARTS, "post_attention_layernorm": "after1", "post_feedforward_layernorm": "after2"},
                     WHOLE)
-EXPERTS = FamilyNames({**LLAMA_PARTS, "block_sparse_moe.gate": "router", "block_sparse_moe.experts.#.w1": "gate",
-                       "block_sparse_moe.experts.#.w3": "up", "block_sparse_moe.experts.#.w2": "down",
-                       "mlp.gate": "router", "mlp.experts.#.gate_proj": "gate", "mlp.experts.#.up_proj": "up",
-                       "mlp.experts.#.down_proj": "down"}, WHOLE)
+GLM4 = FamilyNames({**LLAMA_PARTS, "post_self_attn_layernorm": "after1", "post_mlp_layernorm": "after2"}, WHOLE,
+                   {"mlp.gate_up_proj": ("gate", "up")})
 
 
 def gated(document: ConfigDocument, **variant: Any) -> Config:
@@ -117,8 +116,102 @@ def olmo2(document: ConfigDocument) -> Config:
                  epsilon=document.real("rms_norm_eps", 1e-5))
 
 
-def mixtral(document: ConfigDocument) -> Config:
-    """Mixtral: experts."""
-    experts = Experts(document.whole("num_local_experts", 8), document.whole("num_experts_per_tok", 2))
-    return gated(document, family="experts", experts=experts, epsilon=document.real("rms_norm_eps", 1e-5),
-                 hidden=experts.count * document.whole("intermediate_size"), **sliding(document, True))
+def granite(document: ConfigDocument) -> Config:
+    """Granite: factors of embeddings, of scores, of what a layer adds and of the vocabulary's scores."""
+    return gated(document, **multipliers(document))
+
+
+def multipliers(document: ConfigDocument) -> dict[str, float]:
+    """Granite's factors."""
+    return {"embedding_scale": document.real("embedding_multiplier", 1.0),
+            "attention_scale": document.real("attention_multiplier", 1.0),
+            "residual_scale": document.real("residual_multiplier", 1.0),
+            "logit_scale": 1 / document.real("logits_scaling", 1.0)}
+
+
+def helium(document: ConfigDocument) -> Config:
+    """Helium: rotary pairs are neighbours; no bias behind attention."""
+    size = document.whole("head_dim", 128)
+    return gated(document, head_size=size, biases=_biases(document, ATTENTION - {"output"}),
+                 rope=rope(document, document.whole("max_position_embeddings", 4096), size, 1e5, neighbours=True))
+
+
+def ernie4_5(document: ConfigDocument) -> Config:
+    """ERNIE 4.5: rotary pairs are neighbours."""
+    size = document.whole("head_dim", max(document.whole("hidden_size") // document.whole("num_attention_heads"), 1))
+    biases = ATTENTION | FEED_FORWARD if document.flag("use_bias", False) else frozenset()
+    return gated(document, biases=biases, tied=document.flag("tie_word_embeddings", True),
+                 rope=rope(document, document.whole("max_position_embeddings", 131072), size, 5e5, neighbours=True))
+
+
+def seed_oss(document: ConfigDocument) -> Config:
+    """Seed-OSS: biases of queries, keys and values apart from that behind attention."""
+    biases = set(ATTENTION - {"output"}) if document.flag("attention_bias", True) else set()
+    if document.flag("attention_out_bias", False):
+        biases.add("output")
+    return gated(document, head_size=document.whole("head_dim", 128),
+                 biases=frozenset(biases) | (FEED_FORWARD if document.flag("mlp_bias", False) else frozenset()))
+
+
+def arcee(document: ConfigDocument) -> Config:
+    """Arcee: squares of ReLU, no gate."""
+    return gated(document, gated=False, activation=document.activation("hidden_act", "relu2"),
+                 biases=_biases(document, ATTENTION) - {"gate"}, epsilon=document.real("rms_norm_eps", 1e-5))
+
+
+def glm(document: ConfigDocument) -> Config:
+    """GLM 4 of 9 B: half of each head turned, its pairs neighbours."""
+    return _glm(document, family="fused")
+
+
+def glm4(document: ConfigDocument) -> Config:
+    """GLM 4 of 0414: normalised on both sides of each part, too."""
+    return _glm(document, family="glm4", norms_after=True)
+
+
+def _glm(document: ConfigDocument, **variant: Any) -> Config:
+    size = document.whole("head_dim", 128)
+    return gated(document, head_size=size, biases=ATTENTION - {"output"} if document.flag("attention_bias", True)
+                 else frozenset(), epsilon=document.real("rms_norm_eps", 1.5625e-07),
+                 rope=rope(document, document.whole("max_position_embeddings", 131072), size, part=0.5,
+                           neighbours=True), **variant)
+
+
+def _biases(document: ConfigDocument, attention: frozenset[str]) -> frozenset[str]:
+    return (attention if document.flag("attention_bias", False) else frozenset()) | \
+        (FEED_FORWARD if document.flag("mlp_bias", False) else frozenset())
+
+
+def olmo3(document: ConfigDocument) -> Config:
+    """OLMo 3: three of four layers slide, with positions that are not stretched."""
+    layers = document.whole("num_hidden_layers")
+    context, heads = document.whole("max_position_embeddings", 2048), document.whole("num_attention_heads")
+    size = document.whole("head_dim", max(document.whole("hidden_size") // heads, 1))
+    sliding = document.sliding(layers, [layer for layer in range(layers) if (layer + 1) % 4])
+    local = ConfigDocument({name: value for name, value in document.values.items() if name != "rope_scaling"})
+    turning = rope(document, context, size, 5e5)
+    return replace(olmo2(document), sliding=sliding, rope=turning,
+                   window=document.whole("sliding_window", 4096) if sliding else None,
+                   local_rope=rope(local, context, size, 5e5, kind="sliding_attention"))
+
+
+def exaone4(document: ConfigDocument) -> Config:
+    """EXAONE 4: normalised after each part and within heads; where layers slide, only those have positions."""
+    layers = document.whole("num_hidden_layers")
+    variant: dict[str, Any] = {}
+    if document.given("sliding_window"):
+        pattern = document.whole("sliding_window_pattern", 4) if type(
+            document.values.get("sliding_window_pattern")) is int else 4
+        found = document.sliding(layers, [layer for layer in range(layers) if (layer + 1) % pattern])
+        variant = {"sliding": found, "unturned": frozenset(range(layers)) - found,
+                   "window": document.whole("sliding_window") if found else None}
+    return gated(document, family="normed after", norms_before=False, norms_after=True, normed_heads=True,
+                 epsilon=document.real("rms_norm_eps", 1e-5), **variant)
+
+
+def cwm(document: ConfigDocument) -> Config:
+    """CWM: three of four layers slide, the first does not."""
+    layers = document.whole("num_hidden_layers")
+    found = document.sliding(layers, [layer for layer in range(layers) if layer % 4])
+    return gated(document, head_size=document.whole("head_dim", 128), sliding=found,
+                 window=document.whole("sliding_window", 8192) if found else None)

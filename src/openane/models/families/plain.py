@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from openane.errors import UnsupportedError
-from openane.models.config import Config
-from openane.models.families.document import ConfigDocument
+from openane.errors import FormatError, UnsupportedError
+from openane.models.config import Config, Rope
+from openane.models.families.document import REMEDY, ConfigDocument
 from openane.models.families.llama import ATTENTION, WHOLE, gated, sliding
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
@@ -24,10 +25,20 @@ BERT = FamilyNames({"attention.self.query": "query", "attention.self.key": "key"
                    {"embeddings.word_embeddings": "embedding", "embeddings.position_embeddings": "positions",
                     "embeddings.token_type_embeddings": "types", "embeddings.LayerNorm": "embedding.norm",
                     "pooler.dense": "pooler"})
-NEOX = FamilyNames({"input_layernorm": "norm1", "post_attention_layernorm": "norm2", "attention.dense": "output",
-                    "mlp.dense_h_to_4h": "up", "mlp.dense_4h_to_h": "down"},
-                   {"embed_in": "embedding", "final_layer_norm": "norm", "embed_out": "head"},
-                   {"attention.query_key_value": ("query", "key", "value")}, grouped=True)
+OPT = FamilyNames({"self_attn.q_proj": "query", "self_attn.k_proj": "key", "self_attn.v_proj": "value",
+                   "self_attn.out_proj": "output", "fc1": "up", "fc2": "down", "self_attn_layer_norm": "norm1",
+                   "final_layer_norm": "norm2"},
+                  {"embed_tokens": "embedding", "embed_positions": "positions", "final_layer_norm": "norm",
+                   "lm_head": "head"}, positions=2)
+BLOOM = FamilyNames({"input_layernorm": "norm1", "post_attention_layernorm": "norm2",
+                     "self_attention.dense": "output", "mlp.dense_h_to_4h": "up", "mlp.dense_4h_to_h": "down"},
+                    {"word_embeddings": "embedding", "word_embeddings_layernorm": "embedding.norm", "ln_f": "norm",
+                     "lm_head": "head"}, {"self_attention.query_key_value": ("query", "key", "value")}, grouped=True)
+BIGCODE = FamilyNames(GPT2.parts, GPT2.wholes, GPT2.fused, grouped=True)
+GPT_NEO = FamilyNames({"ln_1": "norm1", "ln_2": "norm2", "attn.attention.q_proj": "query",
+                       "attn.attention.k_proj": "key", "attn.attention.v_proj": "value",
+                       "attn.attention.out_proj": "output", "mlp.c_fc": "up", "mlp.c_proj": "down"}, GPT2.wholes)
+NEMOTRON = FamilyNames(LLAMA_PARTS, WHOLE, gain=1.0)
 STARCODER = FamilyNames({**LLAMA_PARTS, "mlp.c_fc": "up", "mlp.c_proj": "down"}, WHOLE)
 
 
@@ -53,18 +64,6 @@ def bert(document: ConfigDocument) -> Config:
                   types=document.whole("type_vocab_size", 2), positions="learned", **LAYER_NORM)
 
 
-def gpt_neox(document: ConfigDocument) -> Config:
-    """GPT-NeoX and Pythia: attention and feed-forward side by side, a part of each head turned."""
-    width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
-    context, size = document.whole("max_position_embeddings", 2048), max(width // heads, 1)
-    biases = {"up", "down"} | (ATTENTION if document.flag("attention_bias", True) else set())
-    turning = rope(document, context, size, document.real("rotary_emb_base", 10000.0),
-                   part=document.real("rotary_pct", 0.25))
-    return gated(document, family="gpt_neox", epsilon=document.real("layer_norm_eps", 1e-5), kv_heads=heads,
-                 activation=document.activation("hidden_act", "gelu"), biases=frozenset(biases), rope=turning,
-                 parallel=document.flag("use_parallel_residual", True), **LAYER_NORM)
-
-
 def starcoder2(document: ConfigDocument) -> Config:
     """StarCoder2: rotary positions, biases everywhere."""
     biases = ALL_BIASES if document.flag("use_bias", True) else frozenset()
@@ -72,3 +71,71 @@ def starcoder2(document: ConfigDocument) -> Config:
                  kv_heads=document.whole("num_key_value_heads", 2),
                  activation=document.activation("hidden_act", "gelu_pytorch_tanh"),
                  tied=document.flag("tie_word_embeddings", True), **sliding(document, True), **LAYER_NORM)
+
+
+def opt(document: ConfigDocument) -> Config:
+    """OPT: learned positions, of which the first two are of no token."""
+    for name, built in (("do_layer_norm_before", True), ("_remove_final_layer_norm", False),
+                        ("layer_norm_elementwise_affine", True)):
+        if document.flag(name, built) is not built:
+            raise UnsupportedError(f"{name} of config.json", "layers are normalised before each part, with gains",
+                                   limit=built, found=not built, remedy=REMEDY)
+    width = document.whole("hidden_size")
+    if document.whole("word_embed_proj_dim", width) != width:
+        raise UnsupportedError("word_embed_proj_dim of config.json", "embeddings are as wide as layers", limit=width,
+                               found=document.whole("word_embed_proj_dim"), remedy=REMEDY)
+    heads = document.whole("num_attention_heads")
+    return gated(document, family="opt", kv_heads=heads, hidden=document.whole("ffn_dim"), epsilon=1e-5,
+                 activation=document.activation("activation_function", "relu"), positions="learned",
+                 tied=document.flag("tie_word_embeddings", True), rope=Rope(),
+                 biases=ALL_BIASES if document.flag("enable_bias", True) else frozenset(), **LAYER_NORM)
+
+
+def bloom(document: ConfigDocument) -> Config:
+    """BLOOM: scores that fall with the distance, embeddings that are normalised. Any length is possible; what it was
+    trained on, or 2048 tokens, is the longest text."""
+    if document.flag("apply_residual_connection_post_layernorm", False):
+        raise UnsupportedError("apply_residual_connection_post_layernorm of config.json",
+                               "parts are added to what was not normalised", limit=False, found=True, remedy=REMEDY)
+    width = document.whole("hidden_size", document.values.get("n_embed"))
+    heads = document.whole("n_head", document.values.get("num_attention_heads"))
+    layers = document.whole("n_layer", document.values.get("num_hidden_layers"))
+    return Config("bloom", document.whole("vocab_size"), width, layers, heads, heads, max(width // heads, 1), 4 * width,
+                  document.whole("seq_length", 2048), document.real("layer_norm_epsilon", 1e-5), "gelu_tanh",
+                  document.flag("tie_word_embeddings", True), ALL_BIASES, stops=document.tokens("eos_token_id"),
+                  start=document.start(), positions="alibi", embedding_norm=True, **LAYER_NORM)
+
+
+def gpt_bigcode(document: ConfigDocument) -> Config:
+    """GPT BigCode (StarCoder, SantaCoder): GPT-2 whose heads may share one key and value."""
+    config = gpt2(document)
+    heads = 1 if document.flag("multi_query", True) else config.heads
+    return replace(config, family="gpt_bigcode", kv_heads=heads,
+                   activation=document.activation("activation_function", "gelu_pytorch_tanh"))
+
+
+def gpt_neo(document: ConfigDocument) -> Config:
+    """GPT-Neo: scores that are not scaled, layers with a window by turns."""
+    width, heads, layers = (document.whole(name) for name in ("hidden_size", "num_heads", "num_layers"))
+    kinds = document.values.get("attention_layers")
+    if not isinstance(kinds, list) or len(kinds) < layers or any(kind not in ("global", "local") for kind in kinds):
+        raise FormatError("'attention_layers' of config.json", expected=f"{layers} of global or local", found=kinds)
+    sliding = frozenset(layer for layer in range(layers) if kinds[layer] == "local")
+    return Config("gpt_neo", document.whole("vocab_size"), width, layers, heads, heads, max(width // heads, 1),
+                  document.whole("intermediate_size", 4 * width), document.whole("max_position_embeddings", 2048),
+                  document.real("layer_norm_epsilon", 1e-5), document.activation("activation_function", "gelu_new"),
+                  document.flag("tie_word_embeddings", True), frozenset({"output", "up", "down"}),
+                  stops=document.tokens("eos_token_id"), start=document.start(), positions="learned",
+                  attention_scale=1.0, sliding=sliding,
+                  window=document.whole("window_size", 256) if sliding else None, **LAYER_NORM)
+
+
+def nemotron(document: ConfigDocument) -> Config:
+    """Nemotron: gains less 1, squares of ReLU."""
+    context, heads = document.whole("max_position_embeddings", 4096), document.whole("num_attention_heads")
+    size = document.whole("head_dim", max(document.whole("hidden_size") // heads, 1))
+    biases = (ATTENTION if document.flag("attention_bias", False) else frozenset()) | \
+        (frozenset({"up", "down"}) if document.flag("mlp_bias", False) else frozenset())
+    return gated(document, family="nemotron", epsilon=document.real("norm_eps", 1e-5), biases=biases,
+                 activation=document.activation("hidden_act", "relu2"), rope=rope(document, context, size, part=0.5),
+                 **LAYER_NORM)

@@ -8,7 +8,7 @@ from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.models.config import Config
-from openane.models.families import gemma, llama, plain
+from openane.models.families import gemma, llama, mixtures, parallel, plain
 from openane.models.families.document import REMEDY, ConfigDocument, require_neutral
 from openane.models.naming import FamilyNames
 
@@ -24,22 +24,37 @@ class FamilyReader:
 WINDOWS = frozenset({"layer_types", "use_sliding_window"})
 CAPS = frozenset({"layer_types", "attn_logit_softcapping", "final_logit_softcapping"})
 PARTS = frozenset({"partial_rotary_factor"})
+FACTORS = frozenset({"embedding_multiplier", "residual_multiplier", "attention_multiplier", "logits_scaling"})
+LOGITS = frozenset({"logit_scale"})
 FAMILIES: Mapping[str, FamilyReader] = {
     "llama": FamilyReader(llama.llama), "mistral": FamilyReader(llama.mistral, WINDOWS),
     "qwen2": FamilyReader(llama.qwen2, WINDOWS), "qwen3": FamilyReader(llama.qwen3, WINDOWS),
     "phi3": FamilyReader(llama.phi3, WINDOWS | PARTS), "smollm3": FamilyReader(llama.smollm3, WINDOWS),
     "olmo": FamilyReader(llama.olmo), "olmo2": FamilyReader(llama.olmo2),
-    "mixtral": FamilyReader(llama.mixtral, WINDOWS),
+    "olmo3": FamilyReader(llama.olmo3, WINDOWS), "granite": FamilyReader(llama.granite, FACTORS),
+    "ministral": FamilyReader(llama.mistral, WINDOWS), "helium": FamilyReader(llama.helium),
+    "ernie4_5": FamilyReader(llama.ernie4_5), "seed_oss": FamilyReader(llama.seed_oss),
+    "arcee": FamilyReader(llama.arcee), "glm": FamilyReader(llama.glm, PARTS), "glm4": FamilyReader(llama.glm4, PARTS),
+    "exaone4": FamilyReader(llama.exaone4, WINDOWS), "cwm": FamilyReader(llama.cwm, WINDOWS),
+    "mixtral": FamilyReader(mixtures.mixtral, WINDOWS), "qwen3_moe": FamilyReader(mixtures.qwen3_moe),
+    "olmoe": FamilyReader(mixtures.olmoe),
     "gemma": FamilyReader(gemma.gemma), "gemma2": FamilyReader(gemma.gemma2, CAPS),
     "gemma3_text": FamilyReader(gemma.gemma3, CAPS),
-    "gpt2": FamilyReader(plain.gpt2), "gpt_neox": FamilyReader(plain.gpt_neox, PARTS),
-    "starcoder2": FamilyReader(plain.starcoder2, WINDOWS), "bert": FamilyReader(plain.bert),
+    "gpt2": FamilyReader(plain.gpt2), "gpt_bigcode": FamilyReader(plain.gpt_bigcode),
+    "gpt_neo": FamilyReader(plain.gpt_neo), "opt": FamilyReader(plain.opt), "bloom": FamilyReader(plain.bloom),
+    "starcoder2": FamilyReader(plain.starcoder2, WINDOWS), "nemotron": FamilyReader(plain.nemotron, PARTS),
+    "gpt_neox": FamilyReader(parallel.gpt_neox, PARTS), "gptj": FamilyReader(parallel.gptj),
+    "phi": FamilyReader(parallel.phi, PARTS), "stablelm": FamilyReader(parallel.stablelm, PARTS),
+    "falcon": FamilyReader(parallel.falcon), "cohere": FamilyReader(parallel.cohere, LOGITS),
+    "cohere2": FamilyReader(parallel.cohere2, LOGITS | WINDOWS), "bert": FamilyReader(plain.bert),
 }
 """`model_type` of a config.json."""
 NAMES: Mapping[str, FamilyNames] = {
-    "llama": llama.NAMES, "fused": llama.FUSED, "normed after": llama.AFTER, "experts": llama.EXPERTS,
-    "gemma": gemma.NAMES, "gemma2": gemma.BOTH_SIDES, "gpt2": plain.GPT2, "gpt_neox": plain.NEOX,
-    "starcoder2": plain.STARCODER, "bert": plain.BERT,
+    "llama": llama.NAMES, "fused": llama.FUSED, "normed after": llama.AFTER, "glm4": llama.GLM4,
+    "experts": mixtures.EXPERTS, "gemma": gemma.NAMES, "gemma2": gemma.BOTH_SIDES, "gpt2": plain.GPT2,
+    "gpt_bigcode": plain.BIGCODE, "gpt_neo": plain.GPT_NEO, "opt": plain.OPT, "bloom": plain.BLOOM,
+    "starcoder2": plain.STARCODER, "nemotron": plain.NEMOTRON, "gpt_neox": parallel.NEOX, "gptj": parallel.GPTJ,
+    "phi": parallel.PHI, "falcon": parallel.FALCON, "bert": plain.BERT,
 }
 """What weights are called, by `Config.family`."""
 
