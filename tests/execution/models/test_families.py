@@ -17,21 +17,21 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 DEVICE = "simulator?arithmetic=fast"
 LENGTH, PREFILLED, VOCABULARY = 72, 44, 97
 SETTINGS = models.LanguageSettings(models.Buckets((LENGTH,), (16,)), scores=True)
-SIZES = {"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
          "intermediate_size": 96, "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2,
          "pad_token_id": 0}
 GROUPED = SIZES | {"num_key_value_heads": 2}
 GEMMA = GROUPED | {"head_dim": 24, "query_pre_attn_scalar": 32, "sliding_window": 20}
-GPT = {"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 128, "bos_token_id": 1,
+GPT = {"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128, "bos_token_id": 1,
        "eos_token_id": 2}
 EXPERTS = GROUPED | {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40, "intermediate_size": 40}
+BY_TURNS = ["sliding_attention", "full_attention", "sliding_attention"]
 LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3, 1.5, 2.0, 2.5],
         "long_factor": [2.0, 2.5, 3.0, 4.0, 5.0, 6.0], "partial_rotary_factor": 0.75,
         "original_max_position_embeddings": 80}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("Gemma", GROUPED | {"head_dim": 24}),
     "gemma2": ("Gemma2", GEMMA | {"attn_logit_softcapping": 8.0, "final_logit_softcapping": 30.0}),
-    "gemma2, uncapped": ("Gemma2", GEMMA | {"attn_logit_softcapping": None, "final_logit_softcapping": None}),
     "gemma3": ("Gemma3Text", GEMMA | {"sliding_window_pattern": 3}),
     "phi3": ("Phi3", GROUPED | {"sliding_window": 30}),
     "phi3, longrope": ("Phi3", GROUPED | {"original_max_position_embeddings": 80, "rope_scaling": LONG}),
@@ -44,14 +44,13 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neox": ("GPTNeoX", SIZES | {"rotary_pct": 0.25}),
     "gpt_neox, not parallel": ("GPTNeoX", SIZES | {"use_parallel_residual": False, "rotary_pct": 1.0}),
     "starcoder2": ("Starcoder2", GROUPED | {"sliding_window": 40}),
-    "olmo3": ("Olmo3", GROUPED | {"sliding_window": 25, "rope_parameters": {
+    "olmo3": ("Olmo3", GROUPED | {"sliding_window": 25, "layer_types": BY_TURNS, "rope_parameters": {
         "full_attention": {"rope_type": "yarn", "rope_theta": 5e5, "factor": 4.0,
                            "original_max_position_embeddings": 32},
         "sliding_attention": {"rope_type": "default", "rope_theta": 5e5}}}),
     "granite": ("Granite", GROUPED | {"embedding_multiplier": 3.0, "attention_multiplier": 0.3,
                                       "residual_multiplier": 0.4, "logits_scaling": 2.0}),
-    "ministral": ("Ministral", GROUPED | {"sliding_window": 25, "head_dim": 24, "layer_types": [
-        "full_attention", "sliding_attention"] * 2}),
+    "ministral": ("Ministral", GROUPED | {"sliding_window": 25, "head_dim": 24, "layer_types": BY_TURNS}),
     "helium": ("Helium", GROUPED | {"head_dim": 16, "attention_bias": True}),
     "ernie4_5": ("Ernie4_5", GROUPED | {"head_dim": 16, "use_bias": True}),
     "seed_oss": ("SeedOss", GROUPED | {"head_dim": 24, "attention_out_bias": True}),
@@ -60,17 +59,17 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "exaone4": ("Exaone4", GROUPED | {"sliding_window": 25, "sliding_window_pattern": 2}),
     "cwm": ("Cwm", GROUPED | {"head_dim": 16, "sliding_window": 25}),
     "gptj": ("GPTJ", GPT | {"rotary_dim": 8}), "gpt_neo": ("GPTNeo", SIZES | {
-        "num_layers": 4, "num_heads": 4, "window_size": 25, "attention_types": [[["global", "local"], 2]]}),
-    "gpt_bigcode": ("GPTBigCode", GPT), "gpt_bigcode, own keys": ("GPTBigCode", GPT | {"multi_query": False}),
+        "num_layers": 3, "num_heads": 4, "window_size": 25, "attention_types": [[["global", "local", "local"], 1]]}),
+    "gpt_bigcode": ("GPTBigCode", GPT),
     "opt": ("OPT", SIZES | {"ffn_dim": 96, "word_embed_proj_dim": 64}),
     "bloom": ("Bloom", {"vocab_size": VOCABULARY, "hidden_size": 72, "n_layer": 3, "n_head": 6}),
     "nemotron": ("Nemotron", GROUPED | {"partial_rotary_factor": 0.5}),
-    "phi": ("Phi", GROUPED), "stablelm": ("StableLm", GROUPED | {"use_qkv_bias": True}),
-    "stablelm, parallel": ("StableLm", GROUPED | {"use_parallel_residual": True}),
+    "phi": ("Phi", GROUPED), "stablelm": ("StableLm", GROUPED | {"use_qkv_bias": True, "use_parallel_residual": True}),
     "falcon": ("Falcon", SIZES | {"bias": True}), "falcon, own keys": ("Falcon", SIZES | {
         "multi_query": False, "parallel_attn": False}),
     "falcon, newer": ("Falcon", SIZES | {"new_decoder_architecture": True, "num_kv_heads": 2}),
-    "cohere": ("Cohere", GROUPED), "cohere2": ("Cohere2", GROUPED | {"sliding_window": 25}),
+    "cohere": ("Cohere", GROUPED),
+    "cohere2": ("Cohere2", GROUPED | {"sliding_window": 25, "sliding_window_pattern": 2}),
     "qwen3_moe": ("Qwen3Moe", EXPERTS | {"head_dim": 24, "norm_topk_prob": True}),
     "olmoe": ("Olmoe", EXPERTS),
     "mixtral": ("Mixtral", GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2}),
@@ -112,8 +111,11 @@ def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
             model.reset()
             found = np.concatenate([model.score(tokens[:PREFILLED]),
                                     *(model.decode(token)[None] for token in tokens[PREFILLED:])])
-            agreed.append(found.argmax(-1) == wanted.argmax(-1))
+            same = found.argmax(-1) == wanted.argmax(-1)
+            best = np.sort(wanted, -1)
+            assert same[sure][(best[:, -1] - best[:, -2])[sure] > 0.02 * np.abs(wanted).max()].all()
+            agreed.append(same)
             np.testing.assert_allclose(found[sure], wanted[sure], atol=0.02 * np.abs(wanted).max())
         for function in model.runner.models.values():
             assert not function.host_operations
-    assert np.mean(agreed) >= 0.99
+    assert np.mean(agreed) >= 0.98  # random scores have ties that rounding decides
