@@ -147,7 +147,7 @@ def _halves(values: np.ndarray, layer: int, part: str) -> np.ndarray:
 
 def _folded(config: Config, part: str) -> float:
     """What the graph has multiplied a projection's weights by."""
-    scale = config.residual_scale
+    scale = config.output_scale
     return {"query": config.query_scale, "gate": gate_scale(config), "output": scale, "down": scale}.get(part, 1.0)
 
 

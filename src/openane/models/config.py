@@ -96,6 +96,8 @@ class Config:
     Factors: scores of attention are multiplied by `attention_scale` (None: by the root of 1 / head size), embeddings by
     `embedding_scale`, what a layer adds by `residual_scale`, scores of the vocabulary by `logit_scale`. Caps: numbers x
     become cap * tanh(x / cap), scores of attention for `score_cap` and of the vocabulary for `logit_cap`.
+    `stream_scale`: the sum that goes from layer to layer is held times this, for families whose sums are beyond what
+    fp16 holds; normalisation takes it out again.
     """
 
     family: str
@@ -135,6 +137,7 @@ class Config:
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
     logit_scale: float = 1.0
+    stream_scale: float = 1.0
     score_cap: float | None = None
     logit_cap: float | None = None
 
@@ -168,6 +171,11 @@ class Config:
         """What query weights are multiplied by, so that the products are scaled scores. Queries that are normalised
         would lose it: there the gains have it."""
         return 1.0 if self.normed_heads or self.normed_rows else self.score_scale
+
+    @property
+    def output_scale(self) -> float:
+        """What the weights of parts that are added are multiplied by; behind them, gains of normalisations have it."""
+        return 1.0 if self.norms_after else self.residual_scale * self.stream_scale
 
     @property
     def feed_norm(self) -> str:

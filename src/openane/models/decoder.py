@@ -153,7 +153,7 @@ class _Step:
         seen = self._seen("keys", layers.turned_over(keys), layer), self._seen("values", values, layer)
         mask = self.masks[f"{LOCAL}mask" if layer in slides(config, self.step) else "mask"]
         rows, output = layers.attention(query, *seen, mask), f"{name}.output.weight"
-        result = layers.linear(rows, f"{name}.output", {output: config.width}, {output: config.residual_scale})
+        result = layers.linear(rows, f"{name}.output", {output: config.width}, {output: config.output_scale})
         return self._adapt(result, rows, "output", layer)
 
     def _feed_forward(self, x: Value, layer: int) -> Value:
@@ -163,7 +163,7 @@ class _Step:
 
         def part(kind: str, source: Value, size: int) -> Value:
             after, weight = f"{name}.{config.feed_norm}" if kind == "up" else None, f"{name}.{kind}.weight"
-            scale = config.residual_scale if kind == "down" else 1.0
+            scale = config.output_scale if kind == "down" else 1.0
             made = layers.linear(source, f"{name}.{kind}", {weight: size}, {weight: scale}, after)
             return self._adapt(made, source, kind, layer)
 

@@ -136,19 +136,18 @@ class ModelLayers:
         """RMS normalisation of the last axis without its gains, which are in the weights of what reads it; layer
         normalisation with them."""
         width, builder = self.config.width, self.builder
-        epsilon = max(self.config.epsilon, LEAST_EPSILON)
+        epsilon = self.config.epsilon * self.config.stream_scale ** 2
         if self.config.norm == "rms":
-            return self._rms(x, name)
+            return self._rms(x, name, epsilon)
         vectors: dict[str, Any] = {operand: self.parameters.vector(f"{name}.{kind}", width)
                    for operand, kind in (("gamma", "weight"), ("beta", "bias")) if kind in self.config.norm_vectors}
-        return builder.single("layer_norm", name, x=x, axes=[-1], epsilon=epsilon, **vectors)
+        return builder.single("layer_norm", name, x=x, axes=[-1], epsilon=max(epsilon, LEAST_EPSILON), **vectors)
 
     def norm_after(self, x: Value, name: str) -> Value:
-        """The normalisation behind a part of a layer, with its gains: nothing that reads it could have them."""
-        x = self.norm(x, name)
-        if self.config.norm != "rms":
-            return x
-        return self.builder.single("mul", x=x, y=self.parameters.vector(f"{name}.weight", self.config.width))
+        """The RMS normalisation behind a part of a layer, with its gains: nothing that reads it could have them."""
+        gains = self.parameters.vector(f"{name}.weight", self.config.width).astype(np.float32)
+        gains *= self.config.residual_scale * self.config.stream_scale
+        return self.builder.single("mul", x=self._rms(x, name), y=gains.astype(np.float16))
 
     def normed_heads(self, x: Value, name: str) -> Value:
         """RMS normalisation within each head of queries and then keys, [1, heads + kv heads, tokens, size], with their
@@ -173,10 +172,11 @@ class ModelLayers:
             start += size
         return self.builder.single("concat", values=(*rows, self.part(x, 2, start, x.shape[2])), axis=2)
 
-    def _rms(self, x: Value, name: str) -> Value:
+    def _rms(self, x: Value, name: str, epsilon: float | None = None) -> Value:
         builder = self.builder
         square = builder.single("reduce_mean", x=builder.single("mul", x=x, y=x), axes=[-1], keep_dims=True)
-        root = builder.single("rsqrt", x=square, epsilon=max(self.config.epsilon, LEAST_EPSILON))
+        least = max(self.config.epsilon if epsilon is None else epsilon, LEAST_EPSILON)
+        root = builder.single("rsqrt", x=square, epsilon=least)
         return builder.single("mul", name, x=x, y=root)
 
     def linear(self, x: Value, name: str, parts: Mapping[str, int],
@@ -260,7 +260,7 @@ class ModelLayers:
     def down(self, hidden: Value, name: str) -> Value:
         """The hidden numbers as a part of the sum."""
         weight = f"{name}.down.weight"
-        return self.linear(hidden, f"{name}.down", {weight: self.config.width}, {weight: self.config.residual_scale})
+        return self.linear(hidden, f"{name}.down", {weight: self.config.width}, {weight: self.config.output_scale})
 
     def gate_input(self, x: Value, name: str) -> Value:
         """What `gate` takes: the gate's linear layer, halved where it is a SiLU's (in its weights)."""

@@ -121,7 +121,7 @@ class CachedText:
     def _embedded(self, tokens: Sequence[int]) -> np.ndarray:
         """Rows of the table of embeddings, scaled where they are."""
         rows = self._table[list(tokens)]
-        scale = self._config.embedding_scale
+        scale = self._config.embedding_scale * self._config.stream_scale
         return rows if scale == 1 else rows.astype(np.float32) * np.float32(scale)
 
 

@@ -96,6 +96,22 @@ def decided(scores: Any, chosen: int) -> np.ndarray:
     return np.min([layer[:, -chosen] - layer[:, -chosen - 1] for layer in best], 0) > 0.02
 
 
+def test_sums_beyond_fp16(tmp_path: Path) -> None:
+    """Gemma's layers add up to more than fp16 holds."""
+    theirs = drawn(tmp_path, "Gemma3Text", GEMMA)
+    with torch.no_grad():
+        for layer in theirs.model.layers:
+            layer.post_feedforward_layernorm.weight += 30000
+    theirs.save_pretrained(tmp_path)
+    tokens = np.random.default_rng(0).integers(3, VOCABULARY, 20).tolist()
+    with torch.no_grad():
+        answer = theirs(torch.tensor([tokens]), output_hidden_states=True)
+    wanted = answer.logits[0].numpy()
+    assert max(float(states.abs().max()) for states in answer.hidden_states[:-1]) > 100000
+    with models.load(tmp_path, DEVICE, SETTINGS) as model:
+        np.testing.assert_allclose(model.score(tokens), wanted, atol=0.02 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
     kind, sizes = FAMILIES[name]

@@ -14,6 +14,8 @@ from openane.models.naming import LLAMA_PARTS, FamilyNames
 NAMES = FamilyNames(LLAMA_PARTS, WHOLE, gain=1.0)
 BOTH_SIDES = FamilyNames({**LLAMA_PARTS, "post_attention_layernorm": "after1", "pre_feedforward_layernorm": "norm2",
                           "post_feedforward_layernorm": "after2"}, WHOLE, gain=1.0)
+STREAM = 1 / 32
+"""Sums of Gemma's layers are beyond 65504, which fp16 holds (its weights are trained in bfloat16)."""
 LOCAL_BASE = 10000.0
 """Of rotary positions in Gemma 3's layers that slide, unless another is given."""
 
@@ -50,7 +52,7 @@ def _both_sides(document: ConfigDocument, pattern: int, **variant: Any) -> Confi
 
 def _gemma(document: ConfigDocument, family: str, **variant: Any) -> Config:
     return gated(document, family=family, head_size=document.whole("head_dim", 256),
-                 embedding_scale=float(document.whole("hidden_size") ** 0.5),
+                 embedding_scale=float(document.whole("hidden_size") ** 0.5), stream_scale=STREAM,
                  tied=document.flag("tie_word_embeddings", True), **variant)
 
 
