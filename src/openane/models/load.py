@@ -87,7 +87,7 @@ def opened(path: Path) -> Iterator[tuple[Config, Weights]]:
     if path.is_file() and is_gguf(path):
         with GgufCheckpoint(path) as packed:
             config = of_huggingface(packed.document)
-            weights = Renamed(config, NAMES[config.family], packed)
+            weights = Renamed(packed.stored(config), packed.names, packed)
             _require_described(config, weights)
             yield config, weights
         return

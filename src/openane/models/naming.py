@@ -127,6 +127,9 @@ class Renamed(Mapping[str, np.ndarray]):
         found = self._read(name, ours in self._names.inputs_first)
         if ours == "positions":
             return found[self._names.positions:]
+        if found.ndim == 3:  # of experts, one after another
+            return found.swapaxes(0, 1).reshape(found.shape[1], -1) if ours == "down" else \
+                found.reshape(-1, found.shape[2])
         if self._names.gain and NORMS.search(ours) and name.endswith("weight"):
             found = found.astype(np.float32) + np.float32(self._names.gain)
         return self._ordered(found, ours)

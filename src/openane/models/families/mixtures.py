@@ -27,7 +27,7 @@ def qwen3_moe(document: ConfigDocument) -> Config:
         raise UnsupportedError("decoder_sparse_step and mlp_only_layers of config.json", "every layer has experts",
                                limit="1 and none", found=document.values.get("mlp_only_layers"), remedy=REMEDY)
     return _mixture(document, "num_experts", 128, 8, document.whole("moe_intermediate_size", 768), normed_heads=True,
-                    head_size=document.whole("head_dim", 128), normalised=document.flag("norm_topk_prob", False))
+                    normalised=document.flag("norm_topk_prob", False))
 
 
 def olmoe(document: ConfigDocument) -> Config:
