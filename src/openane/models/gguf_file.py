@@ -26,6 +26,8 @@ PIP = 'pip install "openane[gguf]"'
 MAGIC = b"GGUF"
 TURNED_IN_PART = {"phi3", "gpt_neox", "phi", "stablelm", "nemotron"}
 """Families of which a part of each head is turned."""
+STRETCHED = ("linear",)
+"""Ways of stretching rotary positions that files name and that are read."""
 LARGEST = {"gemma2": 46, "gemma3_text": 62}
 """Layers of the largest model of a family."""
 CONTROL = 3
@@ -109,12 +111,13 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
             original = self._own("rope.scaling.original_context_length") or self._own("context_length")
             return {"rope_type": "longrope", "original_max_position_embeddings": original, **factors,
                     "attention_factor": self._own("rope.scaling.attn_factor") or 1.0}
-        if kind == "linear":
-            return {"rope_type": "linear", "factor": self._own("rope.scaling.factor") or 1.0}
-        if kind not in (None, "none"):
-            raise UnsupportedError(f"{self.path.name}", "rotary positions stretched in this way are not read from GGUF "
-                                   "files", found=kind, remedy="load the same model from a Hugging Face directory")
-        return None
+        if kind in (None, "none"):
+            return None
+        if kind not in STRETCHED:
+            raise UnsupportedError(f"{self.path.name}", "stretched rotary positions of this kind are not read from GGUF "
+                                   "files", limit=", ".join(STRETCHED), found=kind,
+                                   remedy="load the same model from a Hugging Face directory")
+        return {"rope_type": kind, "factor": self._own("rope.scaling.factor") or 1.0}
 
     @property
     def forms(self) -> dict[str, int]:
