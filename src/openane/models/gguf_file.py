@@ -18,6 +18,7 @@ import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.config import Config
+from openane.models.families.ropes import ROPES
 from openane.models.gguf_architectures import ARCHITECTURES, WHOLE
 from openane.models.naming import FamilyNames
 from openane.models.tokenizer import Tokenizer, of_merges, of_scores
@@ -26,8 +27,6 @@ PIP = 'pip install "openane[gguf]"'
 MAGIC = b"GGUF"
 TURNED_IN_PART = {"phi3", "gpt_neox", "phi", "stablelm", "nemotron"}
 """Families of which a part of each head is turned."""
-STRETCHED = ("linear",)
-"""Ways of stretching rotary positions that files name and that are read."""
 LARGEST = {"gemma2": 46, "gemma3_text": 62}
 """Layers of the largest model of a family."""
 CONTROL = 3
@@ -113,9 +112,9 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
                     "attention_factor": self._own("rope.scaling.attn_factor") or 1.0}
         if kind in (None, "none"):
             return None
-        if kind not in STRETCHED:
-            raise UnsupportedError(f"{self.path.name}", "stretched rotary positions of this kind are not read from GGUF "
-                                   "files", limit=", ".join(STRETCHED), found=kind,
+        if ROPES.get(kind) != {"factor"}:
+            raise UnsupportedError(f"{self.path.name}", "stretched rotary positions of this kind are not read from "
+                                   "GGUF files: only those that a factor alone describes", found=kind,
                                    remedy="load the same model from a Hugging Face directory")
         return {"rope_type": kind, "factor": self._own("rope.scaling.factor") or 1.0}
 
