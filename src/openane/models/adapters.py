@@ -70,7 +70,10 @@ class Slots:
                               found=f"{', '.join(sorted(self.parts)) or 'none'} and {self.rank}")
 
     def shapes(self, config: Config) -> dict[str, tuple[int, int, int, int]]:
-        """Shape of every state by name."""
+        """Shape of every state by name. UnsupportedError for parts that are divided among experts."""
+        if config.experts is not None and (divided := self.parts & {"gate", "up", "down"}):
+            raise UnsupportedError(f"room for adapters of {', '.join(sorted(divided))}", "experts take none",
+                                   remedy="leave room for query, key, value and output")
         shapes = {}
         for name, group in GROUPS.items():
             parts = [part for part in group.parts if part in self.parts]

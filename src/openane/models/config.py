@@ -63,11 +63,13 @@ class Rope:
 @dataclass(frozen=True, slots=True)
 class Experts:
     """A feed-forward part that is divided among `count` experts, of which each token takes the `chosen` best by the
-    scores of a router. `normalised`: whether the shares of the chosen ones are made to add up to 1."""
+    scores of a router. `normalised`: whether the shares of the chosen ones are made to add up to 1. `shared`: hidden
+    numbers of an expert that every token takes, scaled by a sigmoid of its own (0: there is none)."""
 
     count: int
     chosen: int
     normalised: bool = True
+    shared: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.chosen <= self.count:
@@ -198,6 +200,8 @@ class Config:
             sizes["gate"] = sizes["up"]
         if self.experts is not None:
             sizes["router"] = self.experts.count, self.width
+            if self.experts.shared:
+                sizes["share"] = 1, self.width
         return sizes
 
     @property

@@ -158,7 +158,7 @@ class _Step:
 
     def _feed_forward(self, x: Value, layer: int) -> Value:
         config, layers, name = self.config, self.layers, f"layers.{layer}"
-        if self.adapted is None:
+        if self.adapted is None or config.experts is not None:
             return feed_forward(layers, x, name)
 
         def part(kind: str, source: Value, size: int) -> Value:

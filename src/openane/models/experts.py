@@ -16,7 +16,7 @@ def feed_forward(layers: ModelLayers, x: Value, name: str) -> Value:
     """The hidden part of a layer, divided among experts where the configuration says so: [1, tokens, width]."""
     hidden = layers.hidden(x, name)
     if layers.config.experts is not None:
-        hidden = _shared_out(layers, hidden, _shares(layers, x, name, layers.config.experts), layers.config.experts)
+        hidden = _shared_out(layers, hidden, x, name, layers.config.experts)
     return layers.down(hidden, name)
 
 
@@ -35,9 +35,16 @@ def _shares(layers: ModelLayers, x: Value, name: str, experts: Experts) -> Value
     return builder.single("softmax", x=masked, axis=-1)
 
 
-def _shared_out(layers: ModelLayers, hidden: Value, shares: Value, experts: Experts) -> Value:
+def _shared_out(layers: ModelLayers, hidden: Value, x: Value, name: str, experts: Experts) -> Value:
     """Every expert's hidden numbers times its share."""
     builder, (_, tokens, width) = layers.builder, hidden.shape
-    divided = builder.single("reshape", x=hidden, shape=(1, tokens, experts.count, width // experts.count))
-    spread = builder.single("reshape", x=shares, shape=(1, tokens, experts.count, 1))
-    return builder.single("reshape", x=builder.single("mul", x=divided, y=spread), shape=hidden.shape)
+    whole = width - experts.shared
+    divided = builder.single("reshape", x=layers.part(hidden, 2, 0, whole),
+                             shape=(1, tokens, experts.count, whole // experts.count))
+    spread = builder.single("reshape", x=_shares(layers, x, name, experts), shape=(1, tokens, experts.count, 1))
+    chosen = builder.single("reshape", x=builder.single("mul", x=divided, y=spread), shape=(1, tokens, whole))
+    if not experts.shared:
+        return chosen
+    share = layers.linear(x, f"{name}.share", {f"{name}.share.weight": 1}, after=f"{name}.{layers.config.feed_norm}")
+    always = builder.single("mul", x=layers.part(hidden, 2, whole, width), y=builder.single("sigmoid", x=share))
+    return builder.single("concat", values=(chosen, always), axis=2)

@@ -112,7 +112,7 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
                     "attention_factor": self._own("rope.scaling.attn_factor") or 1.0}
         if kind in (None, "none"):
             return None
-        if ROPES.get(kind) != {"factor"}:
+        if ROPES.get(kind) != frozenset({"factor"}):
             raise UnsupportedError(f"{self.path.name}", "stretched rotary positions of this kind are not read from "
                                    "GGUF files: only those that a factor alone describes", found=kind,
                                    remedy="load the same model from a Hugging Face directory")

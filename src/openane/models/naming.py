@@ -32,12 +32,16 @@ LINEAR = frozenset(("query", "key", "value", "output", "gate", "up", "down"))
 """Parts of a layer that multiply by a matrix, and that adapters change."""
 HEAD_NORMS = frozenset(("query_norm", "key_norm"))
 """Normalisations of queries and keys, which few models have."""
+_OF_IMAGES = re.compile(r"(?:^|\.)(?:vision_tower|vision_model|multi_modal_projector)\.")
 NORMS = re.compile(r"norm|after")
 """In the names of normalisations."""
 _LAYER = re.compile(r"(?:.*\.)?(?:layers|h|layer)\.(\d+)\.(.+)\.(\w+)")
 _EXPERT = re.compile(r"\bexperts\.(\d+)\b")
-_WHOLE = re.compile(r"(?:(?:model\.)?decoder\.|model\.|transformer\.|bert\.|gpt_neox\.)?(.+)\.(weight|bias|gamma|beta)")
+_WHOLE = re.compile(r"(?:(?:model\.)?language_model\.(?:model\.)?|(?:model\.)?decoder\.|model\.|transformer\.|bert\.|"
+                    r"gpt_neox\.)?(.+)\.(weight|bias|gamma|beta)")
 _KINDS = {"weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
+SHARED = 1 << 30
+"""The number of the expert that every token takes: it is the last."""
 _BUFFERS = {"self_attn.rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "attention.bias",
             "attention.masked_bias", "attention.rotary_emb.inv_freq"}
 """Tensors of a layer that old checkpoints hold and that are computed here."""
@@ -49,14 +53,16 @@ class FamilyNames:
     have their number after `experts.`, `#` here.
 
     `fused`: tensors that hold several of ours, one below the other, or (`grouped`) for each head of keys its queries,
-    its key and its value. `inputs_first`: ours whose matrices lie the other way round. `gain`: what gains are counted
-    from (1 where a checkpoint has a gain less 1). `positions`: rows of learned positions that belong to no token.
+    its key and its value. `shared`: parts of the expert that every token takes. `inputs_first`: ours whose matrices lie
+    the other way round. `gain`: what gains are counted from (1 where a checkpoint has a gain less 1). `positions`: rows
+    of learned positions that belong to no token.
     """
 
     parts: Mapping[str, str]
     wholes: Mapping[str, str]
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grouped: bool = False
+    shared: Mapping[str, str] = field(default_factory=dict)
     inputs_first: frozenset[str] = frozenset()
     gain: float = 0.0
     positions: int = 0
@@ -73,6 +79,8 @@ class Renamed(Mapping[str, np.ndarray]):
         self._experts: dict[str, dict[int, str]] = {}
         self._order = order(config.rope, config.head_size) if config.positions == "rotary" else None
         for name in tensors:
+            if _OF_IMAGES.search(name):
+                continue
             if layer := _LAYER.fullmatch(name):
                 self._add(name, layer[1], layer[2], layer[3])
             elif (whole := _WHOLE.fullmatch(name)) and whole[1] in names.wholes:
@@ -87,12 +95,15 @@ class Renamed(Mapping[str, np.ndarray]):
         if kind and part in names.fused:
             for ours in names.fused[part]:
                 self._makers[f"layers.{number}.{ours}.{kind}"] = self._divided(name, names.fused[part], ours)
+        elif kind and part in names.shared:
+            self._experts.setdefault(f"layers.{number}.{names.shared[part]}.{kind}", {})[SHARED] = name
         elif kind and part in names.parts:
             ours = names.parts[part]
-            if expert is None:
+            if expert is None and ours not in names.shared.values():
                 self._makers[f"layers.{number}.{ours}.{kind}"] = self._maker(name, ours)
             else:
-                self._experts.setdefault(f"layers.{number}.{ours}.{kind}", {})[int(expert[1])] = name
+                self._experts.setdefault(f"layers.{number}.{ours}.{kind}", {})[
+                    0 if expert is None else int(expert[1])] = name
         elif f"{part}.{written}" not in _BUFFERS:
             raise UnsupportedError(f"tensor {name!r}", f"no layer of the {self._config.family} family has one",
                                    remedy="import the model from ONNX or PyTorch instead")
@@ -103,12 +114,14 @@ class Renamed(Mapping[str, np.ndarray]):
     def _joined(self, ours: str, names: list[str]) -> Callable[[], np.ndarray]:
         """One expert's matrix after another's, so that the hidden numbers of all of them are one row."""
         axis = 1 if ours.split(".")[-2] == "down" else 0
-        return lambda: np.concatenate([self._tensors[name] for name in names], axis)
+        return lambda: np.concatenate([_flat(self._tensors[name], axis) for name in names], axis)
 
     def _divided(self, name: str, parts: tuple[str, ...], ours: str) -> Callable[[], np.ndarray]:
         """One of the parts that a tensor holds."""
         def make() -> np.ndarray:
             whole = self._read(name, not self._names.inputs_first.isdisjoint(parts))
+            if whole.ndim == 3:
+                return _flat(np.split(whole, len(parts), 1)[parts.index(ours)], 0)
             sizes = [self._config.sizes[part][0] for part in parts]
             if len(whole) != sum(sizes):
                 raise FormatError(f"tensor {name!r}", expected=f"{sum(sizes)} rows", found=len(whole))
@@ -127,9 +140,8 @@ class Renamed(Mapping[str, np.ndarray]):
         found = self._read(name, ours in self._names.inputs_first)
         if ours == "positions":
             return found[self._names.positions:]
-        if found.ndim == 3:  # of experts, one after another
-            return found.swapaxes(0, 1).reshape(found.shape[1], -1) if ours == "down" else \
-                found.reshape(-1, found.shape[2])
+        if found.ndim == 3:
+            return _flat(found, 1 if ours == "down" else 0)
         if self._names.gain and NORMS.search(ours) and name.endswith("weight"):
             found = found.astype(np.float32) + np.float32(self._names.gain)
         return self._ordered(found, ours)
@@ -153,3 +165,10 @@ class Renamed(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._makers)
+
+
+def _flat(found: np.ndarray, axis: int) -> np.ndarray:
+    """Experts' matrices [experts, outputs, inputs] one after another along `axis`; a matrix as it is."""
+    if found.ndim != 3:
+        return found
+    return found.swapaxes(0, 1).reshape(found.shape[1], -1) if axis else found.reshape(-1, found.shape[2])

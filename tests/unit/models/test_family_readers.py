@@ -25,7 +25,7 @@ GPT = {"n_embd": 64, "n_head": 4, "n_layer": 6, "vocab_size": 50, "rotary_dim": 
 
 
 def read(kind: str, **more: Any) -> Config:
-    return of_huggingface({"model_type": kind, "ffn_dim": 96, **SIZES, **GPT, **more})
+    return of_huggingface({"model_type": kind, "ffn_dim": 96, "text_config": SIZES, **SIZES, **GPT, **more})
 
 
 def test_every_family_is_read_and_its_names_are_known() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from openane.errors import FormatError
 from openane.models.config import Config
-from openane.models.families.document import ConfigDocument
+from openane.models.families.document import ConfigDocument, require_neutral
 from openane.models.families.llama import WHOLE, gated
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
@@ -16,6 +17,10 @@ BOTH_SIDES = FamilyNames({**LLAMA_PARTS, "post_attention_layernorm": "after1", "
                           "post_feedforward_layernorm": "after2"}, WHOLE, gain=1.0)
 STREAM = 1 / 32
 """Sums of Gemma's layers are beyond 65504, which fp16 holds (its weights are trained in bfloat16)."""
+DEFAULTS: dict[str, Any] = {"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
+                            "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+                            "head_dim": 256, "max_position_embeddings": 131072}
+"""What published text_configs leave to the transformers library."""
 LOCAL_BASE = 10000.0
 """Of rotary positions in Gemma 3's layers that slide, unless another is given."""
 
@@ -39,6 +44,16 @@ def gemma3(document: ConfigDocument) -> Config:
     return _both_sides(document, pattern, normed_heads=True, rope=rope(document, context, size, 1e6),
                        local_rope=rope(local, context, size, LOCAL_BASE, kind="sliding_attention"),
                        **_caps(document, None, None))
+
+
+def gemma3_of_images(document: ConfigDocument) -> Config:
+    """The text part of a Gemma 3 that sees images, too."""
+    given = document.values.get("text_config")
+    if not isinstance(given, dict):
+        raise FormatError("'text_config' of config.json", expected="an object", found=given)
+    require_neutral(given, ("layer_types", "attn_logit_softcapping", "final_logit_softcapping"))
+    tokens = {name: document.values[name] for name in ("eos_token_id", "bos_token_id") if document.given(name)}
+    return gemma3(ConfigDocument(DEFAULTS | tokens | given))
 
 
 def _both_sides(document: ConfigDocument, pattern: int, **variant: Any) -> Config:

@@ -121,7 +121,7 @@ def granite(document: ConfigDocument) -> Config:
     return gated(document, **multipliers(document))
 
 
-def multipliers(document: ConfigDocument) -> dict[str, float]:
+def multipliers(document: ConfigDocument) -> dict[str, Any]:
     """Granite's factors."""
     return {"embedding_scale": document.real("embedding_multiplier", 1.0),
             "attention_scale": document.real("attention_multiplier", 1.0),

@@ -37,9 +37,11 @@ FAMILIES: Mapping[str, FamilyReader] = {
     "arcee": FamilyReader(llama.arcee), "glm": FamilyReader(llama.glm, PARTS), "glm4": FamilyReader(llama.glm4, PARTS),
     "exaone4": FamilyReader(llama.exaone4, WINDOWS), "cwm": FamilyReader(llama.cwm, WINDOWS),
     "mixtral": FamilyReader(mixtures.mixtral, WINDOWS), "qwen3_moe": FamilyReader(mixtures.qwen3_moe),
-    "olmoe": FamilyReader(mixtures.olmoe),
+    "olmoe": FamilyReader(mixtures.olmoe), "qwen2_moe": FamilyReader(mixtures.qwen2_moe),
+    "granitemoe": FamilyReader(mixtures.granitemoe, FACTORS),
     "gemma": FamilyReader(gemma.gemma), "gemma2": FamilyReader(gemma.gemma2, CAPS),
     "gemma3_text": FamilyReader(gemma.gemma3, CAPS),
+    "gemma3": FamilyReader(gemma.gemma3_of_images, CAPS),
     "gpt2": FamilyReader(plain.gpt2), "gpt_bigcode": FamilyReader(plain.gpt_bigcode),
     "gpt_neo": FamilyReader(plain.gpt_neo), "opt": FamilyReader(plain.opt), "bloom": FamilyReader(plain.bloom),
     "starcoder2": FamilyReader(plain.starcoder2, WINDOWS), "nemotron": FamilyReader(plain.nemotron, PARTS),
@@ -51,7 +53,8 @@ FAMILIES: Mapping[str, FamilyReader] = {
 """`model_type` of a config.json."""
 NAMES: Mapping[str, FamilyNames] = {
     "llama": llama.NAMES, "fused": llama.FUSED, "normed after": llama.AFTER, "glm4": llama.GLM4,
-    "experts": mixtures.EXPERTS, "gemma": gemma.NAMES, "gemma2": gemma.BOTH_SIDES, "gpt2": plain.GPT2,
+    "experts": mixtures.EXPERTS, "shared": mixtures.SHARED, "joined": mixtures.JOINED,
+    "gemma": gemma.NAMES, "gemma2": gemma.BOTH_SIDES, "gpt2": plain.GPT2,
     "gpt_bigcode": plain.BIGCODE, "gpt_neo": plain.GPT_NEO, "opt": plain.OPT, "bloom": plain.BLOOM,
     "starcoder2": plain.STARCODER, "nemotron": plain.NEMOTRON, "gpt_neox": parallel.NEOX, "gptj": parallel.GPTJ,
     "phi": parallel.PHI, "falcon": parallel.FALCON, "bert": plain.BERT,
