@@ -54,9 +54,10 @@ def shapes(config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "embedding.weight", (config.vocabulary, width)
     if config.positions == "learned":
         yield "positions.weight", (config.context, width)
+    if config.embedding_norm or not config.decoder:
+        yield from ((f"embedding.norm.{kind}", (width,)) for kind in norms)
     if not config.decoder:
         yield "types.weight", (config.types, width)
-        yield from ((f"embedding.norm.{kind}", (width,)) for kind in norms)
         yield from (("pooler.weight", (width, width)), ("pooler.bias", (width,)))
     else:
         yield from ((f"norm.{kind}", (width,)) for kind in norms)
@@ -67,8 +68,10 @@ def shapes(config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield f"layers.{layer}.{part}.weight", shape
             if part in config.biases:
                 yield f"layers.{layer}.{part}.bias", shape[:1]
-        if config.normed_heads:
-            yield from ((f"layers.{layer}.{part}_norm.weight", (config.head_size,)) for part in ("query", "key"))
+        if config.normed_heads or config.normed_rows:
+            yield from ((f"layers.{layer}.{part}_norm.weight",
+                         (config.head_size if config.normed_heads else config.sizes[part][0],))
+                        for part in ("query", "key"))
         for norm in config.norm_names:
             yield from ((f"layers.{layer}.{norm}.{kind}", (width,)) for kind in norms)
 

@@ -43,7 +43,8 @@ _KINDS = {"weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 SHARED = 1 << 30
 """The number of the expert that every token takes: it is the last."""
 _BUFFERS = {"self_attn.rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "attention.bias",
-            "attention.masked_bias", "attention.rotary_emb.inv_freq"}
+            "attention.masked_bias", "attention.rotary_emb.inv_freq", "attn.attention.bias",
+            "attn.attention.masked_bias", "self_attention.rotary_emb.inv_freq"}
 """Tensors of a layer that old checkpoints hold and that are computed here."""
 
 

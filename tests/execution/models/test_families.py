@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,24 @@ def test_sums_beyond_fp16(tmp_path: Path) -> None:
     assert max(float(states.abs().max()) for states in answer.hidden_states[:-1]) > 100000
     with models.load(tmp_path, DEVICE, SETTINGS) as model:
         np.testing.assert_allclose(model.score(tokens), wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def test_the_text_part_of_a_model_that_sees_images(tmp_path: Path) -> None:
+    """Gemma 3 with images: the same numbers as its text part alone."""
+    from safetensors.torch import save_file
+
+    theirs = drawn(tmp_path, "Gemma3Text", GEMMA)
+    tensors = {name.replace("model.", "model.language_model.", 1): weight.contiguous()
+               for name, weight in theirs.state_dict().items() if name != "lm_head.weight"}
+    tensors["model.vision_tower.encoder.layers.0.self_attn.q_proj.weight"] = torch.ones(4, 4)
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    document = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma3", "text_config": document,
+                                                      "vision_config": {"hidden_size": 4}, "eos_token_id": [2, 106]}))
+    [(tokens, wanted), *_] = answers(theirs, 0)
+    with models.load(tmp_path, DEVICE, SETTINGS) as model:
+        np.testing.assert_allclose(model.score(tokens), wanted, atol=0.02 * np.abs(wanted).max())
+        assert model.stops == {2, 106}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

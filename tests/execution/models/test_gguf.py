@@ -10,12 +10,14 @@ import gguf
 import numpy as np
 import pytest
 from networks.language import RandomWeights
+from tokenizers import Regex, pre_tokenizers
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models import Buckets, Config, LanguageModel, LanguageSettings, load
 from openane.models.gguf_architectures import PARTS, WHOLE
-from openane.models.gguf_file import GgufCheckpoint
+from openane.models.gguf_file import DIGITS, GgufCheckpoint
 from openane.models.load import opened
+from openane.models.tokenizer import of_merges
 
 CONFIG = Config("llama", 262, 64, 2, 4, 2, 16, 96, 64, float(np.float32(1e-5)), stops=(2,))
 SETTINGS = LanguageSettings(Buckets((48,), (16,)))
@@ -126,6 +128,21 @@ def test_rotary_pairs_of_other_architectures_stay(tmp_path: Path) -> None:
         for part in ("query", "key"):
             np.testing.assert_array_equal(found[f"layers.1.{part}.weight"], unpacked[f"layers.1.{part}.weight"])
         assert set(found) == set(unpacked)
+
+
+def test_digits_are_cut_one_by_one() -> None:
+    """One expression cuts as two in turn: every digit by itself, then the rest as GPT-2 does."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    found = of_merges(alphabet, [], [], DIGITS, None)
+    known = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    ours = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(DIGITS), "isolated"),
+                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        text = "".join(random.choice(list("ab 's12.\n\t!"), 14))
+        assert ours.pre_tokenize_str(text) == known.pre_tokenize_str(text), text
+        assert found.decode(found.encode(text)) == text
 
 
 def test_what_is_not_read_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from openane.errors import AneError, FormatError, UnsupportedError
-from openane.models.config import Config, Rope
+from openane.models.config import Config, Experts, Rope
 from openane.models.families.registry import FAMILIES, NAMES, of_huggingface
 from openane.models.layers import FAR
 from openane.models.naming import FamilyNames, Renamed
@@ -54,6 +54,25 @@ def test_published_configurations_of_gemma() -> None:
     assert (newer.rope, newer.local_rope) == (third.rope, Rope(5000.0))
     assert newer.sliding == {0, 2, 4}
     assert newer.score_cap is None
+
+
+def test_configurations_that_state_sizes_by_other_names() -> None:
+    opt = of_huggingface({"model_type": "opt", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+                          "ffn_dim": 3072, "vocab_size": 50272, "max_position_embeddings": 2048,
+                          "word_embed_proj_dim": 768, "activation_function": "relu", "do_layer_norm_before": True})
+    assert (opt.hidden, opt.activation, opt.positions, opt.tied) == (3072, "relu", "learned", True)
+    falcon = of_huggingface({"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32, "alibi": False,
+                             "num_attention_heads": 71, "multi_query": True, "parallel_attn": True, "bias": False,
+                             "new_decoder_architecture": False, "vocab_size": 65024, "layer_norm_epsilon": 1e-5})
+    assert (falcon.hidden, falcon.kv_heads, falcon.head_size, falcon.one_norm) == (18176, 1, 64, True)
+    bloom = of_huggingface({"model_type": "bloom", "n_embed": 1024, "n_layer": 24, "num_attention_heads": 16,
+                            "vocab_size": 250880, "layer_norm_epsilon": 1e-5, "seq_length": 2048})
+    assert (bloom.width, bloom.heads, bloom.hidden, bloom.embedding_norm) == (1024, 16, 4096, True)
+    qwen = of_huggingface({"model_type": "qwen2_moe", **SIZES, "moe_intermediate_size": 40, "num_experts": 4,
+                           "shared_expert_intermediate_size": 24, "num_experts_per_tok": 2})
+    assert (qwen.hidden, qwen.experts) == (184, Experts(4, 2, False, 24))
+    with pytest.raises(FormatError, match="'intermediate_size'"):
+        of_huggingface({"model_type": "llama", **{k: v for k, v in SIZES.items() if k != "intermediate_size"}})
 
 
 def test_windows_and_layers_without_positions() -> None:

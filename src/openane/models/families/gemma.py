@@ -26,8 +26,9 @@ LOCAL_BASE = 10000.0
 
 
 def gemma(document: ConfigDocument) -> Config:
-    """Gemma 1. Its first files state an exact GELU and compute its tanh form, as transformers does."""
-    return _gemma(document, "gemma", activation=document.activation("hidden_activation", "gelu_pytorch_tanh"))
+    """Gemma 1. Its first files state an exact GELU and mean its tanh form, as transformers has it."""
+    stated = document.activation("hidden_activation", str(document.values.get("hidden_act") or "gelu"))
+    return _gemma(document, "gemma", activation="gelu_tanh" if stated == "gelu" else stated)
 
 
 def gemma2(document: ConfigDocument) -> Config:
@@ -53,7 +54,7 @@ def gemma3_of_images(document: ConfigDocument) -> Config:
         raise FormatError("'text_config' of config.json", expected="an object", found=given)
     require_neutral(given, ("layer_types", "attn_logit_softcapping", "final_logit_softcapping"))
     tokens = {name: document.values[name] for name in ("eos_token_id", "bos_token_id") if document.given(name)}
-    return gemma3(ConfigDocument(DEFAULTS | tokens | given))
+    return gemma3(ConfigDocument(DEFAULTS | given | tokens))
 
 
 def _both_sides(document: ConfigDocument, pattern: int, **variant: Any) -> Config:

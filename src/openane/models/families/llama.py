@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,16 +29,14 @@ def gated(document: ConfigDocument, **variant: Any) -> Config:
     width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
     context = document.whole("max_position_embeddings", 2048)
     size = variant.pop("head_size", None) or document.whole("head_dim", max(width // heads, 1))
-    biased = set(ATTENTION) if document.flag("attention_bias", False) else set()
-    if document.flag("mlp_bias", False):
-        biased |= FEED_FORWARD
-    chosen: dict[str, Any] = {
-        "family": "llama", "hidden": document.whole("intermediate_size"),
-        "kv_heads": document.whole("num_key_value_heads", heads), "epsilon": document.real("rms_norm_eps", 1e-6),
-        "activation": document.activation("hidden_act", "silu"), "tied": document.flag("tie_word_embeddings", False),
-        "biases": frozenset(biased)} | variant
-    if "rope" not in chosen:
-        chosen["rope"] = rope(document, context, size)
+    readers: dict[str, Callable[[], object]] = {
+        "family": lambda: "llama", "hidden": lambda: document.whole("intermediate_size"),
+        "kv_heads": lambda: document.whole("num_key_value_heads", heads),
+        "epsilon": lambda: document.real("rms_norm_eps", 1e-6),
+        "activation": lambda: document.activation("hidden_act", "silu"),
+        "tied": lambda: document.flag("tie_word_embeddings", False),
+        "biases": lambda: _biases(document, ATTENTION), "rope": lambda: rope(document, context, size)}
+    chosen: dict[str, Any] = {name: read() for name, read in readers.items() if name not in variant} | variant
     return Config(vocabulary=document.whole("vocab_size"), width=width, layers=document.whole("num_hidden_layers"),
                   heads=heads, head_size=size, context=context, stops=document.tokens("eos_token_id"),
                   start=document.start(), **chosen)

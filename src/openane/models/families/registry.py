@@ -48,7 +48,8 @@ FAMILIES: Mapping[str, FamilyReader] = {
     "gpt_neox": FamilyReader(parallel.gpt_neox, PARTS), "gptj": FamilyReader(parallel.gptj),
     "phi": FamilyReader(parallel.phi, PARTS), "stablelm": FamilyReader(parallel.stablelm, PARTS),
     "falcon": FamilyReader(parallel.falcon), "cohere": FamilyReader(parallel.cohere, LOGITS),
-    "cohere2": FamilyReader(parallel.cohere2, LOGITS | WINDOWS), "bert": FamilyReader(plain.bert),
+    "cohere2": FamilyReader(parallel.cohere2, LOGITS | WINDOWS | {"position_embedding_type"}),
+    "bert": FamilyReader(plain.bert),
 }
 """`model_type` of a config.json."""
 NAMES: Mapping[str, FamilyNames] = {
