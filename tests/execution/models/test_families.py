@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,19 @@ def test_the_text_part_of_a_model_that_sees_images(tmp_path: Path) -> None:
     with models.load(tmp_path, DEVICE, SETTINGS) as model:
         np.testing.assert_allclose(model.score(tokens), wanted, atol=0.02 * np.abs(wanted).max())
         assert model.stops == {2, 106}
+
+
+@pytest.mark.parametrize("name", ["gemma3", "bloom"])
+def test_the_engine_places_keys_and_values_where_masks_expect_them(name: str, tmp_path: Path) -> None:
+    theirs = drawn(tmp_path, *FAMILIES[name])
+    [(tokens, wanted), *_] = answers(theirs, 0)
+    settings = replace(SETTINGS, placement=models.CacheWriter.ENGINE, buckets=models.Buckets((48, LENGTH), (16,)),
+                       cache=tmp_path / "cache")
+    for _ in range(2):  # compiled, and from the cache
+        with models.load(tmp_path, DEVICE, settings) as model:
+            found = np.concatenate([model.score(tokens[:PREFILLED]),
+                                    *(model.decode(token)[None] for token in tokens[PREFILLED:])])
+        np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -56,6 +56,13 @@ def test_published_configurations_of_gemma() -> None:
     assert newer.score_cap is None
 
 
+def test_activations_of_gemma() -> None:
+    assert read("gemma", hidden_act="gelu").activation == "gelu_tanh"
+    assert read("gemma", hidden_act="gelu", hidden_activation=None).activation == "gelu_tanh"
+    assert read("gemma", hidden_act="silu").activation == "silu"
+    assert read("gemma2", hidden_activation="gelu").activation == "gelu"
+
+
 def test_configurations_that_state_sizes_by_other_names() -> None:
     opt = of_huggingface({"model_type": "opt", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
                           "ffn_dim": 3072, "vocab_size": 50272, "max_position_embeddings": 2048,

@@ -102,13 +102,13 @@ class ConfigDocument:
             raise FormatError(f"{name!r} of config.json", expected="true or false", found=value)
         return value
 
-    def activation(self, name: str, default: str) -> str:
-        """An activation we know."""
+    def activation(self, name: str, default: str, known: Mapping[str, str] = ACTIVATIONS) -> str:
+        """One of the activations we know."""
         value = self.values.get(name)
         value = default if value is None else value
-        if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise UnsupportedError(f"activation {value!r}", "is not described", limit=", ".join(ACTIVATIONS))
-        return ACTIVATIONS[value]
+        if not isinstance(value, str) or value not in known:
+            raise UnsupportedError(f"activation {value!r}", "is not described", limit=", ".join(known))
+        return known[value]
 
     def tokens(self, name: str) -> tuple[int, ...]:
         """One token, several or none."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.errors import FormatError
 from openane.models.config import Config
-from openane.models.families.document import ConfigDocument, require_neutral
+from openane.models.families.document import ACTIVATIONS, ConfigDocument, require_neutral
 from openane.models.families.llama import WHOLE, gated
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
@@ -15,7 +15,9 @@ from openane.models.naming import LLAMA_PARTS, FamilyNames
 NAMES = FamilyNames(LLAMA_PARTS, WHOLE, gain=1.0)
 BOTH_SIDES = FamilyNames({**LLAMA_PARTS, "post_attention_layernorm": "after1", "pre_feedforward_layernorm": "norm2",
                           "post_feedforward_layernorm": "after2"}, WHOLE, gain=1.0)
-STREAM = 1 / 32
+MEANT = {**ACTIVATIONS, "gelu": ACTIVATIONS["gelu_pytorch_tanh"]}
+"""What activations of Gemma 1's first files mean."""
+SUM_SCALE = 1 / 32
 """Sums of Gemma's layers are beyond 65504, which fp16 holds (its weights are trained in bfloat16)."""
 DEFAULTS: dict[str, Any] = {"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
                             "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
@@ -27,8 +29,8 @@ LOCAL_BASE = 10000.0
 
 def gemma(document: ConfigDocument) -> Config:
     """Gemma 1. Its first files state an exact GELU and mean its tanh form, as transformers has it."""
-    stated = document.activation("hidden_activation", str(document.values.get("hidden_act") or "gelu"))
-    return _gemma(document, "gemma", activation="gelu_tanh" if stated == "gelu" else stated)
+    name = "hidden_activation" if document.given("hidden_activation") else "hidden_act"
+    return _gemma(document, "gemma", activation=document.activation(name, "gelu_pytorch_tanh", MEANT))
 
 
 def gemma2(document: ConfigDocument) -> Config:
@@ -68,7 +70,7 @@ def _both_sides(document: ConfigDocument, pattern: int, **variant: Any) -> Confi
 
 def _gemma(document: ConfigDocument, family: str, **variant: Any) -> Config:
     return gated(document, family=family, head_size=document.whole("head_dim", 256),
-                 embedding_scale=float(document.whole("hidden_size") ** 0.5), stream_scale=STREAM,
+                 embedding_scale=float(document.whole("hidden_size") ** 0.5), stream_scale=SUM_SCALE,
                  tied=document.flag("tie_word_embeddings", True), **variant)
 
 
