@@ -15,7 +15,7 @@ from openane.models.naming import LLAMA_PARTS, FamilyNames
 NAMES = FamilyNames(LLAMA_PARTS, WHOLE, gain=1.0)
 BOTH_SIDES = FamilyNames({**LLAMA_PARTS, "post_attention_layernorm": "after1", "pre_feedforward_layernorm": "norm2",
                           "post_feedforward_layernorm": "after2"}, WHOLE, gain=1.0)
-MEANT = {**ACTIVATIONS, "gelu": ACTIVATIONS["gelu_pytorch_tanh"]}
+MEANT = dict(ACTIVATIONS, gelu=ACTIVATIONS["gelu_pytorch_tanh"])
 """What activations of Gemma 1's first files mean."""
 SUM_SCALE = 1 / 32
 """Sums of Gemma's layers are beyond 65504, which fp16 holds (its weights are trained in bfloat16)."""
