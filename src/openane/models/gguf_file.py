@@ -213,9 +213,10 @@ def _completed(document: dict[str, Any], file: GgufCheckpoint) -> dict[str, Any]
 def _of_heads(document: Mapping[str, Any], file: GgufCheckpoint) -> dict[str, Any]:
     """What follows from the size of a head: how much of it is turned, and how Gemma's scores are scaled (the largest
     models of Gemma 2 and 3 as if heads shared their width)."""
-    width, heads = int(file.own("embedding_length") or 0), int(file.own("attention.head_count") or 1)
-    equal = max(width // max(heads, 1), 1)
-    size, turned, kind = document.get("head_dim") or equal, file.own("rope.dimension_count"), document["model_type"]
+    keys = ("embedding_length", "attention.head_count", "attention.key_length", "rope.dimension_count")
+    width, heads, size, turned = (value if isinstance(value, int) else 0 for value in map(file.own, keys))
+    equal, kind = max(width // max(heads, 1), 1), document["model_type"]
+    size = size or equal
     if kind in LARGEST:
         return {"query_pre_attn_scalar": equal if document.get("num_hidden_layers") == LARGEST[kind] else size}
     return {"partial_rotary_factor": turned / size} if turned and kind in TURNED_IN_PART else {}

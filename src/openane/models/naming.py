@@ -159,7 +159,11 @@ class Renamed(Mapping[str, np.ndarray]):
         return rows[:, self._order].reshape(found.shape)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._makers[name]()
+        make = self._makers[name]
+        try:
+            return make()
+        except (ValueError, TypeError, IndexError) as error:  # extents that do not divide, join or turn over
+            raise FormatError(f"weight {name}", expected="the extents config.json says", found=error) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)

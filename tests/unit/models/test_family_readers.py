@@ -187,6 +187,9 @@ def test_fused_weights_are_divided() -> None:
     np.testing.assert_array_equal(stacked["layers.0.value.bias"], heads.reshape(-1)[128:])
     with pytest.raises(FormatError, match=r"fused\.bias.*192 rows"):
         Renamed(config, names, {"layers.0.fused.bias": np.zeros(190)})["layers.0.query.bias"]
+    for wrong in (np.float32(1), np.zeros((3, 5, 7))):
+        with pytest.raises(FormatError):
+            Renamed(config, names, {"layers.0.fused.weight": np.asarray(wrong)})["layers.0.query.weight"]
     with pytest.raises(UnsupportedError, match="no layer of the gpt_neox family"):
         Renamed(config, names, {"layers.0.other.bias": np.zeros(190)})
 
