@@ -35,14 +35,14 @@ HEAD_NORMS = frozenset(("query_norm", "key_norm"))
 _OF_IMAGES = re.compile(r"(?:^|\.)(?:vision_tower|vision_model|multi_modal_projector)\.")
 NORMS = re.compile(r"norm|after")
 """In the names of normalisations."""
-_LAYER = re.compile(r"(?:.*\.)?(?:layers|h|layer)\.(\d+)\.(.+)\.(\w+)")
+_LAYER = re.compile(r"(?:.*\.)?(?:layers|h|layer|blocks)\.(\d+)\.(.+)\.(\w+)")
 _EXPERT = re.compile(r"\bexperts\.(\d+)\b")
 _WHOLE = re.compile(r"(?:(?:model\.)?language_model\.(?:model\.)?|(?:model\.)?decoder\.|model\.|transformer\.|bert\.|"
                     r"gpt_neox\.)?(.+)\.(weight|bias|gamma|beta)")
 _KINDS = {"weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 SHARED = 1 << 30
 """The number of the expert that every token takes: it is the last."""
-_BUFFERS = {"self_attn.rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "attention.bias",
+_BUFFERS = {"attn.causal_mask", "self_attn.rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "attention.bias",
             "attention.masked_bias", "attention.rotary_emb.inv_freq", "attn.attention.bias",
             "attn.attention.masked_bias", "self_attention.rotary_emb.inv_freq"}
 """Tensors of a layer that old checkpoints hold and that are computed here."""
@@ -53,16 +53,17 @@ class FamilyNames:
     """What a family calls its weights: `parts` of a layer and `wholes` outside of the layers, theirs to ours; experts
     have their number after `experts.`, `#` here.
 
-    `fused`: tensors that hold several of ours, one below the other, or (`grouped`) for each head of keys its queries,
-    its key and its value. `shared`: parts of the expert that every token takes. `inputs_first`: ours whose matrices lie
-    the other way round. `gain`: what gains are counted from (1 where a checkpoint has a gain less 1). `positions`: rows
-    of learned positions that belong to no token.
+    `fused`: tensors that hold several of ours, one below the other, or (`grouped`) in each of `groups` one below the
+    other (0: for each head of keys its queries, its key and its value). `shared`: parts of the expert that every token
+    takes. `inputs_first`: ours whose matrices lie the other way round. `gain`: what gains are counted from (1 where a
+    checkpoint has a gain less 1). `positions`: rows of learned positions that belong to no token.
     """
 
     parts: Mapping[str, str]
     wholes: Mapping[str, str]
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grouped: bool = False
+    groups: int = 0
     shared: Mapping[str, str] = field(default_factory=dict)
     inputs_first: frozenset[str] = frozenset()
     gain: float = 0.0
@@ -126,12 +127,9 @@ class Renamed(Mapping[str, np.ndarray]):
             sizes = [self._config.sizes[part][0] for part in parts]
             if len(whole) != sum(sizes):
                 raise FormatError(f"tensor {name!r}", expected=f"{sum(sizes)} rows", found=len(whole))
-            if not self._names.grouped or "query" not in parts:
-                start = sum(sizes[:parts.index(ours)])
-                return self._ordered(whole[start:start + self._config.sizes[ours][0]], ours)
-            groups, each = self._config.kv_heads, self._config.head_size
-            heads = whole.reshape(groups, -1, each, *whole.shape[1:])
-            chosen = {"query": heads[:, :-2], "key": heads[:, -2:-1], "value": heads[:, -1:]}[ours]
+            groups = self._names.groups or self._config.kv_heads if self._names.grouped and "query" in parts else 1
+            start, count = sum(sizes[:parts.index(ours)]) // groups, self._config.sizes[ours][0] // groups
+            chosen = whole.reshape(groups, -1, *whole.shape[1:])[:, start:start + count]
             return self._ordered(chosen.reshape(-1, *whole.shape[1:]), ours)
 
         return make

@@ -66,6 +66,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_bigcode": ("GPTBigCode", GPT),
     "opt": ("OPT", SIZES | {"ffn_dim": 96, "word_embed_proj_dim": 64}),
     "bloom": ("Bloom", {"vocab_size": VOCABULARY, "hidden_size": 72, "n_layer": 3, "n_head": 6}),
+    "mpt": ("Mpt", {"vocab_size": VOCABULARY, "d_model": 64, "n_layers": 3, "n_heads": 4, "max_seq_len": 128}),
+    "codegen": ("CodeGen", GPT | {"rotary_dim": 8, "n_head": 8}),
     "nemotron": ("Nemotron", GROUPED | {"partial_rotary_factor": 0.5}),
     "phi": ("Phi", GROUPED), "stablelm": ("StableLm", GROUPED | {"use_qkv_bias": True, "use_parallel_residual": True}),
     "falcon": ("Falcon", SIZES | {"bias": True}), "falcon, own keys": ("Falcon", SIZES | {

@@ -21,7 +21,8 @@ SIZES: dict[str, Any] = {
     "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 6,
     "intermediate_size": 96, "vocab_size": 50, "max_position_embeddings": 128}
 GPT = {"n_embd": 64, "n_head": 4, "n_layer": 6, "vocab_size": 50, "rotary_dim": 8, "hidden_size": 64,
-       "attention_layers": ["global", "local"] * 3, "num_heads": 4, "num_layers": 6}
+       "d_model": 64, "n_heads": 4, "n_layers": 6, "attention_layers": ["global", "local"] * 3,
+       "num_heads": 4, "num_layers": 6}
 
 
 def read(kind: str, **more: Any) -> Config:
@@ -106,6 +107,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "attn_logit_softcapping": ("llama", {"attn_logit_softcapping": 50.0}),
     "mlp_only_layers": ("qwen3_moe", {"mlp_only_layers": [1]}),
     "embedding_multiplier": ("llama", {"embedding_multiplier": 12.0}),
+    "clip_qkv of attn_config": ("mpt", {"attn_config": {"alibi": True, "clip_qkv": 6}}),
+    "logit_scale of config": ("mpt", {"logit_scale": "inv_sqrt_d_model"}), "n_head": ("codegen", {"n_head": 2}),
     "no_rope_layers": ("smollm3", {"no_rope_layers": [2] * 6}),
     "activation": ("gemma2", {"hidden_activation": "xielu"}),
     "quantization_config": ("phi3", {"quantization_config": {"quant_method": "awq"}}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from openane.errors import UnsupportedError
@@ -21,6 +22,8 @@ PHI = FamilyNames({**LLAMA_PARTS, "self_attn.dense": "output", "mlp.fc1": "up", 
 GPTJ = FamilyNames({"ln_1": "norm1", "attn.q_proj": "query", "attn.k_proj": "key", "attn.v_proj": "value",
                     "attn.out_proj": "output", "mlp.fc_in": "up", "mlp.fc_out": "down"},
                    {"wte": "embedding", "ln_f": "norm", "lm_head": "head"})
+CODEGEN = FamilyNames(GPTJ.parts, GPTJ.wholes, {"attn.qkv_proj": ("query", "value", "key")}, grouped=True, groups=4)
+"""Its weights are divided among the four parts of the machine that trained it."""
 FALCON = FamilyNames({"input_layernorm": "norm1", "ln_attn": "norm1", "ln_mlp": "norm2",
                       "post_attention_layernorm": "norm2", "self_attention.dense": "output",
                       "mlp.dense_h_to_4h": "up", "mlp.dense_4h_to_h": "down"},
@@ -72,6 +75,15 @@ def gptj(document: ConfigDocument) -> Config:
                   document.flag("tie_word_embeddings", False), frozenset({"up", "down", "head"}),
                   Rope(turned=turned if turned != size else 0, neighbours=True), stops=document.tokens("eos_token_id"),
                   start=document.start(), **ONE_NORM, **CLOSE)
+
+
+def codegen(document: ConfigDocument) -> Config:
+    """CodeGen: GPT-J with fused queries, values and keys."""
+    heads = document.whole("n_head")
+    if heads % CODEGEN.groups:
+        raise UnsupportedError("n_head of config.json", "heads are divided among four groups", limit="a multiple of 4",
+                               found=heads, remedy=REMEDY)
+    return replace(gptj(document), family="codegen")
 
 
 def falcon(document: ConfigDocument) -> Config:

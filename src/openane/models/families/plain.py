@@ -39,6 +39,11 @@ BIGCODE = FamilyNames(GPT2.parts, GPT2.wholes, GPT2.fused, grouped=True)
 GPT_NEO = FamilyNames({"ln_1": "norm1", "ln_2": "norm2", "attn.attention.q_proj": "query",
                        "attn.attention.k_proj": "key", "attn.attention.v_proj": "value",
                        "attn.attention.out_proj": "output", "mlp.c_fc": "up", "mlp.c_proj": "down"}, GPT2.wholes)
+MPT = FamilyNames({"norm_1": "norm1", "norm_2": "norm2", "attn.out_proj": "output", "ffn.up_proj": "up",
+                   "ffn.down_proj": "down"}, {"wte": "embedding", "norm_f": "norm", "lm_head": "head"},
+                  {"attn.Wqkv": ("query", "key", "value")})
+MPT_ATTENTION: dict[str, object] = {"attn_type": "multihead_attention", "alibi": True, "alibi_bias_max": 8,
+                                    "prefix_lm": False, "qk_ln": False, "clip_qkv": None, "softmax_scale": None}
 NEMOTRON = FamilyNames(LLAMA_PARTS, WHOLE, gain=1.0)
 STARCODER = FamilyNames({**LLAMA_PARTS, "mlp.c_fc": "up", "mlp.c_proj": "down"}, WHOLE)
 
@@ -105,6 +110,24 @@ def bloom(document: ConfigDocument) -> Config:
                   document.whole("seq_length", 2048), document.real("layer_norm_epsilon", 1e-5), "gelu_tanh",
                   document.flag("tie_word_embeddings", True), ALL_BIASES, stops=document.tokens("eos_token_id"),
                   start=document.start(), positions="alibi", embedding_norm=True, **CLOSE)
+
+
+def mpt(document: ConfigDocument) -> Config:
+    """MPT: scores that fall with the distance, gains without offsets, no biases."""
+    attention = document.values.get("attn_config") or {}
+    if not isinstance(attention, dict):
+        raise FormatError("'attn_config' of config.json", expected="an object", found=attention)
+    for fields, where in ((attention, "attn_config"), (document.values, "config.json")):
+        for name, built in (MPT_ATTENTION if fields is attention else {"no_bias": True, "logit_scale": None}).items():
+            if fields.get(name) is not None and fields[name] != built:
+                raise UnsupportedError(f"{name} of {where}", "is built in one way", limit=built, found=fields[name],
+                                       remedy=REMEDY)
+    width, heads = document.whole("d_model"), document.whole("n_heads")
+    return Config("mpt", document.whole("vocab_size"), width, document.whole("n_layers"), heads, heads,
+                  max(width // heads, 1), 4 * width, document.whole("max_seq_len", 2048),
+                  document.real("layer_norm_epsilon", 1e-5), "gelu", document.flag("tie_word_embeddings", True),
+                  stops=document.tokens("eos_token_id"), start=document.start(), positions="alibi", gated=False,
+                  norm="layer", close=True)
 
 
 def gpt_bigcode(document: ConfigDocument) -> Config:

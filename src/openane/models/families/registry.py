@@ -47,6 +47,7 @@ FAMILIES: Mapping[str, FamilyReader] = {
     "starcoder2": FamilyReader(plain.starcoder2, WINDOWS), "nemotron": FamilyReader(plain.nemotron, PARTS),
     "gpt_neox": FamilyReader(parallel.gpt_neox, PARTS), "gptj": FamilyReader(parallel.gptj),
     "phi": FamilyReader(parallel.phi, PARTS), "stablelm": FamilyReader(parallel.stablelm, PARTS),
+    "codegen": FamilyReader(parallel.codegen), "mpt": FamilyReader(plain.mpt, LOGITS),
     "falcon": FamilyReader(parallel.falcon), "cohere": FamilyReader(parallel.cohere, LOGITS),
     "cohere2": FamilyReader(parallel.cohere2, LOGITS | WINDOWS | {"position_embedding_type"}),
     "bert": FamilyReader(plain.bert),
@@ -58,7 +59,7 @@ NAMES: Mapping[str, FamilyNames] = {
     "gemma": gemma.NAMES, "gemma2": gemma.BOTH_SIDES, "gpt2": plain.GPT2,
     "gpt_bigcode": plain.BIGCODE, "gpt_neo": plain.GPT_NEO, "opt": plain.OPT, "bloom": plain.BLOOM,
     "starcoder2": plain.STARCODER, "nemotron": plain.NEMOTRON, "gpt_neox": parallel.NEOX, "gptj": parallel.GPTJ,
-    "phi": parallel.PHI, "falcon": parallel.FALCON, "bert": plain.BERT,
+    "codegen": parallel.CODEGEN, "mpt": plain.MPT, "phi": parallel.PHI, "falcon": parallel.FALCON, "bert": plain.BERT,
 }
 """What weights are called, by `Config.family`."""
 
