@@ -49,32 +49,30 @@ class RandomWeights(Mapping[str, np.ndarray]):
 
 def shapes(config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Every weight of a configuration and its shape."""
-    width, hidden = config.width, config.hidden
-    query, key = config.heads * config.head_size, config.kv_heads * config.head_size
-    norms = ("weight",) if config.family == "llama" else ("weight", "bias")
+    width = config.width
+    norms = sorted(config.norm_vectors, reverse=True)
     yield "embedding.weight", (config.vocabulary, width)
-    if config.family != "llama":
+    if config.positions == "learned":
         yield "positions.weight", (config.context, width)
-    if config.family == "bert":
-        yield "types.weight", (config.types, width)
+    if config.embedding_norm or not config.decoder:
         yield from ((f"embedding.norm.{kind}", (width,)) for kind in norms)
+    if not config.decoder:
+        yield "types.weight", (config.types, width)
         yield from (("pooler.weight", (width, width)), ("pooler.bias", (width,)))
     else:
         yield from ((f"norm.{kind}", (width,)) for kind in norms)
     if config.decoder and not config.tied:
         yield "head.weight", (config.vocabulary, width)
-    parts = {"query": (query, width), "key": (key, width), "value": (key, width), "output": (width, query),
-             "up": (hidden, width), "down": (width, hidden)}
-    if config.family == "llama":
-        parts["gate"] = (hidden, width)
     for layer in range(config.layers):
-        for part, shape in parts.items():
+        for part, shape in config.sizes.items():
             yield f"layers.{layer}.{part}.weight", shape
             if part in config.biases:
                 yield f"layers.{layer}.{part}.bias", shape[:1]
-        if config.normed_heads:
-            yield from ((f"layers.{layer}.{part}_norm.weight", (config.head_size,)) for part in ("query", "key"))
-        for norm in ("norm1", "norm2"):
+        if config.normed_heads or config.normed_rows:
+            yield from ((f"layers.{layer}.{part}_norm.weight",
+                         (config.head_size if config.normed_heads else config.sizes[part][0],))
+                        for part in ("query", "key"))
+        for norm in config.norm_names:
             yield from ((f"layers.{layer}.{norm}.{kind}", (width,)) for kind in norms)
 
 

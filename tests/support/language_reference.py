@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,18 @@ LLAMA = Config("llama", 97, 64, 2, 4, 4, 16, 96, 64, 1e-5, stops=(2,), start=1)
 GROUPED = Config("llama", 101, 96, 2, 6, 2, 16, 128, 64, 1e-6, tied=True, rope=Rope(1e6),
                  biases=frozenset({"query", "key", "value"}))
 NORMED = Config("llama", 97, 64, 2, 4, 2, 32, 96, 64, 1e-6, rope=Rope(1e6), normed_heads=True)
+LAYER_NORM: dict[str, Any] = {"norm": "layer", "norm_vectors": frozenset({"weight", "bias"}), "gated": False,
+                              "positions": "learned"}
 GPT2 = Config("gpt2", 89, 64, 2, 4, 4, 16, 256, 64, 1e-5, "gelu_tanh", True,
-              frozenset({"query", "key", "value", "output", "up", "down"}))
+              frozenset({"query", "key", "value", "output", "up", "down"}), **LAYER_NORM)
 BERT = Config("bert", 83, 64, 2, 4, 4, 16, 128, 64, 1e-12, "gelu", True,
-              frozenset({"query", "key", "value", "output", "up", "down", "pooler"}), types=2)
+              frozenset({"query", "key", "value", "output", "up", "down", "pooler"}), types=2, **LAYER_NORM)
 
 
 def scores(config: Config, weights: Weights, tokens: Sequence[int]) -> np.ndarray:
     """What a decoder thinks follows each token: float32 [tokens, vocabulary]."""
     x = weights["embedding.weight"][list(tokens)].astype(np.float32)
-    if config.family == "gpt2":
+    if config.positions == "learned":
         x = x + weights["positions.weight"][:len(tokens)]
     allowed = np.tril(np.ones((len(tokens), len(tokens)), bool))
     for layer in range(config.layers):
@@ -55,7 +58,7 @@ def states(config: Config, weights: Weights, tokens: Sequence[int]) -> np.ndarra
 def normal(config: Config, weights: Weights, name: str, x: np.ndarray) -> np.ndarray:
     """RMS or layer normalisation."""
     gain = weights[f"{name}.weight"]
-    if config.family == "llama":
+    if config.norm == "rms":
         return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + config.epsilon) * gain
     middle = x - x.mean(-1, keepdims=True)
     return middle / np.sqrt(np.mean(middle ** 2, -1, keepdims=True) + config.epsilon) * gain + weights[f"{name}.bias"]
@@ -74,7 +77,7 @@ def attention(config: Config, weights: Weights, name: str, x: np.ndarray, allowe
                          for part in ("query", "key", "value"))
     if config.normed_heads:
         query, key = (normal(config, weights, f"{name}.{part}_norm", x) for part, x in (("query", query), ("key", key)))
-    if config.family == "llama":
+    if config.positions == "rotary":
         query, key = (turned(config, part) for part in (query, key))
     mixed = []
     for head in range(config.heads):
@@ -96,7 +99,7 @@ def turned(config: Config, x: np.ndarray) -> np.ndarray:
 def feed_forward(config: Config, weights: Weights, name: str, x: np.ndarray) -> np.ndarray:
     """The hidden part."""
     up = linear(weights, f"{name}.up", x)
-    if config.family == "llama":
+    if config.gated:
         gate = linear(weights, f"{name}.gate", x)
         return linear(weights, f"{name}.down", gate / (1 + np.exp(-gate)) * up)
     if config.activation == "gelu":

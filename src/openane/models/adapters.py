@@ -22,34 +22,31 @@ from openane.graph import Value
 from openane.models.config import Config
 from openane.models.layers import gate_scale
 from openane.models.naming import LINEAR, LLAMA_PARTS
+from openane.models.rope import order
 from openane.models.weights import Tensors
 from openane.ops.build import GraphBuilder
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectionGroup:
-    """Projections the graph computes as one, by name; `source`: what they read, `norm` the normalisation it is of."""
+    """Projections the graph computes as one, by name; `norm`: the normalisation they read."""
 
     parts: tuple[str, ...]
-    source: str = "width"
     norm: str = ""
 
     def sizes(self, config: Config) -> dict[str, int]:
         """Outputs of each part."""
-        query, key = config.heads * config.head_size, config.kv_heads * config.head_size
-        known = {"query": query, "key": key, "value": key, "output": config.width, "gate": config.hidden,
-                 "up": config.hidden, "down": config.width}
-        return {part: known[part] for part in self.parts}
+        return {part: config.sizes[part][0] for part in self.parts}
 
     def inputs(self, config: Config) -> int:
         """Inputs of every part."""
-        return {"width": config.width, "heads": config.heads * config.head_size, "hidden": config.hidden}[self.source]
+        return config.sizes[self.parts[0]][1]
 
 
 GROUPS = {"attention": ProjectionGroup(("query", "key", "value"), norm="norm1"),
-          "output": ProjectionGroup(("output",), "heads"),
+          "output": ProjectionGroup(("output",)),
           "gate": ProjectionGroup(("gate",), norm="norm2"), "up": ProjectionGroup(("up",), norm="norm2"),
-          "down": ProjectionGroup(("down",), "hidden")}
+          "down": ProjectionGroup(("down",))}
 
 
 def _group(part: str) -> tuple[str, ProjectionGroup]:
@@ -73,11 +70,14 @@ class Slots:
                               found=f"{', '.join(sorted(self.parts)) or 'none'} and {self.rank}")
 
     def shapes(self, config: Config) -> dict[str, tuple[int, int, int, int]]:
-        """Shape of every state by name."""
+        """Shape of every state by name. UnsupportedError for parts that are divided among experts."""
+        if config.experts is not None and (divided := self.parts & {"gate", "up", "down"}):
+            raise UnsupportedError(f"room for adapters of {', '.join(sorted(divided))}", "experts take none",
+                                   remedy="leave room for query, key, value and output")
         shapes = {}
         for name, group in GROUPS.items():
             parts = [part for part in group.parts if part in self.parts]
-            if parts and (config.family == "llama" or name != "gate"):
+            if parts and (config.gated or name != "gate"):
                 rank, outputs = self.rank * len(parts), sum(group.sizes(config).values())
                 shapes[f"{name}.a"] = (1, config.layers, rank, group.inputs(config))
                 shapes[f"{name}.b"] = (1, config.layers, outputs, rank)
@@ -134,7 +134,7 @@ class Adapter:
             gain = gains.get(f"layers.{layer}.{group.norm}", np.float32(1))
             made[f"{name}.a"][0, layer, column:column + rank] = _halves(down * gain, layer, part)
             made[f"{name}.b"][0, layer, row:row + sizes[part], column:column + rank] = \
-                _halves(up * _folded(config, part), layer, part)
+                _halves(_ordered(config, part, up) * _folded(config, part), layer, part)
         return made
 
 
@@ -150,7 +150,16 @@ def _halves(values: np.ndarray, layer: int, part: str) -> np.ndarray:
 
 def _folded(config: Config, part: str) -> float:
     """What the graph has multiplied a projection's weights by."""
-    return {"query": config.query_scale, "gate": gate_scale(config)}.get(part, 1.0)
+    scale = config.output_scale
+    return {"query": config.query_scale, "gate": gate_scale(config), "output": scale, "down": scale}.get(part, 1.0)
+
+
+def _ordered(config: Config, part: str, up: np.ndarray) -> np.ndarray:
+    """Rows of queries and keys in the order of rotary pairs that the graph has."""
+    places = order(config.rope, config.head_size) if config.positions == "rotary" else None
+    if places is None or part not in ("query", "key"):
+        return up
+    return up.reshape(-1, len(places), up.shape[1])[:, places].reshape(up.shape)
 
 
 NEUTRAL = {"peft_type": "LORA", "use_dora": False, "fan_in_fan_out": False, "alpha_pattern": {}, "rank_pattern": {},

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 from openane.graph import Graph, Value
 from openane.models.adapters import GROUPS, Adapted
-from openane.models.config import Config
+from openane.models.config import Config, Rope
+from openane.models.experts import feed_forward
 from openane.models.layers import CheckpointParameters, ModelLayers
 from openane.models.steps import CacheWriter, ModelStep
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 
+LOCAL = "local_"
+"""How inputs begin that are for layers whose window slides."""
 PLACES = {"keys": 3, "values": 2}
 """The axis along which the states' tokens lie."""
 
@@ -28,6 +32,28 @@ def state_shapes(config: Config, tokens: int) -> dict[str, tuple[int, int, int, 
     """Of `keys` and `values` of so many tokens, as states and as a step's outputs."""
     outer = config.layers, config.kv_heads
     return {"keys": (*outer, config.head_size, tokens), "values": (*outer, tokens, config.head_size)}
+
+
+def slides(config: Config, step: ModelStep) -> frozenset[int]:
+    """The layers whose window is shorter than what a step may see."""
+    return config.sliding if config.window is not None and step.context > config.window else frozenset()
+
+
+def turning(config: Config) -> dict[str, Rope]:
+    """The rotary positions of a step, by the beginning of the names of its inputs."""
+    if config.positions != "rotary":
+        return {}
+    local = config.sliding - config.unturned if config.local_rope is not None else frozenset()
+    whole = frozenset(range(config.layers)) - config.unturned - local
+    found = {"": config.rope} if whole else {}
+    return found | ({LOCAL: config.local_rope} if local and config.local_rope is not None else {})
+
+
+def masks(config: Config, step: ModelStep) -> dict[str, int | None]:
+    """The masks of a step by name, and the window of each."""
+    local = slides(config, step)
+    found: dict[str, int | None] = {"mask": None} if len(local) < config.layers else {}
+    return found | ({f"{LOCAL}mask": config.window} if local else {})
 
 
 def head_name(config: Config) -> str:
@@ -39,10 +65,12 @@ def build(parameters: CheckpointParameters, step: ModelStep) -> Graph:
     """The step as a graph.
 
     Inputs, fp16: `embeddings` [1, tokens, width], `mask` [1, 1, tokens, seen + tokens] (columns: the cache, then the
-    new tokens; with CacheWriter.ENGINE the cache alone, new tokens in their places, [1, 1, tokens, seen]), for rotary
-    positions `cosines` and `sines` [1, 1, tokens, head size], for CacheWriter.ENGINE `put` [1, 1, seen, tokens] (1
-    where a token goes). Outputs: `logits` [1, tokens, vocabulary] if asked for, `new_keys` and `new_values` (as the
-    states, for the new tokens) unless the engine places them, `hidden` [1, tokens, width] where nothing else is left.
+    new tokens; with CacheWriter.ENGINE the cache alone, new tokens in their places, [1, 1, tokens, seen]; [1, heads,
+    ...] where scores fall with the distance), for rotary positions `cosines` and `sines` [1, 1, tokens, head size], for
+    CacheWriter.ENGINE `put` [1, 1, seen, tokens] (1 where a token goes). Layers whose window slides have a `local_mask`
+    where a text may be longer than it, and `local_cosines` and `local_sines` where they turn by another base. Outputs:
+    `logits` [1, tokens, vocabulary] if asked for, `new_keys` and `new_values` (as the states, for the new tokens)
+    unless the engine places them, `hidden` [1, tokens, width] where nothing else is left.
     """
     return _Step(parameters, step).graph()
 
@@ -50,15 +78,15 @@ def build(parameters: CheckpointParameters, step: ModelStep) -> Graph:
 class _Step:
     def __init__(self, parameters: CheckpointParameters, step: ModelStep) -> None:
         config = self.config = parameters.config
-        builder = self.builder = GraphBuilder(step.name)
+        builder = self.builder = GraphBuilder(step.name, {FUNCTIONS: CLOSE} if config.close else {})
         self.step, self.layers = step, ModelLayers(builder, parameters, step.tokens)
         tokens, on_engine = step.tokens, step.placement is CacheWriter.ENGINE
         self.x = builder.input("embeddings", "fp16", (1, tokens, config.width))
-        self.mask = builder.input("mask", "fp16", (1, 1, tokens, step.seen + (0 if on_engine else tokens)))
-        self.turns: tuple[Value, Value] | None = None
-        if config.family == "llama":
-            shape = (1, 1, tokens, config.head_size)
-            self.turns = builder.input("cosines", "fp16", shape), builder.input("sines", "fp16", shape)
+        columns, count = step.seen + (0 if on_engine else tokens), config.heads if config.positions == "alibi" else 1
+        self.masks = {name: builder.input(name, "fp16", (1, count, tokens, columns)) for name in masks(config, step)}
+        shape = (1, 1, tokens, config.head_size)
+        self.turns = {name: (builder.input(f"{name}cosines", "fp16", shape),
+                             builder.input(f"{name}sines", "fp16", shape)) for name in turning(config)}
         self.put = builder.input("put", "fp16", (1, 1, step.seen, tokens)) if on_engine else None
         self.states = {name: builder.state(name, "fp16", shape)
                        for name, shape in state_shapes(config, step.context).items()}
@@ -67,14 +95,13 @@ class _Step:
         self.new: dict[str, list[Value]] = {"keys": [], "values": []}
 
     def graph(self) -> Graph:
-        x = self.x
+        x = self.layers.norm(self.x, "embedding.norm") if self.config.embedding_norm else self.x
         for layer in range(self.config.layers):
             x = self._layer(x, layer)
         outputs = {}
         if self.step.logits:
             normal = self.layers.norm(x, "norm")
-            outputs["logits"] = self.layers.linear(normal, "head", {head_name(self.config): self.config.vocabulary},
-                                                   after="norm")
+            outputs["logits"] = self._scores(normal)
         for name, parts in self.new.items():
             whole = parts[0] if len(parts) == 1 else self.builder.single("concat", values=tuple(parts), axis=0)
             if self.put is None:
@@ -84,42 +111,65 @@ class _Step:
         return self.builder.finish(outputs or {"hidden": x})
 
     def _layer(self, x: Value, layer: int) -> Value:
-        name, layers = f"layers.{layer}", self.layers
-        x = self.builder.single("add", x=x, y=self._attention(layers.norm(x, f"{name}.norm1"), layer))
-        hidden = layers.norm(x, f"{name}.norm2")
-        return self.builder.single("add", x=x, y=self._feed_forward(hidden, layer))
+        config = self.config
+        before = self._before(x, layer, "norm1")
+        attended = self._after(self._attention(before, layer), layer, "after1")
+        if not config.parallel:
+            x = self.builder.single("add", x=x, y=attended)
+        hidden = before if config.one_norm else self._before(x, layer, "norm2")
+        fed = self._after(self._feed_forward(hidden, layer), layer, "after2")
+        both = self.builder.single("add", x=attended, y=fed) if config.parallel else fed
+        return self.builder.single("add", x=x, y=both)
+
+    def _before(self, x: Value, layer: int, norm: str) -> Value:
+        return self.layers.norm(x, f"layers.{layer}.{norm}") if self.config.norms_before else x
+
+    def _after(self, x: Value, layer: int, norm: str) -> Value:
+        return self.layers.norm_after(x, f"layers.{layer}.{norm}") if self.config.norms_after else x
+
+    def _scores(self, normal: Value) -> Value:
+        """Scores of the vocabulary."""
+        config, name = self.config, head_name(self.config)
+        scores = self.layers.linear(normal, "head", {name: config.vocabulary},
+                                    {name: config.logit_scale / (config.logit_cap or 1.0)}, "norm")
+        return self.layers.capped(scores, config.logit_cap)
 
     def _attention(self, x: Value, layer: int) -> Value:
         config, layers, name = self.config, self.layers, f"layers.{layer}"
-        sizes = GROUPS["attention"].sizes(config)
+        sizes = {part: config.sizes[part][0] for part in GROUPS["attention"].parts}
         scales = {f"{name}.query.weight": config.query_scale}
         mixed = layers.linear(x, f"{name}.attention", {f"{name}.{part}.weight": size for part, size in sizes.items()},
                               scales, f"{name}.norm1")
-        heads = layers.heads(self._adapt(mixed, x, "attention", layer), config.heads + 2 * config.kv_heads)
+        mixed = self._adapt(mixed, x, "attention", layer)
+        if config.normed_rows:
+            mixed = layers.normed_rows(mixed, name)
+        heads = layers.heads(mixed, config.heads + 2 * config.kv_heads)
         turning = config.heads + config.kv_heads
         both, values = layers.part(heads, 1, 0, turning), layers.part(heads, 1, turning, heads.shape[1])
         if config.normed_heads:
             both = layers.normed_heads(both, name)
-        if self.turns is not None:
-            both = layers.turned(both, *self.turns)
+        if self.turns and layer not in config.unturned:
+            both = layers.turned(both, *self.turns[LOCAL if LOCAL in self.turns and layer in config.sliding else ""])
         query, keys = layers.part(both, 1, 0, config.heads), layers.part(both, 1, config.heads, turning)
         seen = self._seen("keys", layers.turned_over(keys), layer), self._seen("values", values, layer)
-        rows = layers.attention(query, *seen, self.mask)
-        result = layers.linear(rows, f"{name}.output", {f"{name}.output.weight": config.width})
+        mask = self.masks[f"{LOCAL}mask" if layer in slides(config, self.step) else "mask"]
+        rows, output = layers.attention(query, *seen, mask), f"{name}.output.weight"
+        result = layers.linear(rows, f"{name}.output", {output: config.width}, {output: config.output_scale})
         return self._adapt(result, rows, "output", layer)
 
     def _feed_forward(self, x: Value, layer: int) -> Value:
         config, layers, name = self.config, self.layers, f"layers.{layer}"
-        if self.adapted is None:
-            return layers.feed_forward(x, name, config.family == "llama")
+        if self.adapted is None or config.experts is not None:
+            return feed_forward(layers, x, name)
 
         def part(kind: str, source: Value, size: int) -> Value:
-            after = f"{name}.norm2" if kind == "up" else None
-            made = layers.linear(source, f"{name}.{kind}", {f"{name}.{kind}.weight": size}, after=after)
+            after, weight = f"{name}.{config.feed_norm}" if kind == "up" else None, f"{name}.{kind}.weight"
+            scale = config.output_scale if kind == "down" else 1.0
+            made = layers.linear(source, f"{name}.{kind}", {weight: size}, {weight: scale}, after)
             return self._adapt(made, source, kind, layer)
 
         up = part("up", x, config.hidden)
-        if config.family != "llama":
+        if not config.gated:
             return part("down", layers.activation(up), config.width)
         gate = layers.gate(self._adapt(layers.gate_input(x, name), x, "gate", layer))
         return part("down", self.builder.single("mul", x=gate, y=up), config.width)

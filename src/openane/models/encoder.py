@@ -50,7 +50,7 @@ def build(parameters: CheckpointParameters, step: ModelStep, pooled: bool) -> Gr
     for number in range(config.layers):
         name = f"layers.{number}"
         x = layers.norm(builder.single("add", x=x, y=_attention(layers, x, mask, name)), f"{name}.norm1")
-        x = layers.norm(builder.single("add", x=x, y=layers.feed_forward(x, name, False)), f"{name}.norm2")
+        x = layers.norm(builder.single("add", x=x, y=layers.feed_forward(x, name)), f"{name}.norm2")
     outputs: dict[str, Value] = {"states": x}
     if pooled:
         first = layers.part(x, 1, 0, 1)

@@ -3,13 +3,13 @@
 
 Weights may be held in blocks of a few bits. The engine has coefficients of such a size, but not such blocks, so weights
 of every form are unpacked to fp16 when the model is compiled: they are the numbers llama.cpp computes with, and the
-program is as large as with fp16 weights. llama.cpp stores the rows of queries and keys of Llama's architecture with
-the two halves of a rotary pair side by side; here they are put back.
+program is as large as with fp16 weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,27 +17,25 @@ from typing import Any, Self
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.models.config import Config
+from openane.models.families.ropes import ROPES
+from openane.models.gguf_architectures import ARCHITECTURES, WHOLE
+from openane.models.naming import FamilyNames
 from openane.models.tokenizer import Tokenizer, of_merges, of_scores
 
 PIP = 'pip install "openane[gguf]"'
 MAGIC = b"GGUF"
-ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
-"""`general.architecture`, and the `model_type` of the same layers."""
-PARTS = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-         "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-         "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
-         "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
-WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-"""llama.cpp's names of tensors, and those of a checkpoint of the transformers library."""
-SIZES = {"hidden_size": "embedding_length", "intermediate_size": "feed_forward_length",
-         "num_hidden_layers": "block_count", "num_attention_heads": "attention.head_count",
-         "num_key_value_heads": "attention.head_count_kv", "rms_norm_eps": "attention.layer_norm_rms_epsilon",
-         "rope_theta": "rope.freq_base", "max_position_embeddings": "context_length",
-         "head_dim": "attention.key_length"}
+TURNED_IN_PART = {"phi3", "gpt_neox", "phi", "stablelm", "nemotron"}
+"""Families of which a part of each head is turned."""
+LARGEST = {"gemma2": 46, "gemma3_text": 62}
+"""Layers of the largest model of a family."""
 CONTROL = 3
 """The type of a token that is no text."""
+DIGITS = r"'s|'t|'re|'ve|'m|'ll|'d|\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
+"""As GPT-2 does, but every digit by itself."""
 LEVELS = {
-    "default": None, "gpt-2": None,
+    "default": None, "gpt-2": None, "olmo": None, "phi-2": None, "mpt": None,
+    "starcoder": DIGITS, "refact": DIGITS, "command-r": DIGITS, "smollm": DIGITS, "codeshell": DIGITS,
     "llama-bpe": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
                  r"\s*[\r\n]+|\s+(?!\S)|\s+",
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
@@ -53,9 +51,9 @@ def is_gguf(path: Path) -> bool:
 
 
 class GgufCheckpoint(Mapping[str, np.ndarray]):
-    """The weights of a file by the names of the transformers library, float32, unpacked when they are asked for; its
-    configuration and tokenizer. FormatError for a file that is none, UnsupportedError for an architecture or a form of
-    weights that is not read, and without the library."""
+    """The weights of a file, float32, unpacked when they are asked for, by llama.cpp's names with `layers.` in place of
+    `blk.`; its configuration and tokenizer. FormatError for a file that is none, UnsupportedError for an architecture
+    or a form of weights that is not read, and without the library."""
 
     def __init__(self, path: Path) -> None:
         self._library = _library()
@@ -70,25 +68,55 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
             raise UnsupportedError(f"architecture {self.architecture!r}", "is not read from GGUF files",
                                    limit=", ".join(ARCHITECTURES),
                                    remedy="load the same model from a Hugging Face directory")
+        self._frequencies: dict[str, Any] = {}
         self._tensors = dict(self._named())
 
     @property
+    def names(self) -> FamilyNames:
+        """What the tensors are called."""
+        return ARCHITECTURES[self.architecture].names
+
+    def stored(self, config: Config) -> Config:
+        """The configuration with rotary pairs as the file has them."""
+        return replace(config, rope=replace(config.rope, neighbours=ARCHITECTURES[self.architecture].neighbours))
+
+    @property
     def document(self) -> dict[str, Any]:
-        """The configuration as a `config.json` states it. UnsupportedError for positions that are stretched."""
-        scaling = self._own("rope.scaling.type")
-        if scaling not in (None, "none") or "rope_freqs.weight" in {tensor.name for tensor in self._reader.tensors}:
-            raise UnsupportedError(f"{self.path.name}", "stretched rotary positions are not read from GGUF files",
-                                   found=scaling or "rope_freqs.weight",
-                                   remedy="load the same model from a Hugging Face directory")
-        found = {name: self._own(key) for name, key in SIZES.items()}
+        """The configuration as a `config.json` states it. UnsupportedError for positions that are stretched in a way
+        that is not read."""
+        made = ARCHITECTURES[self.architecture]
+        found = {name: self._own(key) for name, key in made.sizes.items()}
         stops = [self._fields[name] for name in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
                  if name in self._fields]
-        return {"model_type": ARCHITECTURES[self.architecture], "hidden_act": "silu",
-                "vocab_size": int(self["model.embed_tokens.weight"].shape[0]),
-                "tie_word_embeddings": "lm_head.weight" not in self._tensors,
-                "bos_token_id": self._fields.get("tokenizer.ggml.bos_token_id"), "eos_token_id": stops or None,
-                "attention_bias": "model.layers.0.self_attn.q_proj.bias" in self._tensors,
-                **{name: value for name, value in found.items() if value is not None}}
+        biased = any(f"layers.0.{part}.bias" in self._tensors for part in ("attn_q", "attn_qkv"))
+        if "token_embd.weight" not in self._tensors:
+            raise FormatError(self.path.name, expected="token_embd.weight", found=f"{len(self._tensors)} other tensors")
+        document: dict[str, Any] = {
+            "model_type": made.model_type, "vocab_size": int(self._tensors["token_embd.weight"].shape[1]),
+            "tie_word_embeddings": "output.weight" not in self._tensors, made.biased: biased,
+            "bos_token_id": self._fields.get("tokenizer.ggml.bos_token_id"), "eos_token_id": stops or None,
+            **made.fixed, **{name: value for name, value in found.items() if value is not None}}
+        return _completed(document, self)
+
+    @property
+    def scaling(self) -> dict[str, Any] | None:
+        """How rotary positions are stretched, as a `config.json` states it; None where they are not."""
+        kind = self._own("rope.scaling.type")
+        whole = "rope_freqs.weight" if "rope_freqs.weight" in self._frequencies else "rope_factors_short.weight"
+        if whole in self._frequencies:
+            long = whole.replace("short", "long")
+            factors = {name: [float(factor) for factor in self._unpacked(self._frequencies[part])]
+                       for name, part in (("short_factor", whole), ("long_factor", long))}
+            original = self._own("rope.scaling.original_context_length") or self._own("context_length")
+            return {"rope_type": "longrope", "original_max_position_embeddings": original, **factors,
+                    "attention_factor": self._own("rope.scaling.attn_factor") or 1.0}
+        if kind in (None, "none"):
+            return None
+        if ROPES.get(kind) != frozenset({"factor"}):
+            raise UnsupportedError(f"{self.path.name}", "stretched rotary positions of this kind are not read from "
+                                   "GGUF files: only those that a factor alone describes", found=kind,
+                                   remedy="load the same model from a Hugging Face directory")
+        return {"rope_type": kind, "factor": self._own("rope.scaling.factor") or 1.0}
 
     @property
     def forms(self) -> dict[str, int]:
@@ -119,14 +147,7 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
         return of_merges([str(piece) for piece in pieces], merges, special, LEVELS[level], start)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        tensor = self._tensors[name]
-        try:
-            found = np.asarray(self._library.quants.dequantize(tensor.data, tensor.tensor_type), np.float32)
-        except (NotImplementedError, ValueError, KeyError) as error:
-            raise UnsupportedError(f"tensor {tensor.name!r}", "this form of weights is not unpacked",
-                                   found=f"{tensor.tensor_type.name}: {error}") from None
-        rotary = self.architecture == "llama" and tensor.name.split(".")[-2] in ("attn_q", "attn_k")
-        return self._unpaired(found, tensor.name) if rotary else found
+        return self._unpacked(self._tensors[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
@@ -144,26 +165,61 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
     def _own(self, key: str) -> Any:
         return self._fields.get(f"{self.architecture}.{key}")
 
+    def own(self, key: str) -> Any:
+        """A field of the architecture's; None where there is none."""
+        return self._own(key)
+
+    def _unpacked(self, tensor: Any) -> np.ndarray:
+        try:
+            return np.asarray(self._library.quants.dequantize(tensor.data, tensor.tensor_type), np.float32)
+        except (NotImplementedError, ValueError, KeyError) as error:
+            raise UnsupportedError(f"tensor {tensor.name!r}", "this form of weights is not unpacked",
+                                   found=f"{tensor.tensor_type.name}: {error}") from None
+
     def _named(self) -> Iterator[tuple[str, Any]]:
+        names = self.names
         for tensor in self._reader.tensors:
             *front, part, kind = str(tensor.name).split(".") if "." in tensor.name else ["", tensor.name]
-            if front[:1] == ["blk"] and len(front) == 2 and part in PARTS:
-                yield f"model.layers.{front[1]}.{PARTS[part]}.{kind}", tensor
+            if front[:1] == ["blk"] and len(front) == 2 and (part in names.parts or part in names.fused):
+                yield f"layers.{front[1]}.{part}.{kind}", tensor
             elif not front and part in WHOLE:
-                yield f"{WHOLE[part]}.{kind}", tensor
-            elif part not in ("rope_freqs",):
+                yield f"{part}.{kind}", tensor
+            elif not front and part.startswith("rope_f"):
+                self._frequencies[f"{part}.{kind}"] = tensor
+            else:
                 raise UnsupportedError(f"tensor {tensor.name!r}",
                                        f"no layer of the architecture {self.architecture} has one",
                                        remedy="load the same model from a Hugging Face directory")
 
-    def _unpaired(self, found: np.ndarray, name: str) -> np.ndarray:
-        """Rows of queries or keys with the first halves of rotary pairs before the second ones."""
-        heads = self._own("attention.head_count" if "attn_q" in name else "attention.head_count_kv")
-        heads = int(heads or self._own("attention.head_count"))
-        rows = found.shape[0]
-        if rows % (2 * heads):
-            raise FormatError(f"tensor {name}", expected=f"rows for {heads} heads of pairs", found=rows)
-        return found.reshape(heads, rows // heads // 2, 2, *found.shape[1:]).swapaxes(1, 2).reshape(found.shape)
+
+def _completed(document: dict[str, Any], file: GgufCheckpoint) -> dict[str, Any]:
+    """Fields that follow from others, as llama.cpp has them."""
+    kind = document["model_type"]
+    if scaling := file.scaling:
+        document["rope_scaling"] = scaling
+    if not document.get("sliding_window"):
+        document.pop("sliding_window", None)
+    elif kind == "olmo2":
+        document["model_type"] = "olmo3"
+    if kind == "llama" and document.get("num_experts"):
+        document["model_type"] = "mixtral"
+    if kind == "granite":
+        document["logits_scaling"] = file.own("logit_scale") or 1.0
+    if kind == "gpt_bigcode":
+        document["multi_query"] = file.own("attention.head_count_kv") == 1
+    return document | _of_heads(document, file)
+
+
+def _of_heads(document: Mapping[str, Any], file: GgufCheckpoint) -> dict[str, Any]:
+    """What follows from the size of a head: how much of it is turned, and how Gemma's scores are scaled (the largest
+    models of Gemma 2 and 3 as if heads shared their width)."""
+    keys = ("embedding_length", "attention.head_count", "attention.key_length", "rope.dimension_count")
+    width, heads, size, turned = (value if isinstance(value, int) else 0 for value in map(file.own, keys))
+    equal, kind = max(width // max(heads, 1), 1), document["model_type"]
+    size = size or equal
+    if kind in LARGEST:
+        return {"query_pre_attn_scalar": equal if document.get("num_hidden_layers") == LARGEST[kind] else size}
+    return {"partial_rotary_factor": turned / size} if turned and kind in TURNED_IN_PART else {}
 
 
 def _library() -> Any:

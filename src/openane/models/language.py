@@ -22,7 +22,7 @@ from openane.models import generation
 from openane.models.adapters import Adapter, Slots
 from openane.models.chat import Message, Template
 from openane.models.config import Config, chosen
-from openane.models.decoder import build
+from openane.models.decoder import build, turning
 from openane.models.generation import GeneratedToken, Options, Reading
 from openane.models.layers import CheckpointParameters, Precision
 from openane.models.naming import Weights
@@ -99,7 +99,7 @@ class LanguageModel(OnDevice):
         super().__init__(device, tokenizer, lambda opened: runner(
             opened, parameters, steps, self.settings.target, self.settings.residence, build, self.settings.cache,
             identity, told))
-        names = [f"layers.{layer}.{norm}" for layer in range(config.layers) for norm in ("norm1", "norm2")]
+        names = [f"layers.{layer}.{norm}" for layer in range(config.layers) for norm in config.norm_names]
         self._gains = {name: gain for name in names if self.settings.slots and
                        (gain := parameters.gain(name)) is not None}
         self._text = CachedText(config, self._runner, embeddings, positions, self.context)
@@ -113,7 +113,7 @@ class LanguageModel(OnDevice):
     @property
     def host(self) -> tuple[str, ...]:
         """What this model's steps leave to the host, of `HOST`."""
-        absent = {LEARNED if self.config.family == "llama" else TURNS}
+        absent = {LEARNED if self.config.positions != "learned" else TURNS, *([] if turning(self.config) else [TURNS])}
         if self.settings.placement is CacheWriter.ENGINE:
             absent.add(PLACED)
         return tuple(work for work in HOST if work not in absent)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -57,14 +58,14 @@ class CheckpointParameters:
         return self.table("embedding.weight", (self.config.vocabulary, self.config.width))
 
     def positions(self) -> np.ndarray | None:
-        """The table of learned positions, float32 [context, width]; None where positions are turned."""
-        if self.config.family == "llama":
+        """The table of learned positions, float32 [context, width]; None where positions are of another kind."""
+        if self.config.positions != "learned":
             return None
         return np.asarray(self._read("positions.weight", (self.config.context, self.config.width)), np.float32)
 
     def gain(self, norm: str | None) -> np.ndarray | None:
-        """The gains of an RMS normalisation, float32 [width]; None for another one, or none."""
-        if norm is None or self.config.family != "llama":
+        """The gains of an RMS normalisation before a part, float32 [width]; None for another one, or none."""
+        if norm is None or self.config.norm != "rms" or not (self.config.norms_before or norm == "norm"):
             return None
         return np.asarray(self._read(f"{norm}.weight", (self.config.width,)), np.float32)
 
@@ -135,12 +136,18 @@ class ModelLayers:
         """RMS normalisation of the last axis without its gains, which are in the weights of what reads it; layer
         normalisation with them."""
         width, builder = self.config.width, self.builder
-        epsilon = max(self.config.epsilon, LEAST_EPSILON)
-        if self.config.family != "llama":
-            return builder.single("layer_norm", name, x=x, axes=[-1], epsilon=epsilon,
-                                  gamma=self.parameters.vector(f"{name}.weight", width),
-                                  beta=self.parameters.vector(f"{name}.bias", width))
-        return self._rms(x, name)
+        epsilon = self.config.epsilon * self.config.stream_scale ** 2
+        if self.config.norm == "rms":
+            return self._rms(x, name, epsilon)
+        vectors: dict[str, Any] = {operand: self.parameters.vector(f"{name}.{kind}", width)
+                   for operand, kind in (("gamma", "weight"), ("beta", "bias")) if kind in self.config.norm_vectors}
+        return builder.single("layer_norm", name, x=x, axes=[-1], epsilon=max(epsilon, LEAST_EPSILON), **vectors)
+
+    def norm_after(self, x: Value, name: str) -> Value:
+        """The RMS normalisation behind a part of a layer, with its gains: nothing that reads it could have them."""
+        gains = self.parameters.vector(f"{name}.weight", self.config.width).astype(np.float32)
+        gains *= self.config.residual_scale * self.config.stream_scale
+        return self.builder.single("mul", x=self._rms(x, name), y=gains.astype(np.float16))
 
     def normed_heads(self, x: Value, name: str) -> Value:
         """RMS normalisation within each head of queries and then keys, [1, heads + kv heads, tokens, size], with their
@@ -148,14 +155,28 @@ class ModelLayers:
         config = self.config
         gains = np.empty((1, x.shape[1], 1, config.head_size), np.float32)
         gains[:, :config.heads] = self.parameters.vector(f"{name}.query_norm.weight", config.head_size)
-        gains[:, :config.heads] *= config.head_size ** -0.5
+        gains[:, :config.heads] *= config.score_scale
         gains[:, config.heads:] = self.parameters.vector(f"{name}.key_norm.weight", config.head_size)
         return self.builder.single("mul", x=self._rms(x, f"{name}.heads"), y=gains.astype(np.float16))
 
-    def _rms(self, x: Value, name: str) -> Value:
+    def normed_rows(self, x: Value, name: str) -> Value:
+        """RMS normalisation of all queries and of all keys, [1, tokens, queries + keys + values], with their gains;
+        those of queries scale the scores, too. Values stay."""
+        sizes = {part: self.config.sizes[part][0] for part in ("query", "key")}
+        scales = {"query": self.config.score_scale, "key": 1.0}
+        rows, start = [], 0
+        for part, size in sizes.items():
+            normal = self._rms(self.part(x, 2, start, start + size), f"{name}.{part}_norm")
+            gains = self.parameters.vector(f"{name}.{part}_norm.weight", size).astype(np.float32) * scales[part]
+            rows.append(self.builder.single("mul", x=normal, y=gains.astype(np.float16)))
+            start += size
+        return self.builder.single("concat", values=(*rows, self.part(x, 2, start, x.shape[2])), axis=2)
+
+    def _rms(self, x: Value, name: str, epsilon: float | None = None) -> Value:
         builder = self.builder
         square = builder.single("reduce_mean", x=builder.single("mul", x=x, y=x), axes=[-1], keep_dims=True)
-        root = builder.single("rsqrt", x=square, epsilon=max(self.config.epsilon, LEAST_EPSILON))
+        least = max(self.config.epsilon if epsilon is None else epsilon, LEAST_EPSILON)
+        root = builder.single("rsqrt", x=square, epsilon=least)
         return builder.single("mul", name, x=x, y=root)
 
     def linear(self, x: Value, name: str, parts: Mapping[str, int],
@@ -208,32 +229,44 @@ class ModelLayers:
 
     def attention(self, query: Value, keys: Value, values: Value, mask: Value) -> Value:
         """query [1, heads, tokens, size] (already scaled) over keys [1, kv heads, size, seen] and values [1, kv heads,
-        seen, size]; the mask [1, 1, tokens or 1, seen] is added to the scores. Heads of one group share a product."""
+        seen, size]; the mask [1, 1 or heads, tokens or 1, seen] is added to the scores, which were capped before
+        where they are. Heads of one group share a product."""
         builder, config = self.builder, self.config
         heads, seen = config.heads, keys.shape[3]
         grouped = (1, config.kv_heads, heads // config.kv_heads * self.tokens, config.head_size)
         together = query if grouped == query.shape else builder.single("reshape", x=query, shape=grouped)
         scores = builder.single("matmul", x=together, y=keys)
-        scores = self._shaped(scores, (1, heads, self.tokens, seen))
+        scores = self.capped(self._shaped(scores, (1, heads, self.tokens, seen)), config.score_cap)
         shares = builder.single("softmax", x=builder.single("add", x=scores, y=mask), axis=-1)
         mixed = builder.single("matmul", x=self._shaped(shares, (*grouped[:3], seen)), y=values)
         return self.rows(self._shaped(mixed, query.shape))
 
-    def feed_forward(self, x: Value, name: str, gated: bool) -> Value:
-        """The hidden part: gated (SwiGLU and its like) or plain."""
+    def capped(self, x: Value, cap: float | None) -> Value:
+        """cap * tanh(x), where there is a cap; x has been divided by it."""
+        return x if cap is None else self.builder.single("mul", x=self.builder.single("tanh", x=x), y=cap)
+
+    def feed_forward(self, x: Value, name: str) -> Value:
+        """The hidden part and what comes out of it."""
+        return self.down(self.hidden(x, name), name)
+
+    def hidden(self, x: Value, name: str) -> Value:
+        """The hidden numbers: gated (SwiGLU and its like) or not."""
         config = self.config
-        up = self.linear(x, f"{name}.up", {f"{name}.up.weight": config.hidden}, after=f"{name}.norm2")
-        if gated:
-            hidden = self.builder.single("mul", x=self.gate(self.gate_input(x, name)), y=up)
-        else:
-            hidden = self.activation(up)
-        return self.linear(hidden, f"{name}.down", {f"{name}.down.weight": config.width})
+        up = self.linear(x, f"{name}.up", {f"{name}.up.weight": config.hidden}, after=f"{name}.{config.feed_norm}")
+        if config.gated:
+            return self.builder.single("mul", x=self.gate(self.gate_input(x, name)), y=up)
+        return self.activation(up)
+
+    def down(self, hidden: Value, name: str) -> Value:
+        """The hidden numbers as a part of the sum."""
+        weight = f"{name}.down.weight"
+        return self.linear(hidden, f"{name}.down", {weight: self.config.width}, {weight: self.config.output_scale})
 
     def gate_input(self, x: Value, name: str) -> Value:
         """What `gate` takes: the gate's linear layer, halved where it is a SiLU's (in its weights)."""
         weight = f"{name}.gate.weight"
         return self.linear(x, f"{name}.gate", {weight: self.config.hidden}, {weight: gate_scale(self.config)},
-                           f"{name}.norm2")
+                           f"{name}.{self.config.feed_norm}")
 
     def gate(self, x: Value) -> Value:
         """The activation of a gate. SiLU of 2x is x * (1 + tanh x): one more task than its table, with a tenth of the
@@ -248,6 +281,9 @@ class ModelLayers:
         kind = self.config.activation
         if kind.startswith("gelu"):
             return self.builder.single("gelu", x=x, mode="EXACT" if kind == "gelu" else "TANH_APPROXIMATION")
+        if kind == "relu2":
+            positive = self.builder.single("relu", x=x)
+            return self.builder.single("mul", x=positive, y=positive)
         return self.builder.single(kind, x=x)
 
     def _shaped(self, x: Value, shape: tuple[int, ...]) -> Value:

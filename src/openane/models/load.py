@@ -14,12 +14,14 @@ from openane.devices import Device
 from openane.errors import FormatError, UnsupportedError
 from openane.formats.mapping import let_go, map_file
 from openane.models import chat, llama2c, tokenizer
-from openane.models.config import Config, of_huggingface
+from openane.models.config import Config
 from openane.models.encoder import DEFAULT_LENGTHS, TextEncoder
+from openane.models.families.document import REMEDY
+from openane.models.families.registry import NAMES, of_huggingface
 from openane.models.gguf_file import GgufCheckpoint, is_gguf
 from openane.models.language import LanguageModel, LanguageSettings
 from openane.models.layers import Precision
-from openane.models.naming import HEAD_NORMS, LINEAR, Renamed, Weights
+from openane.models.naming import HEAD_NORMS, Renamed, Weights
 from openane.models.runner import Told, silent
 from openane.models.weights import checkpoint
 
@@ -85,7 +87,7 @@ def opened(path: Path) -> Iterator[tuple[Config, Weights]]:
     if path.is_file() and is_gguf(path):
         with GgufCheckpoint(path) as packed:
             config = of_huggingface(packed.document)
-            weights = Renamed(config.family, packed)
+            weights = Renamed(packed.stored(config), packed.names, packed)
             _require_described(config, weights)
             yield config, weights
         return
@@ -95,7 +97,7 @@ def opened(path: Path) -> Iterator[tuple[Config, Weights]]:
         return
     config = of_huggingface(_document(path))
     with checkpoint(path) as tensors:
-        weights = Renamed(config.family, tensors)
+        weights = Renamed(config, NAMES[config.family], tensors)
         _require_described(config, weights)
         yield config, weights
 
@@ -104,21 +106,31 @@ def _require_described(config: Config, weights: Weights) -> None:
     """FormatError and UnsupportedError for weights that the configuration says nothing of: without them the numbers
     would be others."""
     for name in weights:
-        _, number, part, kind = name.split(".") if name.startswith("layers.") else ("", "0", "", "")
-        if int(number) >= config.layers:
+        _, number, part, kind = name.split(".") if name.startswith("layers.") else ("", "", *name.rsplit(".", 1))
+        if number and int(number) >= config.layers:
             raise FormatError(f"{name} of the checkpoint", expected=f"{config.layers} layers as config.json says",
                               found=int(number) + 1)
-        if part in HEAD_NORMS and not config.normed_heads:
+        if number and part in HEAD_NORMS and not (config.normed_heads or config.normed_rows):
             raise UnsupportedError(f"{name} of the checkpoint", "the heads of this model_type are not normalised",
-                                   remedy="import the model from ONNX or PyTorch instead")
-        biased = part in config.biases or (config.family != "llama" and part and part not in LINEAR)
-        if (kind == "bias" and not biased) or name in _unread(config):
-            raise FormatError(f"{name} of the checkpoint", expected="no bias, as config.json says", found="one")
+                                   remedy=REMEDY)
+        if number and part not in {*config.sizes, *_norms(config)}:
+            raise FormatError(f"{name} of the checkpoint", expected="none, as config.json says", found="one")
+        if kind not in _kinds(config, part):
+            raise FormatError(f"{name} of the checkpoint", expected=f"no {kind}, as config.json says", found="one")
 
 
-def _unread(config: Config) -> Collection[str]:
-    """Biases outside the layers that the family does not add."""
-    return ("head.bias", "norm.bias") if config.family == "llama" else ("head.bias",)
+def _norms(config: Config) -> frozenset[str]:
+    """The normalisations of a layer."""
+    return frozenset(config.norm_names) | (HEAD_NORMS if config.normed_heads or config.normed_rows else frozenset())
+
+
+def _kinds(config: Config, part: str) -> Collection[str]:
+    """What a part of a model may have of `weight` and `bias`."""
+    if part in HEAD_NORMS:
+        return ("weight",)
+    if part in (*config.norm_names, "norm", "embedding.norm"):
+        return config.norm_vectors
+    return ("weight", "bias") if part in config.biases else ("weight",)
 
 
 def _document(folder: Path) -> Mapping[str, Any]:

@@ -17,12 +17,12 @@ from openane.devices import Device
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.models import exported
-from openane.models.config import FAMILIES as DECODERS
 from openane.models.documents import json_object
 from openane.models.exported.load import image_graph, sound_graphs, text_source, tower_networks
 from openane.models.exported.model import HOST as IMAGES_ON_HOST
 from openane.models.exported.sounds import HOST as SOUNDS_ON_HOST
 from openane.models.exported.texts import ExportedSource
+from openane.models.families.registry import FAMILIES as DECODERS
 from openane.models.language import HOST as DECODERS_ON_HOST
 from openane.models.language import LanguageModel, LanguageSettings
 from openane.models.load import load

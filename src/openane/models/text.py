@@ -12,7 +12,7 @@ import numpy as np
 
 from openane.errors import ContextFull, GenerationError
 from openane.models.config import Config
-from openane.models.decoder import PLACES
+from openane.models.decoder import PLACES, masks, turning
 from openane.models.layers import FAR
 from openane.models.rope import table
 from openane.models.runner import ModelRunner
@@ -103,18 +103,26 @@ class CachedText:
         held, count = len(self._tokens), len(tokens)
         positions = np.minimum(np.arange(held, held + step.tokens), self._config.context - 1)
         rows = np.zeros((1, step.tokens, self._config.width), np.float16)
-        rows[0, :count] = self._table[list(tokens)]
+        rows[0, :count] = self._embedded(tokens)
         if self._positions is not None:
             rows[0, :count] = (rows[0, :count].astype(np.float32) + self._positions[positions[:count]])
-        inputs = {"embeddings": rows, "mask": mask(step, held)}
-        if self._config.family == "llama":
-            cosines, sines = table(self._config.rope, self._config.head_size, self._context, positions)
-            inputs |= {"cosines": cosines[None, None], "sines": sines[None, None]}
+        slopes = alibi_slopes(self._config.heads) if self._config.positions == "alibi" else None
+        inputs: dict[str, np.ndarray] = {"embeddings": rows}
+        inputs |= {name: mask(step, held, window, slopes) for name, window in masks(self._config, step).items()}
+        for name, rope in turning(self._config).items():
+            cosines, sines = table(rope, self._config.head_size, self._context, positions)
+            inputs |= {f"{name}cosines": cosines[None, None], f"{name}sines": sines[None, None]}
         if step.placement is CacheWriter.ENGINE:
             put = np.zeros((1, 1, step.seen, step.tokens), np.float16)
             put[0, 0, np.arange(held, held + count), np.arange(count)] = 1
             inputs["put"] = put
         return inputs
+
+    def _embedded(self, tokens: Sequence[int]) -> np.ndarray:
+        """Rows of the table of embeddings, scaled where they are."""
+        rows = self._table[list(tokens)]
+        scale = self._config.embedding_scale * self._config.stream_scale
+        return rows if scale == 1 else rows.astype(np.float32) * np.float32(scale)
 
 
 def whole_numbers(items: object, what: str = "tokens") -> list[int]:
@@ -128,14 +136,29 @@ def whole_numbers(items: object, what: str = "tokens") -> list[int]:
     return [int(item) for item in found]
 
 
-def mask(step: ModelStep, held: int) -> np.ndarray:
-    """What `decoder.build` adds to scores: 0 for the `held` tokens of the cache, and for new ones up to the row's own;
-    far below every score elsewhere. fp16."""
-    new = np.triu(np.full((step.tokens, step.tokens), FAR, np.float16), 1)
-    cache = np.full((step.tokens, step.seen), FAR, np.float16)
-    cache[:, :held] = 0
-    if step.placement is CacheWriter.HOST:
-        return np.concatenate([cache, new], axis=1)[None, None]
-    rest = step.seen - held
-    cache[:, held:held + step.tokens] = new[:, :rest]
-    return cache[None, None]
+def mask(step: ModelStep, held: int, window: int | None = None, slopes: np.ndarray | None = None) -> np.ndarray:
+    """What `decoder.build` adds to scores: 0 for the `held` tokens of the cache, and for new ones up to the row's own,
+    of them the last `window`; far below every score elsewhere. With `slopes`, one per head, scores fall with the
+    distance. fp16 [1, 1 or heads, tokens, columns]."""
+    rows, cache = np.arange(held, held + step.tokens), np.arange(step.seen)
+    on_host = step.placement is CacheWriter.HOST
+    columns = np.concatenate([cache, rows]) if on_host else cache
+    distances = rows[:, None] - columns
+    allowed = distances >= 0
+    if on_host:
+        allowed[:, held:step.seen] = False
+    if window is not None:
+        allowed &= distances < window
+    if slopes is None:
+        return np.where(allowed, np.float16(0), np.float16(FAR))[None, None]
+    falling = -slopes[:, None, None] * np.abs(distances)
+    return np.where(allowed, falling, FAR)[None].astype(np.float16)
+
+
+def alibi_slopes(heads: int) -> np.ndarray:
+    """How fast scores of each head fall with the distance: powers of two between 1 and 2^-8, and for numbers of heads
+    that are no power of two those between the powers (Press et al., 2022). float64 [heads]."""
+    whole = 2 ** int(np.log2(heads))
+    first = 2.0 ** (-8 * np.arange(1, whole + 1) / whole)
+    between = 2.0 ** (-4 * np.arange(1, 2 * (heads - whole), 2) / whole)
+    return np.concatenate([first, between])

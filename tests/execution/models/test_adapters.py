@@ -14,6 +14,7 @@ from support.language_reference import LLAMA, NORMED, scores
 
 from openane import models
 from openane.errors import FormatError, UnsupportedError
+from openane.models.rope import order
 
 DEVICE = "simulator?arithmetic=fast"
 SETTINGS = models.LanguageSettings(models.Buckets((32,), (8,)))
@@ -22,6 +23,29 @@ TOKENS = [5, 17, 3, 60, 44, 9, 31, 12, 7, 80]
 
 def close(found: np.ndarray, wanted: np.ndarray, bound: float = 0.005) -> None:
     assert np.abs(found - wanted).max() <= bound * np.abs(wanted).max()
+
+
+def test_adapters_of_rows_in_another_order() -> None:
+    """Queries and keys of an adapter are in the checkpoint's order of rotary pairs, the weights in ours."""
+    config = replace(LLAMA, rope=models.Rope(turned=8, neighbours=True), residual_scale=0.5)
+    places = order(config.rope, config.head_size)
+    assert places is not None
+    weights, random = dict(RandomWeights(config)), np.random.default_rng(3)
+    matrices, adapted = {}, dict(weights)
+    for part in ("query", "key", "down"):
+        outputs, inputs = config.sizes[part]
+        down, up = 0.1 * random.standard_normal((4, inputs)), random.standard_normal((outputs, 4))
+        matrices[0, part] = down.astype(np.float32), up.astype(np.float32)
+        rows = up if part == "down" else up.reshape(-1, len(places), 4)[:, places].reshape(up.shape)
+        adapted[f"layers.0.{part}.weight"] = weights[f"layers.0.{part}.weight"] + (rows @ down).astype(np.float32)
+    slots, found = models.Slots(frozenset({"query", "key", "down"}), 4), []
+    for each, room, adapter in ((weights, slots, models.Adapter(matrices)), (adapted, None, None)):
+        with models.LanguageModel(config, each, DEVICE, replace(SETTINGS, slots=room)) as model:
+            if adapter is not None:
+                model.use(adapter)
+            model.prefill(TOKENS[:4])
+            found.append(np.stack([model.decode(token) for token in TOKENS[4:]]))
+    close(*found)
 
 
 @pytest.mark.parametrize("config", [LLAMA, NORMED], ids=["llama", "heads normalised"])

@@ -17,7 +17,8 @@ from support.language_reference import BERT, GPT2, GROUPED, LLAMA, scores, state
 from openane import models
 from openane.errors import ContextFull, FormatError, GenerationError, UnsupportedError
 from openane.models import llama2c
-from openane.models.config import Rope, of_huggingface
+from openane.models.config import Rope
+from openane.models.families.registry import of_huggingface
 from openane.models.load import opened
 from openane.models.rope import frequencies
 
@@ -142,7 +143,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "multiple of the key": lambda d: d.update(num_key_value_heads=3),
     "'rms_norm_eps'": lambda d: d.update(rms_norm_eps=-1), "use_sliding_window": lambda d: d.update(
         use_sliding_window=True), "activation": lambda d: d.update(hidden_act="glu"),
-    "rope_type": lambda d: d.update(rope_scaling={"rope_type": "longrope"}),
+    "rope_type": lambda d: d.update(rope_scaling={"rope_type": "spiral"}),
     "short_factor of a rope": lambda d: d.update(rope_scaling={"rope_type": "linear", "short_factor": [1]}),
     "base of rotary": lambda d: d.update(rope_theta=1), "factor of rotary": lambda d: d.update(
         rope_scaling={"type": "dynamic", "factor": 1e300}),

@@ -10,19 +10,22 @@ import gguf
 import numpy as np
 import pytest
 from networks.language import RandomWeights
+from tokenizers import Regex, pre_tokenizers
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models import Buckets, Config, LanguageModel, LanguageSettings, load
-from openane.models.gguf_file import PARTS, WHOLE, GgufCheckpoint
-from openane.models.naming import LLAMA_PARTS
+from openane.models.gguf_architectures import PARTS, WHOLE
+from openane.models.gguf_file import DIGITS, GgufCheckpoint
+from openane.models.load import opened
+from openane.models.tokenizer import of_merges
 
 CONFIG = Config("llama", 262, 64, 2, 4, 2, 16, 96, 64, float(np.float32(1e-5)), stops=(2,))
 SETTINGS = LanguageSettings(Buckets((48,), (16,)))
 FORMS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_1", "Q4_K", "Q6_K")
 SCALES = {"Q4_K": (0, 2), "Q6_K": (208, 210)}
 """Forms that the package unpacks but does not make: the bytes of a block at which its scales in fp16 begin."""
-OURS = {LLAMA_PARTS[theirs]: part for part, theirs in PARTS.items() if theirs in LLAMA_PARTS}
-OURS |= {"embedding": "token_embd", "norm": "output_norm", "head": "output"}
+OURS = {ours: part for part, ours in PARTS.items() if not part.endswith("exps")}
+OURS |= {ours: part for part, ours in WHOLE.items()}
 
 
 def named(name: str) -> str:
@@ -121,12 +124,25 @@ def test_rotary_pairs_of_other_architectures_stay(tmp_path: Path) -> None:
     config = replace(CONFIG, biases=frozenset({"query", "key", "value"}))
     weights = drawn(config)
     unpacked = write(tmp_path / "model.gguf", config, weights, "F16", architecture="qwen2")
-    found = GgufCheckpoint(tmp_path / "model.gguf")
-    theirs = {ours: theirs for theirs, ours in LLAMA_PARTS.items()}
-    for part in ("query", "key"):
-        np.testing.assert_array_equal(found[f"model.layers.1.{theirs[part]}.weight"],
-                                      unpacked[f"layers.1.{part}.weight"])
-    assert set(WHOLE.values()) >= {name.rpartition(".")[0] for name in found if ".layers." not in name}
+    with opened(tmp_path / "model.gguf") as (_, found):
+        for part in ("query", "key"):
+            np.testing.assert_array_equal(found[f"layers.1.{part}.weight"], unpacked[f"layers.1.{part}.weight"])
+        assert set(found) == set(unpacked)
+
+
+def test_digits_are_cut_one_by_one() -> None:
+    """One expression cuts as two in turn: every digit by itself, then the rest as GPT-2 does."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    found = of_merges(alphabet, [], [], DIGITS, None)
+    known = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    ours = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(DIGITS), "isolated"),
+                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        text = "".join(random.choice(list("ab 's12.\n\t!"), 14))
+        assert ours.pre_tokenize_str(text) == known.pre_tokenize_str(text), text
+        assert found.decode(found.encode(text)) == text
 
 
 def test_what_is_not_read_is_said(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
-from openane.models.config import ACTIVATIONS, MOST
+from openane.models.config import MOST
+from openane.models.families.document import ACTIVATIONS
 
 REMEDY = "export it with PyTorch (torch.export) or to ONNX, and compile that"
 

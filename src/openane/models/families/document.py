@@ -1,0 +1,136 @@
+"""Typed reads from a `config.json`, and the fields of one that are refused when they ask for what is not built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from openane.errors import FormatError, UnsupportedError
+from openane.models.config import MOST
+
+ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
+               "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu", "relu2": "relu2"}
+"""Hugging Face's names, and what they are here."""
+NEUTRAL: Mapping[str, tuple[object, str]] = {
+    "quantization_config": (None, "weights are read as float tensors"),
+    "partial_rotary_factor": (1.0, "rotary positions turn a whole head"),
+    "use_sliding_window": (False, "attention over a window that slides is not built for this model_type"),
+    "attn_logit_softcapping": (None, "scores are not capped in this model_type"),
+    "final_logit_softcapping": (None, "scores are not capped in this model_type"),
+    "scale_attn_weights": (True, "scores are scaled by the root of a head's size"),
+    "scale_attn_by_inverse_layer_idx": (False, "scores are scaled alike in every layer"),
+    "add_cross_attention": (False, "there is no other text to attend to"),
+    "is_encoder_decoder": (False, "one stack of layers is built"),
+    "position_embedding_type": ("absolute", "only absolute positions are built"),
+    "use_bidirectional_attention": (False, "tokens see those before them alone"),
+    "clip_qkv": (None, "queries, keys and values are not clipped"),
+    "embedding_multiplier": (1.0, "embeddings are not scaled in this model_type"),
+    "residual_multiplier": (1.0, "what a layer adds is not scaled in this model_type"),
+    "attention_multiplier": (None, "scores are scaled by the root of a head's size"),
+    "logits_scaling": (1.0, "scores of the vocabulary are not scaled in this model_type"),
+    "logit_scale": (1.0, "scores of the vocabulary are not scaled in this model_type"),
+    "alibi": (False, "scores do not fall with the distance in this model_type"),
+    "qk_layernorm": (False, "queries and keys are not normalised in this model_type"),
+    "use_qk_norm": (False, "queries and keys are not normalised in this model_type"),
+}
+"""Fields of a config.json that change the numbers: the value that is built, and the rule."""
+REMEDY = "import the model from ONNX or PyTorch instead"
+LAYERS = {"full_attention": False, "sliding_attention": True}
+"""What `layer_types` says of a layer: whether its window slides."""
+
+
+def require_neutral(fields: Mapping[str, Any], read: Collection[str] = ()) -> None:
+    """UnsupportedError for a field that asks for other numbers than those that are computed; `read` are those a family
+    reads itself."""
+    for name, (built, rule) in NEUTRAL.items():
+        found = fields.get(name)
+        if name not in read and found is not None and found != built:
+            raise UnsupportedError(f"{name} of config.json", rule, limit=built, found=found, remedy=REMEDY)
+    kinds = fields.get("layer_types") or ()
+    if "layer_types" not in read and \
+            not (isinstance(kinds, list | tuple) and all(kind == "full_attention" for kind in kinds)):
+        raise UnsupportedError("layer_types of config.json", "every layer of this model_type attends to the whole text",
+                               limit="full_attention", found=kinds)
+
+
+class ConfigDocument:
+    """A `config.json`."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def given(self, name: str) -> bool:
+        """Whether a field is there and not null."""
+        return self.values.get(name) is not None
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        """A positive whole number."""
+        value = self.values.get(name)
+        value = default if value is None else value
+        if type(value) is not int or not 0 < value <= MOST:
+            raise FormatError(f"{name!r} of config.json", expected=f"a number of 1 to {MOST}", found=value)
+        return value
+
+    def real(self, name: str, default: float | None = None) -> float:
+        """A positive finite number."""
+        found: Any = self.values.get(name)
+        value: Any = default if found is None else found
+        if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
+            raise FormatError(f"{name!r} of config.json", expected="a positive number", found=value)
+        return float(value)
+
+    def optional(self, name: str, default: float | None = None) -> float | None:
+        """A positive finite number, None where the field is null, the default where it is not there."""
+        if name not in self.values:
+            return default
+        return self.real(name) if self.given(name) else None
+
+    def numbers(self, name: str, count: int) -> tuple[float, ...]:
+        """So many positive finite numbers."""
+        value = self.values.get(name)
+        if not isinstance(value, list) or len(value) != count or not all(
+                type(v) in (int, float) and math.isfinite(v) and v > 0 for v in value):
+            raise FormatError(f"{name!r} of config.json", expected=f"{count} positive numbers", found=value)
+        return tuple(float(v) for v in value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        value = self.values.get(name)
+        value = default if value is None else value
+        if type(value) is not bool:
+            raise FormatError(f"{name!r} of config.json", expected="true or false", found=value)
+        return value
+
+    def activation(self, name: str, default: str, known: Mapping[str, str] = ACTIVATIONS) -> str:
+        """One of the activations we know."""
+        value = self.values.get(name)
+        value = default if value is None else value
+        if not isinstance(value, str) or value not in known:
+            raise UnsupportedError(f"activation {value!r}", "is not described", limit=", ".join(known))
+        return known[value]
+
+    def tokens(self, name: str) -> tuple[int, ...]:
+        """One token, several or none."""
+        value = self.values.get(name)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        if any(type(v) is not int for v in values):
+            raise FormatError(f"{name!r} of config.json", expected="a token or a list of tokens", found=value)
+        return tuple(values)
+
+    def start(self) -> int | None:
+        """The token a text begins with."""
+        found = self.tokens("bos_token_id")
+        return found[0] if found else None
+
+    def sliding(self, layers: int, default: Collection[int]) -> frozenset[int]:
+        """The layers whose window slides: those `layer_types` names, or the family's own."""
+        kinds = self.values.get("layer_types")
+        if kinds is None:
+            return frozenset(default)
+        if not isinstance(kinds, list) or len(kinds) < layers or not all(isinstance(kind, str) for kind in kinds):
+            raise FormatError("'layer_types' of config.json", expected=f"{layers} kinds of layers", found=kinds)
+        if unknown := [kind for kind in kinds if kind not in LAYERS]:
+            raise UnsupportedError("layer_types of config.json", "layers of this kind are not built",
+                                   limit=", ".join(LAYERS), found=unknown[0], remedy=REMEDY)
+        return frozenset(layer for layer in range(layers) if LAYERS[kinds[layer]])
