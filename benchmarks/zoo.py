@@ -3,7 +3,7 @@ them (random weights, exported by torch.export), and published networks with the
 
     python benchmarks/zoo.py [NAME]... [--again] [--write] [--seconds 600] [--results FILE] [--packages FOLDER]
 
-A NAME is part of `library/name`; without names all. Every model is loaded, compiled, verified and run on the simulator
+A NAME is `library/name`, or part of several; without names all. Every model is loaded, compiled, verified and run on the simulator
 in a process of its own, and its outputs are compared with fp32's. The verdicts:
 
 - `engine`: everything runs on the engine. `lookups`: all but lookups at computed positions and arithmetic on integers,
@@ -56,7 +56,10 @@ def main() -> int:
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     results = kept(options.results)
-    wanted = [model for model in described() if not options.names or any(name in model.key for name in options.names)]
+    every = list(described())
+    whole = {model.key for model in every}.intersection(options.names)
+    wanted = [model for model in every if not options.names or model.key in whole
+              or any(name in model.key for name in options.names if name not in whole)]
     for number, model in enumerate(wanted, 1):
         if options.again or model.key not in results:
             results[model.key] = tried(model, options.seconds, options.packages)
