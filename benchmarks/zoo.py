@@ -3,8 +3,8 @@ them (random weights, exported by torch.export), and published networks with the
 
     python benchmarks/zoo.py [NAME]... [--again] [--write] [--seconds 600] [--results FILE] [--packages FOLDER]
 
-A NAME is `library/name`, or part of several; without names all. Every model is loaded, compiled, verified and run on the simulator
-in a process of its own, and its outputs are compared with fp32's. The verdicts:
+A NAME is `library/name`, or part of several; without names all. Every model is loaded, compiled, verified and run on
+the simulator in a process of its own, and its outputs are compared with fp32's. The verdicts:
 
 - `engine`: everything runs on the engine. `lookups`: all but lookups at computed positions and arithmetic on integers,
   which the host does and lists. `host`: some operations had to be given to the host. `refused`, `unloaded`: by the
