@@ -15,10 +15,10 @@ from openane.cli.model_options import OPTIONS, TARGETS
 from openane.ops.build import GraphBuilder
 
 TAKES = {**{verb: set(OPTIONS) for verb in ("compile", "run", "profile", "explain")}, "info": {"--shape"},
-         "generate": {"--target", "--no-cache"}, "serve": {"--target", "--no-cache"},
-         "transcribe": {"--target", "--no-cache"}}
-"""Verbs that take models to their options. `info` compiles nothing; language models state their own shapes, need no
-host and are looked at nowhere."""
+         "quantize": set(OPTIONS) - {"--pad"}, "generate": {"--target", "--no-cache"},
+         "serve": {"--target", "--no-cache"}, "transcribe": {"--target", "--no-cache"}}
+"""Verbs that take models to their options. `info` compiles nothing, `quantize` takes one shape; language models state
+their own shapes, need no host and are looked at nowhere."""
 Capture = pytest.CaptureFixture[str]
 
 
