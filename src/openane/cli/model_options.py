@@ -104,20 +104,23 @@ def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None
 def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndarray]]:
     """The samples that --sample names: those of files and folders, else one of single arrays. UnsupportedError for a
     name that is no input."""
-    from openane.cli.arrays import read_array
     from openane.quantization import read_samples
 
+    arrays = _named_arrays(graph, {name: path for name, path in options.sample if name})
+    whole = [sample for name, path in options.sample if not name for sample in read_samples(path, graph)]
+    return [{**sample, **arrays} for sample in whole or ([{}] if arrays else [])]
+
+
+def _named_arrays(graph: Graph, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+    """The arrays of single inputs. UnsupportedError for a name that is no input."""
+    from openane.cli.arrays import read_array
+
     known = [value.name for value in graph.inputs]
-    single = {name: path for name, path in options.sample if name}
-    unknown = next((name for name in single if name not in known), None)
+    unknown = next((name for name in files if name not in known), None)
     if unknown is not None:
         raise UnsupportedError(f"--sample {unknown}", "there is no input of this name", found=unknown,
                                limit=", ".join(known) or "no inputs at all")
-    arrays = {name: read_array(path) for name, path in single.items()}
-    whole = [sample for name, path in options.sample if not name for sample in read_samples(path, graph)]
-    if not whole:
-        return [arrays] if arrays else []
-    return [{**sample, **arrays} for sample in whole]
+    return {name: read_array(path) for name, path in files.items()}
 
 
 def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str | None = None) -> Compilation:
