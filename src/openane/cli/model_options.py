@@ -107,7 +107,7 @@ def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndar
     from openane.quantization import read_samples
 
     arrays = _named_arrays(graph, {name: path for name, path in options.sample if name})
-    whole = [sample for name, path in options.sample if not name for sample in read_samples(path, graph)]
+    whole = [sample for name, path in options.sample if not name for sample in read_samples(path)]
     return [{**sample, **arrays} for sample in whole or ([{}] if arrays else [])]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from openane.chips import DEFAULT_TARGET, machines
 from openane.chips.weight_forms import WRITTEN, WeightForm
 from openane.errors import UnsupportedError
-from openane.graph import Graph
+from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
 from openane.quantization.choosing import Step, choose, steps_of
 from openane.quantization.forms import StoredWeight, store
@@ -100,8 +102,9 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     _known(form, max_error, zeros)
     name = machines.target(target).name
     whole = computed_weights(graph)
-    plain = without_states(whole).graph
-    given = _samples(plain, samples)
+    stateless = without_states(whole)
+    plain = stateless.graph
+    given = _samples(plain, samples, stateless.states)
     layers = layers_of(whole, least)
     candidates = [_candidates(layer, form, zeros, packs_bits(whole)) for layer in layers]
     errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
@@ -133,12 +136,13 @@ def _known(form: str, max_error: float | None, zeros: float) -> None:
         raise UnsupportedError("quantize", "the share of numbers made 0 is from 0 to below 1", found=zeros)
 
 
-def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None) -> list[Sample]:
+def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Sequence[Value]) -> list[Sample]:
     """The samples, drawn where none are given; states that are not given are zeros, as when a model is loaded."""
+    empty = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in states}
     if samples is None:
-        return [drawn(plain)]
+        return [{**drawn(plain), **empty}]
     several = [samples] if isinstance(samples, Mapping) else list(samples)
-    return [fitting(sample, plain) for sample in several]
+    return [fitting({**empty, **sample}, plain) for sample in several]
 
 
 def _candidates(layer: Layer, form: str, zeros: float, packed: bool) -> list[StoredWeight]:

@@ -54,14 +54,14 @@ def _table_lengths(graph: Graph) -> dict[int, int]:
     return found
 
 
-def read_samples(path: Path, graph: Graph) -> list[Sample]:
+def read_samples(path: Path) -> list[Sample]:
     """The samples of a file or folder: an .npz has an array for every input by its name, a folder has such files, or
-    .npy files named after the inputs. FormatError, and GraphError for inputs that are missing or do not fit."""
+    .npy files named after the inputs. FormatError for other files."""
     found = list(_samples(path))
     if not found:
         raise FormatError(f"{path} holds no samples", expected="an .npz file, a folder of them, or .npy files named "
                           "after the inputs", found="none")
-    return [fitting(sample, graph) for sample in found]
+    return found
 
 
 def _samples(path: Path) -> Iterator[Sample]:
@@ -76,7 +76,7 @@ def _samples(path: Path) -> Iterator[Sample]:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             if isinstance(archive, np.ndarray):
                 raise FormatError(f"{path} holds one array", expected="an .npz file with an array for every input")
             return {name: archive[name] for name in archive.files}

@@ -10,7 +10,7 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.composites import swish
-from openane.importers.onnx.operators import matrices, norms, recurrent, windows
+from openane.importers.onnx.operators import matrices, norms, quantized, recurrent, windows
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 
 ACTIVATIONS = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
@@ -135,9 +135,11 @@ def _fused_conv(step: OnnxStep) -> Operand:
 DOMAIN = "com.microsoft"
 OPERATORS: Mapping[str, Handler] = {"SimplifiedLayerNormalization": _root_mean_square} | {
     f"{DOMAIN}:{name}": handler for name, handler in {
-        "BiasGelu": _gelu("EXACT"), "DynamicQuantizeLSTM": _quantised_lstm,
+        "BiasGelu": _gelu("EXACT"), "DequantizeLinear": quantized.OPERATORS["DequantizeLinear"],
+        "DynamicQuantizeLSTM": _quantised_lstm,
         "DynamicQuantizeMatMul": _quantised_product, "FastGelu": _gelu("TANH_APPROXIMATION"), "FusedConv": _fused_conv,
-        "FusedMatMul": _fused_product, "Gelu": _gelu("EXACT"), "QuickGelu": _quick_gelu,
+        "FusedMatMul": _fused_product, "Gelu": _gelu("EXACT"), "QuantizeLinear": quantized.OPERATORS["QuantizeLinear"],
+        "QuickGelu": _quick_gelu,
         "SimplifiedLayerNormalization": _root_mean_square, "SkipLayerNormalization": _skip_layer_norm,
         "SkipSimplifiedLayerNormalization": _skip_root_mean_square}.items()}
 """Handlers by domain and operator; onnxruntime writes the norm without a mean into the standard domain too."""

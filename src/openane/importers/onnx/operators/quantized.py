@@ -191,13 +191,20 @@ def _quantized_matmul(step: OnnxStep) -> Operand:
     return _held(step, units, 7, _target(step, 7))
 
 
+def _real_bias(step: OnnxStep) -> tuple[np.ndarray, ...]:
+    """The bias of a quantised convolution, if it has one: it counts in units of both scales."""
+    if not step.has(8):
+        return ()
+    units = [step.array(index, "the scale of a quantisation").astype(np.float64).reshape(-1) for index in (1, 4)]
+    return ((step.array(8, "the bias of a quantised convolution") * units[0] * units[1]).astype(np.float32),)
+
+
 def _quantized_conv(step: OnnxStep) -> Operand:
     x = _real(step, _dequantized(step, 0), 0)
     weight = _real(step, _dequantized(replace(step, attributes={"axis": 0}), 3), 3)
-    if step.has(8):
-        raise UnsupportedError(step.label, "a bias of int32 leaves what fp16 holds exactly", found="input 8",
-                               remedy="add the bias after dequantising")
-    product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight), input_names=step.input_names[:2]))
+    product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight, *_real_bias(step)),
+                                                input_names=[step.input_names[place] for place in (0, 3, 8)
+                                                             if step.has(place)]))
     assert isinstance(product, Value)
     return _quantized(step, product, 6)
 
