@@ -184,7 +184,7 @@ def test_samples_come_from_archives_and_folders(tmp_path) -> None:
     np.save(folder / "x.npy", x)
     assert np.array_equal(read_samples(folder)[0]["x"], x)
     (tmp_path / "three.npz").write_bytes(b"PK\x03\x04 no archive")
-    with pytest.raises(FormatError, match="three.npz is not an .npz file"):
+    with pytest.raises(FormatError, match=r"three\.npz is not an .npz file"):
         read_samples(tmp_path)
 
 
