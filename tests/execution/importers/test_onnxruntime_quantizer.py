@@ -117,6 +117,21 @@ def test_static_quantisation_is_within_a_step(source: tuple[Path, tuple[int, ...
     assert np.mean(np.abs(found - wanted) > step / 2) < 0.3, "most are the same number"
 
 
+@pytest.mark.parametrize("kind", [QuantType.QUInt16, QuantType.QInt16])
+@pytest.mark.parametrize("source", MODELS, indirect=True)
+def test_steps_of_16_bits_are_finer_than_fp16(source: tuple[Path, tuple[int, ...]], kind: QuantType) -> None:
+    """And so are not taken; but the range is kept, which is all that is left of a Relu."""
+    path, shape = source
+    quantised = path.with_name("q.onnx")
+    quantize_static(path, quantised, Calibration(shape), activation_type=kind, weight_type=SIGNED, per_channel=True)
+    graph = ane.load_graph(quantised)
+    assert not any(each.op == "round" for each in graph.nodes)
+    x = 3 * np.random.default_rng(99).standard_normal(shape).astype(np.float32)  # beyond what was measured
+    wanted = plain(quantised)(x)
+    found = ane.run(ane.compile(graph), {"x": x})["y"]
+    assert np.linalg.norm(found - wanted) < 2e-3 * np.linalg.norm(wanted)
+
+
 @pytest.mark.parametrize("source", MODELS, indirect=True)
 @pytest.mark.parametrize("signed", [True, False])
 def test_dynamic_quantisation_is_within_its_rounding(source: tuple[Path, tuple[int, ...]], signed: bool) -> None:

@@ -180,3 +180,17 @@ def test_products_of_weights_by_block(microsoft, bits: int, zeros: str | None, l
     wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
     found = evaluate(load_onnx(proto), {"x": x})["y"]
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max())
+
+
+def test_integers_of_16_bits_must_be_dequantised_again(model) -> None:
+    """Here a Cast reads them as they are."""
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+             helper.make_node("Reshape", ["q", "shape"], ["r"]), helper.make_node("DequantizeLinear", ["r", "s", "z"],
+                                                                                  ["y"])]
+    constants = {"s": np.array(0.001, np.float32), "z": np.array(0, np.uint16), "shape": np.array([6], np.int64)}
+    x = np.array([[-1, 0.5, 3], [100, 65, 66]], np.float32)
+    found = evaluate(load_onnx(model(nodes, {"x": (2, 3)}, constants)), {"x": x})["y"]
+    np.testing.assert_allclose(found, np.clip(x, 0, 65.535).ravel(), rtol=1e-3)
+    nodes[2] = helper.make_node("Cast", ["r"], ["y"], to=1)
+    with pytest.raises(UnsupportedError, match="must be dequantised again"):
+        load_onnx(model(nodes, {"x": (2, 3)}, constants))
