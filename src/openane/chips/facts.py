@@ -47,7 +47,8 @@ class Facts:
     `task_events` how many events of each task are counted beside those its header names. `inferred`: of what it is
     compiled for, what no record of Apple's compiler for it shows, a sentence each. `shown` are the forms of operations
     (engine.forms) that records of it have, which is how they are known; the others are carried over. `streamed` are the
-    forms of weights that its engine reads as they are, by published studies of Apple's compiler."""
+    forms of weights that its engine reads as they are, by published studies of Apple's compiler, and `folded` those
+    that this compiler makes fp16 of."""
 
     isa: int
     subtype: int
@@ -62,3 +63,4 @@ class Facts:
     inferred: tuple[str, ...] = ()
     shown: frozenset[str] = frozenset()
     streamed: frozenset[WeightForm] = frozenset()
+    folded: frozenset[WeightForm] = frozenset()

@@ -153,9 +153,7 @@ def _lines(found: Quantized, options: argparse.Namespace, compiled: tuple[Modell
     elif reason:
         yield from wrapped(f"engine      not compiled: {reason}", "            ")
     for form in found.forms:
-        streams = "reads this form as it is" if found.streamed(form) else "is not known to read this form"
-        yield from wrapped(f"{form:<11} {found.written(form)}. The engine of {found.target} {streams} in programs of "
-                           "Apple's compiler", "            ")
+        yield from wrapped(f"{form:<11} {found.written(form)}; {found.elsewhere(form)}", "            ")
     for name in left:
         yield f"kept        {name}: its weight is no initialiser of the ONNX model"
     shown = found.layers if options.all else sorted(found.layers, key=lambda layer: -layer.before)[:MOST_LINES]

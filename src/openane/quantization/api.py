@@ -80,6 +80,13 @@ class Quantized:
         """Whether the target's engine reads a form as it is, by what is known of programs of Apple's compiler."""
         return form in machines.target(self.target).facts.streamed
 
+    def elsewhere(self, form: WeightForm) -> str:
+        """What is known of a form in programs of Apple's compiler for the target, the end of a sentence."""
+        facts = machines.target(self.target).facts
+        known = "stays as it is" if form in facts.streamed else "becomes fp16 too" if form in facts.folded else \
+            "becomes something that is not known"
+        return f"in programs of Apple's compiler for {self.target} it {known}"
+
     @staticmethod
     def written(form: WeightForm) -> str:
         """What programs of this compiler hold of a form, a sentence."""

@@ -101,4 +101,5 @@ def test_every_chip_says_what_its_engine_reads() -> None:
         streamed = get_chip(name).facts.streamed
         assert {WeightForm.PALETTE4, WeightForm.SPARSE} <= streamed
         assert (WeightForm.INT8 in streamed) == (name != "h13"), "int8 becomes fp16 on M1"
+        assert get_chip(name).facts.folded == ({WeightForm.INT8} if name == "h13" else set())
     assert set(WRITTEN) == set(WeightForm)
