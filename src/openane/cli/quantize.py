@@ -155,7 +155,7 @@ def _lines(found: Quantized, options: argparse.Namespace, compiled: tuple[Modell
     for form in found.forms:
         yield from wrapped(f"{form:<11} {found.written(form)}; {found.elsewhere(form)}", "            ")
     for name in left:
-        yield f"kept        {name}: its weight is no initialiser of the ONNX model"
+        yield f"kept        {name}: its weight is no constant of the ONNX model; above it is counted as int8"
     shown = found.layers if options.all else sorted(found.layers, key=lambda layer: -layer.before)[:MOST_LINES]
     if len(shown) < len(found.layers):
         yield f"the {len(shown)} largest of {len(found.layers)} (--all shows every one):"

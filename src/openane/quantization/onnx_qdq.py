@@ -5,7 +5,7 @@ Palettes and zeros left out have no operator of ONNX: only int8 can be written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,15 @@ OPSET = 13
 """The first whose DequantizeLinear has a scale for each place along an axis."""
 LARGEST_FILE = 1 << 31
 """Bytes a protobuf message can have: larger models keep their weights beside the file."""
+RECURRENT = ("LSTM", "GRU", "RNN")
+"""Operators whose weights begin with a dimension of directions."""
 Proto = Any
 """A protobuf message of the onnx package, which states no types."""
 
 
 def write_qdq(source: str | Path | bytes, quantized: Quantized, path: str | Path) -> tuple[str, ...]:
     """Writes the ONNX model of file or bytes `source`, of which `quantized` was made, with the same layers in int8. The
-    names of layers that keep their weights because these are no initialisers of the model.
+    names of layers that keep their weights because these are no constants of the model.
 
     UnsupportedError for other forms than int8 and for operator sets before 13; FormatError when it cannot be written.
     """
@@ -51,30 +53,47 @@ def refused(form: str) -> UnsupportedError:
 
 def _write(model: Proto, quantized: Quantized, path: Path) -> tuple[str, ...]:
     onnx = package()
-    initialisers = {tensor.name: tensor for tensor in model.graph.initializer}
-    nodes = {label(node, position): node for position, node in enumerate(model.graph.node)}
-    axes: dict[str, int] = {}
-    left: list[str] = []
-    for layer in quantized.layers:
-        if layer.form is None:
-            continue
-        free = {name: tensor for name, tensor in initialisers.items() if name not in axes}
-        found = _weight(nodes.get(layer.source), free, int(np.prod(layer.shape)))
-        if found is None:
-            left.append(layer.name)
-        else:
-            axes[found[0]] = found[1]
-    made = [_stored(onnx, model, initialisers[name], axis) for name, axis in axes.items()]
-    rest = list(model.graph.node)
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer} | _constants(onnx, model.graph)
+    axes, left = _chosen(model.graph, quantized, tensors)
+    made = [node for name, axis in axes.items() for node in _stored(onnx, model, tensors[name], axis)]
+    rest = [node for node in model.graph.node if node.op_type != "Constant" or node.output[0] not in axes]
     del model.graph.node[:]
-    model.graph.node.extend([*(node for pair in made for node in pair), *rest])
+    model.graph.node.extend([*made, *rest])
     _drop(model.graph, axes)
     try:
         onnx.save(model, str(path), save_as_external_data=model.ByteSize() >= LARGEST_FILE,
                   location=f"{path.name}.data")
     except OSError as error:
         raise FormatError(f"{path} cannot be written: {error.strerror or error}") from None
-    return tuple(left)
+    return left
+
+
+def _constants(onnx: Any, graph: Proto) -> dict[str, Proto]:
+    """The tensors that Constant nodes of a graph hold, called as what these make."""
+    found = {}
+    for node in graph.node:
+        held = [attribute.t for attribute in node.attribute if attribute.name == "value"]
+        if node.op_type == "Constant" and held:
+            found[node.output[0]] = onnx.TensorProto()
+            found[node.output[0]].CopyFrom(held[0])
+            found[node.output[0]].name = node.output[0]
+    return found
+
+
+def _chosen(graph: Proto, quantized: Quantized, tensors: Mapping[str, Proto]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The tensors that are weights of compressed layers, with their dimension of channels; and the names of layers
+    whose weight is none of them."""
+    nodes = {label(node, position): node for position, node in enumerate(graph.node)}
+    axes: dict[str, int] = {}
+    left: list[str] = []
+    for layer in quantized.layers:
+        if layer.form is None:
+            continue
+        found = dict(_weights(nodes.get(layer.source), tensors, int(np.prod(layer.shape))))
+        free = {name: axis for name, axis in found.items() if name not in axes}
+        axes |= dict(list(free.items())[:1])
+        left += [] if found else [layer.name]
+    return axes, tuple(left)
 
 
 def label(node: Proto, position: int) -> str:
@@ -90,13 +109,14 @@ def _drop(graph: Proto, names: Mapping[str, int]) -> None:
         field.extend(kept)
 
 
-def _weight(node: Proto | None, initialisers: Mapping[str, Proto], elements: int) -> tuple[str, int] | None:
-    """The initialiser of so many elements that is a node's weight, and its dimension of channels."""
+def _weights(node: Proto | None, tensors: Mapping[str, Proto], elements: int) -> Iterator[tuple[str, int]]:
+    """The tensors of so many elements that a node reads (a recurrent one: in each direction), and their dimension of
+    channels."""
     for place, name in enumerate(node.input if node is not None else ()):
-        tensor = initialisers.get(name)
-        if tensor is not None and len(tensor.dims) > 1 and int(np.prod(tensor.dims)) == elements:
-            return name, _axis(node, place, len(tensor.dims)) % len(tensor.dims)
-    return None
+        dims = tuple(tensors[name].dims) if name in tensors else ()
+        recurrent = node.op_type in RECURRENT and len(dims) == 3  # type: ignore[union-attr]
+        if len(dims) > 1 and int(np.prod(dims[1:] if recurrent else dims)) == elements:
+            yield name, _axis(node, place, len(dims)) % len(dims)
 
 
 def _axis(node: Proto, place: int, rank: int) -> int:
@@ -110,7 +130,7 @@ def _axis(node: Proto, place: int, rank: int) -> int:
         return int(bool(stated.get("transA"))) if place == 0 else int(not stated.get("transB"))
     if node.op_type == "MatMul":
         return rank - 2 if place == 0 else rank - 1
-    return 1 if rank == 3 and node.op_type in ("LSTM", "GRU", "RNN") else 0
+    return 1 if rank == 3 and node.op_type in RECURRENT else 0
 
 
 def _stored(onnx: Any, model: Proto, tensor: Proto, axis: int) -> list[Proto]:

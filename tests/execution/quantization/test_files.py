@@ -105,6 +105,46 @@ def test_onnx_comes_out_as_initialisers_of_int8(dtype: int, tmp_path: Path) -> N
     assert relative(ours, after) < 0.01
 
 
+def test_onnx_weights_of_every_operator_lose_as_little(tmp_path: Path) -> None:
+    """Scales lie along the outputs of each: onnxruntime computes both models."""
+    cases = {
+        "ConvTranspose": ((8, 6, 3, 3), (1, 8, 5, 5), {"group": 2}), "Gemm": ((32, 24), (4, 32), {}),
+        "MatMul": ((3, 32, 24), (3, 4, 32), {}), "Conv": ((16, 8, 3), (1, 8, 15), {})}
+    for op, (shape, port, attributes) in cases.items():
+        spread = np.logspace(-2, 1, shape[-1 if op in ("Gemm", "MatMul") else 1 if op == "ConvTranspose" else 0])
+        turned = {"ConvTranspose": (1, -1, 1, 1), "Conv": (-1, 1, 1)}.get(op, (-1,))
+        array = (weight(*shape) * spread.reshape(turned)).astype(np.float32)
+        held = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(array))
+        graph = helper.make_graph([held, helper.make_node(op, ["x", "w"], ["y"], **attributes)], "g",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, port)],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+        source, small = tmp_path / f"{op}.onnx", tmp_path / f"{op}_small.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), source)
+        assert save_quantized(ane.quantize(ane.load_graph(source), least=64), small, source) == ()
+        x = RANDOM.standard_normal(port).astype(np.float32)
+        before, after = (onnxruntime.InferenceSession(str(path)).run(None, {"x": x})[0] for path in (source, small))
+        channels = -1 if op in ("Gemm", "MatMul") else 1
+        for number in range(before.shape[channels]):  # the smallest, too
+            assert relative(after.take(number, channels), before.take(number, channels)) < 0.1, op
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+def test_onnx_recurrent_weights_are_those_of_both_directions(directions: int, tmp_path: Path) -> None:
+    arrays = {"w": weight(directions, 64, 16), "r": weight(directions, 64, 16)}
+    kind = {1: "forward", 2: "bidirectional"}[directions]
+    graph = helper.make_graph([helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=16, direction=kind)], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 1, 16])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(array, name) for name, array in arrays.items()])
+    source, small = tmp_path / "m.onnx", tmp_path / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), source)
+    assert save_quantized(ane.quantize(ane.load_graph(source), least=64), small, source) == ()
+    assert {tensor.name for tensor in onnx.load(small).graph.initializer} >= {"w_quantized", "r_quantized"}
+    x = RANDOM.standard_normal((5, 1, 16)).astype(np.float32)
+    before, after = (onnxruntime.InferenceSession(str(path)).run(None, {"x": x})[0] for path in (source, small))
+    assert relative(after, before) < 0.02
+
+
 def test_onnx_has_no_palettes_and_needs_opset_13(tmp_path: Path) -> None:
     source = tmp_path / "m.onnx"
     onnx.save(onnx_model(11), source)
