@@ -41,13 +41,18 @@ def relative_numbers(graph: Proto) -> RelativeNumbers:
     uses = _uses(graph.node)
     outputs = {port.name for port in graph.output}
     scales = _scales(graph, {name for node in nodes for name in node.output[1:2]})
-    fine = frozenset(node.output[0] for node in graph.node if _is_fine(node, graph)
-                     and _dequantised_alone(node.output[0], uses, outputs))
+    fine = _fine(graph, uses, outputs)
     if not all(_products_alone(node, uses, outputs, scales) for node in nodes):
         return RelativeNumbers(frozenset(), frozenset(), fine)
     rounded = (node for node in graph.node if node.op_type in _ROUNDED | {"Cast"})
     return RelativeNumbers(frozenset(node.output[0] for node in nodes),
                            frozenset(scales.intersection(name for node in rounded for name in node.output)), fine)
+
+
+def _fine(graph: Proto, uses: dict[str, list[Proto]], outputs: set[str]) -> frozenset[str]:
+    """Numbers quantised to 16 bits that are only dequantised again."""
+    return frozenset(node.output[0] for node in graph.node if _is_fine(node, graph)
+                     and _dequantised_alone(node.output[0], uses, outputs))
 
 
 def _is_fine(node: Proto, graph: Proto) -> bool:
