@@ -10,6 +10,7 @@ INT8 = 127
 ENTRIES = 16
 BLOCK = 64
 """Rows of a matrix that share a palette."""
+ROUNDS = 12
 
 
 def symmetric(matrix: np.ndarray) -> dict[str, np.ndarray]:
@@ -27,7 +28,7 @@ def palette(matrix: np.ndarray) -> dict[str, np.ndarray]:
     wide = np.asarray(matrix, np.float32)
     rows = BLOCK if wide.shape[0] % BLOCK == 0 else wide.shape[0]
     blocks = wide.reshape(-1, rows, wide.shape[1])
-    tables = np.stack([centres(block, ENTRIES, density=1) for block in blocks])
+    tables = np.stack([centres(block, ENTRIES, 1, ROUNDS) for block in blocks])
     borders = (tables[:, 1:] + tables[:, :-1]) / 2
     indices = np.stack([np.searchsorted(border, block).astype(np.uint8)
                         for border, block in zip(borders, blocks, strict=True)])

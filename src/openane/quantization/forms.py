@@ -22,7 +22,7 @@ from openane.graph.mil.packed import byte_count, to_bytes
 BITS = {WeightForm.PALETTE4: 4, WeightForm.PALETTE6: 6}
 """Bits of a number's place in its palette."""
 INT8 = 127
-ROUNDS = 12
+ROUNDS = 40
 BINS = 4096
 PACKED_OPSETS = frozenset(("ios16", "ios17"))
 """Opsets in which palettes and masks are bytes of bits beside the shape."""
@@ -106,7 +106,7 @@ def _palette(form: WeightForm, weight: np.ndarray, packed: bool) -> StoredWeight
     return StoredWeight(form, Operation("constexpr_lut_to_dense", operands), lut[indices])
 
 
-def centres(values: np.ndarray, entries: int, density: float = 1 / 3) -> np.ndarray:
+def centres(values: np.ndarray, entries: int, density: float = 1 / 3, rounds: int = ROUNDS) -> np.ndarray:
     """So many ascending numbers, float32: those of least squared error that k-means on a histogram of `values` finds.
     It begins with as many of them for a number of values as a power of that, `density`, says; the cube root is best for
     many entries (Panter and Dite), 1 begins with evenly filled classes."""
@@ -114,7 +114,7 @@ def centres(values: np.ndarray, entries: int, density: float = 1 / 3) -> np.ndar
     middles = (edges[1:] + edges[:-1]) / 2
     filled = np.cumsum(counts ** density)
     found = np.interp((np.arange(entries) + 0.5) / entries, filled / filled[-1], middles)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         classes = np.searchsorted((found[1:] + found[:-1]) / 2, middles)
         weight = np.bincount(classes, counts, entries)
         total = np.bincount(classes, counts * middles, entries)
