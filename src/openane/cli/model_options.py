@@ -39,6 +39,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
                  "help": "an input on which to look at the model's numbers; may be repeated. All inputs at once: an "
                          ".npz with an array for each, or a folder of such files or of .npy files named after the "
                          "inputs (default: drawn, for small models)"},
+    "--precision": {"choices": ("as-is", "safe", "fast"), "default": "as-is",
+                    "help": "safe: evaluate the model on --sample, or drawn inputs, and move numbers that leave the "
+                            "engine's range into it by powers of two; fast: one table for every function "
+                            "(default: %(default)s)"},
     "--allow-host": {"action": "store_const", "const": True, "default": HOST_DEFAULT,
                      "help": "let the host compute whatever the engine cannot take, between engine programs, instead "
                              "of refusing the model; every such operation is listed. Without it the host computes "
@@ -82,7 +86,7 @@ def precise_graph(graph: Graph, options: Namespace) -> Graph:
     """The graph that is compiled for the precision the options ask for."""
     from openane.compiler.precision import precise
 
-    return precise(graph, options.precision, _given_samples(graph, options) or None)
+    return precise(graph, options.precision, _first_sample(graph, options))
 
 
 def chosen_target(options: Namespace, chip: str | None = None) -> str:
@@ -97,8 +101,14 @@ def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None
     ones for a small model. UnsupportedError for a name that is no input."""
     from openane.compiler.inspect.fp16_concerns import drawn_samples
 
+    found = _first_sample(graph, options)
+    return drawn_samples(graph) if found is None else found
+
+
+def _first_sample(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
+    """The first of the samples that are given, if any is."""
     found = given_samples(graph, options)
-    return dict(found[0]) if found else drawn_samples(graph)
+    return dict(found[0]) if found else None
 
 
 def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndarray]]:
