@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from openane.program.diff import diff
     from openane.program.patch import edit_task
     from openane.program.verify import verify
+    from openane.quantization import quantize
 
 _HOMES = {
     "Graph": "openane.graph",
@@ -56,6 +57,7 @@ _HOMES = {
     "load_shapes": "openane.importers.alternatives",
     "lut": "openane.ops.lut",
     "open_device": "openane.devices",
+    "quantize": "openane.quantization",
     "run": "openane.devices",
     "save_program": "openane.formats",
     "verify": "openane.program.verify",
@@ -65,7 +67,7 @@ __all__ = [
     "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Lut", "Model", "Program", "ProgramError",
     "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_for", "compile_functions",
     "compile_shapes", "diff", "edit_task", "load_graph", "load_pretrained", "load_program", "load_shapes", "lut",
-    "open_device", "run", "save_program", "verify",
+    "open_device", "quantize", "run", "save_program", "verify",
 ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openane.chips.weight_forms import WeightForm
+
 UNKNOWN = "not known; recognised by name only"
 EMITTED = "decoded, encoded and simulated"
 
@@ -44,7 +46,9 @@ class Facts:
     them. `unknown_868` is what the program descriptor of its files holds there, `limited` whether a limit is stated,
     `task_events` how many events of each task are counted beside those its header names. `inferred`: of what it is
     compiled for, what no record of Apple's compiler for it shows, a sentence each. `shown` are the forms of operations
-    (engine.forms) that records of it have, which is how they are known; the others are carried over."""
+    (engine.forms) that records of it have, which is how they are known; the others are carried over. `streamed` are the
+    forms of weights that its engine reads as they are, by published studies of Apple's compiler, and `folded` those
+    that this compiler makes fp16 of."""
 
     isa: int
     subtype: int
@@ -58,3 +62,5 @@ class Facts:
     task_events: int = 0
     inferred: tuple[str, ...] = ()
     shown: frozenset[str] = frozenset()
+    streamed: frozenset[WeightForm] = frozenset()
+    folded: frozenset[WeightForm] = frozenset()

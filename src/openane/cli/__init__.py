@@ -18,6 +18,7 @@ from openane.version import __version__
 
 VERBS = {
     "compile": "compile a model into an engine program",
+    "quantize": "store a model's weights in fewer bits, and say what that costs and saves",
     "run": "run a model or a program and write its outputs",
     "generate": "continue a text with a language model, token by token",
     "transcribe": "write down what is said in a sound, with a Whisper model",

@@ -155,6 +155,11 @@ def parse_host(text: str) -> bool | str:
     return {"all": True, "none": False}.get(text, text)
 
 
+def parse_sample(text: str) -> tuple[str, Path]:
+    """`NAME=FILE.npy` as name and path; a file or folder of samples, which has all inputs, without a name."""
+    return ("", Path(text)) if "=" not in text or Path(text).exists() else parse_input(text)
+
+
 def parse_input(text: str) -> tuple[str, Path]:
     """`NAME=FILE.npy` as name and path. ArgumentTypeError, which argparse reports, for any other form."""
     name, equals, file = text.partition("=")

@@ -90,12 +90,13 @@ def describe_graph(graph: Graph) -> Document:
         dtype = graph.metadata.get(f"dtype:{value.name}", value.dtype)
         return {"name": value.name, "dtype": dtype, "shape": list(value.shape)}
 
-    constants = {id(value): value for node in graph.nodes for value in node.values() if value.constant}
+    from openane.quantization.layers import constant_bytes
+
     return {
         "name": graph.name, "inputs": [port(value) for value in graph.inputs],
         "outputs": [port(value) for value in graph.outputs],
         "operations": dict(Counter(node.op for node in graph.nodes).most_common()),
-        "constant_bytes": sum(getattr(value.data, "nbytes", 0) for value in constants.values()),
+        "constant_bytes": constant_bytes(graph),
     }
 
 

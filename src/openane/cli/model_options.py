@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
-from openane.cli.files import parse_host, parse_input, parse_padding, parse_shape, parse_value
+from openane.cli.files import parse_host, parse_padding, parse_sample, parse_shape, parse_value
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--value": {"metavar": "NAME=NUMBER", "type": parse_value, "action": "append", "default": [],
                 "help": "make a constant of an input of an ONNX model that decides how it runs, such as sr=16000; "
                         "several numbers between commas; may be repeated"},
-    "--sample": {"metavar": "NAME=FILE.npy", "type": parse_input, "action": "append", "default": [],
-                 "help": "an input on which to look for numbers that leave fp16; may be repeated (default: drawn, for "
-                         "small models)"},
+    "--sample": {"metavar": "NAME=FILE.npy", "type": parse_sample, "action": "append", "default": [],
+                 "help": "an input on which to look at the model's numbers; may be repeated. All inputs at once: an "
+                         ".npz with an array for each, or a folder of such files or of .npy files named after the "
+                         "inputs (default: drawn, for small models)"},
     "--precision": {"choices": ("as-is", "safe", "fast"), "default": "as-is",
                     "help": "safe: evaluate the model on --sample, or drawn inputs, and move numbers that leave the "
                             "engine's range into it by powers of two; fast: one table for every function "
@@ -85,7 +86,7 @@ def precise_graph(graph: Graph, options: Namespace) -> Graph:
     """The graph that is compiled for the precision the options ask for."""
     from openane.compiler.precision import precise
 
-    return precise(graph, options.precision, _given_samples(graph, options) or None)
+    return precise(graph, options.precision, _first_sample(graph, options))
 
 
 def chosen_target(options: Namespace, chip: str | None = None) -> str:
@@ -96,22 +97,40 @@ def chosen_target(options: Namespace, chip: str | None = None) -> str:
 
 
 def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
-    """The inputs on which to look for numbers that leave fp16: those given, else drawn ones for a small model.
-    UnsupportedError for a name that is no input."""
+    """The inputs on which to look for numbers that leave fp16: those given, the first sample of a folder, else drawn
+    ones for a small model. UnsupportedError for a name that is no input."""
     from openane.compiler.inspect.fp16_concerns import drawn_samples
 
-    return _given_samples(graph, options) or drawn_samples(graph)
+    found = _first_sample(graph, options)
+    return drawn_samples(graph) if found is None else found
 
 
-def _given_samples(graph: Graph, options: Namespace) -> dict[str, np.ndarray]:
+def _first_sample(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
+    """The first of the samples that are given, if any is."""
+    found = given_samples(graph, options)
+    return dict(found[0]) if found else None
+
+
+def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndarray]]:
+    """The samples that --sample names: those of files and folders, else one of single arrays. UnsupportedError for a
+    name that is no input."""
+    from openane.quantization import read_samples
+
+    arrays = _named_arrays(graph, {name: path for name, path in options.sample if name})
+    whole = [sample for name, path in options.sample if not name for sample in read_samples(path)]
+    return [{**sample, **arrays} for sample in whole or ([{}] if arrays else [])]
+
+
+def _named_arrays(graph: Graph, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+    """The arrays of single inputs. UnsupportedError for a name that is no input."""
     from openane.cli.arrays import read_array
 
     known = [value.name for value in graph.inputs]
-    for name, _ in options.sample:
-        if name not in known:
-            raise UnsupportedError(f"--sample {name}", "there is no input of this name", found=name,
-                                   limit=", ".join(known) or "no inputs at all")
-    return {name: read_array(path) for name, path in options.sample}
+    unknown = next((name for name in files if name not in known), None)
+    if unknown is not None:
+        raise UnsupportedError(f"--sample {unknown}", "there is no input of this name", found=unknown,
+                               limit=", ".join(known) or "no inputs at all")
+    return {name: read_array(path) for name, path in files.items()}
 
 
 def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str | None = None) -> Compilation:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.quantization.forms import centres
+
 INT8 = 127
 ENTRIES = 16
 BLOCK = 64
 """Rows of a matrix that share a palette."""
 ROUNDS = 12
-BINS = 4096
 
 
 def symmetric(matrix: np.ndarray) -> dict[str, np.ndarray]:
@@ -27,22 +28,8 @@ def palette(matrix: np.ndarray) -> dict[str, np.ndarray]:
     wide = np.asarray(matrix, np.float32)
     rows = BLOCK if wide.shape[0] % BLOCK == 0 else wide.shape[0]
     blocks = wide.reshape(-1, rows, wide.shape[1])
-    tables = np.stack([_centres(block) for block in blocks])
+    tables = np.stack([centres(block, ENTRIES, 1, ROUNDS) for block in blocks])
     borders = (tables[:, 1:] + tables[:, :-1]) / 2
     indices = np.stack([np.searchsorted(border, block).astype(np.uint8)
                         for border, block in zip(borders, blocks, strict=True)])
     return {"indices": indices.reshape(wide.shape), "lut": tables.astype(np.float16)[:, None, :, None]}
-
-
-def _centres(values: np.ndarray) -> np.ndarray:
-    """16 ascending numbers, by k-means in one dimension; float32."""
-    counts, edges = np.histogram(values, BINS)
-    middles = (edges[1:] + edges[:-1]) / 2
-    filled = np.cumsum(counts) / counts.sum()
-    centres = np.interp((np.arange(ENTRIES) + 0.5) / ENTRIES, filled, middles)
-    for _ in range(ROUNDS):
-        classes = np.searchsorted((centres[1:] + centres[:-1]) / 2, middles)
-        weight = np.bincount(classes, counts, ENTRIES)
-        total = np.bincount(classes, counts * middles, ENTRIES)
-        centres = np.sort(np.where(weight > 0, total / np.maximum(weight, 1), centres))
-    return np.asarray(centres, np.float32)

@@ -176,7 +176,8 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
 
 OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=(*ENGINE, known_weight),
           evidence=OperationEvidence.APPLE, gradient=_gradient, product=Product(1, as_it_is, channels_first),
-          sums_products=True, weights=("weight", "bias"), computed=_computed, relayout=(
+          sums_products=True, weights=("weight", "bias"), computed=_computed,
+          channels_of={"weight": lambda node: 0}, relayout=(
               "cut the image into patches, or join results", "hand the image over in patches, (1, C*k*k, H/k, W/k) for "
               "a stride of k, or shuffle pixels into channels, so that the convolution is 1x1"),
           note="Apple-made programs show stride 1, and stride 2 with kernels 1x1 and 3x3 and one group; larger kernels "

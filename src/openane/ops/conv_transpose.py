@@ -290,4 +290,4 @@ def _channels_second(weight: np.ndarray, channels: int) -> tuple[np.ndarray, tup
 
 OPS = (Op("conv_transpose", PARAMETERS, _infer, _reference, rules=(*ENGINE, weights_fit), lower=_lower,
           gradient=_gradient, product=Product(1, as_it_is, _channels_second, kept=False), sums_products=True,
-          weights=("weight", "bias"), computed=_computed),)
+          weights=("weight", "bias"), computed=_computed, channels_of={"weight": lambda node: 1}),)

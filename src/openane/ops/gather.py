@@ -178,6 +178,11 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": gathered_back(backward, rows, axis, at, x.shape[axis])}
 
 
+def _rows(node: Node) -> int:
+    """The dimension that positions count."""
+    return _gather_axes(Arguments("gather", GATHER, node.operands), node["x"], node["indices"])[0]
+
+
 def few_runs(node: Node, limits: Limits) -> bool:
     """Constant indices must run in ranges or repeat, so that few strided copies make the result."""
     if not node["indices"].constant:
@@ -190,7 +195,7 @@ def few_runs(node: Node, limits: Limits) -> bool:
 RULES = (*MOVED, constant_indices, few_runs)
 OPS = (
     Op("gather", GATHER, _gather, _gather_array, rules=RULES, lower=_lower_gather, gradient=_gradient,
-       moves=Movement.MIX, weights=("x",), positions="indices"),
+       moves=Movement.MIX, weights=("x",), positions="indices", channels_of={"x": _rows}),
     Op("gather_along_axis", ALONG, _along, _along_array, rules=RULES, lower=_lower_along, gradient=_gradient,
        moves=Movement.MIX, positions="indices"),
     Op("gather_nd", ND, _nd, _nd_array, rules=RULES, lower=_lower_nd, gradient=_gradient,

@@ -120,4 +120,5 @@ def _next(rewriter: Rewriter, state: Value, inputs: Value, weights: Sequence[Val
     return rewriter.single("add", x=new, y=rewriter.single("mul", x=update, y=below))
 
 
-OPS = (Op("gru", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand),)
+OPS = (Op("gru", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand,
+          channels_of=recurrent.CHANNELS),)

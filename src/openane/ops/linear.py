@@ -67,6 +67,6 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
 
 OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, as_it_is, channels_first), sums_products=True,
-          weights=("weight", "bias"), computed=_computed, relayout=(
+          weights=("weight", "bias"), computed=_computed, channels_of={"weight": lambda node: 0}, relayout=(
               "lay out an operand anew", "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of "
               "linear layers, as far as norms between them gain nothing by the other layout")),)

@@ -233,4 +233,5 @@ def _next(rewriter: Rewriter, node: Node, total: Value, cell: Value, look: Seque
     return rewriter.single("mul", x=opened(o, 2, cell), y=unrolled.activated(rewriter, out, cell)), cell
 
 
-OPS = (Op("lstm", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand),)
+OPS = (Op("lstm", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand,
+          channels_of=recurrent.CHANNELS),)

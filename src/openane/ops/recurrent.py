@@ -46,6 +46,9 @@ def stated(name: str, default: str) -> Parameter:
     return Parameter(name, const=True, default=default, kind="string")
 
 
+CHANNELS: Mapping[str, Callable[[Node], int]] = {
+    f"{name}{side}": lambda node: 0 for side in ("", "_back") for name in ("weight_ih", "weight_hh")}
+"""Matrices worth compressing, by rows: see Op.channels_of."""
 OPTIONS = (stated("direction", "forward"), Parameter("output_sequence", const=True, default=False, kind="bool"))
 
 

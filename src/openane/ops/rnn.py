@@ -73,4 +73,5 @@ def _expand(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     return unrolled.settled(rewriter, node, [states], [[state]])
 
 
-OPS = (Op("rnn", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand),)
+OPS = (Op("rnn", PARAMETERS, _infer, _reference, rules=(*ENGINE, recurrent.few_steps), lower=_lower, expand=_expand,
+          channels_of=recurrent.CHANNELS),)

@@ -8,7 +8,7 @@ true of an operation, and names none: a new operation then takes part in all tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -178,6 +178,8 @@ class Op:
       x by weights. `channel_affine` gives gain and offset per channel where that is all a node is.
     - `weights` names the operands that are weights where they are constants. `computed` writes a node as others that
       take weights the program computes; None where it takes them itself.
+    - `channels_of` names the operands that are worth compressing where they are large constants, and says along which
+      of their dimensions numbers belong together: those of an output channel, of a row of a table.
     - `recognise` finds the operation where it is written out in others: given the last node of these, the names taken
       and the producers of values, the nodes that replace that one. `takes_up` names the operands that a constant factor
       of its result, and a constant added to it, can become. `merge` makes one node of it and of one that made its x.
@@ -207,6 +209,7 @@ class Op:
     channel_affine: Callable[[Node], tuple[np.ndarray, np.ndarray]] | None = None
     weights: tuple[str, ...] = ()
     computed: Callable[[Node, Any], tuple[Value, ...] | None] | None = None
+    channels_of: Mapping[str, Callable[[Node], int]] = field(default_factory=dict)
     recognise: Callable[[Node, set[str], Mapping[int, Node]], tuple[Node, ...] | None] | None = None
     takes_up: tuple[str, ...] = ()
     merge: Callable[[Node, Node], Node | None] | None = None

@@ -81,3 +81,15 @@ def test_the_published_folder_as_any_encoder(example: SimpleNamespace, folder: P
         means = np.array([encoder.encode(sentence).states.mean(axis=0) for sentence in few])
     found = means / np.linalg.norm(means, axis=1, keepdims=True)
     assert example.measures.cosines(wanted, found).min() >= 0.999
+
+
+def test_weights_of_8_bits_turn_embeddings_little(example: SimpleNamespace, folder: Path, sentences: list[str]) -> None:
+    encoder = example.encoder.SentenceEncoder(folder, tokens=32)
+    samples = [encoder.look_up(sentence) for sentence in sentences[:6]]
+    found = ane.quantize(encoder.model.graph, "int8", samples=samples)
+    assert len(found.layers) == 36
+    assert all(layer.form == "int8" and layer.result_error < 0.02 for layer in found.layers)
+    assert found.error < 0.035
+    wanted, made = (np.concatenate([evaluate(graph, sample)["embedding"].reshape(1, -1) for sample in samples])
+                    for graph in (encoder.model.graph, found.graph))
+    assert example.measures.cosines(wanted, made).min() > 0.999

@@ -6,19 +6,21 @@ from argparse import ArgumentParser, ArgumentTypeError
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import openane as ane
 from openane.cli import FAILED, VERBS, main
 from openane.cli.files import parse_value
 from openane.cli.model_options import OPTIONS, TARGETS
+from openane.importers import write_mlpackage
 from openane.ops.build import GraphBuilder
 
 TAKES = {**{verb: set(OPTIONS) for verb in ("compile", "run", "profile", "explain")}, "info": {"--shape"},
-         "generate": {"--target", "--no-cache"}, "serve": {"--target", "--no-cache"},
-         "transcribe": {"--target", "--no-cache"}}
-"""Verbs that take models to their options. `info` compiles nothing; language models state their own shapes, need no
-host and are looked at nowhere."""
+         "quantize": set(OPTIONS) - {"--pad", "--precision"}, "generate": {"--target", "--no-cache"},
+         "serve": {"--target", "--no-cache"}, "transcribe": {"--target", "--no-cache"}}
+"""Verbs that take models to their options. `info` compiles nothing, `quantize` takes one shape; language models state
+their own shapes, need no host and are looked at nowhere."""
 Capture = pytest.CaptureFixture[str]
 
 
@@ -57,6 +59,23 @@ def compiled(tmp_path: Path) -> Path:
     path = tmp_path / "m.ane"
     ane.compile(b.finish({"y": b.single("relu", x=b.input("x", "fp16", (4, 64)))})).save(path)
     return path
+
+
+def test_samples_are_single_arrays_archives_or_folders(tmp_path: Path, capsys: Capture) -> None:
+    """Of numbers that leave fp16 the compiler warns, whichever file they are in."""
+    b = GraphBuilder()
+    write_mlpackage(b.finish({"y": b.single("square", x=b.input("x", "fp16", (1, 8)))}), tmp_path / "m.mlpackage")
+    large = np.full((1, 8), 300, np.float16)
+    np.savez(tmp_path / "all.npz", x=large)
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "x.npy", large)
+    for sample in (f"x={tmp_path}/folder/x.npy", f"{tmp_path}/all.npz", f"{tmp_path}/folder"):
+        assert main(["compile", str(tmp_path / "m.mlpackage"), "-o", str(tmp_path / "m.ane"), "--sample", sample,
+                     "--no-cache"]) == 0
+        assert "results become infinite in fp16" in capsys.readouterr().err
+    assert main(["compile", str(tmp_path / "m.mlpackage"), "-o", str(tmp_path / "m.ane"), "--sample",
+                 str(tmp_path / "m.mlpackage")]) == FAILED
+    assert "holds no samples" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["run", "profile", "explain"])

@@ -157,3 +157,40 @@ def test_short_time_transforms(onesided, weights, model, compare) -> None:
 def test_nothing_is_nan(weights, model, compare) -> None:
     nodes = [helper.make_node("IsNaN", ["x"], ["n"]), helper.make_node("Where", ["n", "zero", "x"], ["y"])]
     compare(model(nodes, {"x": (2, 3)}, {"zero": np.zeros((), np.float32)}))
+
+
+@pytest.mark.parametrize(("bits", "zeros"), [(4, None), (8, None), (4, "packed"), (8, "packed"), (4, "numbers")])
+@pytest.mark.parametrize("length", [64, 80])
+def test_products_of_weights_by_block(microsoft, bits: int, zeros: str | None, length: int) -> None:
+    """Rows whose last block is not full, and zero points in either form."""
+    import onnxruntime
+
+    rows, block = 12, 32
+    blocks = -(-length // block)
+    constants = {"w": RANDOM.integers(0, 256, (rows, blocks, block * bits // 8)).astype(np.uint8),
+                 "scale": RANDOM.uniform(0.01, 0.02, rows * blocks).astype(np.float32) / 2 ** (bits - 4)}
+    if zeros == "packed":
+        constants["zero"] = RANDOM.integers(0, 256, rows * -(-blocks * bits // 8)).astype(np.uint8)
+    elif zeros:
+        constants["zero"] = RANDOM.uniform(0, 2 ** bits - 1, (rows, blocks)).astype(np.float32)
+    names = ["x", "w", "scale", *(["zero"] if zeros else [])]
+    proto = microsoft([_node("MatMulNBits", names, K=length, N=rows, bits=bits, block_size=block)],
+                      {"x": (3, length)}, constants)
+    x = RANDOM.standard_normal((3, length)).astype(np.float32)
+    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
+    found = evaluate(load_onnx(proto), {"x": x})["y"]
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max())
+
+
+def test_integers_of_16_bits_must_be_dequantised_again(model) -> None:
+    """Here a Cast reads them as they are."""
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+             helper.make_node("Reshape", ["q", "shape"], ["r"]), helper.make_node("DequantizeLinear", ["r", "s", "z"],
+                                                                                  ["y"])]
+    constants = {"s": np.array(0.001, np.float32), "z": np.array(0, np.uint16), "shape": np.array([6], np.int64)}
+    x = np.array([[-1, 0.5, 3], [100, 65, 66]], np.float32)
+    found = evaluate(load_onnx(model(nodes, {"x": (2, 3)}, constants)), {"x": x})["y"]
+    np.testing.assert_allclose(found, np.clip(x, 0, 65.535).ravel(), rtol=1e-3)
+    nodes[2] = helper.make_node("Cast", ["r"], ["y"], to=1)
+    with pytest.raises(UnsupportedError, match="must be dequantised again"):
+        load_onnx(model(nodes, {"x": (2, 3)}, constants))

@@ -1,9 +1,12 @@
-"""Dynamic quantisation: products of integers whose scale is measured while the model runs.
+"""Quantised numbers that need not be whole: those of a scale measured while the model runs, and those of 16 bits.
 
 `DynamicQuantizeLinear` rounds x to whole numbers of a scale it takes from x, MatMulInteger or ConvInteger multiplies
 those, and the scale is multiplied back behind. The rounding serves integer hardware; the engine multiplies fp16, so it
 takes x as it is: the product is that of the model before it was quantised. This file finds where a graph uses the scale
 for nothing else.
+
+Steps of 16 bits are finer than those of fp16: numbers that are quantised to 16 bits and dequantised again are only kept
+within the range.
 """
 
 from __future__ import annotations
@@ -16,16 +19,20 @@ from openane.importers.onnx.model import Proto
 PRODUCTS = frozenset(["MatMulInteger", "ConvInteger"])
 _CARRIED = frozenset(["Cast", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"])
 _ROUNDED = frozenset(["Ceil", "Floor", "Round"])
+_MOVED = _CARRIED - {"Cast"}
+FINE = frozenset([4, 5])
+"""Codes of uint16 and int16 among ONNX's element types."""
 _SCALING = _CARRIED | _ROUNDED | {"Div", "Mul", "Neg"}
 
 
 @dataclass(frozen=True, slots=True)
 class RelativeNumbers:
     """Tensors (by name) of a graph that stand for whole numbers of a measured scale and need not be whole: what
-    DynamicQuantizeLinear nodes make, and constants rounded to the same scale."""
+    DynamicQuantizeLinear nodes make, and constants rounded to the same scale; and `fine` ones of 16 bits."""
 
     quantised: frozenset[str]
     rounded: frozenset[str]
+    fine: frozenset[str] = frozenset()
 
 
 def relative_numbers(graph: Proto) -> RelativeNumbers:
@@ -34,11 +41,43 @@ def relative_numbers(graph: Proto) -> RelativeNumbers:
     uses = _uses(graph.node)
     outputs = {port.name for port in graph.output}
     scales = _scales(graph, {name for node in nodes for name in node.output[1:2]})
+    fine = _fine(graph, uses, outputs)
     if not all(_products_alone(node, uses, outputs, scales) for node in nodes):
-        return RelativeNumbers(frozenset(), frozenset())
+        return RelativeNumbers(frozenset(), frozenset(), fine)
     rounded = (node for node in graph.node if node.op_type in _ROUNDED | {"Cast"})
     return RelativeNumbers(frozenset(node.output[0] for node in nodes),
-                           frozenset(scales.intersection(name for node in rounded for name in node.output)))
+                           frozenset(scales.intersection(name for node in rounded for name in node.output)), fine)
+
+
+def _fine(graph: Proto, uses: dict[str, list[Proto]], outputs: set[str]) -> frozenset[str]:
+    """Numbers quantised to 16 bits that are only dequantised again."""
+    return frozenset(node.output[0] for node in graph.node if _is_fine(node, graph)
+                     and _dequantised_alone(node.output[0], uses, outputs))
+
+
+def _is_fine(node: Proto, graph: Proto) -> bool:
+    """Whether a node quantises to 16 bits, as its zero point or its attribute says."""
+    if node.op_type != "QuantizeLinear":
+        return False
+    zero = node.input[2] if len(node.input) > 2 else ""
+    types = {tensor.data_type for tensor in graph.initializer if zero and tensor.name == zero}
+    stated = {attribute.i for attribute in node.attribute if attribute.name == "output_dtype"}
+    return not FINE.isdisjoint(types or stated)
+
+
+def _dequantised_alone(name: str, uses: dict[str, list[Proto]], outputs: set[str]) -> bool:
+    """Whether integers go nowhere but where they are dequantised, laid out anew at most."""
+    waiting, seen = [name], {name}
+    while waiting:
+        name = waiting.pop()
+        users = uses.get(name, ())
+        moved = {result for user in users if user.op_type in _MOVED and user.input[0] == name for result in user.output}
+        if name in outputs or any(user.op_type not in _MOVED | {"DequantizeLinear"} or user.input[0] != name
+                                  for user in users):
+            return False
+        waiting += sorted(moved - seen)
+        seen |= moved
+    return True
 
 
 def _uses(nodes: Iterable[Proto]) -> dict[str, list[Proto]]:

@@ -171,7 +171,8 @@ class _Import:
                         operator, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in node.input], list(node.input),
                         [name if name in self.read else "" for name in node.output], self.constants,
-                        partial(self.body, origins), self.lookups, not self.positions.isdisjoint(node.output))
+                        partial(self.body, origins), self.lookups, not self.positions.isdisjoint(node.output),
+                        not self.relative.fine.isdisjoint(node.output))
         try:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(node.output) else _result(step)

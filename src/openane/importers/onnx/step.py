@@ -60,6 +60,8 @@ class OnnxStep(AnyStep):
     """Whether positions of elements may be computed: the host then picks and places them."""
     exact: bool
     """Whether its results are such positions, which stay integers where they are computed."""
+    unrounded: bool = False
+    """Whether what it quantises may stay as it is: see importers.onnx.dynamic."""
     stated: ClassVar[str] = "attribute"
 
     # Inputs

@@ -10,7 +10,7 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.composites import swish
-from openane.importers.onnx.operators import matrices, norms, recurrent, windows
+from openane.importers.onnx.operators import matrices, norms, quantized, recurrent, windows
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 
 ACTIVATIONS = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
@@ -54,6 +54,38 @@ def _quantised_product(step: OnnxStep) -> Operand:
     product = matrices.OPERATORS["MatMul"](_given(step, [step.real(0), dequantised(step, 1, 2, 3, 1)], op="MatMul"))
     assert isinstance(product, Value)
     return step.add("add", part="biased", x=product, y=step.value(4)) if step.has(4) else product
+
+
+def _block_quantised_product(step: OnnxStep) -> Operand:
+    """x times weights [outputs, blocks, bytes] of 2, 4 or 8 bits, low bits first, a scale and a zero point for each
+    block of an output's row (inputs 2 and 3), plus input 5."""
+    bits, rows, length = (step.integer(name, default) for name, default in (("bits", 4), ("N", 0), ("K", 0)))
+    packed = step.array(1, "quantised weights")
+    if bits not in (2, 4, 8) or packed.ndim != 3 or len(packed) != rows or step.has(4):
+        raise step.refuse("bits", bits, "2, 4 or 8, weights [N, blocks, bytes], and no order of columns (g_idx)")
+    blocks = packed.shape[1]
+    whole = _bits(packed.reshape(rows, -1), bits).reshape(rows, blocks, -1).astype(np.float32)
+    scales = step.array(2, "the scales of weights").astype(np.float32).reshape(rows, blocks, 1)
+    centred = whole - _block_zeros(step, bits, rows, blocks)
+    weight = (centred * scales).reshape(rows, -1)[:, :length]
+    product = matrices.OPERATORS["MatMul"](_given(step, [step.real(0), np.ascontiguousarray(weight.T)], op="MatMul"))
+    assert isinstance(product, Value)
+    return step.add("add", part="biased", x=product, y=step.real(5)) if step.has(5) else product
+
+
+def _block_zeros(step: OnnxStep, bits: int, rows: int, blocks: int) -> np.ndarray:
+    """The zero point of every block: the middle of the range unless stated, packed like weights or as numbers."""
+    if not step.has(3):
+        return np.full((1, 1, 1), 2 ** (bits - 1), np.float32)
+    zeros = step.array(3, "the zero points of weights")
+    found = _bits(zeros.reshape(rows, -1), bits)[:, :blocks] if zeros.dtype == np.uint8 else zeros
+    return np.asarray(found.reshape(rows, blocks, 1), np.float32)
+
+
+def _bits(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Rows of bytes as rows of numbers of 2, 4 or 8 bits, low bits first."""
+    single = np.unpackbits(packed, axis=-1, bitorder="little").reshape(len(packed), -1, bits)
+    return np.packbits(single, axis=-1, bitorder="little")[..., 0]
 
 
 def _fused_product(step: OnnxStep) -> Operand:
@@ -135,9 +167,12 @@ def _fused_conv(step: OnnxStep) -> Operand:
 DOMAIN = "com.microsoft"
 OPERATORS: Mapping[str, Handler] = {"SimplifiedLayerNormalization": _root_mean_square} | {
     f"{DOMAIN}:{name}": handler for name, handler in {
-        "BiasGelu": _gelu("EXACT"), "DynamicQuantizeLSTM": _quantised_lstm,
+        "BiasGelu": _gelu("EXACT"), "DequantizeLinear": quantized.OPERATORS["DequantizeLinear"],
+        "DynamicQuantizeLSTM": _quantised_lstm,
         "DynamicQuantizeMatMul": _quantised_product, "FastGelu": _gelu("TANH_APPROXIMATION"), "FusedConv": _fused_conv,
-        "FusedMatMul": _fused_product, "Gelu": _gelu("EXACT"), "QuickGelu": _quick_gelu,
+        "FusedMatMul": _fused_product, "Gelu": _gelu("EXACT"), "MatMulNBits": _block_quantised_product,
+        "QuantizeLinear": quantized.OPERATORS["QuantizeLinear"],
+        "QuickGelu": _quick_gelu,
         "SimplifiedLayerNormalization": _root_mean_square, "SkipLayerNormalization": _skip_layer_norm,
         "SkipSimplifiedLayerNormalization": _skip_root_mean_square}.items()}
 """Handlers by domain and operator; onnxruntime writes the norm without a mean into the standard domain too."""

@@ -13,8 +13,10 @@ from openane.importers.onnx.dtypes import ENGINE_NAMES, NAMES
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.operators import matrices, windows
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
+from openane.ops.halves import LARGEST
 
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
+FINE_RANGES = {"uint16": (0, 65535), "int16": (-32768, 32767)}
 LARGEST_SUM = 2.0 ** 14
 """Half of what the neural engine's accumulator holds."""
 MEASURED = 128.0
@@ -54,8 +56,11 @@ def _real(step: OnnxStep, operand: Operand, index: int) -> Value:
 
 
 def _dequantized(step: OnnxStep, index: int) -> Operand:
-    """(x - zero point) * scale for the three inputs from `index` on; constants at once, in their precision."""
+    """(x - zero point) * scale for the three inputs from `index` on; constants at once, in their precision; numbers
+    that were not quantised after all as they are."""
     x = step.operand(index)
+    if isinstance(x, Value) and x.dtype == "fp16":
+        return x
     scale = _spread(step, step.operand(index + 1), index + 1, x.shape)
     zero = _spread(step, step.operand(index + 2), index + 2, x.shape) if step.has(index + 2) else None
     if not any(isinstance(operand, Value) for operand in (x, scale, zero)):
@@ -74,7 +79,7 @@ def _dequantize(step: OnnxStep) -> Operand:
     return _dequantized(step, 0)
 
 
-def _target(step: OnnxStep, index: int) -> str:
+def _target(step: OnnxStep, index: int, ranges: Mapping[str, tuple[int, int]] = RANGES) -> str:
     """The element type a quantisation makes: that of its zero point, of `output_dtype`, or uint8."""
     code = step.integer("output_dtype", 0)
     if code:
@@ -84,9 +89,10 @@ def _target(step: OnnxStep, index: int) -> str:
         name = zero.dtype.name if isinstance(zero, np.ndarray) else zero.dtype
     else:
         name = "uint8"
-    if name not in RANGES:
-        raise UnsupportedError(step.label, "unsupported element type of the result", limit=", ".join(RANGES),
-                               found=name, remedy="quantise to int8 or uint8: fp16 holds those exactly")
+    if name not in ranges:
+        raise UnsupportedError(step.label, "unsupported element type of the result", limit=", ".join(ranges),
+                               found=name, remedy="quantise to int8 or uint8: fp16 holds those exactly; 16 bits must "
+                               "be dequantised again")
     return name
 
 
@@ -112,7 +118,19 @@ def _held(step: OnnxStep, units: Value, index: int, name: str) -> Value:
 
 
 def _quantize(step: OnnxStep) -> Operand:
-    return _quantized(step, step.real(0), 1)
+    return _within(step) if step.unrounded else _quantized(step, step.real(0), 1)
+
+
+def _within(step: OnnxStep) -> Operand:
+    """x within the range that 16 bits have for it, unrounded: fp16 has coarser steps than these."""
+    x, name = step.real(0), _target(step, 2, FINE_RANGES)
+    scale = step.array(1, "the scale of a quantisation").astype(np.float64)
+    zero = step.array(2, "the zero point of a quantisation").astype(np.float64) if step.has(2) else np.zeros(())
+    low, high = (np.clip((bound - zero) * scale, -LARGEST, LARGEST) for bound in FINE_RANGES[name])
+    if low.size == 1:
+        return step.add("clip", x=x, alpha=float(low.min()), beta=float(high.max()))
+    least, most = (_real(step, _spread(step, bound, 1, x.shape), 1) for bound in (low, high))
+    return step.add("minimum", x=step.add("maximum", part="above", x=x, y=least), y=most)
 
 
 def _centred(step: OnnxStep, index: int, zero: int, axis: int | None) -> Value:
@@ -191,13 +209,20 @@ def _quantized_matmul(step: OnnxStep) -> Operand:
     return _held(step, units, 7, _target(step, 7))
 
 
+def _real_bias(step: OnnxStep) -> tuple[np.ndarray, ...]:
+    """The bias of a quantised convolution, if it has one: it counts in units of both scales."""
+    if not step.has(8):
+        return ()
+    units = [step.array(index, "the scale of a quantisation").astype(np.float64).reshape(-1) for index in (1, 4)]
+    return ((step.array(8, "the bias of a quantised convolution") * units[0] * units[1]).astype(np.float32),)
+
+
 def _quantized_conv(step: OnnxStep) -> Operand:
     x = _real(step, _dequantized(step, 0), 0)
     weight = _real(step, _dequantized(replace(step, attributes={"axis": 0}), 3), 3)
-    if step.has(8):
-        raise UnsupportedError(step.label, "a bias of int32 leaves what fp16 holds exactly", found="input 8",
-                               remedy="add the bias after dequantising")
-    product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight), input_names=step.input_names[:2]))
+    product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight, *_real_bias(step)),
+                                                input_names=[step.input_names[place] for place in (0, 3, 8)
+                                                             if step.has(place)]))
     assert isinstance(product, Value)
     return _quantized(step, product, 6)
 

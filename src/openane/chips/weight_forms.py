@@ -1,0 +1,34 @@
+"""Forms in which weights can be stored, and what becomes of each on its way to the engine of a generation.
+
+Two things are known apart: what a generation's engine reads as it is, from published studies of programs that Apple's
+compiler made; and what programs of this compiler hold. A form whose bytes in the engine's streams no record shows is
+turned to fp16 when a model is compiled: it makes the model's file smaller, not what the engine reads.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class WeightForm(StrEnum):
+    """How a weight is stored."""
+
+    INT8 = "int8"          # 8 bits each, a scale for every channel, no offset
+    PALETTE4 = "palette4"  # 4 bits each, which name one of 16 numbers
+    PALETTE6 = "palette6"  # 6 bits each, which name one of 64 numbers
+    SPARSE = "sparse"      # a mask, and fp16 for what is not 0
+
+
+EARLY_FORMS = frozenset((WeightForm.PALETTE4, WeightForm.SPARSE))
+"""What every generation streams; int8 with a scale per channel becomes fp16 on M1. Of palettes, those of 16 numbers
+were looked at."""
+FORMS = EARLY_FORMS | {WeightForm.INT8}
+"""From the generation of M2 on."""
+WRITTEN = {
+    WeightForm.INT8: "programs hold fp16: how weights of 8 bits lie in the engine's streams is not known",
+    WeightForm.PALETTE4: "programs hold fp16: how palettes lie in the engine's streams is not known",
+    WeightForm.PALETTE6: "programs hold fp16: how palettes lie in the engine's streams is not known",
+    WeightForm.SPARSE: "programs leave out zeros in convolutions of stride 2, and hold fp16 elsewhere: the order of "
+                       "taps is not known there",
+}
+"""What programs of this compiler hold of each form, whatever the generation."""

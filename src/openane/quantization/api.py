@@ -1,0 +1,191 @@
+"""`quantize`: a graph with compressed weights, and what every layer lost and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from openane.chips import DEFAULT_TARGET, machines
+from openane.chips.weight_forms import WRITTEN, WeightForm
+from openane.errors import UnsupportedError
+from openane.graph import Graph, Value, numpy_type
+from openane.graph.states import without_states
+from openane.quantization.choosing import Step, choose, steps_of
+from openane.quantization.forms import StoredWeight, store
+from openane.quantization.layers import LEAST, Layer, computed_weights, constant_bytes, layers_of
+from openane.quantization.measuring import (
+    Sample,
+    Stored,
+    layer_errors,
+    output_errors,
+    outputs_of,
+    relative,
+)
+from openane.quantization.rewrite import packs_bits, with_arrays, with_stored
+from openane.quantization.samples import drawn, fitting
+
+AUTO = "auto"
+FORMS = (*(form.value for form in WeightForm), AUTO)
+"""What `form` may be."""
+MAX_ERROR = 0.01
+"""Error of the outputs that `auto` keeps to, unless another is stated."""
+AUTOMATIC = (WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
+"""What `auto` chooses among; sparse besides, for weights that are at least half zeros as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """A layer; `source` is the node of the model's file that it was read from. `form` is None where the weight stays as
+    it is. Errors are relative: of the weight, and of the layer's results on the samples (None without samples). Sizes
+    are bytes in the model's file."""
+
+    name: str
+    op: str
+    shape: tuple[int, ...]
+    form: WeightForm | None
+    weight_error: float
+    result_error: float | None
+    before: int
+    after: int
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """A graph with compressed weights. `errors` are those of the outputs on the samples, by name, `samples` says what
+    these are (given, drawn or none). `before` and `after` are bytes of all constants in the model's file."""
+
+    graph: Graph
+    source: Graph
+    layers: tuple[LayerReport, ...]
+    target: str
+    samples: str
+    errors: Mapping[str, float]
+    before: int
+    after: int
+
+    @property
+    def error(self) -> float | None:
+        """The largest of the outputs' errors, None where nothing was measured."""
+        return max(self.errors.values(), default=None) if self.errors else None
+
+    @property
+    def forms(self) -> tuple[WeightForm, ...]:
+        """The forms that layers took."""
+        return tuple(form for form in WeightForm if any(layer.form is form for layer in self.layers))
+
+    def streamed(self, form: WeightForm) -> bool:
+        """Whether the target's engine reads a form as it is, by what is known of programs of Apple's compiler."""
+        return form in machines.target(self.target).facts.streamed
+
+    def elsewhere(self, form: WeightForm) -> str:
+        """What is known of a form in programs of Apple's compiler for the target, the end of a sentence."""
+        facts = machines.target(self.target).facts
+        known = "stays as it is" if form in facts.streamed else "becomes fp16 too" if form in facts.folded else \
+            "becomes something that is not known"
+        return f"in programs of Apple's compiler for {self.target} it {known}"
+
+    @staticmethod
+    def written(form: WeightForm) -> str:
+        """What programs of this compiler hold of a form, a sentence."""
+        return WRITTEN[form]
+
+
+def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | None = None,
+             samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
+             least: int = LEAST) -> Quantized:
+    """The graph with the weights of its layers in a `form`: int8, palette4, palette6, sparse (of which `zeros` is the
+    share of numbers made 0), or auto, a form for each.
+
+    Weights of convolutions, products, recurrent layers and tables of at least `least` elements are compressed, where
+    that makes them smaller. With `max_error`, and with auto, layers are chosen such that the error of every output,
+    measured on the samples, stays within it (auto: 0.01 unless stated). `samples` are one or several dictionaries of
+    arrays by input name; None draws one, an empty list measures nothing. The target decides what `streamed` says.
+
+    UnsupportedError for forms that are none and for choices without samples, GraphError for samples that do not fit.
+    """
+    _known(form, max_error, zeros)
+    name = machines.target(target).name
+    whole = computed_weights(graph)
+    stateless = without_states(whole)
+    plain = stateless.graph
+    given = _samples(plain, samples, stateless.states)
+    layers = layers_of(whole, least)
+    candidates = [_candidates(layer, form, zeros, packs_bits(whole)) for layer in layers]
+    errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
+                                                 in zip(layers, candidates, strict=True)})
+    limit = MAX_ERROR if max_error is None and form == AUTO else max_error
+    if limit is None:
+        chosen = {number: found[0] for number, found in enumerate(candidates) if found}
+    else:
+        chosen = _chosen(plain, layers, candidates, errors, given, wanted, limit)
+    pairs = [(layers[number], stored) for number, stored in sorted(chosen.items())]
+    found = output_errors(outputs_of(with_arrays(plain, pairs), given), wanted)
+    made = with_stored(whole, pairs)
+    reports = tuple(_report(layer, chosen.get(number), errors) for number, layer in enumerate(layers))
+    return Quantized(made, graph, reports, name, _said(samples), found, constant_bytes(whole), constant_bytes(made))
+
+
+def _said(samples: Sample | Sequence[Sample] | None) -> str:
+    """What the samples are, in a word."""
+    return "drawn" if samples is None else "given" if samples else "none"
+
+
+def _known(form: str, max_error: float | None, zeros: float) -> None:
+    if form not in FORMS:
+        raise UnsupportedError("quantize", "weights have no such form", limit=", ".join(FORMS), found=form)
+    if max_error is not None and not max_error >= 0:
+        raise UnsupportedError("quantize", "an error is a number of 0 or more", found=max_error,
+                               remedy="0.01 is one per cent of the outputs' size")
+    if not 0 <= zeros < 1:
+        raise UnsupportedError("quantize", "the share of numbers made 0 is from 0 to below 1", found=zeros)
+
+
+def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Sequence[Value]) -> list[Sample]:
+    """The samples, drawn where none are given; states that are not given are zeros, as when a model is loaded."""
+    empty = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in states}
+    if samples is None:
+        return [{**drawn(plain), **empty}]
+    several = [samples] if isinstance(samples, Mapping) else list(samples)
+    return [fitting({**empty, **sample}, plain) for sample in several]
+
+
+def _candidates(layer: Layer, form: str, zeros: float, packed: bool) -> list[StoredWeight]:
+    """The weight in each form that makes it smaller; for `auto` without its zeros too, where it is half zeros."""
+    weight = layer.weight.array()
+    forms = AUTOMATIC if form == AUTO else (WeightForm(form),)
+    found = [store(each, weight, layer.axis, zeros, packed) for each in forms]
+    if form == AUTO and 2 * (weight == 0).sum() >= weight.size:
+        found.append(store(WeightForm.SPARSE, weight, layer.axis, 0.0, packed))
+    return [stored for stored in found if stored.size < layer.size]
+
+
+def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence[StoredWeight]],
+            errors: Mapping[tuple[int, str], float], samples: Sequence[Sample],
+            wanted: Sequence[Mapping[str, object]], limit: float) -> dict[int, StoredWeight]:
+    """What every layer takes for outputs within an error."""
+    if not samples:
+        raise UnsupportedError("quantize", "layers are chosen by errors, which are measured on samples",
+                               found="no samples", remedy="give samples, or let them be drawn")
+    steps: list[Step] = []
+    for number, (layer, found) in enumerate(zip(layers, candidates, strict=True)):
+        own = {stored.form.value: errors.get((id(layer.weight), stored.form), 0.0) for stored in found}
+        steps += steps_of(number, layer, found, own)
+
+    def error_of(chosen: Mapping[int, StoredWeight]) -> float:
+        pairs: Stored = [(layers[number], stored) for number, stored in chosen.items()]
+        made = output_errors(outputs_of(with_arrays(plain, pairs), samples), wanted)  # type: ignore[arg-type]
+        return max(made.values(), default=0.0)
+
+    return choose(steps, error_of, limit)
+
+
+def _report(layer: Layer, stored: StoredWeight | None, errors: Mapping[tuple[int, str], float]) -> LayerReport:
+    source = layer.nodes[0].source
+    if stored is None:
+        return LayerReport(layer.name, layer.op, layer.weight.shape, None, 0.0, 0.0, layer.size, layer.size, source)
+    return LayerReport(layer.name, layer.op, layer.weight.shape, stored.form,
+                       relative(stored.array, layer.weight.array()), errors.get((id(layer.weight), stored.form)),
+                       layer.size, stored.size, source)

@@ -1,0 +1,148 @@
+"""One weight in each form: the operation of MIL that gives it back, its operands, and what it gives.
+
+    int8      constexpr_affine_dequantize: 8 bits and a scale per channel, no offset
+    palette4  constexpr_lut_to_dense: 16 numbers for the whole weight, found by k-means, and 4 bits each
+    palette6  the same with 64 numbers and 6 bits
+    sparse    constexpr_sparse_to_dense: a bit each, and what is not 0 as it is; the smallest are made 0
+
+Scales and numbers of palettes have the weight's own element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from openane.chips.weight_forms import WeightForm
+from openane.graph import TensorType, Value, mil_type
+from openane.graph.mil.packed import byte_count, to_bytes
+
+BITS = {WeightForm.PALETTE4: 4, WeightForm.PALETTE6: 6}
+"""Bits of a number's place in its palette."""
+INT8 = 127
+ROUNDS = 40
+BINS = 4096
+PACKED_OPSETS = frozenset(("ios16", "ios17"))
+"""Opsets in which palettes and masks are bytes of bits beside the shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation on constants: its name and operands by name, arrays with the MIL dtype of their elements."""
+
+    name: str
+    operands: Mapping[str, tuple[str, np.ndarray]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its operands in a file."""
+        return sum(byte_count(dtype, array.size) for dtype, array in self.operands.values())
+
+    def values(self, name: str) -> dict[str, Value]:
+        """The operands as constants of a graph, called after `name`."""
+        return {key: Value(f"{name}_{key}", TensorType(dtype, array.shape), array)
+                for key, (dtype, array) in self.operands.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeight:
+    """A weight in a form: the operation that gives it back, and what that gives, in the weight's shape and type."""
+
+    form: WeightForm
+    operation: Operation
+    array: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Bytes in a file."""
+        return self.operation.size
+
+
+def store(form: WeightForm, weight: np.ndarray, axis: int, zeros: float = 0.5, packed: bool = False) -> StoredWeight:
+    """A weight of fp16 or fp32 in a form. `axis` is the dimension that has a scale for each place, `zeros` the share of
+    numbers that the sparse form makes 0, `packed` says that bits are stored as bytes, as before iOS 18."""
+    if form is WeightForm.INT8:
+        return _int8(weight, axis % weight.ndim)
+    if form is WeightForm.SPARSE:
+        return _sparse(weight, zeros, packed)
+    return _palette(form, weight, packed)
+
+
+def _int8(weight: np.ndarray, axis: int) -> StoredWeight:
+    """Symmetric: 127 stands for the largest magnitude of the channel."""
+    wide = weight.astype(np.float32, copy=False)
+    others = tuple(d for d in range(weight.ndim) if d != axis)
+    scale = scales(np.abs(wide).max(axis=others), weight.dtype)
+    laid = scale.astype(np.float32).reshape([-1 if d == axis else 1 for d in range(weight.ndim)])
+    data = np.clip(np.rint(wide / np.where(laid == 0, np.float32(1), laid)), -INT8, INT8).astype(np.int8)
+    operation = Operation("constexpr_affine_dequantize", {
+        "quantized_data": ("int8", data), "zero_point": ("int8", np.zeros((), np.int8)),
+        "scale": (mil_type(scale.dtype), scale), "axis": ("int32", np.array(axis, np.int32))})
+    return StoredWeight(WeightForm.INT8, operation, (data * laid).astype(weight.dtype))
+
+
+def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
+    """What 1 of 127 stands for where so large a magnitude is the largest, in an element type. Where the scale is so
+    small that rounding it down would cut off large numbers, it is the next larger one."""
+    exact = largest / np.float32(INT8)
+    found = exact.astype(dtype)
+    short = found.astype(np.float32) * (INT8 + 0.5) < largest
+    return np.where(short, np.nextafter(found, dtype.type(np.inf)), found)
+
+
+def _palette(form: WeightForm, weight: np.ndarray, packed: bool) -> StoredWeight:
+    entries = 2 ** BITS[form]
+    lut = centres(weight.astype(np.float32), entries).astype(weight.dtype)
+    wide = lut.astype(np.float32)
+    indices = np.searchsorted((wide[1:] + wide[:-1]) / 2, weight.astype(np.float32)).astype(np.uint8)
+    kind, numbers = mil_type(lut.dtype), f"uint{BITS[form]}"
+    if packed:
+        data = np.frombuffer(to_bytes(indices, numbers), np.uint8)
+        operands = {"indices": ("uint8", data), "lut": (kind, lut), "shape": ("uint32", _extents(weight))}
+    else:
+        operands = {"indices": (numbers, indices), "lut": (kind, lut.reshape(*(1,) * weight.ndim, entries, 1))}
+    return StoredWeight(form, Operation("constexpr_lut_to_dense", operands), lut[indices])
+
+
+def centres(values: np.ndarray, entries: int, density: float = 1 / 3, rounds: int = ROUNDS) -> np.ndarray:
+    """So many ascending numbers, float32: those of least squared error that k-means on a histogram of `values` finds.
+    It begins with as many of them for a number of values as a power of that, `density`, says; the cube root is best for
+    many entries (Panter and Dite), 1 begins with evenly filled classes."""
+    counts, edges = np.histogram(values, BINS)
+    middles = (edges[1:] + edges[:-1]) / 2
+    filled = np.cumsum(counts ** density)
+    found = np.interp((np.arange(entries) + 0.5) / entries, filled / filled[-1], middles)
+    for _ in range(rounds):
+        classes = np.searchsorted((found[1:] + found[:-1]) / 2, middles)
+        weight = np.bincount(classes, counts, entries)
+        total = np.bincount(classes, counts * middles, entries)
+        found = np.sort(np.where(weight > 0, total / np.maximum(weight, 1), found))
+    return np.asarray(found, np.float32)
+
+
+def _sparse(weight: np.ndarray, zeros: float, packed: bool) -> StoredWeight:
+    """The share `zeros` of the numbers, those of the smallest magnitude, made 0: more where more are 0 already."""
+    flat = weight.reshape(-1)
+    dropped = min(int(zeros * flat.size), flat.size - 1)
+    kept = flat != 0
+    if dropped:
+        kept[np.argpartition(np.abs(flat), dropped - 1)[:dropped]] = False
+    if not kept.any():
+        kept[0] = True  # the operation wants one number at least
+    mask = kept.reshape(weight.shape)
+    kind = mil_type(weight.dtype)
+    if packed:
+        bits = np.frombuffer(to_bytes(mask.astype(np.uint8), "uint1"), np.uint8)
+        operands = {"nonzero_data": (kind, flat[kept]), "mask": ("uint8", bits), "shape": ("uint32", _extents(weight))}
+    else:
+        operands = {"nonzero_data": (kind, flat[kept]), "mask": ("uint1", mask.astype(np.uint8))}
+    array = np.where(mask, weight, weight.dtype.type(0))
+    return StoredWeight(WeightForm.SPARSE, Operation("constexpr_sparse_to_dense", operands), array)
+
+
+def _extents(weight: np.ndarray) -> np.ndarray:
+    return np.array(weight.shape, np.uint32)
+
+

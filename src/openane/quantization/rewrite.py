@@ -1,0 +1,56 @@
+"""A graph with stored weights in place of its constants, or with what they give back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from openane.graph import Graph, Node, Value, substituted
+from openane.graph.mil.program import OPSETS
+from openane.quantization.forms import PACKED_OPSETS, StoredWeight
+from openane.quantization.layers import Layer
+
+FIRST_OPSET = "ios16"
+"""The first that has operations on compressed weights."""
+
+
+def opset_of(graph: Graph) -> str:
+    """The opset a graph is written in once its weights are compressed: its own, or the first that has them."""
+    own = graph.metadata.get("opset", "")
+    return "ios18" if own not in OPSETS else max(own, FIRST_OPSET)
+
+
+def packs_bits(graph: Graph) -> bool:
+    """Whether its opset stores palettes and masks as bytes of bits."""
+    return opset_of(graph) in PACKED_OPSETS
+
+
+def with_stored(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> Graph:
+    """The graph whose weights are made by operations on compressed constants, in front of all others."""
+    if not stored:
+        return graph
+    taken = {value.name for value in (*graph.inputs, *(each for node in graph.nodes for each in node.outputs))}
+    made: dict[int, Value] = {}
+    nodes: list[Node] = []
+    for layer, weight in stored:
+        name = _unused(layer.weight.name, taken)
+        made[id(layer.weight)] = result = Value(name, layer.weight.type)
+        nodes.append(Node(weight.operation.name, weight.operation.values(name), (result,), name,
+                          layer.nodes[0].source))
+    own = graph.metadata.get("opset")
+    metadata = graph.metadata if own is None else {**graph.metadata, "opset": opset_of(graph)}
+    return replace(graph, nodes=(*nodes, *(substituted(node, made) for node in graph.nodes)), metadata=metadata)
+
+
+def with_arrays(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> Graph:
+    """The graph with what the stored weights give back as constants: it computes what the other form does."""
+    values: Mapping[int, Value] = {id(layer.weight): replace(layer.weight, data=weight.array)
+                                   for layer, weight in stored}
+    return replace(graph, nodes=tuple(substituted(node, values) for node in graph.nodes))
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

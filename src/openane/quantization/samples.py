@@ -1,0 +1,106 @@
+"""Inputs to measure a model on: read from files, or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from openane.errors import FormatError, GraphError
+from openane.graph import Graph, Value, numpy_type
+from openane.graph.types import limits
+from openane.ops import all_ops
+from openane.quantization.measuring import Sample
+
+FLAGS = 2
+"""What integers are drawn below where nothing says what they count."""
+
+
+def drawn(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
+    """One sample from a seed: standard normal numbers, positions below the length of the table they are for, other
+    integers 0 and 1, masks (inputs with "mask" in their name) all ones."""
+    rng = np.random.default_rng(seed)
+    counts = _table_lengths(graph)
+    return {value.name: _drawn(value, rng, counts.get(id(value), FLAGS)) for value in graph.inputs}
+
+
+def _drawn(value: Value, rng: np.random.Generator, count: int) -> np.ndarray:
+    dtype = numpy_type(value.dtype)
+    if "mask" in value.name:
+        return np.ones(value.shape, dtype)
+    if dtype.kind == "f":
+        return rng.standard_normal(value.shape, np.float32).astype(dtype)
+    most = FLAGS if dtype.kind == "b" else min(count, limits(value.dtype)[1])
+    return rng.integers(0, most, value.shape).astype(dtype)
+
+
+def _table_lengths(graph: Graph) -> dict[int, int]:
+    """How many rows the shortest constant table has that an input, or a copy of it in another shape or element type,
+    names rows of; by id of the input."""
+    origin = {id(value): id(value) for value in graph.inputs}
+    found: dict[int, int] = {}
+    for node in graph.nodes:
+        op, first = all_ops().get(node.op), node.get("x")
+        if op is None or first is None:
+            continue
+        if id(first) in origin and (op.casts or op.views(node)):
+            origin |= {id(value): origin[id(first)] for value in node.outputs}
+        place = origin.get(id(node.get(op.positions)))
+        if place is not None and first.constant and "x" in op.channels_of:
+            rows = first.shape[op.channels_of["x"](node)]
+            found[place] = min(rows, found.get(place, rows))
+    return found
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """The samples of a file or folder: an .npz has an array for every input by its name, a folder has such files, or
+    .npy files named after the inputs. FormatError for other files."""
+    found = list(_samples(path))
+    if not found:
+        raise FormatError(f"{path} holds no samples", expected="an .npz file, a folder of them, or .npy files named "
+                          "after the inputs", found="none")
+    return found
+
+
+def _samples(path: Path) -> Iterator[Sample]:
+    if not path.is_dir():
+        yield _read(path)
+        return
+    yield from map(_read, sorted(path.glob("*.npz")))
+    single = {file.stem: _array(file) for file in sorted(path.glob("*.npy"))}
+    if single:
+        yield single
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            if isinstance(archive, np.ndarray):
+                raise FormatError(f"{path} holds one array", expected="an .npz file with an array for every input")
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise FormatError(f"{path} is not an .npz file that can be read: {error}") from None
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError) as error:
+        raise FormatError(f"{path} is not a .npy file that can be read: {error}") from None
+
+
+def fitting(sample: Sample, graph: Graph) -> Sample:
+    """The sample in the inputs' shapes and element types. GraphError naming the input that is missing, unknown, or of
+    another number of elements."""
+    known: Mapping[str, Value] = {value.name: value for value in graph.inputs}
+    wrong: Sequence[str] = sorted(set(known) ^ set(sample))
+    if wrong:
+        raise GraphError(f"the sample {'lacks' if wrong[0] in known else 'has'} {wrong[0]!r}; "
+                         f"the model's inputs are {', '.join(known)}")
+    for name, value in known.items():
+        if sample[name].size != value.type.elements:
+            raise GraphError(f"sample {name!r} must have shape {list(value.shape)}; found {list(sample[name].shape)}")
+    return {name: np.asarray(sample[name]).astype(numpy_type(value.dtype)).reshape(value.shape)
+            for name, value in known.items()}

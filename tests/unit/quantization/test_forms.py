@@ -1,0 +1,105 @@
+"""A weight in every form: what is stored gives back what is said, in both spellings, within the form's error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openane.chips import compiled_generations, get_chip
+from openane.chips.weight_forms import WRITTEN, WeightForm
+from openane.graph import Node, TensorType, Value
+from openane.ops import get_op
+from openane.ops.evaluate import evaluate_node
+from openane.quantization.forms import centres, scales, store
+
+ERRORS = {WeightForm.INT8: 0.012, WeightForm.PALETTE4: 0.11, WeightForm.PALETTE6: 0.035, WeightForm.SPARSE: 0.3}
+"""Largest relative error of normal numbers in each form."""
+SHAPES = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(tuple)
+
+
+def drawn(shape: tuple[int, ...], seed: int, size: float = 1.0, dtype: type = np.float16) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(shape) * size).astype(dtype)
+
+
+def given_back(form: WeightForm, weight: np.ndarray, axis: int, packed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """What the operation gives, in the weight's element type, and what the store says it does."""
+    stored = store(form, weight, axis, packed=packed)
+    operands = stored.operation.values("w")
+    [found] = get_op(stored.operation.name).infer(operands)
+    assert (found.dtype, found.shape) == ({"float16": "fp16", "float32": "fp32"}[weight.dtype.name], weight.shape)
+    node = Node(stored.operation.name, operands, (Value("w", TensorType(found.dtype, found.shape)),))
+    return evaluate_node(node, {})[0].astype(weight.dtype), stored.array
+
+
+@given(form=st.sampled_from(list(WeightForm)), shape=SHAPES, axis=st.integers(-2, 1), packed=st.booleans(),
+       size=st.sampled_from([1e-6, 1e-3, 1.0, 1e3]), dtype=st.sampled_from([np.float16, np.float32]))
+def test_the_operation_gives_back_what_the_store_says(form: WeightForm, shape: tuple[int, ...], axis: int,
+                                                      packed: bool, size: float, dtype: type) -> None:
+    weight = drawn(shape, 1, size, dtype)
+    if not weight.any():
+        return
+    found, said = given_back(form, weight, axis % len(shape), packed)
+    assert np.array_equal(found, said)
+
+
+@pytest.mark.parametrize("form", WeightForm)
+@pytest.mark.parametrize("size", [1e-2, 1.0, 100.0])
+def test_errors_are_those_of_the_form(form: WeightForm, size: float) -> None:
+    weight = drawn((64, 256), 2, size)
+    error = np.linalg.norm((store(form, weight, 0).array - weight).astype(float)) / np.linalg.norm(weight.astype(float))
+    assert ERRORS[form] / 4 < error < ERRORS[form]
+
+
+def test_bytes_are_those_of_the_bits() -> None:
+    weight = drawn((64, 256), 3)
+    count = weight.size
+    assert store(WeightForm.INT8, weight, 0).size == count + 64 * 2 + 1 + 4
+    assert store(WeightForm.PALETTE4, weight, 0).size == count // 2 + 16 * 2
+    assert store(WeightForm.PALETTE6, weight, 0).size == count * 6 // 8 + 64 * 2
+    assert store(WeightForm.SPARSE, weight, 0, 0.75).size == count // 8 + count // 4 * 2
+
+
+@given(largest=st.floats(1e-7, 6e4), dtype=st.sampled_from([np.float16, np.float32]))
+def test_no_scale_cuts_off_the_largest_number(largest: float, dtype: type) -> None:
+    """Not even one so small that fp16 has few digits for it."""
+    held = np.array([dtype(largest)], np.float32)
+    assert float(scales(held, np.dtype(dtype))[0]) * 127.5 >= held[0]
+
+
+def test_int8_keeps_channels_apart() -> None:
+    """A channel of small numbers beside one of large ones loses no more than alone, along either dimension."""
+    weight = drawn((8, 64), 4) * np.array([1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 500], np.float16)[:, None]
+    for turned, axis in ((weight, 0), (np.ascontiguousarray(weight.T), 1)):
+        wide = turned.astype(float)
+        difference = store(WeightForm.INT8, turned, axis).array - wide
+        assert (np.linalg.norm(difference, axis=1 - axis) < 0.012 * np.linalg.norm(wide, axis=1 - axis)).all()
+
+
+def test_palettes_come_near_the_best_there_are() -> None:
+    """Of normal numbers: Max's quantisers of 16 and 64 levels err by 0.0975 and 0.0256."""
+    numbers = np.random.default_rng(5).standard_normal(100_000)
+    for entries, best in ((16, 0.0975), (64, 0.0256)):
+        found = centres(numbers, entries)
+        near = found[np.searchsorted((found[1:] + found[:-1]) / 2, numbers)]
+        assert np.linalg.norm(near - numbers) / np.linalg.norm(numbers) < 1.03 * best
+
+
+def test_sparse_drops_the_smallest_and_keeps_zeros() -> None:
+    weight = drawn((10, 10), 6)
+    weight[:7] = 0
+    assert np.array_equal(store(WeightForm.SPARSE, weight, 0, 0.5).array, weight), "more than the share are 0 already"
+    dropped = store(WeightForm.SPARSE, weight, 0, 0.8).array
+    kept = np.abs(weight[dropped != 0])
+    assert kept.size == 20
+    assert kept.min() >= np.abs(weight[(dropped == 0) & (weight != 0)]).max()
+
+
+def test_every_chip_says_what_its_engine_reads() -> None:
+    for name in compiled_generations():
+        streamed = get_chip(name).facts.streamed
+        assert {WeightForm.PALETTE4, WeightForm.SPARSE} <= streamed
+        assert (WeightForm.INT8 in streamed) == (name != "h13"), "int8 becomes fp16 on M1"
+        assert get_chip(name).facts.folded == ({WeightForm.INT8} if name == "h13" else set())
+    assert set(WRITTEN) == set(WeightForm)
