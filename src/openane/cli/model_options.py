@@ -86,7 +86,7 @@ def precise_graph(graph: Graph, options: Namespace) -> Graph:
     """The graph that is compiled for the precision the options ask for."""
     from openane.compiler.precision import precise
 
-    return precise(graph, options.precision, _first_sample(graph, options))
+    return precise(graph, options.precision, given_samples(graph, options))
 
 
 def chosen_target(options: Namespace, chip: str | None = None) -> str:

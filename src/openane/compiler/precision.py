@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -21,6 +21,10 @@ from openane.ops.halves import RESCALED
 from openane.passes.rescale import Rescaled, rescale
 
 
+Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
+"""One sample, or several."""
+
+
 class PrecisionMode(StrEnum):
     """What `openane.compile` and --precision take."""
 
@@ -29,7 +33,7 @@ class PrecisionMode(StrEnum):
     FAST = "fast"
 
 
-def precise(graph: Graph, precision: str, samples: Mapping[str, np.ndarray] | None = None) -> Graph:
+def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Graph:
     """The graph that is compiled in place of one, `samples` (arrays by input name) drawn where none are given.
     UnsupportedError for a precision there is not; GraphError when samples do not fit the inputs."""
     if precision not in set(PrecisionMode):
@@ -39,8 +43,9 @@ def precise(graph: Graph, precision: str, samples: Mapping[str, np.ndarray] | No
         return replace(graph, metadata={key: text for key, text in graph.metadata.items() if key != FUNCTIONS})
     if precision != PrecisionMode.SAFE:
         return graph
-    made = rescale(graph, drawn(graph) if samples is None else samples)
-    return made.graph if made.graph is graph else _told(made, samples is None)
+    given = [samples] if isinstance(samples, Mapping) else samples or [drawn(graph)]
+    made = rescale(graph, given)
+    return made.graph if made.graph is graph else _told(made, not samples)
 
 
 def _told(made: Rescaled, drawn_inputs: bool) -> Graph:

@@ -8,7 +8,7 @@ that must have the same exponent form a group, from one operation that is not in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,17 +36,26 @@ class Range:
     usual: float
 
 
-def measured(graph: Graph, samples: Mapping[str, np.ndarray]) -> dict[int, Range]:
-    """The range of every tensor of real numbers, by id of the value, on `samples` (arrays by input name). GraphError
-    when these do not fit."""
+def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[int, Range]:
+    """The range of every tensor of real numbers, by id of the value, on all of `samples` (arrays by input name).
+    GraphError when these do not fit."""
+    found: dict[int, Range] = {}
+    for sample in samples:
+        for number, seen in _on(graph, sample).items():
+            before = found.get(number, seen)
+            found[number] = Range(max(before.largest, seen.largest), max(before.usual, seen.usual))
+    return found
+
+
+def _on(graph: Graph, sample: Mapping[str, np.ndarray]) -> dict[int, Range]:
     found: dict[int, Range] = {}
 
     def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
         found.update({id(value): of_array(arrays[id(value)]) for value in node.outputs
                       if arrays[id(value)].dtype.kind == "f"})
 
-    evaluate(graph, samples, seen)
-    return found | {id(value): of_array(np.asarray(samples[value.name])) for value in graph.inputs}
+    evaluate(graph, sample, seen)
+    return found | {id(value): of_array(np.asarray(sample[value.name])) for value in graph.inputs}
 
 
 def of_array(array: np.ndarray) -> Range:

@@ -7,7 +7,7 @@ take up the difference, at no cost; elsewhere one multiplication does. Outputs a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,8 +45,8 @@ class Rescaled:
     beyond: tuple[str, ...] = ()
 
 
-def rescale(graph: Graph, samples: Mapping[str, np.ndarray]) -> Rescaled:
-    """The graph with what leaves the engine's range on `samples` (arrays by input name) moved into it; itself where
+def rescale(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescaled:
+    """The graph with what leaves the engine's range on any of `samples` (arrays by input name) moved into it; itself where
     nothing does, and where it has states. GraphError when samples do not fit the inputs."""
     if any(key.startswith(MARK) for key in graph.metadata):
         return Rescaled(graph, {})

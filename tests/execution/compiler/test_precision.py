@@ -79,7 +79,7 @@ def test_repairs_cost_little_and_what_is_in_range_keeps_its_words() -> None:
         assert not before[0] < 0.02
         assert after[0] < 2e-3
         assert after[1] <= before[1] + 2
-    assert rescale(fine, inputs).graph is fine
+    assert rescale(fine, [inputs]).graph is fine
     plain, safe = (compile(fine, precision=precision).program for precision in ("as-is", "safe"))
     assert [task.words for task in plain.tasks] == [task.words for task in safe.tasks]
 
