@@ -84,9 +84,10 @@ class Compilation:
 
 def precise_graph(graph: Graph, options: Namespace) -> Graph:
     """The graph that is compiled for the precision the options ask for."""
-    from openane.compiler.precision import precise
+    from openane.compiler.precision import PrecisionMode, precise
 
-    return precise(graph, options.precision, given_samples(graph, options))
+    needed = options.precision == PrecisionMode.SAFE
+    return precise(graph, options.precision, given_samples(graph, options) if needed else None)
 
 
 def chosen_target(options: Namespace, chip: str | None = None) -> str:

@@ -20,7 +20,6 @@ from openane.ops.accuracy import FUNCTIONS
 from openane.ops.halves import RESCALED
 from openane.passes.rescale import Rescaled, rescale
 
-
 Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
 """One sample, or several."""
 

@@ -46,8 +46,8 @@ class Rescaled:
 
 
 def rescale(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescaled:
-    """The graph with what leaves the engine's range on any of `samples` (arrays by input name) moved into it; itself where
-    nothing does, and where it has states. GraphError when samples do not fit the inputs."""
+    """The graph with what leaves the engine's range on any of `samples` (arrays by input name) moved into it; itself
+    where nothing does, and where it has states. GraphError when samples do not fit the inputs."""
     if any(key.startswith(MARK) for key in graph.metadata):
         return Rescaled(graph, {})
     ready = graph
