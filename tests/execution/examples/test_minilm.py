@@ -13,6 +13,7 @@ from support.needs import lacking
 
 import openane as ane
 from openane import models
+from openane.ops.evaluate import evaluate
 
 FOLDER = Path(__file__).parents[3] / "examples" / "minilm"
 MODULES = ("encoder", "measures", "reference", "search", "weights")
