@@ -13,6 +13,7 @@ from openane.ops.arithmetic import affine, clipped, divide, divided, lower_arith
 from openane.ops.broadcast import broadcast_shape
 from openane.ops.fewer import elementwise
 from openane.ops.gradients import Backward, number, only, product, unbroadcast
+from openane.ops.halves import SMALLEST
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import FLOATS, NUMBERS, Arguments
 from openane.ops.power import constant_base, constant_exponent, raised
@@ -84,7 +85,9 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward, *, arithmetic:
 
 
 def _plus(lowering: Lowering, target: Tensor, x: Tensor, number: float, relu: bool) -> bool:
-    return affine(lowering, target, x, 1.0, number, relu)
+    """A number above 0 that would be 0 in fp16 is the smallest one there: it is added so that nothing is 0 that is
+    divided by or has a logarithm."""
+    return affine(lowering, target, x, 1.0, SMALLEST if 0 < number <= SMALLEST / 2 else number, relu)
 
 
 def _times(lowering: Lowering, target: Tensor, x: Tensor, number: float, relu: bool) -> bool:

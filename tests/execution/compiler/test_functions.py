@@ -185,3 +185,15 @@ def test_bounds_beyond_fp16_are_never_reached(execute):
     data = np.array([[-65504, 0, 3, 65504]], np.float16)
     for found in execute(compile(graph), {"x": data}).values():
         np.testing.assert_array_equal(found, data)
+
+
+@pytest.mark.parametrize("side", ["x", "y"])
+def test_what_keeps_a_logarithm_from_zero_is_not_lost(execute, side):
+    """1e-10 is 0 in fp16; the smallest number there takes its place."""
+    builder = GraphBuilder()
+    x = builder.input("x", "fp32", (1, 4))
+    other = "y" if side == "x" else "x"
+    above = builder.single("add", **{side: x, other: 1e-10})
+    model = compile(builder.finish({"result": builder.single("log", x=above, epsilon=0.0)}))
+    found = execute(model, {"x": np.float32([[0, 1, 2, 0.5]])})["result"]
+    np.testing.assert_allclose(found, [[np.log(2.0 ** -24), 0, np.log(2), np.log(0.5)]], atol=0.02)
