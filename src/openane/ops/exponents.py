@@ -29,6 +29,8 @@ class Relation(StrEnum):
     LINEAR = "linear"  # x times constant weights: any exponents, the weights and bias take up the difference
     TIED = "tied"      # the result has the exponent that all the operands named must have
     NORM = "norm"      # the exponent of x goes away, if epsilon is scaled as x's square
+    GATED = "gated"    # x times a share that x itself, as it is, decides (Unary.share)
+    PRODUCT = "product"  # of two computed tensors: the sum of their exponents
     SCORES = "scores"  # probabilities of scores: only differences of x count
     FIXED = "fixed"    # operands and results as they are
 
@@ -57,6 +59,11 @@ def exponents(node: Node) -> Exponents:
         return Exponents(Relation.NORM, ("x",))
     if op.scores:
         return Exponents(Relation.SCORES, ("x",))
+    if op.unary is not None and op.unary.share is not None:
+        return Exponents(Relation.GATED, ("x",))
+    if op.arithmetic is not None and op.arithmetic.planar is Binary.MULTIPLY \
+            and not _known(node["x"]) and not _known(node["y"]):
+        return Exponents(Relation.PRODUCT, ("x", "y"))
     return Exponents(Relation.TIED, tied) if (tied := _tied(op, node)) else FIXED
 
 

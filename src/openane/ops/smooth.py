@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,27 @@ def _close_product(stages: Stages, target: Tensor, x: Tensor, mode: str) -> None
     """x / 2 + x * odd: small numbers keep their digits, since the table's error is multiplied by them."""
     odd = stages.times(x, stages.table(x, _odd_share(mode)))
     stages.planar(x, odd, target=target, pre_scale=0.5)
+
+
+def _silu_share(builder: Any, x: Value, s: Settings) -> Value:
+    """sigmoid(x)."""
+    made: Value = builder.single("sigmoid", x=x)
+    return made
+
+
+def _gelu_share(builder: Any, x: Value, s: Settings) -> Value:
+    """The mode's cumulative."""
+    if s["mode"] == "SIGMOID_APPROXIMATION":
+        return _silu_share(builder, builder.single("mul", x=x, y=1.702), s)
+    if s["mode"] == "EXACT":
+        odd = builder.single("erf", x=builder.single("mul", x=x, y=math.sqrt(0.5)))
+    else:
+        square = builder.single("mul", x=x, y=x)
+        bent = builder.single("add", x=builder.single("mul", x=square, y=0.044715), y=1.0)
+        inner = builder.single("mul", x=builder.single("mul", x=x, y=math.sqrt(2 / math.pi)), y=bent)
+        odd = builder.single("tanh", x=inner)
+    made: Value = builder.single("add", x=builder.single("mul", x=odd, y=0.5), y=0.5)
+    return made
 
 
 def _close_silu(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
@@ -170,7 +192,7 @@ OPS = tuple(map(unary_op, (
           slope=lambda t, x, y, s: t.line(t.of("exp", t.line(t.of("square", x), -1.0, 0.0)),
                                           2 / math.sqrt(math.pi), 0.0)),
     Unary("gelu", special.gelu, Bound(6e-3), stage=lambda s: by_table(_gelu_table(s["mode"])), slope=_gelu_slope,
-          closer=_close_gelu,
+          closer=_close_gelu, share=_gelu_share,
           parameters=(Parameter("mode", const=True, default="EXACT", kind="string", choices=GELU_MODES),),
           evidence=OperationEvidence.APPLE),  # with other knots
     Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,
@@ -178,7 +200,7 @@ OPS = tuple(map(unary_op, (
     Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()), closer=_close_sigmoid,
           evidence=OperationEvidence.APPLE, slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
     Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
-          closer=_close_silu, evidence=OperationEvidence.APPLE),  # with other knots
+          closer=_close_silu, share=_silu_share, evidence=OperationEvidence.APPLE),  # with other knots
     Unary("softplus", special.softplus, Bound(7e-3), stage=lambda s: by_table(softplus_table()),
           slope=lambda t, x, y, s: t.of("sigmoid", x)),
     Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,

@@ -68,10 +68,13 @@ def chosen(graph: Graph, ranges: Mapping[int, Range]) -> dict[int, int]:
     """The exponent of every value that is to be multiplied by a power of two, by id of the value; 0 is left out."""
     groups = _Groups()
     sums: set[int] = set()
+    made = {id(value): node for node in graph.nodes for value in node.outputs}
     for node in graph.nodes:
         said = exponents(node)
-        if said.relation is Relation.TIED:
+        if said.relation in (Relation.TIED, Relation.GATED):
             groups.tie([*variables(node, said.operands), *node.outputs])
+        elif said.relation is Relation.PRODUCT and (gated := other_than_gate(node, made)) is not None:
+            groups.tie([node[gated], *node.outputs])
         elif said.relation is Relation.LINEAR:
             sums.update(map(id, node.outputs))
     found: dict[int, int] = {}
@@ -80,6 +83,17 @@ def chosen(graph: Graph, ranges: Mapping[int, Range]) -> dict[int, int]:
         if exponent:
             found.update(dict.fromkeys(members, exponent))
     return found
+
+
+def other_than_gate(node: Node, made: Mapping[int, Node]) -> str | None:
+    """Of a product of two computed tensors the operand that hands its exponent on: the other one is a gate, smaller or
+    from an operation that exponents do not pass. None where neither is."""
+    for gate, other in (("y", "x"), ("x", "y")):
+        producer = made.get(id(node[gate]))
+        if node[gate].type.elements < node[other].type.elements or (
+                producer is not None and exponents(producer).relation is Relation.FIXED):
+            return other
+    return None
 
 
 def variables(node: Node, names: Iterable[str]) -> list[Value]:

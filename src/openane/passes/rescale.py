@@ -17,12 +17,13 @@ from openane.graph.states import MARK
 from openane.ops import get_op
 from openane.ops.build import GraphBuilder
 from openane.ops.exponents import Exponents, Relation, exponents
+from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.fold_affine import fold_affine
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
 from openane.passes.hoist_scales import hoist_scales
-from openane.passes.ranges import Range, chosen, measured
+from openane.passes.ranges import Range, chosen, measured, other_than_gate
 from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
 from openane.passes.sink_reshapes import sink_reshapes
@@ -68,14 +69,18 @@ class _Rewriting:
         self._builder = GraphBuilder(graph.name, graph.metadata)
         self._held = {id(value): {0: self._builder.input(value.name, value.dtype, value.shape)}
                       for value in graph.inputs}
+        self._made = {id(value): node for node in graph.nodes for value in node.outputs}
         self._known: dict[str, tuple[int, float]] = {}
         self._beyond: list[str] = []
 
     def result(self) -> Rescaled:
+        """The graph, node by node."""
         for node in self._graph.nodes:
             said = exponents(node)
             if said.relation is Relation.LINEAR:
                 self._linear(node)
+            elif said.relation in (Relation.GATED, Relation.PRODUCT) and self._exponent(node.output):
+                self._gated(node)
             elif said.relation is Relation.TIED:
                 self._tied(node, said)
             elif said.relation is Relation.NORM and (exponent := self._exponent(node["x"])):
@@ -148,6 +153,18 @@ class _Rewriting:
         if bias is not None:
             operands["bias"] = _times(bias, wanted)
         self._keep(node, self._add(replace(form, name=node.name), operands), wanted)
+
+    def _gated(self, node: Node) -> None:
+        """x, times what it decides as it is, or times the gate beside it."""
+        exponent, unary = self._exponent(node.output), get_op(node.op).unary
+        if unary is not None and unary.share is not None:
+            share = unary.share(self._builder, self._at(node["x"], 0), settings(unary, node.operands))
+            x = self._at(node["x"], exponent)
+        else:
+            gated = other_than_gate(node, self._made)
+            assert gated is not None, "only what hands its exponent on is in a group"
+            x, share = self._at(node[gated], exponent), self._at(node["y" if gated == "x" else "x"], 0)
+        self._keep(node, (self._builder.single("mul", node.name or None, node.source, x=x, y=share),), exponent)
 
     def _norm(self, node: Node, exponent: int) -> None:
         operands = {name: self._plain(operand) for name, operand in node.operands.items() if name != "x"}

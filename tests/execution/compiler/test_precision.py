@@ -11,9 +11,11 @@ from openane.compiler import Model, compile
 from openane.devices import run
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 from openane.ops.exponents import Relation, exponents
+from openane.ops.smooth import GELU_MODES
 from openane.passes.rescale import rescale
 
 SHAPE = (1, 8, 12, 12)
@@ -82,6 +84,30 @@ def test_repairs_cost_little_and_what_is_in_range_keeps_its_words() -> None:
     assert rescale(fine, [inputs]).graph is fine
     plain, safe = (compile(fine, precision=precision).program for precision in ("as-is", "safe"))
     assert [task.words for task in plain.tasks] == [task.words for task in safe.tasks]
+
+
+def gated(function: str, settings: dict[str, str], scale: int) -> Graph:
+    """Inverted blocks as mobile networks have them: convolutions of small weights, a function that is a share of its
+    input, and a gate of a few numbers for each channel."""
+    rng, builder = np.random.default_rng(11), GraphBuilder("gated", {FUNCTIONS: CLOSE})
+    x = builder.input("x", "fp16", SHAPE)
+    for _ in range(3):
+        weight = half((rng.standard_normal((8, 8, 3, 3)) + 0.5) * np.sqrt(2 / 72) * 2.0 ** scale)
+        y = builder.single("conv", x=x, weight=weight, pad=[1] * 4, pad_type="custom", strides=[1, 1])
+        y = builder.single(function, x=y, **settings)
+        mean = builder.single("reduce_mean", x=y, axes=[2, 3], keep_dims=True)
+        inner = builder.single("conv", x=mean, weight=half(rng.standard_normal((8, 8, 1, 1))), pad_type="valid")
+        x = builder.single("mul", x=y, y=builder.single("sigmoid", x=inner))
+    y = builder.single("reduce_mean", x=x, axes=[2, 3], keep_dims=False)
+    return builder.finish({"y": builder.single("linear", x=y, weight=half(rng.standard_normal((5, 8)) * 2.0 ** 10))})
+
+
+@pytest.mark.parametrize(("function", "settings"), [("silu", {}), *(("gelu", {"mode": mode}) for mode in GELU_MODES)])
+def test_shares_and_gates_of_small_numbers(function: str, settings: dict[str, str]) -> None:
+    inputs = {"x": half(np.random.default_rng(2).standard_normal(SHAPE) + 1)}
+    graph = gated(function, settings, -5)
+    assert error(graph, inputs, "as-is")[0] > 0.05
+    assert error(graph, inputs, "safe")[0] < 5e-3
 
 
 def test_norms_and_scores_of_numbers_beyond_fp16() -> None:
