@@ -53,18 +53,29 @@ def exponents(node: Node) -> Exponents:
         return FIXED
     if len(node.outputs) > 1:
         return Exponents(Relation.TIED, ("x",)) if op.moves in TIED else FIXED
-    if op.product is not None and op.product.form(node, node.output.name) is not None:
-        return Exponents(Relation.LINEAR, ("x",))
-    if op.normalises and _known(node.get("epsilon")):
-        return Exponents(Relation.NORM, ("x",))
-    if op.scores:
-        return Exponents(Relation.SCORES, ("x",))
-    if op.unary is not None and op.unary.share is not None:
-        return Exponents(Relation.GATED, ("x",))
-    if op.arithmetic is not None and op.arithmetic.planar is Binary.MULTIPLY \
-            and not _known(node["x"]) and not _known(node["y"]):
+    relation = _of_x(op, node)
+    if relation is not None:
+        return Exponents(relation, ("x",))
+    if _multiplies(op, node):
         return Exponents(Relation.PRODUCT, ("x", "y"))
     return Exponents(Relation.TIED, tied) if (tied := _tied(op, node)) else FIXED
+
+
+def _of_x(op: Op, node: Node) -> Relation | None:
+    """What is said of the operand x alone."""
+    if op.product is not None and op.product.form(node, node.output.name) is not None:
+        return Relation.LINEAR
+    if op.normalises and _known(node.get("epsilon")):
+        return Relation.NORM
+    if op.scores:
+        return Relation.SCORES
+    return Relation.GATED if op.unary is not None and op.unary.share is not None else None
+
+
+def _multiplies(op: Op, node: Node) -> bool:
+    """Whether it is a product of two computed tensors."""
+    return op.arithmetic is not None and op.arithmetic.planar is Binary.MULTIPLY \
+        and not (_known(node["x"]) or _known(node["y"]))
 
 
 def _known(value: object) -> bool:
