@@ -53,7 +53,7 @@ def test_functions_share_their_weights() -> None:
             held.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
     assert held[0] > 4 * WIDE.weights  # float32
-    assert held[1] - held[0] < 3 * WIDE.weights  # operations, buffers, caches; another copy would be 3.6 times and these
+    assert held[1] - held[0] < 3 * WIDE.weights  # operations, buffers, caches; another copy would be 3.6 times that
 
 
 @pytest.mark.parametrize("residence", Residence)
