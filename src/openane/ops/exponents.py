@@ -1,4 +1,5 @@
-"""What an operation does to powers of two: whether operands that are scaled by 2^e make its result scaled, too.
+"""What an operation does to powers of two: how the exponent of a result that is held times 2^e follows from those of
+what it is made of.
 
 fp16 keeps the digits of a number whatever its exponent, as long as it is in range. Whoever moves numbers into range
 (`passes.rescale`) multiplies tensors by powers of two, which changes no digit, and asks here where that is free.
@@ -6,7 +7,9 @@ fp16 keeps the digits of a number whatever its exponent, as long as it is in ran
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -14,33 +17,47 @@ import numpy as np
 from openane.engine import Binary
 from openane.graph import Node, Value
 from openane.ops import all_ops
+from openane.ops.arithmetic import scalar
 from openane.ops.operands import FLOATS
 from openane.ops.spec import Movement, Op, Unary
 from openane.ops.unary import settings
 
 POINTS = np.array([-3.0, -1.0, -0.25, 0.0, 0.25, 1.0, 3.0])
+THREE = np.array(3.0)
 TIED = {Movement.SHAPE, Movement.DIMENSIONS, Movement.REPEATS, Movement.ORDER, Movement.PART}
 SAME_SCALE = {Binary.ADD, Binary.MAXIMUM, Binary.MINIMUM}
+STEPS = 4
+"""By which power of two a point is multiplied to see the degree of a function: a whole number of times 2 and 1/2."""
+HIGHEST = 4
+"""The largest degree that exponents are passed through: beyond it a power has no range to speak of."""
 
 
 class Relation(StrEnum):
     """How the exponents of operands and result hang together."""
 
-    LINEAR = "linear"  # x times constant weights: any exponents, the weights and bias take up the difference
-    TIED = "tied"      # the result has the exponent that all the operands named must have
-    NORM = "norm"      # the exponent of x goes away, if epsilon is scaled as x's square
-    GATED = "gated"    # x times a share that x itself, as it is, decides (Unary.share)
-    PRODUCT = "product"  # of two computed tensors: the sum of their exponents
-    SCORES = "scores"  # probabilities of scores: only differences of x count
-    FIXED = "fixed"    # operands and results as they are
+    LINEAR = "linear"    # x times constant weights: any exponents, the weights and bias take up the difference
+    SCALED = "scaled"    # one operand times a constant, element by element: as LINEAR
+    AFFINE = "affine"    # x times a gain plus an offset for each channel (batch_norm): as LINEAR
+    TIED = "tied"        # the result has the exponent that all the operands named must have
+    NORM = "norm"        # the exponent of x goes away, if epsilon is scaled as x's square
+    GATED = "gated"      # x times a share that x itself, as it is, decides (Unary.share)
+    POWERS = "powers"    # the result's exponent is that of each computed operand times its degree, added up
+    RAISING = "raising"  # an exponential: what is added to x is a power of two of the result
+    LOWERING = "lowering"  # a logarithm: the exponent of x is something added to the result
+    SCORES = "scores"    # probabilities of scores: only differences of x count
+    FIXED = "fixed"      # operands and results as they are
 
 
 @dataclass(frozen=True, slots=True)
 class Exponents:
-    """The relation, and the operands it is about, constants among them."""
+    """The relation, and the operands it is about, constants among them. `degrees`: of POWERS, by operand; of
+    SCALED that of the constant, 1 or -1. `step`: of
+    RAISING what a factor of 2 in the result is in x, of LOWERING the other way around."""
 
     relation: Relation
     operands: tuple[str, ...] = ()
+    degrees: Mapping[str, float] = field(default_factory=dict)
+    step: float = 0.0
 
 
 FIXED = Exponents(Relation.FIXED)
@@ -53,57 +70,141 @@ def exponents(node: Node) -> Exponents:
         return FIXED
     if len(node.outputs) > 1:
         return Exponents(Relation.TIED, ("x",)) if op.moves in TIED else FIXED
-    relation = _of_x(op, node)
-    if relation is not None:
-        return Exponents(relation, ("x",))
-    if _multiplies(op, node):
-        return Exponents(Relation.PRODUCT, ("x", "y"))
-    return Exponents(Relation.TIED, tied) if (tied := _tied(op, node)) else FIXED
+    return _of_x(op, node) or _of_factors(op, node) or _tied(op, node) or FIXED
 
 
-def _of_x(op: Op, node: Node) -> Relation | None:
+def products(node: Node) -> int:
+    """How many products each result of a node sums in the accumulator; 0 where it sums none."""
+    op = all_ops().get(node.op)
+    if op is None or not op.sums_products:
+        return 0
+    other = node.get("weight") or node.get("y")
+    if other is None or node.get("x") is None:
+        return 1
+    result, x = node.output.type, node["x"].type
+    if node.get("weight") is not None:
+        return max(1, other.type.elements // max(1, other.shape[0]))
+    batches = math.prod(result.shape[:-2])
+    return max(1, round(math.sqrt(x.elements * other.type.elements / max(1, result.elements * batches))))
+
+
+def _of_x(op: Op, node: Node) -> Exponents | None:
     """What is said of the operand x alone."""
     if op.product is not None and op.product.form(node, node.output.name) is not None:
-        return Relation.LINEAR
+        return Exponents(Relation.LINEAR, ("x",))
+    if op.channel_affine is not None:
+        return Exponents(Relation.AFFINE, ("x",))
     if op.normalises and _known(node.get("epsilon")):
-        return Relation.NORM
+        return Exponents(Relation.NORM, ("x",))
     if op.scores:
-        return Relation.SCORES
-    return Relation.GATED if op.unary is not None and op.unary.share is not None else None
+        return Exponents(Relation.SCORES, ("x",))
+    return None if op.unary is None or node["x"].dtype not in FLOATS else _of_function(op.unary, node)
 
 
-def _multiplies(op: Op, node: Node) -> bool:
-    """Whether it is a product of two computed tensors."""
-    return op.arithmetic is not None and op.arithmetic.planar is Binary.MULTIPLY \
-        and not (_known(node["x"]) or _known(node["y"]))
+def _of_function(unary: Unary, node: Node) -> Exponents | None:
+    """What is said of a function of one tensor."""
+    if unary.share is not None:
+        return Exponents(Relation.GATED, ("x",))
+    stated = {name: 0.0 if name == "epsilon" else value for name, value in settings(unary, node.operands).items()}
+
+    def function(points: np.ndarray) -> np.ndarray:
+        return np.asarray(unary.function(points, **stated), np.float64)
+
+    degree = _degree(function)
+    if degree == 1:
+        return Exponents(Relation.TIED, ("x",))
+    if degree is not None:
+        return Exponents(Relation.POWERS, ("x",), {"x": degree})
+    for relation, step in ((Relation.RAISING, _doubling(function)), (Relation.LOWERING, _increase(function))):
+        if step is not None:
+            return Exponents(relation, ("x",), step=step)
+    return None
+
+
+def _of_factors(op: Op, node: Node) -> Exponents | None:
+    """What is said of an operation that multiplies, divides or raises to a power."""
+    degrees = _degrees(op, node)
+    computed = {name: degree for name, degree in degrees.items() if not _known(node.get(name))}
+    if not computed or any(abs(degree) > HIGHEST for degree in computed.values()):
+        return None
+    if len(degrees) == 2 and list(computed.values()) == [1.0]:
+        (name,), (constant,) = computed, set(degrees) - set(computed)
+        return Exponents(Relation.SCALED, (name,), {constant: degrees[constant]})
+    return Exponents(Relation.POWERS, tuple(computed), computed)
+
+
+def _degrees(op: Op, node: Node) -> Mapping[str, float]:
+    """The degree of each operand that a result is a product of powers of."""
+    if op.factors is not None:
+        return op.factors(node)
+    if op.arithmetic is None:
+        return {}
+    function = op.arithmetic.function
+    first, second = _degree(_beside(function, THREE, False)), _degree(_beside(function, THREE, True))
+    if first is not None and second is not None and _separate(function, first, second):
+        return {"x": first, "y": second}
+    number = scalar(node["y"])
+    power = None if number is None else _degree(_beside(function, np.array(number), False))
+    return {} if power is None else {"x": power}
+
+
+def _beside(function: Callable[[np.ndarray, np.ndarray], np.ndarray], number: np.ndarray,
+            first: bool) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of two operands as one of the operand beside a number, which is the first of both or the second."""
+    return lambda points: function(number, points) if first else function(points, number)
+
+
+def _separate(function: Callable[[np.ndarray, np.ndarray], np.ndarray], first: float, second: float) -> bool:
+    """Whether a function of two has these degrees wherever it is looked at."""
+    with np.errstate(all="ignore"):
+        return all(np.allclose(function(POINTS * 4.0 ** i, y * 4.0 ** j),
+                               function(POINTS, y) * 4.0 ** (first * i + second * j), equal_nan=True)
+                   for y in np.array([0.5, 2.0, -3.0]) for i in (-1, 1) for j in (-1, 1))
 
 
 def _known(value: object) -> bool:
     return isinstance(value, Value) and value.constant
 
 
-def _tied(op: Op, node: Node) -> tuple[str, ...]:
-    """The operands whose exponent the result has; empty where it is another's."""
+def _tied(op: Op, node: Node) -> Exponents | None:
+    """Where the result has the exponent of operands that have the same."""
+    names: tuple[str, ...] = ()
     if op.arithmetic is not None:
-        both = ("x", "y")
-        if op.arithmetic.planar in SAME_SCALE:
-            return both
-        known = [name for name in both if _known(node[name])]
-        product = op.arithmetic.planar is Binary.MULTIPLY
-        return tuple(name for name in both if name not in known) if product and len(known) == 1 else ()
-    if op.homogeneous is not None:
-        return op.homogeneous(node)
-    if op.moves in TIED or (op.unary is not None and _homogeneous(op.unary, node)):
-        return ("x",)
-    return ()
+        names = ("x", "y") if op.arithmetic.planar in SAME_SCALE else ()
+    elif op.homogeneous is not None:
+        names = op.homogeneous(node)
+    elif op.moves in TIED:
+        names = ("x",)
+    return Exponents(Relation.TIED, names) if names else None
 
 
-def _homogeneous(unary: Unary, node: Node) -> bool:
-    """Whether a function of a scaled number is the scaled function: relu and its relatives."""
-    if node["x"].dtype not in FLOATS:
-        return False
+def _degree(function: Callable[[np.ndarray], np.ndarray]) -> float | None:
+    """The d for which a function of numbers times s is the function times s^d: half of a whole number, not 0."""
     with np.errstate(all="ignore"):
-        stated = settings(unary, node.operands)
-        plain = np.asarray(unary.function(POINTS, **stated))
-        return all(np.array_equal(np.asarray(unary.function(POINTS * scale, **stated)), plain * scale)
-                   for scale in (0.125, 16.0))
+        plain, scaled = function(POINTS), function(POINTS * 2.0 ** STEPS)
+        ratios = scaled[-3:] / plain[-3:]
+        if not (np.isfinite(ratios).all() and (ratios > 0).all()):
+            return None
+        degree = round(2 * float(np.log2(ratios[0])) / STEPS) / 2
+        same = degree and all(np.allclose(function(POINTS * 2.0 ** step), plain * 2.0 ** (step * degree), rtol=1e-12,
+                                          atol=0, equal_nan=True) for step in (-3, 1, STEPS))
+    return degree if same else None
+
+
+def _doubling(function: Callable[[np.ndarray], np.ndarray]) -> float | None:
+    """What is added to numbers where a function of them doubles."""
+    with np.errstate(all="ignore"):
+        once, plain = function(np.array([1.0])), function(np.array([0.0]))
+        if not (plain[0] > 0 and once[0] > plain[0]):
+            return None
+        step = 1.0 / float(np.log2(once[0] / plain[0]))
+        return step if np.allclose(function(POINTS + step), 2 * function(POINTS), rtol=1e-12) else None
+
+
+def _increase(function: Callable[[np.ndarray], np.ndarray]) -> float | None:
+    """What a function grows by where positive numbers are doubled."""
+    points = POINTS[POINTS > 0]
+    with np.errstate(all="ignore"):
+        grown = function(2 * points) - function(points)
+        return float(grown[0]) if np.isfinite(grown).all() and np.allclose(grown, grown[0], rtol=1e-12) and grown[0] \
+            else None

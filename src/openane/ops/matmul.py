@@ -127,6 +127,6 @@ def _channels_last(node: Node) -> bool:
 
 OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, _linear, channels_first, _channels_last), sums_products=True,
-          weights=("x", "y"), fewer=multiplied, channels_of={
+          factors=lambda node: {"x": 1.0, "y": 1.0}, weights=("x", "y"), fewer=multiplied, channels_of={
               "x": lambda node: -1 if _stated(node, "transpose_x") else -2,
               "y": lambda node: -2 if _stated(node, "transpose_y") else -1}),)

@@ -100,4 +100,4 @@ def _masked(rewriter: Rewriter, scores: Value, mask: Value) -> Value:
 
 
 OPS = (Op("scaled_dot_product_attention", PARAMETERS, _infer, _reference, rules=(engine_operands,),
-          decompose=_decompose, sums_products=True, table_of="exp"),)
+          decompose=_decompose, sums_products=True, table_of="exp", homogeneous=lambda node: ("value",)),)

@@ -111,4 +111,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("select", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, hands_on=True,
-          fewer=elementwise),)
+          fewer=elementwise, homogeneous=lambda node: ("a", "b")),)

@@ -186,6 +186,7 @@ class Op:
       and the producers of values, the nodes that replace that one. `takes_up` names the operands that a constant factor
       of its result, and a constant added to it, can become. `merge` makes one node of it and of one that made its x.
     - `homogeneous` names the operands of a node that, multiplied by a number above 0, multiply its results by it.
+    - `factors` gives, by operand, the degrees of a result that is a product of powers of operands, or a sum of such.
     - `fewer` writes a node of more dimensions than the engine has with fewer (see fewer.py), or gives None.
     - `relayout` says what the engine copies operands for, and what spares it that; `inherent` why nothing makes it
       faster.
@@ -224,6 +225,7 @@ class Op:
     hands_on: bool = False       # an infinity in an operand is one in the result, or is multiplied by 0
     fewer: Callable[[Node, Any], tuple[Value, ...] | None] | None = None
     homogeneous: Callable[[Node], tuple[str, ...]] | None = None
+    factors: Callable[[Node], Mapping[str, float]] | None = None
     positions: str = ""          # the operand that says from where in x the result is taken, or where in data it goes
     sees_bits: bool = False      # reads the bits of integers, so that all of them count
     fills_up: bool = False       # has a row for all it may find, and -1 in those behind what it found

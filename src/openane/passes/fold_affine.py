@@ -11,6 +11,7 @@ from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset
 from openane.ops.half_products import half_products
+from openane.ops.halves import UNDOES
 from openane.ops.spec import Product
 from openane.ops.weights import constant
 from openane.passes.rewrite import only_user, rebuilt
@@ -84,7 +85,9 @@ def _has_weights(node: Node) -> bool:
 def _affine(node: Node, before: Node) -> Affine | None:
     """What `node` does to each output channel of `before`, or None when it does something else."""
     product, result = get_op(before.op).product, before.output
-    return None if product is None else gain_and_offset(node, result, product.axis % max(result.type.rank, 1))
+    if product is None or node.source == UNDOES:
+        return None
+    return gain_and_offset(node, result, product.axis % max(result.type.rank, 1))
 
 
 def _with(node: Node, user: Node, affine: Affine) -> Node | None:

@@ -1,0 +1,282 @@
+"""Writes a graph whose tensors are held times powers of two, node by node: each node in the form its relation to
+exponents allows (ops.exponents), with a multiplication where it allows none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from openane.chips.arithmetic import SUM_LIMIT
+from openane.graph import Graph, Node, Operand, TensorType, Value
+from openane.ops import get_op
+from openane.ops.build import Given, GraphBuilder
+from openane.ops.exponents import Exponents, Relation, products
+from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, UNDOES
+from openane.ops.unary import settings
+from openane.passes.dead_code import remove_dead_code
+from openane.passes.ranges import LIMIT, Range, Said, least
+
+WEIGHTS = (2.0 ** -9, 2.0 ** 14)
+"""Between what the largest weight of an operation stays: what fp16 then drops of others is a 2^-16th of it."""
+
+MANY = 4096
+"""More products than most sums have."""
+
+
+class Rescaling:
+    """`_held` has, for each value of the old graph, the new values that are it times 2^e, by e. `known`: of each tensor
+    that is stored so its name, the exponent and the largest number that was measured; `beyond`: the names of those that
+    are read as they are, beyond fp16."""
+
+    def __init__(self, graph: Graph, said: Said, wanted: Mapping[int, int], ranges: Mapping[int, Range]) -> None:
+        self._graph, self._said, self._wanted, self._ranges = graph, said, wanted, ranges
+        self._builder = GraphBuilder(graph.name, graph.metadata)
+        self._held = {id(value): {0: self._builder.input(value.name, value.dtype, value.shape)}
+                      for value in graph.inputs}
+        self._sums = {id(value): products(node) for node in graph.nodes for value in node.outputs}
+        self.known: dict[str, tuple[int, float]] = {}
+        self.beyond: list[str] = []
+        self._ways = {Relation.LINEAR: self._linear, Relation.SCALED: self._scaled, Relation.AFFINE: self._affine,
+                      Relation.TIED: self._tied, Relation.GATED: self._gated, Relation.POWERS: self._powers,
+                      Relation.RAISING: self._raised, Relation.LOWERING: self._lowered, Relation.NORM: self._norm,
+                      Relation.SCORES: self._scores}
+
+    def result(self) -> Graph:
+        """The graph."""
+        for node in self._graph.nodes:
+            about = self._said.exponents[id(node)]
+            way = self._ways.get(about.relation)
+            moved = any(self._exponent(value) or 0 not in self._held.get(id(value), {0: None})
+                        for value in (*node.values(), *node.outputs))
+            if way is None or not moved:
+                self._keep(node, self._add(node, self._plain(node)), 0)
+            else:
+                way(node, about)
+        return remove_dead_code(self._builder.finish({value.name: self._at(value, 0)
+                                                      for value in self._graph.outputs}))
+
+    def _exponent(self, value: Value) -> int:
+        return self._wanted.get(id(value), 0)
+
+    def _range(self, value: Value) -> Range:
+        return self._ranges.get(id(value), Range(1.0, 1.0))
+
+    def _add(self, node: Node, operands: Mapping[str, Given]) -> tuple[Value, ...]:
+        made = self._builder.add(node.op, node.name or None, node.source, **operands)
+        return made if isinstance(made, tuple) else (made,)
+
+    def _keep(self, node: Node, made: tuple[Value, ...], exponent: int) -> None:
+        for old, new in zip(node.outputs, made, strict=True):
+            self._held[id(old)] = {exponent: new}
+            if exponent:
+                self.known[old.name] = exponent, self._range(old).largest
+
+    def _plain(self, node: Node) -> dict[str, Operand]:
+        """The operands as they are."""
+        return {name: tuple(self._at(value, 0) for value in operand) if isinstance(operand, tuple)
+                else self._at(operand, 0) for name, operand in node.operands.items()}
+
+    def _at(self, value: Value, exponent: int) -> Value:
+        """The value times 2^exponent."""
+        if value.constant:
+            return times(value, exponent)
+        held = self._held[id(value)]
+        if exponent not in held:
+            known, source = next(iter(held.items()))
+            if not exponent and self._range(value).largest > LARGEST:
+                self.beyond.append(value.name)
+            held[exponent] = self._multiplied(source, exponent - known, value)
+        return held[exponent]
+
+    def _multiplied(self, source: Value, exponent: int, of: Value) -> Value:
+        """Times 2^exponent, in as many steps as fp16 has factors. Where sums need their exponent, be they those of what
+        `of` was made of, weights must not take it back."""
+        seen = self._range(of)
+        needed = seen.largest > LIMIT or seen.usual < least(MANY)
+        while exponent:
+            step = max(-14, min(15, exponent))
+            source = self._builder.single("mul", f"{of.name}_rescaled", UNDOES if needed else "", x=source,
+                                          y=2.0 ** step)
+            exponent -= step
+        return source
+
+    def _tied(self, node: Node, about: Exponents) -> None:
+        exponent = self._exponent(node.outputs[0])
+        operands = self._others(node, about.operands)
+        for name in about.operands:
+            given = node.operands[name]
+            operands[name] = tuple(self._at(value, exponent) for value in given) if isinstance(given, tuple) \
+                else self._at(given, exponent)
+        self._keep(node, self._add(node, operands), exponent)
+
+    def _others(self, node: Node, names: tuple[str, ...]) -> dict[str, Given]:
+        """The operands that exponents are not about, as they are."""
+        return dict(self._plain(replace(node, operands={name: operand for name, operand in node.operands.items()
+                                                        if name not in names})))
+
+    def _linear(self, node: Node, about: Exponents) -> None:
+        """The weights take up what they can of the difference, x the rest."""
+        product = get_op(node.op).product
+        assert product is not None
+        form = product.form(node, node.output.name)
+        assert form is not None
+        x, weight, bias = form["x"], form["weight"], form.get("bias")
+        wanted = self._exponent(node.output)
+        share = _share(weight.array(), wanted - self._exponent(x))
+        operands: dict[str, Operand] = {**form.operands, "x": self._at(x, wanted - share),
+                                        "weight": times(weight, share)}
+        if bias is not None:
+            operands["bias"] = times(bias, wanted)
+        self._keep(node, self._add(replace(form, name=node.name), operands), wanted)
+
+    def _scaled(self, node: Node, about: Exponents) -> None:
+        """The constant takes up what it can of the difference."""
+        (name,), ((constant, degree),) = about.operands, about.degrees.items()
+        wanted = self._exponent(node.output)
+        sign = round(degree)
+        share = _share(node[constant].array(), sign * (wanted - self._exponent(node[name])))
+        x, number = self._at(node[name], wanted - sign * share), times(node[constant], share)
+        if number.type.elements == 1 and x.type == node.output.type and (number.array() == 1).all():
+            return self._keep(node, (x,), wanted)
+        return self._keep(node, self._add(node, self._others(node, (name, constant)) | {name: x, constant: number}),
+                          wanted)
+
+    def _affine(self, node: Node, about: Exponents) -> None:
+        """The mean has the exponent of x; gamma takes up the difference to that of beta and the result."""
+        x, variance, wanted = node["x"], node["variance"], self._exponent(node.output)
+        ones = Value(f"{node.output.name}_gamma", variance.type, np.ones(variance.shape, variance.array().dtype))
+        gamma = node.get("gamma") or ones
+        share = _share(gamma.array(), wanted - self._exponent(x))
+        given = wanted - share
+        operands = self._others(node, ("x",)) | {"x": self._at(x, given), "mean": times(node["mean"], given),
+                                                 "gamma": times(gamma, share)}
+        if (beta := node.get("beta")) is not None:
+            operands["beta"] = times(beta, wanted)
+        self._keep(node, self._add(node, operands), wanted)
+
+    def _gated(self, node: Node, about: Exponents) -> None:
+        """x, times what it decides as it is."""
+        exponent, unary = self._exponent(node.output), get_op(node.op).unary
+        if not exponent:
+            return self._keep(node, self._add(node, self._plain(node)), 0)
+        assert unary is not None
+        assert unary.share is not None
+        share = unary.share(self._builder, self._at(node["x"], 0), settings(unary, node.operands))
+        made = self._builder.single("mul", node.name or None, node.source, x=self._at(node["x"], exponent), y=share)
+        return self._keep(node, (made,), exponent)
+
+    def _powers(self, node: Node, about: Exponents) -> None:
+        """Operands at the exponents that need the fewest multiplications, of those that keep all in range."""
+        gated = self._said.gated.get(id(node))
+        wanted = self._exponent(node.output)
+        ways = [{name: wanted if name == gated else 0 for name in about.operands}] if gated is not None else \
+            self._exponents_of(node, about.degrees, wanted)
+
+        def cost(way: Mapping[str, int]) -> float:
+            made = _total(about.degrees, way)
+            moved = sum(way[name] not in self._held[id(node[name])] for name in way) + (made != wanted)
+            return moved + 8 * sum(self._strays(node[name], exponent) for name, exponent in way.items()) \
+                + 8 * self._strays(node.output, made)
+
+        way = min(ways, key=cost)
+        made = _total(about.degrees, way)
+        operands = self._others(node, about.operands) | {name: self._at(node[name], exponent)
+                                                         for name, exponent in way.items()}
+        if (epsilon := node.get("epsilon")) is not None:
+            operands["epsilon"] = max(float(epsilon.array()) * 2.0 ** way["x"], SMALLEST)
+        self._keep(node, self._add(node, operands), made)
+
+    def _exponents_of(self, node: Node, degrees: Mapping[str, float], wanted: int) -> list[dict[str, int]]:
+        """Exponents that operands may be given: those they have, 0, and what makes up for the other's."""
+        choices = {name: {*self._held[id(node[name])], 0} for name in degrees}
+        first, *rest = degrees
+        if not rest:
+            choices[first].add(math.trunc(wanted / degrees[first]))
+            return [{first: exponent} for exponent in choices[first] if (exponent * degrees[first]).is_integer()]
+        second, = rest
+        ways = [{first: one, second: other} for one in choices[first] for other in choices[second]]
+        for one, other in ((first, second), (second, first)):
+            for exponent in (*choices[one], self._usual(node[one])):
+                ways.append({one: exponent, other: round((wanted - exponent * degrees[one]) / degrees[other])})
+        return [way for way in ways if _whole(degrees, way)]
+
+    def _usual(self, value: Value) -> int:
+        """The exponent that makes the root mean square of a value 1, about."""
+        usual = self._range(value).usual
+        return -round(math.log2(usual)) if usual else 0
+
+    def _strays(self, value: Value, exponent: int) -> float:
+        """How far, in powers of two, a value times 2^exponent is from what is held and summed well."""
+        seen, sums = self._range(value), self._sums.get(id(value), 0)
+        if not seen.usual:
+            return 0.0
+        largest, usual = math.log2(seen.largest) + exponent, math.log2(seen.usual) + exponent
+        low = math.log2(max(4 * SMALLEST_NORMAL, least(sums)))
+        return max(0.0, largest - math.log2(SUM_LIMIT / 2), low - usual)
+
+    def _raised(self, node: Node, about: Exponents) -> None:
+        """What is added to x multiplies the result."""
+        wanted, x = self._exponent(node.output), self._at(node["x"], 0)
+        if wanted:
+            x = self._builder.single("add", f"{node['x'].name}_raised", x=x, y=wanted * about.step)
+        self._keep(node, self._add(node, self._others(node, ("x",)) | {"x": x}), wanted)
+
+    def _lowered(self, node: Node, about: Exponents) -> None:
+        """The logarithm of x times 2^e, and what it is too large by."""
+        exponent = self._exponent(node["x"])
+        if not exponent:
+            return self._keep(node, self._add(node, self._plain(node)), 0)
+        operands = self._others(node, ("x",)) | {"x": self._at(node["x"], exponent)}
+        if (epsilon := node.get("epsilon")) is not None:
+            operands["epsilon"] = float(epsilon.array()) * 2.0 ** exponent
+        made, = self._add(replace(node, name=f"{node.output.name}_rescaled"), operands)
+        result = self._builder.single("add", node.name or None, node.source, x=made, y=-exponent * about.step)
+        return self._keep(node, (result,), 0)
+
+    def _norm(self, node: Node, about: Exponents) -> None:
+        """The norm of x times 2^e, epsilon times its square."""
+        exponent = self._exponent(node["x"])
+        epsilon = max(float(node["epsilon"].array()) * 4.0 ** exponent, SMALLEST)
+        operands = self._others(node, ("x", "epsilon"))
+        self._keep(node, self._add(node, {**operands, "x": self._at(node["x"], exponent), "epsilon": epsilon}), 0)
+
+    def _scores(self, node: Node, about: Exponents) -> None:
+        """Differences to the largest score, which may be as small as they like."""
+        exponent = self._exponent(node["x"])
+        axis = int(node["axis"].array()) if node.get("axis") is not None else -1
+        x, name = self._at(node["x"], exponent), node.output.name
+        largest = self._builder.single("reduce_max", f"{name}_largest", x=x, axes=(axis,), keep_dims=True)
+        below = self._builder.single("sub", f"{name}_below", x=x, y=largest)
+        operands = self._others(node, ("x",))
+        self._keep(node, self._add(node, operands | {"x": self._multiplied(below, -exponent, node["x"])}), 0)
+
+
+def _total(degrees: Mapping[str, float], way: Mapping[str, int]) -> int:
+    return round(sum(degrees[name] * exponent for name, exponent in way.items()))
+
+
+def _whole(degrees: Mapping[str, float], way: Mapping[str, int]) -> bool:
+    return float(sum(degrees[name] * exponent for name, exponent in way.items())).is_integer()
+
+
+def _share(weight: np.ndarray, exponent: int) -> int:
+    """How much of a power of two weights can take up: all of it where that leaves them in `WEIGHTS`; nothing of it
+    where they are further out than they would be."""
+    largest = float(np.max(np.abs(weight.astype(np.float64)), initial=0.0))
+    if not exponent or not largest or not math.isfinite(largest):
+        return exponent
+    low, high = (math.floor(math.log2(end / largest)) for end in WEIGHTS)
+    return max(min(exponent, max(high, 0)), min(low, 0))
+
+
+def times(constant: Value, exponent: int) -> Value:
+    """A constant of real numbers times 2^exponent; itself where there is nothing to do."""
+    if not exponent or constant.array().dtype.kind != "f":
+        return constant
+    array = constant.array()
+    with np.errstate(over="ignore"):
+        data = np.asarray(np.ldexp(array.astype(np.float64), exponent), array.dtype)
+    return Value(f"{constant.name}_rescaled", TensorType(constant.dtype, data.shape), data)
