@@ -61,7 +61,7 @@ def tried(model: Described, packages: Path) -> Document:
         clock("verify", lambda program=program: verify(program))
     named = dict(zip((port.name for port in compiled.inputs), source.inputs, strict=True)) \
         if isinstance(source.inputs, list) else source.inputs
-    found = clock("run", lambda: ane.run(compiled, named, "simulator?arithmetic=fast"))
+    found = clock("run", lambda: ane.run(compiled, named, "simulator?arithmetic=exact"))
     outputs = [found[port.name] for port in compiled.outputs]
     document["error"] = worst(outputs, source.wanted)
     if source.half is not None:

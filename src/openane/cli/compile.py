@@ -30,7 +30,6 @@ from openane.cli.model_options import (
     compilation,
     in_cache,
     model_options,
-    precise_graph,
     samples_of,
 )
 from openane.cli.output import as_json
@@ -87,11 +86,11 @@ def run(options: argparse.Namespace) -> int:
         raise UnsupportedError(str(options.model), "this is compiled already",
                                remedy=f"run it: ane run {options.model}, or look into it: ane info {options.model}")
     (require_several(options, output) if several else require_one(options))
-    graphs = [precise_graph(graph, options) for graph in _graphs(options)]
+    graphs = list(_graphs(options))
     if options.compiler != "openane":
         return compile_elsewhere(graphs, options, output)
     if several:
-        samples_of(graphs[0], options)  # an input that is none is that for every target
+        graphs, options.precision = [_precise(graph, options) for graph in graphs], "as-is"  # the same for all of them
         return run_several(options, output, lambda target: _compiled(graphs, _with_target(options, target)))
     model, from_cache = _compiled(graphs, options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
@@ -130,6 +129,13 @@ def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
     return load_shapes(options.model, dict(options.shape), functions[0], dict(options.value))
 
 
+def _precise(graph: Graph, options: argparse.Namespace) -> Graph:
+    """The graph that is compiled for the precision the options ask for."""
+    from openane.compiler.precision import precise
+
+    return precise(graph, options.precision, samples_of(graph, options))
+
+
 def _with_target(options: argparse.Namespace, target: str) -> argparse.Namespace:
     """The options for one of several targets, which has a folder of its own in --dump."""
     dump = None if options.dump is None else options.dump / target
@@ -161,10 +167,10 @@ def _functions(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Mo
     if options.dump is not None or options.sample:
         raise UnsupportedError("--function", "--dump and --sample look at one function", found=len(graphs),
                                remedy="compile that function alone")
-    known = not options.no_cache and all(in_cache(graph, options.target, options.allow_host) for graph in graphs)
+    known = not options.no_cache and all(in_cache(graph, options.target, options) for graph in graphs)
     if several_shapes(options):
         return shaped_model(graphs, options, options.target), known
-    return compile_functions(graphs, options.target, options.allow_host, cache=not options.no_cache), known
+    return compile_functions(graphs, options.target, options.allow_host, not options.no_cache, options.precision), known
 
 
 def dump(model: Model, folder: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from openane.compiler.partition.hosting import AllowHost
+    from openane.compiler.precision import Samples
     from openane.graph import Graph
 
 HOST_DEFAULT = "lookups"
@@ -39,10 +40,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
                  "help": "an input on which to look at the model's numbers; may be repeated. All inputs at once: an "
                          ".npz with an array for each, or a folder of such files or of .npy files named after the "
                          "inputs (default: drawn, for small models)"},
-    "--precision": {"choices": ("as-is", "safe", "fast"), "default": "as-is",
+    "--precision": {"choices": ("as-is", "safe", "fast"), "default": "safe",
                     "help": "safe: evaluate the model on --sample, or drawn inputs, and move numbers that leave the "
-                            "engine's range into it by powers of two; fast: one table for every function "
-                            "(default: %(default)s)"},
+                            "engine's range into it by powers of two; as-is: leave them; fast: as-is, and one "
+                            "table for every function (default: %(default)s)"},
     "--allow-host": {"action": "store_const", "const": True, "default": HOST_DEFAULT,
                      "help": "let the host compute whatever the engine cannot take, between engine programs, instead "
                              "of refusing the model; every such operation is listed. Without it the host computes "
@@ -72,22 +73,16 @@ class Compilation:
 
     target: str
     allow_host: AllowHost
-    samples: Mapping[str, np.ndarray] | None
+    samples: Samples | None
     cache: bool
     from_cache: bool
+    precision: str
 
     @property
     def arguments(self) -> dict[str, Any]:
         """What to pass to `compile`."""
-        return {"target": self.target, "allow_host": self.allow_host, "samples": self.samples, "cache": self.cache}
-
-
-def precise_graph(graph: Graph, options: Namespace) -> Graph:
-    """The graph that is compiled for the precision the options ask for."""
-    from openane.compiler.precision import PrecisionMode, precise
-
-    needed = options.precision == PrecisionMode.SAFE
-    return precise(graph, options.precision, given_samples(graph, options) if needed else None)
+        return {"target": self.target, "allow_host": self.allow_host, "samples": self.samples, "cache": self.cache,
+                "precision": self.precision}
 
 
 def chosen_target(options: Namespace, chip: str | None = None) -> str:
@@ -97,19 +92,12 @@ def chosen_target(options: Namespace, chip: str | None = None) -> str:
     return named or (own_target(chip) if chip else DEFAULT_TARGET)
 
 
-def samples_of(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
-    """The inputs on which to look for numbers that leave fp16: those given, the first sample of a folder, else drawn
-    ones for a small model. UnsupportedError for a name that is no input."""
+def samples_of(graph: Graph, options: Namespace) -> Samples | None:
+    """The inputs to evaluate a model on, and to look on for numbers that leave fp16: those given, else drawn ones for a
+    small model. UnsupportedError for a name that is no input."""
     from openane.compiler.inspect.fp16_concerns import drawn_samples
 
-    found = _first_sample(graph, options)
-    return drawn_samples(graph) if found is None else found
-
-
-def _first_sample(graph: Graph, options: Namespace) -> dict[str, np.ndarray] | None:
-    """The first of the samples that are given, if any is."""
-    found = given_samples(graph, options)
-    return dict(found[0]) if found else None
+    return given_samples(graph, options) or drawn_samples(graph)
 
 
 def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndarray]]:
@@ -140,11 +128,12 @@ def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str 
     samples, target = samples_of(graph, options), chosen_target(options, chip)
     cache = cache and not options.no_cache
     return Compilation(target, options.allow_host, samples, cache,
-                       cache and in_cache(graph, target, options.allow_host, samples))
+                       cache and in_cache(graph, target, options, samples), options.precision)
 
 
-def in_cache(graph: Graph, target: str, allow_host: AllowHost, samples: Mapping[str, np.ndarray] | None = None) -> bool:
-    """Whether the cache holds the compiled model. The target is resolved first, as the compiler does it."""
+def in_cache(graph: Graph, target: str, options: Namespace, samples: Samples | None = None) -> bool:
+    """Whether the cache holds what the options make of a model. The target is resolved first, as the compiler does
+    it."""
     from openane.cache import Cache
     from openane.compiler.cache import model_key
 
@@ -152,7 +141,8 @@ def in_cache(graph: Graph, target: str, allow_host: AllowHost, samples: Mapping[
         folder = Cache().folder
     except OSError:
         return False
-    return (folder / model_key(graph, generation_of(target).name, allow_host, samples)).is_dir()
+    return (folder / model_key(graph, generation_of(target).name, options.allow_host, samples,
+                               precision=options.precision)).is_dir()
 
 
 def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ def shaped_model(graphs: Sequence[Graph], options: Namespace, target: str) -> Mo
     from openane.compiler import compile_shapes
 
     padding = dict(options.pad) if options.pad else None
-    return compile_shapes(graphs, padding, target, options.allow_host, cache=not options.no_cache)
+    return compile_shapes(graphs, padding, target, options.allow_host, not options.no_cache, options.precision)
 
 
 def chosen(model: Model, files: Mapping[str, Path]) -> tuple[Model, ShapeChoice | None]:

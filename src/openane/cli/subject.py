@@ -14,9 +14,10 @@ import numpy as np
 from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import container, open_file
-from openane.cli.model_options import chosen_target, compilation, model_options, precise_graph, refuse_for_compiled
+from openane.cli.model_options import chosen_target, compilation, model_options, refuse_for_compiled
 from openane.cli.shapes import chosen, several_shapes, shaped_model
 from openane.compiler import Model, Where, compile
+from openane.compiler.precision import several
 from openane.compiler.states import reference
 from openane.devices import Device
 from openane.devices.packer import NUMPY, logical_shape
@@ -89,15 +90,13 @@ def open_subject(options: Namespace, chip: str | None = None) -> Subject:
     path: Path = options.file
     files = dict(getattr(options, "input", ()))
     if several_shapes(options) and container(path) is None:
-        graphs = [precise_graph(graph, options)
-                  for graph in load_shapes(path, dict(options.shape), options.function, dict(options.value))]
+        graphs = load_shapes(path, dict(options.shape), options.function, dict(options.value))
         return _shaped(shaped_model(graphs, options, chosen_target(options, chip)), files)
     content = open_file(path, dict(options.shape), options.function, dict(options.value))
     if isinstance(content, Graph):
-        content = precise_graph(content, options)
         how = compilation(content, options, chip=chip)
         return replace(_model_subject(compile(content, **how.arguments)), from_cache=how.from_cache,
-                       samples=how.samples)
+                       samples=next(iter(several(how.samples)), None))
     if isinstance(content, Program):
         refuse_for_compiled(path, options, [content.chip])
         return Subject(content, tuple(map(_buffer_port, content.inputs)), tuple(map(_buffer_port, content.outputs)),

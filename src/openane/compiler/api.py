@@ -17,7 +17,7 @@ from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.patch_model import PatchedModel, patch
 from openane.compiler.pipeline import compile_graph
-from openane.compiler.precision import PrecisionMode, precise
+from openane.compiler.precision import PrecisionMode, Samples, precise, require_known, several
 from openane.compiler.records import Watch
 from openane.graph import Graph
 
@@ -53,8 +53,8 @@ class Model(CompiledModel):
 
 
 def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = LOOKUPS, watch: Watch | None = None,
-            samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False,
-            capacity: Capacity | None = None, precision: str = PrecisionMode.AS_IS) -> Model:
+            samples: Samples | None = None, cache: bool | str | Path = False,
+            capacity: Capacity | None = None, precision: str = PrecisionMode.SAFE) -> Model:
     """The graph as engine programs for `target` (a machine, chip or generation): one, or as many as hold it.
 
     Everything runs on the engine except packing of ports (element type fp32, strides) and what `allow_host` lets the
@@ -63,13 +63,17 @@ def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = 
     each with the rule it breaks. UnsupportedError names every other operation the engine cannot take; GraphError when
     the graph is malformed. `watch`
     is called with the name and text of every stage: the graph after each pass, lowered operations, what stays in L2,
-    placement, tiling, weights. On `samples` (arrays by input name) the model is also evaluated, and `concerns` of the
-    result say where it leaves fp16. `cache` keeps compiled models in a folder and takes them from there: True is the
+    placement, tiling, weights. `cache` keeps compiled models in a folder and takes them from there: True is the
     user's own (see openane.cache). `capacity` makes programs smaller than they could be.
-    `precision`: `as-is`, `safe` or `fast`; see compiler.precision.
+    `precision`: `safe` evaluates the model in fp32 on `samples` (arrays by input name, of one sample or several; drawn
+    where there are none) and moves numbers that leave the engine's range into it, `as-is` leaves them, `fast` makes a
+    table of every function; see compiler.precision. `concerns` of the result say what was moved, and where the model
+    leaves fp16 on the first of `samples`.
     """
     target = machines.target(target).name
-    graph = precise(graph, precision, samples)
+    require_known(precision)
     if cache and watch is None and capacity is None:
-        return Model.of(cached(graph, target, allow_host, samples, None if cache is True else Path(cache)))
-    return Model.of(compile_graph(graph, target, allow_host, None if watch is None else Dump(watch), samples, capacity))
+        return Model.of(cached(graph, target, allow_host, samples, None if cache is True else Path(cache), precision))
+    graph = precise(graph, precision, samples)
+    return Model.of(compile_graph(graph, target, allow_host, None if watch is None else Dump(watch),
+                                  next(iter(several(samples)), None), capacity))

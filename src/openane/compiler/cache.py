@@ -18,34 +18,44 @@ from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.hosting import AllowHost, HostPolicy
 from openane.compiler.pipeline import compile_graph
+from openane.compiler.precision import PrecisionMode, Samples, precise, several
 from openane.errors import AneError
 from openane.graph import Graph, Value
 from openane.version import __version__
 
 ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "passes", "compiler")
 """What a compilation depends on, of this package."""
+OTHER = "other"
+"""An empty file of an entry whose graph is not the one that was to be compiled, but what a precision made of it."""
 CONSTANTS = "constants/{}"
 """The constants of a program whose entry is to be mapped."""
 
 
-def cached(graph: Graph, target: str, allow_host: AllowHost, samples: Mapping[str, np.ndarray] | None,
-           folder: Path | None) -> CompiledModel:
+def cached(graph: Graph, target: str, allow_host: AllowHost, samples: Samples | None, folder: Path | None,
+           precision: str = PrecisionMode.AS_IS) -> CompiledModel:
     """The compiled graph, from the cache in `folder` (None: the user's own) if it is there. Errors are those of
     `compile`; a cache that cannot be read or written is done without."""
     try:
         kept = Cache(folder)
     except OSError:
-        return compile_graph(graph, target, allow_host, samples=samples)
-    key = model_key(graph, target, allow_host, samples)
+        return _compiled(precise(graph, precision, samples), target, allow_host, samples)
+    key = model_key(graph, target, allow_host, samples, precision=precision)
     files = kept.get(key)
     if files is not None:
         try:
-            return read_model(files.__getitem__, {graph.name: graph}, read_cached)
+            return read_model(files.__getitem__, {} if OTHER in files else {graph.name: graph}, read_cached)
         except (AneError, KeyError):
             kept.drop(key)
-    model = compile_graph(graph, target, allow_host, samples=samples)
-    kept.put(key, model_files(model, graphs=False, write=write_cached), f"{graph.name} for {target}")
+    made = precise(graph, precision, samples)
+    model = _compiled(made, target, allow_host, samples)
+    other = made is not graph
+    kept.put(key, model_files(model, graphs=other, write=write_cached) | ({OTHER: b""} if other else {}),
+             f"{graph.name} for {target}")
     return model
+
+
+def _compiled(graph: Graph, target: str, allow_host: AllowHost, samples: Samples | None) -> CompiledModel:
+    return compile_graph(graph, target, allow_host, samples=next(iter(several(samples)), None))
 
 
 class MappedModels:
@@ -111,16 +121,17 @@ class MappedModels:
         return replace(model, programs=programs, patchable=None)
 
 
-def model_key(graph: Graph, target: str, allow_host: AllowHost, samples: Mapping[str, np.ndarray] | None = None,
-              kind: str = "") -> str:
+def model_key(graph: Graph, target: str, allow_host: AllowHost, samples: Samples | None = None,
+              kind: str = "", precision: str = PrecisionMode.SAFE) -> str:
     """A digest of everything the compiled model depends on, in hexadecimal, and of the `kind` of entry it is kept as.
     Every constant is read once."""
     allowed = HostPolicy.of(allow_host).said
-    said: list[object] = [kind, __version__, compiler_digest(), target, allowed, samples is not None]
+    said: list[object] = [kind, __version__, compiler_digest(), target, allowed, precision, len(several(samples))]
     arrays: list[np.ndarray] = []
-    for name, array in sorted((samples or {}).items()):
-        said += [name, array.dtype.str, array.shape]
-        arrays.append(array)
+    for sample in several(samples):
+        for name, array in sorted(sample.items()):
+            said += [name, array.dtype.str, array.shape]
+            arrays.append(array)
     _tell(graph, said, arrays)
     text = repr(said).encode(errors="surrogatepass")
     digest = hashlib.blake2b(b"%d:" % len(text) + text, digest_size=DIGEST)

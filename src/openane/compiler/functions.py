@@ -8,12 +8,13 @@ from pathlib import Path
 from openane.chips import DEFAULT_TARGET
 from openane.compiler.api import Model, compile
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
+from openane.compiler.precision import PrecisionMode
 from openane.errors import GraphError
 from openane.graph import Graph
 
 
 def compile_functions(graphs: Sequence[Graph], target: str = DEFAULT_TARGET, allow_host: AllowHost = LOOKUPS,
-                      cache: bool | str | Path = False) -> Model:
+                      cache: bool | str | Path = False, precision: str = PrecisionMode.SAFE) -> Model:
     """One model of several graphs, each a function called as its graph is; the first is what runs when none is named.
 
     A state that several functions have is one buffer. GraphError when two functions share a name, or have states of one
@@ -22,7 +23,7 @@ def compile_functions(graphs: Sequence[Graph], target: str = DEFAULT_TARGET, all
     names = [graph.name for graph in graphs]
     if not names or len(set(names)) < len(names):
         raise GraphError(f"functions need a name of their own; these are called {', '.join(names) or 'nothing'}")
-    models = [compile(graph, target, allow_host, cache=cache) for graph in graphs]
+    models = [compile(graph, target, allow_host, cache=cache, precision=precision) for graph in graphs]
     _check_states(models)
     return models[0].with_functions(models[1:])
 

@@ -1,7 +1,8 @@
 """How much care a model's numbers get, beside its speed.
 
+- `safe`: numbers that leave the engine's range on samples are moved into it by powers of two (passes.rescale); where
+  none do, it is as-is.
 - `as-is`: tensors are what the model says; functions are as its importer asks (accuracy.FUNCTIONS).
-- `safe`: numbers that leave the engine's range on samples are moved into it by powers of two (passes.rescale).
 - `fast`: as-is, and every function is one table, as in programs of Apple's compiler.
 """
 
@@ -14,14 +15,14 @@ from enum import StrEnum
 import numpy as np
 
 from openane.compiler.inspect.fp16_concerns import drawn
-from openane.errors import UnsupportedError
+from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.ops.accuracy import FUNCTIONS
 from openane.ops.halves import RESCALED
 from openane.passes.rescale import Rescaled, rescale
 
 Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
-"""One sample, or several."""
+"""Arrays by input name: of one sample, or of several."""
 
 
 class PrecisionMode(StrEnum):
@@ -32,26 +33,41 @@ class PrecisionMode(StrEnum):
     FAST = "fast"
 
 
-def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Graph:
-    """The graph that is compiled in place of one, `samples` (arrays by input name) drawn where none are given.
-    UnsupportedError for a precision there is not; GraphError when samples do not fit the inputs."""
+def several(samples: Samples | None) -> Sequence[Mapping[str, np.ndarray]]:
+    """The samples as a sequence, empty where there are none."""
+    return [samples] if isinstance(samples, Mapping) else samples or []
+
+
+def require_known(precision: str) -> None:
+    """UnsupportedError for a precision there is not."""
     if precision not in set(PrecisionMode):
         raise UnsupportedError(f"precision {precision!r}", "is none there is", limit=", ".join(PrecisionMode),
                                found=precision)
+
+
+def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Graph:
+    """The graph that is compiled in place of one, `samples` (arrays by input name) drawn where none are given.
+    UnsupportedError for a precision there is not; GraphError when samples do not fit the inputs."""
+    require_known(precision)
     if precision == PrecisionMode.FAST and FUNCTIONS in graph.metadata:
         return replace(graph, metadata={key: text for key, text in graph.metadata.items() if key != FUNCTIONS})
     if precision != PrecisionMode.SAFE:
         return graph
-    given = [samples] if isinstance(samples, Mapping) else samples or [drawn(graph)]
-    made = rescale(graph, given)
-    return made.graph if made.graph is graph else _told(made, not samples)
+    if samples:
+        return _told(graph, rescale(graph, several(samples)), "samples")
+    try:
+        return _told(graph, rescale(graph, [drawn(graph)]), "drawn inputs")
+    except GraphError as error:  # of inputs that nobody gave: positions outside of a table, say
+        return replace(graph, metadata={**graph.metadata, f"{RESCALED}{graph.name}": f"0 ranges are not known, because "
+                                        f"the model cannot be evaluated on drawn inputs: {error}"})
 
 
-def _told(made: Rescaled, drawn_inputs: bool) -> Graph:
+def _told(graph: Graph, made: Rescaled, source: str) -> Graph:
     """The graph with what was done to it in its metadata, for the report."""
+    if made.graph is graph:
+        return graph
     exponents = [exponent for exponent, _ in made.exponents.values()]
     largest, name = max((largest, name) for name, (_, largest) in made.exponents.items())
-    source = "drawn inputs" if drawn_inputs else "samples"
     said = f"{len(exponents)} tensors are held times 2^{min(exponents)} to 2^{max(exponents)}, from what {source} made"
     left = f"; beyond fp16 where they are read as they are: {', '.join(made.beyond[:4])}" if made.beyond else ""
     return replace(made.graph, metadata={**made.graph.metadata, f"{RESCALED}{name}": f"{largest:g} {said}{left}"})

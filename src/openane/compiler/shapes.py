@@ -10,6 +10,7 @@ from openane.chips import DEFAULT_TARGET
 from openane.compiler.api import Model
 from openane.compiler.functions import compile_functions
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
+from openane.compiler.precision import PrecisionMode
 from openane.errors import GraphError
 from openane.graph import Graph, Value
 
@@ -18,7 +19,8 @@ MASK = "attention_mask"
 
 
 def compile_shapes(graphs: Sequence[Graph], padding: Mapping[str, float] | None = None, target: str = DEFAULT_TARGET,
-                   allow_host: AllowHost = LOOKUPS, cache: bool | str | Path = False) -> Model:
+                   allow_host: AllowHost = LOOKUPS, cache: bool | str | Path = False,
+                   precision: str = PrecisionMode.SAFE) -> Model:
     """One model of a graph in several shapes (`openane.importers.load_shapes` makes them), smallest first.
 
     Whoever runs it gives inputs of one of the shapes, and the function of that shape runs. Inputs that `padding` names
@@ -34,7 +36,7 @@ def compile_shapes(graphs: Sequence[Graph], padding: Mapping[str, float] | None 
     for name in chosen:
         if name not in known:
             raise GraphError(f"padding is given for {name!r}, which is no input; inputs are {', '.join(known)}")
-    return replace(compile_functions(graphs, target, allow_host, cache), padding=chosen)
+    return replace(compile_functions(graphs, target, allow_host, cache, precision), padding=chosen)
 
 
 def _masked(graphs: Sequence[Graph]) -> dict[str, float]:

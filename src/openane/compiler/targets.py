@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-
-import numpy as np
 
 from openane.chips.machines import ALL, named_targets, target
 from openane.compiler.api import Model, compile
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
-from openane.compiler.precision import PrecisionMode, precise
+from openane.compiler.precision import PrecisionMode, Samples, precise
 from openane.graph import Graph
 
 
 def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: AllowHost = LOOKUPS,
-                samples: Mapping[str, np.ndarray] | None = None, cache: bool | str | Path = False,
-                precision: str = PrecisionMode.AS_IS) -> Model:
+                samples: Samples | None = None, cache: bool | str | Path = False,
+                precision: str = PrecisionMode.SAFE) -> Model:
     """The graph compiled for several targets, as one model: that of the first, with the others in `targets`.
 
     `targets` are machines, chips or generations, in a text between commas or one by one; `all` is every generation that
@@ -25,6 +23,7 @@ def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: Al
     for `compile`: a target that refuses the graph refuses all of it.
     """
     generations = dict.fromkeys(target(name).name for name in named_targets(targets))
-    graph = precise(graph, precision, samples)
-    first, *others = (compile(graph, name, allow_host, samples=samples, cache=cache) for name in generations)
+    made = precise(graph, precision, samples)  # ranges are the same on all
+    first, *others = (compile(made, name, allow_host, samples=samples, cache=cache, precision=PrecisionMode.AS_IS)
+                      for name in generations)
     return first.with_targets(others)

@@ -74,7 +74,8 @@ def exponents(node: Node) -> Exponents:
 
 
 def products(node: Node) -> int:
-    """How many products each result of a node sums in the accumulator; 0 where it sums none."""
+    """How many products each result of a node sums in the accumulator, those with weights of 0 left out; 0 where it
+    sums none."""
     op = all_ops().get(node.op)
     if op is None or not op.sums_products:
         return 0
@@ -82,6 +83,9 @@ def products(node: Node) -> int:
     if other is None or node.get("x") is None:
         return 1
     result, x = node.output.type, node["x"].type
+    if other.constant and op.product is not None and (form := op.product.form(node, node.output.name)) is not None:
+        weight = form["weight"].array()
+        return max(1, int(np.count_nonzero(weight)) // max(1, len(weight)))
     if node.get("weight") is not None:
         return max(1, other.type.elements // max(1, other.shape[0]))
     batches = math.prod(result.shape[:-2])

@@ -22,10 +22,14 @@ from openane.ops.halves import SMALLEST_NORMAL
 
 LIMIT = SUM_LIMIT / 4
 """What is measured to be larger is made smaller: samples show some of what a model meets."""
+STORED = SUM_LIMIT
+"""As LIMIT, of what is no sum."""
 LARGEST = 2.0 ** 12
 """How large the largest number of a group is made."""
 LOST = 2.0 ** -10
 """Sums whose products, rounded, make a larger share of them wrong lose digits that fp16 would keep."""
+COSTLY = 2.0 ** -2
+"""By how much smaller numbers must be for what costs a task."""
 USUAL = 4.0
 """The root mean square that sums which lose digits are given."""
 SMALL = 2.0 ** 4 * SMALLEST_NORMAL
@@ -36,12 +40,17 @@ MADE = (Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.POWERS, Rela
 """Whose results can be given digits by an exponent; what others make has been rounded by then."""
 
 
+FREE = {Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.NORM}
+"""Who takes up any exponent without a task."""
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Of a tensor: the largest magnitude, and the root mean square."""
+    """Of a tensor: the largest magnitude, the root mean square, and the largest number above 0."""
 
     largest: float
     usual: float
+    highest: float = 0.0
 
 
 def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[int, Range]:
@@ -51,7 +60,8 @@ def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[
     for sample in samples:
         for number, seen in _on(graph, sample).items():
             before = found.get(number, seen)
-            found[number] = Range(max(before.largest, seen.largest), max(before.usual, seen.usual))
+            found[number] = Range(max(before.largest, seen.largest), max(before.usual, seen.usual),
+                                  max(before.highest, seen.highest))
     return found
 
 
@@ -63,7 +73,8 @@ def _on(graph: Graph, sample: Mapping[str, np.ndarray]) -> dict[int, Range]:
                       if arrays[id(value)].dtype.kind == "f"})
 
     evaluate(graph, sample, seen)
-    return found | {id(value): of_array(np.asarray(sample[value.name])) for value in graph.inputs}
+    given = {id(value): np.asarray(sample[value.name]) for value in graph.inputs}
+    return found | {number: of_array(array) for number, array in given.items() if array.dtype.kind == "f"}
 
 
 def of_array(array: np.ndarray) -> Range:
@@ -71,14 +82,14 @@ def of_array(array: np.ndarray) -> Range:
     if not array.size:
         return Range(0.0, 0.0)
     flat = np.ravel(array)
-    largest = float(max(flat.max(), -flat.min()))
+    highest, largest = float(flat.max()), float(max(flat.max(), -flat.min()))
     if not math.isfinite(largest):
         flat = flat[np.isfinite(flat)]
-        largest = float(np.abs(flat).max(initial=0.0))
+        highest, largest = float(flat.max(initial=0.0)), float(np.abs(flat).max(initial=0.0))
     if not largest:
         return Range(0.0, 0.0)
     flat = (flat / np.asarray(largest, flat.dtype)).astype(np.float32, copy=False)  # no square leaves fp32
-    return Range(largest, largest * math.sqrt(float(np.dot(flat, flat)) / flat.size))
+    return Range(largest, largest * math.sqrt(float(np.dot(flat, flat)) / flat.size), max(highest, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ def said_of(graph: Graph) -> Said:
 
 def chosen(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> dict[int, int]:
     """The exponent of every value that is to be multiplied by a power of two, by id of the value; 0 is left out."""
-    groups = _Groups()
+    groups = Groups()
     sums: dict[int, int] = {}  # how many products each result is a sum of; 0 where it is made of others, but of no sum
     for node in graph.nodes:
         about = said.exponents[id(node)]
@@ -111,9 +122,11 @@ def chosen(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> dict[int, i
         if about.relation in MADE:
             count = 1 if about.relation is Relation.AFFINE else products(node)
             sums.update({id(value): count for value in node.outputs})
+    borders = _Borders(graph, said)
     found: dict[int, int] = {}
     for members in groups.members([value for node in graph.nodes for value in node.outputs]):
-        exponent = _exponent(members, sums, ranges)
+        known = [member for member in members if member in ranges and ranges[member].usual]
+        exponent = _exponent(known, sums, ranges, borders.of(members)) if known else 0
         if exponent:
             found.update(dict.fromkeys(members, exponent))
     return found
@@ -144,16 +157,47 @@ def variables(node: Node, names: Iterable[str]) -> list[Value]:
     return [value for value in flat if isinstance(value, Value) and not value.constant]
 
 
-def _exponent(members: Iterable[int], sums: Mapping[int, int], ranges: Mapping[int, Range]) -> int:
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Of a group: whether a multiplication is needed somewhere to give it an exponent, and whether nothing but the
+    scores of a softmax are read of it, of which what is far below the largest is nothing."""
+
+    costs: bool
+    scores: bool
+
+
+class _Borders:
+    """Who makes and reads each value, for the borders of groups."""
+
+    def __init__(self, graph: Graph, said: Said) -> None:
+        self._said = said
+        self._users, self._made = graph.users(), graph.producers()
+        self._outputs = set(map(id, graph.outputs))
+
+    def of(self, members: Sequence[int]) -> Border:
+        """The border of a group."""
+        inside = set(members)
+        readers = [self._relation(node) for member in members for node in self._users.get(member, ())
+                   if not inside.issuperset(map(id, node.outputs))]
+        makers = [self._relation(self._made[member]) for member in members if member in self._made]
+        ports = any(member in self._outputs or member not in self._made for member in members)
+        costs = ports or not set(readers) <= FREE or not set(makers) <= {*FREE, Relation.TIED}
+        return Border(costs, set(readers) == {Relation.SCORES} and not ports)
+
+    def _relation(self, node: Node) -> Relation:
+        return self._said.exponents[id(node)].relation
+
+
+def _exponent(members: Sequence[int], sums: Mapping[int, int], ranges: Mapping[int, Range], border: Border) -> int:
     """The exponent of a group: below 0 where its largest number is too large, above where its sums, or what is stored
     of it, are too small."""
-    members = [member for member in members if member in ranges and ranges[member].usual]
-    largest = max((ranges[member].largest for member in members), default=0.0)
-    room = math.floor(math.log2(LARGEST / largest)) if largest else 0
-    if largest > (LIMIT if any(sums.get(member) for member in members) else 2 * LIMIT):
+    largest = max(ranges[member].highest if border.scores else ranges[member].largest for member in members)
+    room = math.floor(math.log2(LARGEST / largest)) if largest > 0 else 0
+    if largest > (LIMIT if any(sums.get(member) for member in members) else STORED):
         return room
+    share = COSTLY if border.costs else 1.0
     wanted = [math.log2(USUAL / ranges[member].usual) for member in members
-              if member in sums and ranges[member].usual < max(SMALL, least(sums[member]))]
+              if member in sums and ranges[member].usual < share * max(SMALL, least(sums[member]))]
     return max(0, min(room, round(max(wanted)))) if wanted else 0
 
 
@@ -163,7 +207,7 @@ def least(count: int) -> float:
     return QUANTUM * math.sqrt(count / 12) / LOST
 
 
-class _Groups:
+class Groups:
     """Values that must have one exponent, by id."""
 
     def __init__(self) -> None:

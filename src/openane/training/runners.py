@@ -14,6 +14,7 @@ import numpy as np
 
 from openane.compiler import Model, Where, compile
 from openane.compiler.patch_model import in_place
+from openane.compiler.precision import PrecisionMode
 from openane.devices.protocol import Device, LoadedModel
 from openane.errors import UnsupportedError
 from openane.graph import Graph
@@ -155,7 +156,8 @@ class InputRunner(_Loaded):
         gradients = [value.name for value in graph.outputs if value.name.startswith(GRADIENT)]
         self._packed = packed(computable(graph), [v.name for v in graph.inputs if v.name in names], gradients, target)
         buffers = tuple(self._packed.inputs.ports)
-        self._load(compile(with_state_weights(self._packed.graph, buffers), target, allow_host))
+        self._load(compile(with_state_weights(self._packed.graph, buffers), target, allow_host,
+                           precision=PrecisionMode.AS_IS))
 
     def set(self, weights: Weights) -> None:
         """See `Runner.set`."""
@@ -226,7 +228,7 @@ class PatchRunner(_Loaded):
 
     def _compiled(self, weights: Weights) -> Model:
         constants = with_constant_weights(self._graph, {name: weights[name] for name in self._names})
-        return compile(computable(constants), self._target, self._allow_host)
+        return compile(computable(constants), self._target, self._allow_host, precision=PrecisionMode.AS_IS)
 
     def _way(self) -> str:
         beside = f", {len(self._buffers)} as persistent buffers ({', '.join(self._buffers)})" if self._buffers else ""
@@ -269,7 +271,7 @@ class RecompileRunner(_Loaded):
 
     def _compiled(self, weights: Weights) -> Model:
         constants = with_constant_weights(self._graph, {name: weights[name] for name in self._names})
-        return compile(computable(constants), self._target, self._allow_host)
+        return compile(computable(constants), self._target, self._allow_host, precision=PrecisionMode.AS_IS)
 
 
 class RunnerMaker(Protocol):

@@ -136,7 +136,8 @@ def test_what_is_said_of_exponents_is_true() -> None:
            "max_pool": pool, "avg_pool": pool, "reduce_mean": {"axes": [2]}, "reduce_min": {"axes": [1]},
            "prelu": {"alpha": rng.standard_normal(8)}, "tile": {"reps": [1, 2, 1, 1]},
            "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 0.0},
-           "reduce_l2_norm": {"axes": [1]}, "upsample_bilinear": {"scale_factor_height": 2.0, "scale_factor_width": 2.0}}
+           "reduce_l2_norm": {"axes": [1]},
+           "upsample_bilinear": {"scale_factor_height": 2.0, "scale_factor_width": 2.0}}
     other = {"exp": {}, "relu6": {}, "tanh": {}, "clip": {"alpha": -1.0, "beta": 1.0}, "square": {},
              "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 2.0}, "cumsum": {"axis": 1}}
     nodes = [builder.single(name, x=x, **operands) for name, operands in one.items()]
