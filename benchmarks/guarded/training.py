@@ -59,7 +59,7 @@ def makers() -> dict[str, Callable[[str], Model]]:
 
 
 def _compiled(graph: Callable[[], Graph], target: str) -> Model:
-    return compile(graph(), target)
+    return compile(graph(), target, precision="as-is")
 
 
 def _digits() -> Network:

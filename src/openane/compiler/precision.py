@@ -20,6 +20,7 @@ from openane.graph import Graph
 from openane.ops.accuracy import FUNCTIONS
 from openane.ops.halves import RESCALED
 from openane.passes.rescale import Rescaled, rescale
+from openane.wording import plural
 
 Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
 """Arrays by input name: of one sample, or of several."""
@@ -67,7 +68,10 @@ def _told(graph: Graph, made: Rescaled, source: str) -> Graph:
     if made.graph is graph:
         return graph
     exponents = [exponent for exponent, _ in made.exponents.values()]
-    largest, name = max((largest, name) for name, (_, largest) in made.exponents.items())
-    said = f"{len(exponents)} tensors are held times 2^{min(exponents)} to 2^{max(exponents)}, from what {source} made"
+    largest, name = max(((largest, name) for name, (_, largest) in made.exponents.items()), default=(0.0, graph.name))
+    said = [f"{plural(len(exponents), 'tensor')} held times 2^{min(exponents)} to 2^{max(exponents)}"] \
+        if exponents else []
+    said += [f"{plural(made.sums, 'sum')} made at an exponent of their own"] if made.sums else []
+    text = f"{' and '.join(said)}, from what {source} made"
     left = f"; beyond fp16 where they are read as they are: {', '.join(made.beyond[:4])}" if made.beyond else ""
-    return replace(made.graph, metadata={**made.graph.metadata, f"{RESCALED}{name}": f"{largest:g} {said}{left}"})
+    return replace(made.graph, metadata={**made.graph.metadata, f"{RESCALED}{name}": f"{largest:g} {text}{left}"})

@@ -109,8 +109,18 @@ def said_of(graph: Graph) -> Said:
     return Said(found, gated)
 
 
-def chosen(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> dict[int, int]:
-    """The exponent of every value that is to be multiplied by a power of two, by id of the value; 0 is left out."""
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The exponent of every value that is to be multiplied by a power of two, by id of the value; and of every value
+    that is a sum with constant weights, the one its sums have beside that, which the same task takes back (its post
+    scale). 0 is left out."""
+
+    values: Mapping[int, int]
+    sums: Mapping[int, int]
+
+
+def chosen(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> Chosen:
+    """The exponents that numbers of these ranges need."""
     groups = Groups()
     sums: dict[int, int] = {}  # how many products each result is a sum of; 0 where it is made of others, but of no sum
     for node in graph.nodes:
@@ -129,7 +139,9 @@ def chosen(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> dict[int, i
         exponent = _exponent(known, sums, ranges, borders.of(members)) if known else 0
         if exponent:
             found.update(dict.fromkeys(members, exponent))
-    return found
+    inner = {id(node.output): _inner(ranges[id(node.output)], found.get(id(node.output), 0), sums[id(node.output)])
+             for node in graph.nodes if said.exponents[id(node)].relation is Relation.LINEAR}
+    return Chosen(found, {number: exponent for number, exponent in inner.items() if exponent})
 
 
 def _other_than_gate(node: Node, said: Mapping[int, Exponents], made: Mapping[int, Node]) -> str | None:
@@ -159,10 +171,12 @@ def variables(node: Node, names: Iterable[str]) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """Of a group: whether a multiplication is needed somewhere to give it an exponent, and whether nothing but the
-    scores of a softmax are read of it, of which what is far below the largest is nothing."""
+    """Of a group: whether a multiplication is needed somewhere to give it an exponent, which of it are sums with
+    constant weights, and whether nothing but the scores of a softmax are read of it, of which what is far below the
+    largest is nothing."""
 
     costs: bool
+    linear: frozenset[int]
     scores: bool
 
 
@@ -179,10 +193,11 @@ class _Borders:
         inside = set(members)
         readers = [self._relation(node) for member in members for node in self._users.get(member, ())
                    if not inside.issuperset(map(id, node.outputs))]
-        makers = [self._relation(self._made[member]) for member in members if member in self._made]
+        made = {member: self._relation(self._made[member]) for member in members if member in self._made}
         ports = any(member in self._outputs or member not in self._made for member in members)
-        costs = ports or not set(readers) <= FREE or not set(makers) <= {*FREE, Relation.TIED}
-        return Border(costs, set(readers) == {Relation.SCORES} and not ports)
+        costs = ports or not set(readers) <= FREE or not set(made.values()) <= {*FREE, Relation.TIED}
+        linear = frozenset(member for member, relation in made.items() if relation is Relation.LINEAR)
+        return Border(costs, linear, set(readers) == {Relation.SCORES} and not ports)
 
     def _relation(self, node: Node) -> Relation:
         return self._said.exponents[id(node)].relation
@@ -190,15 +205,26 @@ class _Borders:
 
 def _exponent(members: Sequence[int], sums: Mapping[int, int], ranges: Mapping[int, Range], border: Border) -> int:
     """The exponent of a group: below 0 where its largest number is too large, above where its sums, or what is stored
-    of it, are too small."""
+    of it, are too small. Where it costs a task, sums with constant weights get theirs by themselves."""
+    counts = {member: sums[member] if not (border.costs and member in border.linear) else 0
+              for member in members if member in sums}
     largest = max(ranges[member].highest if border.scores else ranges[member].largest for member in members)
     room = math.floor(math.log2(LARGEST / largest)) if largest > 0 else 0
-    if largest > (LIMIT if any(sums.get(member) for member in members) else STORED):
+    if largest > (LIMIT if any(counts.values()) else STORED):
         return room
     share = COSTLY if border.costs else 1.0
-    wanted = [math.log2(USUAL / ranges[member].usual) for member in members
-              if member in sums and ranges[member].usual < share * max(SMALL, least(sums[member]))]
+    wanted = [math.log2(USUAL / ranges[member].usual) for member, count in counts.items()
+              if ranges[member].usual < share * max(SMALL, least(count))]
     return max(0, min(room, round(max(wanted)))) if wanted else 0
+
+
+def _inner(seen: Range, exponent: int, count: int) -> int:
+    """The exponent of sums of so many products beside that of their result."""
+    largest, usual = seen.largest * 2.0 ** exponent, seen.usual * 2.0 ** exponent
+    if not usual or (largest <= LIMIT and usual >= least(count)):
+        return 0
+    room = math.floor(math.log2(LARGEST / largest))
+    return room if largest > LIMIT else max(0, min(room, round(math.log2(USUAL / usual))))
 
 
 def least(count: int) -> float:

@@ -35,10 +35,12 @@ READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scal
 @dataclass(frozen=True, slots=True)
 class Rescaled:
     """A graph that computes the same, and what was done: for each tensor that is stored times a power of two its name,
-    the exponent and the largest number that was measured; the names of those that stay beyond fp16."""
+    the exponent and the largest number that was measured; how many sums have an exponent of their own, which their own
+    tasks take back; the names of tensors that stay beyond fp16."""
 
     graph: Graph
     exponents: Mapping[str, tuple[int, float]]
+    sums: int = 0
     beyond: tuple[str, ...] = ()
 
 
@@ -54,10 +56,10 @@ def rescale(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescal
         ready = rewrite(ready)
     said, ranges = said_of(ready), measured(ready, samples)
     wanted = chosen(ready, said, ranges)
-    if not wanted:
+    if not (wanted.values or wanted.sums):
         return Rescaled(graph, {})
     work = Rescaling(ready, said, wanted, ranges)
-    return Rescaled(work.result(), work.known, tuple(dict.fromkeys(work.beyond)))
+    return Rescaled(work.result(), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)))
 
 
 def _keeps_rules(node: Node) -> bool:

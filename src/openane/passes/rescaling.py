@@ -17,7 +17,7 @@ from openane.ops.exponents import Exponents, Relation, products
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, UNDOES
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
-from openane.passes.ranges import LIMIT, Range, Said, least
+from openane.passes.ranges import LIMIT, Chosen, Range, Said, least
 
 WEIGHTS = (2.0 ** -9, 2.0 ** 14)
 """Between what the largest weight of an operation stays: what fp16 then drops of others is a 2^-16th of it."""
@@ -31,7 +31,7 @@ class Rescaling:
     that is stored so its name, the exponent and the largest number that was measured; `beyond`: the names of those that
     are read as they are, beyond fp16."""
 
-    def __init__(self, graph: Graph, said: Said, wanted: Mapping[int, int], ranges: Mapping[int, Range]) -> None:
+    def __init__(self, graph: Graph, said: Said, wanted: Chosen, ranges: Mapping[int, Range]) -> None:
         self._graph, self._said, self._wanted, self._ranges = graph, said, wanted, ranges
         self._builder = GraphBuilder(graph.name, graph.metadata)
         self._held = {id(value): {0: self._builder.input(value.name, value.dtype, value.shape)}
@@ -49,8 +49,8 @@ class Rescaling:
         for node in self._graph.nodes:
             about = self._said.exponents[id(node)]
             way = self._ways.get(about.relation)
-            moved = any(self._exponent(value) or 0 not in self._held.get(id(value), {0: None})
-                        for value in (*node.values(), *node.outputs))
+            moved = any(self._exponent(value) or id(value) in self._wanted.sums
+                        or 0 not in self._held.get(id(value), {0: None}) for value in (*node.values(), *node.outputs))
             if way is None or not moved:
                 self._keep(node, self._add(node, self._plain(node)), 0)
             else:
@@ -59,7 +59,7 @@ class Rescaling:
                                                       for value in self._graph.outputs}))
 
     def _exponent(self, value: Value) -> int:
-        return self._wanted.get(id(value), 0)
+        return self._wanted.values.get(id(value), 0)
 
     def _range(self, value: Value) -> Range:
         return self._ranges.get(id(value), Range(1.0, 1.0))
@@ -91,11 +91,11 @@ class Rescaling:
             held[exponent] = self._multiplied(source, exponent - known, value)
         return held[exponent]
 
-    def _multiplied(self, source: Value, exponent: int, of: Value) -> Value:
+    def _multiplied(self, source: Value, exponent: int, of: Value, needed: bool = False) -> Value:
         """Times 2^exponent, in as many steps as fp16 has factors. Where sums need their exponent, be they those of what
         `of` was made of, weights must not take it back."""
         seen = self._range(of)
-        needed = seen.largest > LIMIT or seen.usual < least(MANY)
+        needed = needed or seen.largest > LIMIT or seen.usual < least(MANY)
         while exponent:
             step = max(-14, min(15, exponent))
             source = self._builder.single("mul", f"{of.name}_rescaled", UNDOES if needed else "", x=source,
@@ -118,19 +118,21 @@ class Rescaling:
                                                         if name not in names})))
 
     def _linear(self, node: Node, about: Exponents) -> None:
-        """The weights take up what they can of the difference, x the rest."""
+        """The weights take up what they can of the difference, x the rest. An exponent that only the sums have is taken
+        back behind them, by the post scale of the same task."""
         product = get_op(node.op).product
         assert product is not None
         form = product.form(node, node.output.name)
         assert form is not None
         x, weight, bias = form["x"], form["weight"], form.get("bias")
-        wanted = self._exponent(node.output)
-        share = _share(weight.array(), wanted - self._exponent(x))
-        operands: dict[str, Operand] = {**form.operands, "x": self._at(x, wanted - share),
+        wanted, inner = self._exponent(node.output), self._wanted.sums.get(id(node.output), 0)
+        share = _share(weight.array(), wanted + inner - self._exponent(x))
+        operands: dict[str, Operand] = {**form.operands, "x": self._at(x, wanted + inner - share),
                                         "weight": times(weight, share)}
         if bias is not None:
-            operands["bias"] = times(bias, wanted)
-        self._keep(node, self._add(replace(form, name=node.name), operands), wanted)
+            operands["bias"] = times(bias, wanted + inner)
+        made, = self._add(replace(form, name=f"{node.output.name}_sums" if inner else node.name), operands)
+        self._keep(node, (self._multiplied(made, -inner, node.output, True),), wanted)
 
     def _scaled(self, node: Node, about: Exponents) -> None:
         """The constant takes up what it can of the difference."""
