@@ -24,6 +24,8 @@ LIMIT = SUM_LIMIT / 4
 """What is measured to be larger is made smaller: samples show some of what a model meets."""
 STORED = SUM_LIMIT
 """As LIMIT, of what is no sum."""
+SPREAD = 2.0 ** 12
+"""How much larger the largest number of one tensor may be than that of another with the same exponent."""
 LARGEST = 2.0 ** 12
 """How large the largest number of a group is made."""
 LOST = 2.0 ** -10
@@ -121,14 +123,14 @@ class Chosen:
 
 def chosen(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> Chosen:
     """The exponents that numbers of these ranges need."""
-    groups = Groups()
+    groups = Groups(ranges)
     sums: dict[int, int] = {}  # how many products each result is a sum of; 0 where it is made of others, but of no sum
     for node in graph.nodes:
         about = said.exponents[id(node)]
-        if about.relation in (Relation.TIED, Relation.GATED):
-            groups.tie([*variables(node, about.operands), *node.outputs])
-        elif id(node) in said.gated:
-            groups.tie([node[said.gated[id(node)]], *node.outputs])
+        names = (said.gated[id(node)],) if id(node) in said.gated else \
+            about.operands if about.relation in (Relation.TIED, Relation.GATED) else ()
+        if names:
+            groups.tie(node.outputs[0], [*node.outputs[1:], *variables(node, names)])
         if about.relation in MADE:
             count = 1 if about.relation is Relation.AFFINE else products(node)
             sums.update({id(value): count for value in node.outputs})
@@ -234,16 +236,23 @@ def least(count: int) -> float:
 
 
 class Groups:
-    """Values that must have one exponent, by id."""
+    """Values that have one exponent, by id. Those whose largest numbers are too far apart for that stay apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranges: Mapping[int, Range]) -> None:
+        self._ranges = ranges
         self._parents: dict[int, int] = {}
+        self._spreads: dict[int, tuple[float, float]] = {}
 
-    def tie(self, values: Iterable[Value]) -> None:
+    def tie(self, first: Value, others: Iterable[Value]) -> None:
         """One group of the values, and of all they are tied to."""
-        first, *others = map(id, values)
+        self._parents.setdefault(id(first), id(first))
         for other in others:
-            self._parents[self._root(other)] = self._root(first)
+            one, two = self._root(id(first)), self._root(id(other))
+            least, most = self._spread(one), self._spread(two)
+            low, high = min(least[0], most[0]), max(least[1], most[1])
+            if one != two and high < SPREAD * low:
+                self._parents[two] = one
+                self._spreads[one] = low, high
 
     def members(self, values: Iterable[Value]) -> Iterable[list[int]]:
         """The groups of the values and of what they are tied to."""
@@ -251,6 +260,11 @@ class Groups:
         for number in dict.fromkeys([*map(id, values), *self._parents]):
             found.setdefault(self._root(number), []).append(number)
         return found.values()
+
+    def _spread(self, root: int) -> tuple[float, float]:
+        """The smallest and the largest of the largest numbers of a group; what is 0 has any exponent."""
+        largest = self._ranges[root].largest if root in self._ranges else 0.0
+        return self._spreads.get(root) or ((largest, largest) if largest else (math.inf, 0.0))
 
     def _root(self, number: int) -> int:
         while (parent := self._parents.get(number, number)) != number:
