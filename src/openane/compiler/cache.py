@@ -18,7 +18,7 @@ from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.hosting import AllowHost, HostPolicy
 from openane.compiler.pipeline import compile_graph
-from openane.compiler.precision import PrecisionMode, Samples, precise, several
+from openane.compiler.precision import PrecisionMode, Samples, precise, several, with_functions
 from openane.errors import AneError
 from openane.graph import Graph, Value
 from openane.version import __version__
@@ -40,6 +40,7 @@ def cached(graph: Graph, target: str, allow_host: AllowHost, samples: Samples | 
     except OSError:
         return _compiled(precise(graph, precision, samples), target, allow_host, samples)
     key = model_key(graph, target, allow_host, samples, precision=precision)
+    graph = with_functions(graph, precision)
     files = kept.get(key)
     if files is not None:
         try:

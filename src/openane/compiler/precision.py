@@ -15,12 +15,12 @@ from enum import StrEnum
 import numpy as np
 
 from openane.compiler.inspect.fp16_concerns import drawn
+from openane.compiler.partition.legality import check_known
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
-from openane.ops.accuracy import FUNCTIONS
+from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.halves import RESCALED
 from openane.passes.rescale import Rescaled, rescale
-from openane.wording import plural
 
 Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
 """Arrays by input name: of one sample, or of several."""
@@ -50,10 +50,10 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
     """The graph that is compiled in place of one, `samples` (arrays by input name) drawn where none are given.
     UnsupportedError for a precision there is not; GraphError when samples do not fit the inputs."""
     require_known(precision)
-    if precision == PrecisionMode.FAST and FUNCTIONS in graph.metadata:
-        return replace(graph, metadata={key: text for key, text in graph.metadata.items() if key != FUNCTIONS})
+    graph = with_functions(graph, precision)
     if precision != PrecisionMode.SAFE:
         return graph
+    check_known(graph)
     if samples:
         return _told(graph, rescale(graph, several(samples)), "samples")
     try:
@@ -63,15 +63,30 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
                                         f"the model cannot be evaluated on drawn inputs: {error}"})
 
 
+def with_functions(graph: Graph, precision: str) -> Graph:
+    """The graph with functions that are close or not, as the precision says."""
+    asked = graph.metadata.get(FUNCTIONS)
+    close = asked == CLOSE and precision != PrecisionMode.FAST or asked == CLOSE_IF_SAFE and \
+        precision == PrecisionMode.SAFE
+    if asked is None or (asked == CLOSE and close):
+        return graph
+    rest = {key: text for key, text in graph.metadata.items() if key != FUNCTIONS}
+    return replace(graph, metadata=rest | ({FUNCTIONS: CLOSE} if close else {}))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _told(graph: Graph, made: Rescaled, source: str) -> Graph:
     """The graph with what was done to it in its metadata, for the report."""
     if made.graph is graph:
         return graph
     exponents = [exponent for exponent, _ in made.exponents.values()]
     largest, name = max(((largest, name) for name, (_, largest) in made.exponents.items()), default=(0.0, graph.name))
-    said = [f"{plural(len(exponents), 'tensor')} held times 2^{min(exponents)} to 2^{max(exponents)}"] \
+    said = [f"held times 2^{min(exponents)} to 2^{max(exponents)}: {_counted(len(exponents), 'tensor')}"] \
         if exponents else []
-    said += [f"{plural(made.sums, 'sum')} made at an exponent of their own"] if made.sums else []
-    text = f"{' and '.join(said)}, from what {source} made"
+    said += [f"only summed times a power of two: {_counted(made.sums, 'tensor')}"] if made.sums else []
+    text = f"{'; '.join(said)}; from what {source} made"
     left = f"; beyond fp16 where they are read as they are: {', '.join(made.beyond[:4])}" if made.beyond else ""
     return replace(made.graph, metadata={**made.graph.metadata, f"{RESCALED}{name}": f"{largest:g} {text}{left}"})

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 FUNCTIONS = "functions"
 CLOSE = "close"
+CLOSE_IF_SAFE = "close if safe"
 """Key of a graph's metadata, and what it says where functions should err as little as fp16 itself, for a few tasks
-more: importers of networks that were made for other machines say so. Without it a function is what Apple's compiler
-makes of it, one table."""
+more, always or where the precision is `safe`: importers of networks that were made for other machines say so. Without
+it a function is what Apple's compiler makes of it, one table."""
 ULP = 2.0 ** -11
 """Rounding to fp16, relative."""
 TINY = 2.0 ** -24

@@ -24,6 +24,7 @@ from openane.ops.operands import Arguments, refusal
 from openane.ops.spec import Parameter, Stage
 from openane.ops.tensor import as_planes
 from openane.ops.unary import record
+from openane.ops.unary import stage as stage_of
 
 STEPS = 256
 """Steps one operation is unrolled into: each takes three to a dozen engine operations."""
@@ -99,14 +100,13 @@ def order_made(states: Sequence[np.ndarray], last_only: bool) -> np.ndarray:
     return np.stack(states[-1:] if last_only else states)
 
 
-def stage(name: str) -> Stage | None:
+def stage(lowering: Lowering, name: str) -> Stage | None:
     """The post stage of an activation; None for the identity."""
     if name == "linear":
         return None
     settings: dict[str, Any] = {"alpha": 0.2, "beta": 0.5}
     known = {"hard_sigmoid": "sigmoid_hard", "scaled_tanh": "tanh"}
-    make = record(known.get(name, name)).stage
-    found = None if make is None else make(settings)
+    found = stage_of(lowering, record(known.get(name, name)), settings)
     assert found is not None, "every activation of a cell is a post stage"
     return found
 
@@ -125,7 +125,7 @@ def turned(lowering: Lowering, tensor: Tensor) -> Tensor:
 
 def activated(lowering: Lowering, source: Tensor, name: str) -> Tensor:
     """The activation of [b, features]."""
-    found = stage(name)
+    found = stage(lowering, name)
     if found is None:
         return source
     target = column(lowering, *source.shape)

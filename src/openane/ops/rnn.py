@@ -48,7 +48,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
                                    recurrent.array(arguments, "bias"))
     steps, batch, hidden = x.shape[0], x.shape[1], hidden_weights.shape[1]
     sequence = lowering.scratch((steps, batch, hidden), (0, 2, 1))
-    found = recurrent.stage(str(arguments.constant("activation")))
+    found = recurrent.stage(lowering, str(arguments.constant("activation")))
     state = recurrent.turned(lowering, lowering.read(node["initial_h"]))
     backwards = recurrent.direction(arguments, recurrent.DIRECTIONS) == "reverse"
     for made, step in enumerate(recurrent.forward(steps, backwards)):

@@ -51,6 +51,18 @@ def tanh_table() -> Table:
 
 
 @cache
+def _fitted_tanh() -> Table:
+    """Half the error of Apple's, root mean square."""
+    return tables.fit(np.tanh, (0.0, 0.0), (0.0, 1.0), odd=True).table
+
+
+@cache
+def _fitted_sigmoid() -> Table:
+    """Half the error of Apple's, root mean square."""
+    return tables.fit(special.sigmoid, (0.0, 0.0), (0.0, 1.0)).table
+
+
+@cache
 def sigmoid_table() -> Table:
     """As in Apple's programs."""
     return centred_table(special.sigmoid, 0.0, 1.0)
@@ -197,7 +209,8 @@ OPS = tuple(map(unary_op, (
           evidence=OperationEvidence.APPLE),  # with other knots
     Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,
           stage=lambda s: by_table(_scaled_tanh_table(float(s["alpha"]), float(s["beta"])))),
-    Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()), closer=_close_sigmoid,
+    Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()),
+          closer=_close_sigmoid, fitted=lambda s: by_table(_fitted_sigmoid()),
           evidence=OperationEvidence.APPLE, slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
     Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
           closer=_close_silu, share=_silu_share, evidence=OperationEvidence.APPLE),  # with other knots
@@ -205,6 +218,7 @@ OPS = tuple(map(unary_op, (
           slope=lambda t, x, y, s: t.of("sigmoid", x)),
     Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,
           slope=lambda t, x, y, s: t.of("square", t.line(t.of("abs", y), -1.0, 1.0))),
-    Unary("tanh", np.tanh, Bound(2e-3), stage=lambda s: by_table(tanh_table()), evidence=OperationEvidence.APPLE,
+    Unary("tanh", np.tanh, Bound(2e-3), stage=lambda s: by_table(tanh_table()),
+          fitted=lambda s: by_table(_fitted_tanh()), evidence=OperationEvidence.APPLE,
           slope=lambda t, x, y, s: t.line(t.of("square", y), -1.0, 1.0)),
 )))

@@ -90,7 +90,13 @@ def _reference(*, function: Callable[..., np.ndarray], x: np.ndarray, **settings
 
 def _post(node: Node, lowering: Lowering, *, unary: Unary) -> Stage | None:
     """The function as a post stage, or None."""
-    return None if unary.stage is None or _closely(lowering, unary) else unary.stage(settings(unary, node.operands))
+    return None if _closely(lowering, unary) else stage(lowering, unary, settings(unary, node.operands))
+
+
+def stage(lowering: Lowering, unary: Unary, stated: Settings) -> Stage | None:
+    """A function's post stage for a graph, or None: Apple's, or one that errs less."""
+    made = unary.fitted if unary.fitted is not None and lowering.close_functions else unary.stage
+    return None if made is None else made(stated)
 
 
 def _closely(lowering: Lowering, unary: Unary) -> bool:
@@ -100,9 +106,9 @@ def _closely(lowering: Lowering, unary: Unary) -> bool:
 def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
     """One pass-through where the function is a post stage, else its composition."""
     source, target = lowering.read(node["x"]), lowering.result(node.output)
-    stage = _post(node, lowering, unary=unary)
-    if stage is not None:
-        lowering.copy(source, target, *stage)
+    made = _post(node, lowering, unary=unary)
+    if made is not None:
+        lowering.copy(source, target, *made)
         return
     compose = unary.closer if _closely(lowering, unary) else unary.compose
     assert compose is not None, f"{unary.name} is a post stage or composed"

@@ -18,11 +18,13 @@ from openane.ops import get_op
 from openane.ops.rules import broken_rules
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.decompose import decompose
+from openane.passes.exponent_choice import chosen
+from openane.passes.exponent_groups import said_of
 from openane.passes.fold_affine import fold_affine
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
 from openane.passes.hoist_scales import hoist_scales
-from openane.passes.ranges import chosen, measured, said_of
+from openane.passes.ranges import measured
 from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
 from openane.passes.rescaling import Rescaling

@@ -17,7 +17,9 @@ from openane.ops.exponents import Exponents, Relation, products
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, UNDOES
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
-from openane.passes.ranges import LIMIT, Chosen, Range, Said, least
+from openane.passes.exponent_choice import LIMIT, Chosen, least
+from openane.passes.exponent_groups import Said
+from openane.passes.ranges import Range, Ranges
 
 WEIGHTS = (2.0 ** -9, 2.0 ** 14)
 """Between what the largest weight of an operation stays: what fp16 then drops of others is a 2^-16th of it."""
@@ -31,7 +33,7 @@ class Rescaling:
     that is stored so its name, the exponent and the largest number that was measured; `beyond`: the names of those that
     are read as they are, beyond fp16."""
 
-    def __init__(self, graph: Graph, said: Said, wanted: Chosen, ranges: Mapping[int, Range]) -> None:
+    def __init__(self, graph: Graph, said: Said, wanted: Chosen, ranges: Ranges) -> None:
         self._graph, self._said, self._wanted, self._ranges = graph, said, wanted, ranges
         self._builder = GraphBuilder(graph.name, graph.metadata)
         self._held = {id(value): {0: self._builder.input(value.name, value.dtype, value.shape)}

@@ -46,7 +46,7 @@ def test_bits_tell_which_halves_are_finite():
 
 
 def test_weights_that_vanish():
-    (found,) = compile(graph_of(linear(1e-9))).concerns
+    (found,) = compile(graph_of(linear(1e-9)), precision="as-is").concerns
     assert "become zero in fp16" in found.what
 
 
@@ -86,7 +86,7 @@ def test_the_command_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "weights" / "weight.bin").write_bytes(weights or b"")
     np.save(tmp_path / "x.npy", np.ones((4, 64), np.float16))
     arguments = ["compile", str(tmp_path / "m.mil"), "-o", str(tmp_path / "m.hwx"), "--sample",
-                 f"x={tmp_path / 'x.npy'}"]
+                 f"x={tmp_path / 'x.npy'}", "--precision", "as-is"]
     assert main(arguments) == 0
     assert "warning: linear" in capsys.readouterr().err
     assert main([*arguments, "--json"]) == 0

@@ -45,7 +45,7 @@ def network() -> Model:
                            strides=[stride, stride], pad_type="custom", pad=[1, 1, 1, 1])
         y = norm(builder.single("relu", x=y) if name == "anew" else y, name)
     y = builder.single("add", x=y, y=drawn("table", *y.shape))
-    return compile(builder.finish({"y": y}))
+    return compile(builder.finish({"y": y}), precision="as-is")
 
 
 def constants(model: Model) -> dict[str, np.ndarray]:

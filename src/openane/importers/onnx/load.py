@@ -29,6 +29,7 @@ from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
+from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 
 _DOMAINS = ("", "ai.onnx")
@@ -105,7 +106,7 @@ class _Import:
         metadata = {f"dtype:{port.name}": port_dtype(port, INPUT_NAMES) for port in self._inputs()
                     if port.name not in self.values}
         metadata.update({f"dtype:{port.name}": port_dtype(port) for port in self.graph.output})
-        self.builder = GraphBuilder("main", metadata)
+        self.builder = GraphBuilder("main", metadata | {FUNCTIONS: CLOSE_IF_SAFE})
         self.constants = OnnxConstants(self.builder, self.outputs, self.saturate)
 
     def _inputs(self) -> list[Proto]:

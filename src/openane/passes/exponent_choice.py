@@ -1,0 +1,123 @@
+"""Which power of two every tensor of a graph is to be multiplied by, so that the engine holds it and sums it well.
+
+The engine's sums of products are infinite from 2^15 on, fp16 ends at 65504 and keeps all digits from 2^-14 on, and
+products are rounded to multiples of 2^-16 before they are added (chips.arithmetic).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
+from openane.graph import Graph, Node
+from openane.ops.exponents import Relation, products
+from openane.ops.halves import LARGEST as LARGEST_HALF
+from openane.ops.halves import SMALLEST_NORMAL
+from openane.passes.exponent_groups import Border, Borders, Said, groups_of
+from openane.passes.ranges import Range, Ranges
+
+LIMIT = SUM_LIMIT / 4
+"""Sums that are measured to be larger are made smaller: samples show some of what a model meets."""
+STORED = SUM_LIMIT
+"""As LIMIT, of what is no sum."""
+LARGEST = 2.0 ** 12
+"""How large the largest number of a group is made."""
+LOST = 2.0 ** -10
+"""Sums whose products, rounded, make a larger share of them wrong lose digits that fp16 would keep."""
+COSTLY = 2.0 ** -2
+"""By how much smaller numbers must be for what costs a task."""
+USUAL = 1.0
+"""The root mean square that what loses digits is given."""
+RAISED = 2.0 ** 6
+"""How large the largest number may be made where small ones are raised: inputs may be larger than those measured."""
+SMALL = 2.0 ** 4 * SMALLEST_NORMAL
+"""Tensors whose root mean square is smaller lose digits where they are stored."""
+MADE = (Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.POWERS, Relation.RAISING, Relation.GATED)
+"""Whose results can be given digits by an exponent; what others make has been rounded by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The exponent of every value that is to be multiplied by a power of two, by id of the value; and of every value
+    that is a sum with constant weights, the one its sums have beside that, which the same task takes back (its post
+    scale). 0 is left out."""
+
+    values: Mapping[int, int]
+    sums: Mapping[int, int]
+
+
+def chosen(graph: Graph, said: Said, ranges: Ranges) -> Chosen:
+    """The exponents that numbers of these ranges need."""
+    counts = {id(value): _count(node, said) for node in graph.nodes for value in node.outputs
+              if said.exponents[id(node)].relation in MADE}
+    borders = Borders(graph, said)
+    found: dict[int, int] = {}
+    for members in groups_of(graph, said, ranges):
+        known = [member for member in members if member in ranges and ranges[member].usual]
+        exponent = _exponent(known, counts, ranges, borders.of(members)) if known else 0
+        if exponent:
+            found.update(dict.fromkeys(members, exponent))
+    return Chosen(found, _inner_of_all(graph, said, ranges, found))
+
+
+def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, int]) -> Mapping[int, int]:
+    """The exponents that sums have beside those of their results."""
+    inner = {id(node.output): _inner(node, ranges[id(node.output)], found.get(id(node.output), 0))
+             for node in graph.nodes if said.exponents[id(node)].relation is Relation.LINEAR}
+    return {number: exponent for number, exponent in inner.items() if exponent}
+
+
+def _count(node: Node, said: Said) -> int:
+    """How many products each result of a node is a sum of; 0 where it is made of others, but of no sum."""
+    return 1 if said.exponents[id(node)].relation is Relation.AFFINE else products(node)
+
+
+def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:
+    """The exponent of a group: below 0 where its largest number is too large, above where its sums, or what is stored
+    of it, are too small. Where it costs a task, sums with constant weights get theirs by themselves."""
+    own = {member: 0 if border.costs and member in border.linear else counts[member]
+           for member in members if member in counts}
+    largest = max(ranges[member].highest if border.scores else ranges[member].largest for member in members)
+    sums = any(own.values())
+    if largest > (LIMIT if sums else STORED):
+        return _room(largest) if _gains(largest, sums, ranges, border) else 0
+    return _raised(largest, own, ranges, border)
+
+
+def _raised(largest: float, counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:
+    """By how much to raise a group whose sums lose digits; what is only stored gains where it is read raised."""
+    share, stored = COSTLY if border.costs else 1.0, SMALL if border.relieves else 0.0
+    wanted = [math.log2(USUAL / ranges[member].usual) for member, count in counts.items()
+              if ranges[member].usual < share * max(stored, least(count))]
+    return max(0, min(_room(largest, RAISED), round(max(wanted)))) if wanted else 0
+
+
+def _gains(largest: float, sums: bool, ranges: Ranges, border: Border) -> bool:
+    """Whether it helps to make a group smaller: not where fp16 holds all of it anyway, nor where nothing of it that is
+    read is read otherwise, and is then beyond fp16."""
+    held = any(ranges[member].largest <= LARGEST_HALF for member in border.plain if member in ranges)
+    return border.relieves or (held and (sums or largest > LARGEST_HALF))
+
+
+def _inner(node: Node, seen: Range, exponent: int) -> int:
+    """The exponent of a node's sums beside that of their result. It costs a task where there is a bias, and nothing
+    else: whether an engine scales before or after it adds a bias is not known."""
+    largest, usual, count = seen.largest * 2.0 ** exponent, seen.usual * 2.0 ** exponent, products(node)
+    costs = node.get("bias") is not None
+    large = largest > LIMIT and seen.largest <= LARGEST_HALF
+    if not usual or not (large or usual < least(count) * (COSTLY if costs else 1.0)):
+        return 0
+    return _room(largest) if large else max(0, min(_room(largest, RAISED), round(math.log2(USUAL / usual))))
+
+
+def _room(largest: float, limit: float = LARGEST) -> int:
+    """The exponent that brings a number to the limit."""
+    return math.floor(math.log2(limit / largest)) if largest > 0 else 0
+
+
+def least(count: int) -> float:
+    """The root mean square from which on sums of so many products lose no digits that fp16 would keep: each product is
+    rounded by up to half a quantum, evenly spread."""
+    return QUANTUM * math.sqrt(count / 12) / LOST

@@ -1,0 +1,153 @@
+"""Which tensors of a graph must be held times the same power of two, and what borders such a group has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from openane.graph import Graph, Node, Value
+from openane.ops.exponents import Exponents, Relation, exponents, products
+from openane.passes.ranges import Ranges
+
+SPREAD = 2.0 ** 12
+"""How much larger the largest number of one tensor may be than that of another with the same exponent."""
+FREE = {Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.NORM}
+"""Who takes up any exponent without a task."""
+RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}
+"""Who reads numbers that are held times a power of two as that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is said of every node of a graph, by its id; and by the id of a node that multiplies the operand that hands
+    its exponent on, the other one being a gate."""
+
+    exponents: Mapping[int, Exponents]
+    gated: Mapping[int, str]
+
+
+def said_of(graph: Graph) -> Said:
+    """What exponents do to each node."""
+    found = {id(node): exponents(node) for node in graph.nodes}
+    made = graph.producers()
+    gated = {id(node): name for node in graph.nodes if (name := _other_than_gate(node, found, made)) is not None}
+    return Said(found, gated)
+
+
+def _other_than_gate(node: Node, said: Mapping[int, Exponents], made: Mapping[int, Node]) -> str | None:
+    """Of a product of two computed tensors the operand that hands its exponent on: the other one is a gate, smaller or
+    from an operation that exponents do not pass. None where neither is."""
+    about = said[id(node)]
+    if about.relation is not Relation.POWERS or sorted(about.degrees.values()) != [1.0, 1.0]:
+        return None
+    first, second = about.operands
+    for gate, other in ((second, first), (first, second)):
+        producer = made.get(id(node[gate]))
+        while producer is not None and said[id(producer)].relation is Relation.TIED and "x" in producer.operands \
+                and said[id(producer)].operands == ("x",):
+            producer = made.get(id(producer["x"]))
+        elsewhere = producer is not None and said[id(producer)].relation in (Relation.FIXED, Relation.SCORES)
+        if elsewhere or (not products(node) and node[gate].type.elements < node[other].type.elements):
+            return other
+    return None
+
+
+def variables(node: Node, names: Iterable[str]) -> list[Value]:
+    """The operands of these names that are not constants."""
+    operands = [node.operands.get(name) for name in names]
+    flat = [value for each in operands for value in (each if isinstance(each, tuple) else (each,))]
+    return [value for value in flat if isinstance(value, Value) and not value.constant]
+
+
+def groups_of(graph: Graph, said: Said, ranges: Ranges) -> list[list[int]]:
+    """The values, by id, that have one exponent."""
+    groups = _Groups(ranges)
+    for node in graph.nodes:
+        about = said.exponents[id(node)]
+        if id(node) in said.gated:
+            groups.tie(node.output, variables(node, (said.gated[id(node)],)))
+        elif about.relation in (Relation.TIED, Relation.GATED):
+            groups.tie(node.outputs[0], [*node.outputs[1:], *variables(node, about.operands)])
+    return list(groups.members([value for node in graph.nodes for value in node.outputs]))
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Of a group: whether a multiplication is needed somewhere to give it an exponent; which of it are sums with
+    constant weights; whether nothing but the scores of a softmax are read of it, of which what is far below the largest
+    is nothing; whether anything reads it times a power of two, and what of it is read as it is."""
+
+    costs: bool
+    linear: frozenset[int]
+    scores: bool
+    relieves: bool
+    plain: frozenset[int]
+
+
+class Borders:
+    """Who makes and reads each value, for the borders of groups."""
+
+    def __init__(self, graph: Graph, said: Said) -> None:
+        self._said = said
+        self._users, self._made = graph.users(), graph.producers()
+        self._outputs = set(map(id, graph.outputs))
+
+    def of(self, members: Sequence[int]) -> Border:
+        """The border of a group."""
+        inside = set(members)
+        readers = {member: self._readers(member, inside) for member in members}
+        every = {relation for relations in readers.values() for relation in relations}
+        made = {member: self._relation(self._made[member]) for member in members if member in self._made}
+        ports = self._outputs.intersection(members)
+        free = len(made) == len(members) and every <= FREE and {*FREE, Relation.TIED}.issuperset(made.values())
+        plain = {member for member, relations in readers.items() if not RELIEVED.issuperset(relations)}
+        return Border(bool(ports) or not free,
+                      frozenset(member for member, relation in made.items() if relation is Relation.LINEAR),
+                      every == {Relation.SCORES} and not ports, bool(every & RELIEVED), frozenset(plain | ports))
+
+    def _readers(self, member: int, inside: set[int]) -> list[Relation]:
+        """How a value is read outside of its group."""
+        return [self._relation(node) for node in self._users.get(member, ())
+                if not inside.issuperset(map(id, node.outputs))]
+
+    def _relation(self, node: Node) -> Relation:
+        return self._said.exponents[id(node)].relation
+
+
+class _Groups:
+    """Values that have one exponent, by id. Those whose largest numbers are too far apart for that stay apart."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+        self._parents: dict[int, int] = {}
+        self._spreads: dict[int, tuple[float, float]] = {}
+
+    def tie(self, first: Value, others: Iterable[Value]) -> None:
+        """One group of the values, and of all they are tied to."""
+        self._parents.setdefault(id(first), id(first))
+        for other in others:
+            one, two = self._root(id(first)), self._root(id(other))
+            least, most = self._spread(one), self._spread(two)
+            low, high = min(least[0], most[0]), max(least[1], most[1])
+            if one != two and high < SPREAD * low:
+                self._parents[two] = one
+                self._spreads[one] = low, high
+
+    def members(self, values: Iterable[Value]) -> Iterable[list[int]]:
+        """The groups of the values and of what they are tied to."""
+        found: dict[int, list[int]] = {}
+        for number in dict.fromkeys([*map(id, values), *self._parents]):
+            found.setdefault(self._root(number), []).append(number)
+        return found.values()
+
+    def _spread(self, root: int) -> tuple[float, float]:
+        """The smallest and the largest of the largest numbers of a group; what is 0 has any exponent."""
+        largest = self._ranges[root].largest if root in self._ranges else 0.0
+        return self._spreads.get(root) or ((largest, largest) if largest else (math.inf, 0.0))
+
+    def _root(self, number: int) -> int:
+        while (parent := self._parents.get(number, number)) != number:
+            self._parents[number] = self._parents.get(parent, parent)
+            number = parent
+        return number
