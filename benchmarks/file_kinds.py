@@ -15,9 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "examples" / "files"))
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "files"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from content import PACKAGE, EngineNetwork, ends_of, labels, model_folder, runtime_network
 

@@ -66,8 +66,8 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
 def with_functions(graph: Graph, precision: str) -> Graph:
     """The graph with functions that are close or not, as the precision says."""
     asked = graph.metadata.get(FUNCTIONS)
-    close = asked == CLOSE and precision != PrecisionMode.FAST or asked == CLOSE_IF_SAFE and \
-        precision == PrecisionMode.SAFE
+    wanted = {PrecisionMode.SAFE: (CLOSE, CLOSE_IF_SAFE), PrecisionMode.AS_IS: (CLOSE,)}
+    close = asked in wanted.get(PrecisionMode(precision), ())
     if asked is None or (asked == CLOSE and close):
         return graph
     rest = {key: text for key, text in graph.metadata.items() if key != FUNCTIONS}

@@ -81,10 +81,10 @@ class Unary:
     `function` takes float64 arrays and the parameters by keyword. The engine computes it as `stage` gives it: one post
     stage of the neural engine; where there is none, or none for these settings, by `compose`: a few operations on
     (stages, target, x, settings), see stages.Stages. `closer` is a composition of less error than its table, for graphs
-    that ask for it (accuracy.FUNCTIONS), and `fitted` a stage of less error, where no composition is wanted. `share`, of functions that are x times something between 0 and 1, builds that
-    from (builder, x, settings). `bound` says how far that is from the function. `slope` builds the
-    derivative from (terms, x, result, settings), see slopes.Terms; None: constant between its steps, so that gradients
-    end there. `check` raises GraphError for settings that do not fit each other."""
+    that ask for it (accuracy.FUNCTIONS), and `fitted` a stage of less error, where no composition is wanted. `share`,
+    of functions that are x times something between 0 and 1, builds that from (builder, x, settings). `bound` says how
+    far that is from the function. `slope` builds the derivative from (terms, x, result, settings), see slopes.Terms;
+    None: constant between its steps, so that gradients end there. `check` raises GraphError for settings that do not fit each other."""
 
     name: str
     function: Callable[..., np.ndarray]

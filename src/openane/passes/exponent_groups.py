@@ -97,7 +97,7 @@ class Borders:
         """The border of a group."""
         inside = set(members)
         readers = {member: self._readers(member, inside) for member in members}
-        every = {relation for relations in readers.values() for relation in relations}
+        every = set().union(*readers.values())
         made = {member: self._relation(self._made[member]) for member in members if member in self._made}
         ports = self._outputs.intersection(members)
         free = len(made) == len(members) and every <= FREE and {*FREE, Relation.TIED}.issuperset(made.values())
