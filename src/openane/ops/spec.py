@@ -84,7 +84,8 @@ class Unary:
     that ask for it (accuracy.FUNCTIONS), and `fitted` a stage of less error, where no composition is wanted. `share`,
     of functions that are x times something between 0 and 1, builds that from (builder, x, settings). `bound` says how
     far that is from the function. `slope` builds the derivative from (terms, x, result, settings), see slopes.Terms;
-    None: constant between its steps, so that gradients end there. `check` raises GraphError for settings that do not fit each other."""
+    None: constant between its steps, so that gradients end there. `check` raises GraphError for settings that do not
+    fit each other."""
 
     name: str
     function: Callable[..., np.ndarray]
