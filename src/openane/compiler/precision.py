@@ -18,6 +18,7 @@ from openane.compiler.inspect.fp16_concerns import drawn
 from openane.compiler.partition.legality import check_known
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
+from openane.graph.states import without_states
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.halves import RESCALED
 from openane.passes.rescale import Rescaled, rescale
@@ -53,7 +54,7 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
     graph = with_functions(graph, precision)
     if precision != PrecisionMode.SAFE:
         return graph
-    check_known(graph)
+    check_known(without_states(graph).graph)
     if samples:
         return _told(graph, rescale(graph, several(samples)), "samples")
     try:

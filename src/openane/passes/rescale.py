@@ -7,14 +7,15 @@ take up the difference, at no cost; elsewhere one multiplication does. Outputs a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from openane.chips import DEFAULT_TARGET, get_chip
-from openane.graph import Graph, Node
-from openane.graph.states import MARK
+from openane.graph import Graph, Node, numpy_type
+from openane.graph.states import Stateless, with_states, without_states
 from openane.ops import get_op
+from openane.ops.evaluate import evaluate
 from openane.ops.rules import broken_rules
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.decompose import decompose
@@ -48,9 +49,26 @@ class Rescaled:
 
 def rescale(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescaled:
     """The graph with what leaves the engine's range on any of `samples` (arrays by input name) moved into it; itself
-    where nothing does, and where it has states. GraphError when samples do not fit the inputs."""
-    if any(key.startswith(MARK) for key in graph.metadata):
+    where nothing does. States, zeros where samples do not say what they hold, are as they were; one that is read and
+    never written leaves the graph as it is. GraphError when samples do not fit the inputs."""
+    plain = without_states(graph)
+    if not plain.states:
+        return _rescaled(graph, samples)
+    if len(plain.next) < len(plain.states):
         return Rescaled(graph, {})
+    made = _rescaled(plain.graph, [each for sample in samples for each in _two_runs(plain, sample)])
+    return replace(made, graph=graph if made.graph is plain.graph else with_states(made.graph, plain.next))
+
+
+def _two_runs(plain: Stateless, sample: Mapping[str, np.ndarray]) -> list[Mapping[str, np.ndarray]]:
+    """A sample with what the states hold before a first run, and after it."""
+    first = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in plain.states} | dict(sample)
+    left = evaluate(plain.graph, first)
+    types = {value.name: numpy_type(value.dtype) for value in plain.states}
+    return [first, first | {name: left[output].astype(types[name]) for name, output in plain.next.items()}]
+
+
+def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescaled:
     ready = fold_constants(fold_shapes(graph))
     if all(_keeps_rules(node) for node in ready.nodes):
         ready = decompose(ready)

@@ -8,7 +8,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from openane.compiler import Model, compile
-from openane.devices import run
+from openane.compiler.states import reference
+from openane.devices import open_device, run
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
 from openane.ops.accuracy import CLOSE, FUNCTIONS
@@ -160,3 +161,23 @@ def test_what_is_said_of_exponents_is_true() -> None:
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"precision 'exact'.*as-is, safe, fast"):
         compile(network(1, [0]), precision="exact")
+
+
+def test_states_are_as_they_were() -> None:
+    rng, builder = np.random.default_rng(4), GraphBuilder("counting")
+    x, state = builder.input("x", "fp16", (4, 32)), builder.state("kept", "fp16", (4, 32))
+    before = builder.read(state)
+    large = builder.single("linear", x=x, weight=half(rng.standard_normal((32, 32)) * 3000))
+    larger = builder.single("linear", x=large, weight=half(rng.standard_normal((32, 32)) * 30))
+    back = builder.single("linear", x=larger, weight=half(rng.standard_normal((32, 32)) * 2.0 ** -20))
+    after = builder.single("add", x=before, y=back)
+    builder.write(state, after)
+    graph = builder.finish({"y": after})
+    inputs = {"x": half(rng.standard_normal((4, 32)))}
+    model = compile(graph, samples=inputs)
+    assert any("held times" in str(concern) for concern in model.concerns)
+    with open_device("simulator?arithmetic=exact") as device, device.load(model) as loaded:
+        once, twice = (loaded.run(inputs)["y"].astype(np.float64) for _ in range(2))
+    wanted = reference(graph, inputs)["y"]
+    np.testing.assert_allclose(once, wanted, rtol=0, atol=0.01 * np.abs(wanted).max())
+    np.testing.assert_allclose(twice, 2 * wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
