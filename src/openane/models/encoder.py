@@ -19,8 +19,8 @@ from openane.graph import Graph, Value
 from openane.models.config import Config
 from openane.models.layers import FAR, CheckpointParameters, ModelLayers, Precision
 from openane.models.naming import Weights
-from openane.models.on_device import OnDevice
 from openane.models.runner import Residence, runner
+from openane.models.stepped import SteppedModel
 from openane.models.steps import ModelStep
 from openane.models.text import whole_numbers
 from openane.models.tokenizer import Tokenizer
@@ -71,7 +71,7 @@ def _attention(layers: ModelLayers, x: Value, mask: Value, name: str) -> Value:
                          {f"{name}.output.weight": config.width})
 
 
-class TextEncoder(OnDevice):
+class TextEncoder(SteppedModel):
     """One encoder on one device. Close it, or use it in a `with` statement."""
 
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
@@ -102,14 +102,14 @@ class TextEncoder(OnDevice):
         tokens = self._tokens(text)
         segments = [0] * len(tokens) if types is None else whole_numbers(types, "segments")
         self._check(tokens, segments)
-        step = min((step for step in self._runner.steps if step.tokens >= len(tokens)), key=lambda step: step.tokens)
+        step = min((step for step in self.runner.steps if step.tokens >= len(tokens)), key=lambda step: step.tokens)
         count = len(tokens)
         rows = np.zeros((1, step.tokens, self.config.width), np.float16)
         assert self._positions is not None
         rows[0, :count] = self._rows[tokens].astype(np.float32) + self._positions[:count] + self._types[segments]
         mask = np.full((1, 1, 1, step.tokens), FAR, np.float16)
         mask[..., :count] = 0
-        outputs = self._runner.run(step.name, {"embeddings": rows, "mask": mask})
+        outputs = self.runner.run(step.name, {"embeddings": rows, "mask": mask})
         pooled = outputs.get("pooled")
         return Encoded(outputs["states"][0, :count].astype(np.float32),
                        None if pooled is None else pooled.reshape(-1).astype(np.float32))

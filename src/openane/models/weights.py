@@ -9,19 +9,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.models.closing import Closing
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 PIP = 'pip install "openane[llm]"'
 
 
-class Tensors(Mapping[str, np.ndarray]):
+class Tensors(Closing, Mapping[str, np.ndarray]):
     """The tensors of one or several safetensors files by name; use it in a `with` statement, or close it.
 
     FormatError when a file is not one; UnsupportedError with the pip line where the library is missing.
@@ -57,13 +57,6 @@ class Tensors(Mapping[str, np.ndarray]):
         """Closes the files."""
         self._files = {}
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
 
 def checkpoint(folder: Path) -> Tensors:

@@ -127,9 +127,7 @@ class TowersModel(ImageModel):
         """The vector of a text or its tokens, of length one; what is longer than the model takes is cut, its last token
         kept. GenerationError without a tokenizer."""
         if isinstance(text, str):
-            if self.tokenizer is None:
-                raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
-            text = self.tokenizer.encode_pair(text).tokens
+            text = self._words().encode_pair(text).tokens
         tokens = list(text) if len(text) <= self.length else [*text[:self.length - 1], text[-1]]
         row = np.full((1, self.length), self._padding, np.int32)
         row[0, :len(tokens)] = tokens

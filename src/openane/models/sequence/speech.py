@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from openane.errors import GenerationError, UnsupportedError
+from openane.models.closing import Closing
 from openane.models.sequence.model import SequenceModel
 
 
@@ -110,7 +110,7 @@ def _token(known: Mapping[str, int], name: str, what: str) -> int:
     return int(known[name])
 
 
-class SpeechModel:
+class SpeechModel(Closing):
     """Writes down what is said. Close it, or use it in a `with` statement."""
 
     def __init__(self, model: SequenceModel, spectrogram: Spectrogram, wording: Wording) -> None:
@@ -121,13 +121,6 @@ class SpeechModel:
     def close(self) -> None:
         """Gives the model back."""
         self.model.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     @property
     def seconds(self) -> float:

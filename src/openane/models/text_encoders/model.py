@@ -134,9 +134,7 @@ class TextEncoderModel(RunningModel):
                 for name, value in found.items()}
 
     def _encoded(self, text: str, other: str | None) -> EncodedText:
-        if self.tokenizer is None:
-            raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
-        return self.tokenizer.encode_pair(text, other)
+        return self._words().encode_pair(text, other)
 
     def _require(self, task: EncoderTask) -> None:
         if self.config.task is not task:
