@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import FormatError
 from openane.graph import TensorType, Value
 from openane.models.config import Config, chosen
 from openane.models.quantise import palette, symmetric
+from openane.models.weights import required
 from openane.ops.build import GraphBuilder
-from openane.ops.halves import LARGEST
 
 LEAST_EPSILON = 6e-8
 """fp16 holds no smaller epsilon."""
@@ -114,15 +113,7 @@ class CheckpointParameters:
         return self._made[name][""]
 
     def _read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        if name not in self._weights:
-            raise FormatError("a weight is missing", expected=name, found=f"{len(self._weights)} others")
-        found = np.asarray(self._weights[name])
-        if found.shape != shape:
-            raise FormatError(f"weight {name}", expected=list(shape), found=list(found.shape))
-        if found.dtype.kind != "f" or not -LARGEST <= found.min() <= found.max() <= LARGEST:  # NaN is in no range
-            what = found.dtype if found.dtype.kind != "f" else f"{found.min()} to {found.max()}"
-            raise FormatError(f"weight {name}", expected=f"floats within {LARGEST:g}, which fp16 holds", found=what)
-        return found
+        return required(self._weights, name, shape)
 
 
 class ModelLayers:

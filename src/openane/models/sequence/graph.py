@@ -202,8 +202,8 @@ def _sound(builder: GraphBuilder, parameters: SequenceParameters, source: int) -
     x, inputs = builder.input("features", "fp16", (1, config.mels, 2 * source)), config.mels
     for name, stride in (("conv1", 1), ("conv2", 2)):
         label = parameters.side("encoder", name)
-        weight = parameters.read(f"{label}.weight", (config.width, inputs, 3)).astype(np.float16)
-        bias = parameters.read(f"{label}.bias", (config.width,)).astype(np.float16)
+        weight = parameters.half(f"{label}.weight", (config.width, inputs, 3))
+        bias = parameters.half(f"{label}.bias", (config.width,))
         x = builder.single("conv", x=x, weight=weight, bias=bias, strides=[stride], pad=[1, 1], pad_type="custom")
         x, inputs = activated(builder, x, config.activation), config.width
     places = parameters.places("encoder")
