@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from openane.graph import TensorType, Value
+from openane.models.activations import activated
 from openane.models.config import Config, chosen
 from openane.models.quantise import palette, symmetric
 from openane.models.weights import required
@@ -269,13 +270,7 @@ class ModelLayers:
 
     def activation(self, x: Value) -> Value:
         """The configuration's function."""
-        kind = self.config.activation
-        if kind.startswith("gelu"):
-            return self.builder.single("gelu", x=x, mode="EXACT" if kind == "gelu" else "TANH_APPROXIMATION")
-        if kind == "relu2":
-            positive = self.builder.single("relu", x=x)
-            return self.builder.single("mul", x=positive, y=positive)
-        return self.builder.single(kind, x=x)
+        return activated(self.builder, x, self.config.activation)
 
     def _shaped(self, x: Value, shape: tuple[int, ...]) -> Value:
         return x if x.shape == shape else self.builder.single("reshape", x=x, shape=shape)

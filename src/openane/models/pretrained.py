@@ -17,6 +17,7 @@ from openane.devices import Device
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.models import exported
+from openane.models.config_document import model_type
 from openane.models.documents import json_object
 from openane.models.exported.load import image_graph, sound_graphs, text_source, tower_networks
 from openane.models.exported.model import HOST as IMAGES_ON_HOST
@@ -37,8 +38,6 @@ from openane.models.text_encoders.config import READERS
 from openane.models.text_encoders.load import opened
 from openane.models.text_encoders.model import DEFAULT_LENGTHS, chosen_lengths
 from openane.models.text_encoders.rules import RulesSource
-
-REMEDY = "export it with PyTorch (torch.export) or to ONNX, and compile that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +96,9 @@ def pretrained_graphs(folder: str | Path, lengths: Sequence[int] | None = None,
 def family_of(folder: Path) -> Family:
     """What loads a directory's model. FormatError where there is no config.json, UnsupportedError for a model_type that
     no family has."""
-    kind = json_object(pooling.transformer_folder(folder), "config.json").get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise UnsupportedError(f"model_type {kind!r} of {folder}", "no such family is loaded from a directory",
-                               limit=", ".join(sorted(FAMILIES)), remedy=REMEDY)
-    return FAMILIES[kind]
+    document = json_object(pooling.transformer_folder(folder), "config.json")
+    return FAMILIES[model_type(document, sorted(FAMILIES), "no such family is loaded from a directory",
+                               f" of {folder}")]
 
 
 def is_model_directory(path: Path) -> bool:

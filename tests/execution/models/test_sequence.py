@@ -14,7 +14,7 @@ from support.needs import library
 
 from openane.cli import main
 from openane.errors import ContextFull, FormatError, GenerationError, UnsupportedError
-from openane.models.sequence import SequenceSettings, SpeechModel, load_sequence, load_speech
+from openane.models.sequence import SequenceSettings, load_sequence, load_speech
 from openane.models.sequence.sound import read_wav
 from openane.models.sequence.speech import Spectrogram, Wording
 
@@ -178,4 +178,11 @@ def test_other_models_are_refused_by_name(tmp_path: Path) -> None:
     drawn(CONFIGS["t5"], tmp_path)
     with pytest.raises(UnsupportedError, match="reads texts"):
         load_speech(tmp_path)
-    assert SpeechModel.__doc__
+    configuration = json.loads((tmp_path / "config.json").read_text())
+    for kind, match, changed in ((UnsupportedError, "quantization_config", {"quantization_config": {"bits": 8}}),
+                                 (UnsupportedError, "activation 'mish'", {"feed_forward_proj": "gated-mish"}),
+                                 (FormatError, "'layer_norm_epsilon'", {"layer_norm_epsilon": "small"}),
+                                 (FormatError, "weight shared.weight", {"vocab_size": 98})):
+        (tmp_path / "config.json").write_text(json.dumps(configuration | changed))
+        with pytest.raises(kind, match=match):
+            load_sequence(tmp_path)

@@ -128,6 +128,7 @@ def test_what_is_refused_is_named(tmp_path: Path) -> None:
     refused(UnsupportedError, "model_type 'rwkv'.*bert", model_type="rwkv")
     refused(UnsupportedError, "MultipleChoice", architectures=["BertForMultipleChoice"])
     refused(UnsupportedError, "position_embedding_type", position_embedding_type="relative_key")
+    refused(UnsupportedError, "quantization_config", quantization_config={"quant_method": "gptq"})
     refused(FormatError, "encoder.layer.1", num_hidden_layers=1)
     refused(FormatError, "a weight is missing", num_hidden_layers=3)
     refused(FormatError, "word_embeddings", vocab_size=16)

@@ -11,6 +11,7 @@ from openane.devices import Device
 from openane.errors import FormatError, UnsupportedError
 from openane.graph import Graph
 from openane.models import tokenizer
+from openane.models.config_document import ConfigDocument
 from openane.models.documents import json_object, optional
 from openane.models.exported import images
 from openane.models.exported.images import Preparation
@@ -20,7 +21,6 @@ from openane.models.exported.sounds import Letters, SoundModel
 from openane.models.exported.texts import ExportedSource
 from openane.models.text import whole_numbers
 from openane.models.text_encoders import pooling
-from openane.models.text_encoders.config import EncoderDocument
 from openane.models.text_encoders.model import DEFAULT_LENGTHS as DEFAULT_TOKENS
 from openane.models.text_encoders.model import TextEncoderModel
 
@@ -33,7 +33,7 @@ def load_images(folder: Path, device: str | Device | None = None, image: tuple[i
     """A model of images of one height and width (`image`, None: what preprocessor_config.json says)."""
     document = json_object(folder, "config.json")
     graph, preparation = image_graph(folder, image)
-    return ImageModel([graph], preparation, EncoderDocument(document).labels(), device, target, cache)
+    return ImageModel([graph], preparation, ConfigDocument(document).labels(), device, target, cache)
 
 
 def image_graph(folder: Path, image: tuple[int, int] | None = None) -> tuple[Graph, Preparation]:
@@ -71,9 +71,9 @@ def load_sounds(folder: Path, device: str | Device | None = None, lengths: Seque
     document = json_object(folder, "config.json")
     settings = json_object(folder, "preprocessor_config.json", {})
     words, named = json_object(folder, "vocab.json", {}), json_object(folder, "tokenizer_config.json", {})
-    letters = Letters.of(words, named, EncoderDocument(document).whole("pad_token_id", 0, least=0)) if words else None
+    letters = Letters.of(words, named, ConfigDocument(document).whole("pad_token_id", 0, least=0)) if words else None
     return SoundModel(sound_graphs(folder, lengths), _steps(document),
-                      EncoderDocument(settings).whole("sampling_rate", 16000), bool(settings.get("do_normalize", True)),
+                      ConfigDocument(settings).whole("sampling_rate", 16000), bool(settings.get("do_normalize", True)),
                       letters, device, target, cache)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.models.config import Config
-from openane.models.families.document import ConfigDocument
+from openane.models.config_document import ConfigDocument
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.models.config import Config, Rope
-from openane.models.families.document import REMEDY, ConfigDocument
+from openane.models.config_document import REMEDY, ConfigDocument
 from openane.models.families.llama import ATTENTION, gated
 from openane.models.families.plain import ALL_BIASES, BOTH_VECTORS, CLOSE, LAYER_NORM
 from openane.models.families.ropes import rope

@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.config import Config, Rope
-from openane.models.families.document import REMEDY, ConfigDocument
+from openane.models.config_document import REMEDY, ConfigDocument
 from openane.models.families.llama import ATTENTION, WHOLE, gated, sliding
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames

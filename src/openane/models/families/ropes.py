@@ -9,7 +9,7 @@ from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.config import Rope
-from openane.models.families.document import LAYERS, ConfigDocument, require_neutral
+from openane.models.config_document import LAYERS, ConfigDocument, require_neutral
 
 ROPES: Mapping[str, frozenset[str]] = {
     "default": frozenset(), "linear": frozenset({"factor"}), "dynamic": frozenset({"factor"}),

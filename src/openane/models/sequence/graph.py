@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from openane.graph import Graph, Value
+from openane.models.activations import activated
 from openane.models.layers import LEAST_EPSILON
 from openane.models.sequence.config import SequenceConfig, Stack
 from openane.models.sequence.parameters import SequenceParameters
@@ -154,7 +155,7 @@ class _Parts:
             gate = gated(self.builder, self._hidden(x, number, "gate"), config.activation)
             up = self.builder.single("mul", x=gate, y=up)
         else:
-            up = self._activation(up)
+            up = activated(self.builder, up, config.activation)
         name = self.parameters.layer(self.side, number, "down")
         return self.builder.single("linear", x=up, **self.parameters.linear(name, config.width, hidden))
 
@@ -172,16 +173,6 @@ class _Parts:
             return self.builder.single("reshape", x=x, shape=(1, heads, 1, size))
         rows = self.builder.single("reshape", x=x, shape=(1, self.rows, heads, size))
         return self.builder.single("transpose", x=rows, perm=(0, 2, 1, 3))
-
-    def _activation(self, x: Value) -> Value:
-        return activated(self.builder, x, self.config.activation)
-
-
-def activated(builder: GraphBuilder, x: Value, kind: str) -> Value:
-    """The configuration's function."""
-    if kind.startswith("gelu"):
-        return builder.single("gelu", x=x, mode="EXACT" if kind == "gelu" else "TANH_APPROXIMATION")
-    return builder.single(kind, x=x)
 
 
 def gated(builder: GraphBuilder, x: Value, kind: str) -> Value:

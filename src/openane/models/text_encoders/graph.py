@@ -10,13 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from openane.graph import Graph, Value
+from openane.models.activations import activated
 from openane.models.layers import LEAST_EPSILON
 from openane.models.text_encoders.config import EncoderConfig, EncoderTask
 from openane.models.text_encoders.weights import EncoderWeights
 from openane.ops.build import GraphBuilder
-
-GELU_MODES = {"gelu": "EXACT", "gelu_tanh": "TANH_APPROXIMATION"}
-"""The operation's mode, by what configurations' functions are called here."""
 
 
 def build(weights: EncoderWeights, tokens: int) -> Graph:
@@ -152,8 +150,7 @@ class _Layers:
         return self.linear(hidden, [weights.layer(number, "down")], config.width)
 
     def _function(self, x: Value, kind: str) -> Value:
-        mode = GELU_MODES.get(kind)
-        return self.builder.single(kind, x=x) if mode is None else self.builder.single("gelu", x=x, mode=mode)
+        return activated(self.builder, x, kind)
 
     def _part(self, x: Value, begin: int, end: int) -> Value:
         """Some of the heads [1, heads, tokens, size]."""

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
-from openane.models.text_encoders.config import REMEDY, EncoderConfig
+from openane.models.config_document import REMEDY
+from openane.models.text_encoders.config import EncoderConfig
 from openane.models.weights import required
 
 _TABLES = {"words": "embeddings.word_embeddings", "positions": "embeddings.position_embeddings",
