@@ -17,6 +17,7 @@ from openane.models.activations import activated
 from openane.models.layers import LEAST_EPSILON
 from openane.models.sequence.config import SequenceConfig, Stack
 from openane.models.sequence.parameters import SequenceParameters
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 
 ENCODE, DECODE = "encode", "decode"
@@ -34,7 +35,7 @@ def encoder(parameters: SequenceParameters, source: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, source, width], or `features` [1, mels, 2 * source] of a sound; `mask` [1, 1 or
     heads, 1 or source, source], added to scores. Outputs: `states` [1, source, width], and what
     the decoder looks at: `source_keys`, `source_values`."""
-    config, builder = parameters.config, GraphBuilder(ENCODE)
+    config, builder = parameters.config, GraphBuilder(ENCODE, {FUNCTIONS: CLOSE})
     parts = _Parts(builder, parameters, config.encoder, "encoder", source)
     if config.mels:
         x = _sound(builder, parameters, source)
@@ -56,7 +57,7 @@ def decoder(parameters: SequenceParameters, source: int, context: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, 1, width]; `mask` [1, 1 or heads, 1, context + 1] (columns: the cache, then the
     token itself) and `cross_mask` [1, 1, 1, source], added to scores. States: see `state_shapes`. Outputs: `logits`
     [1, 1, vocabulary], `new_keys` and `new_values` of the token."""
-    config, builder = parameters.config, GraphBuilder(DECODE)
+    config, builder = parameters.config, GraphBuilder(DECODE, {FUNCTIONS: CLOSE})
     parts = _Parts(builder, parameters, config.decoder, "decoder", 1)
     x = parts.beginning(builder.input("embeddings", "fp16", (1, 1, config.width)))
     mask = builder.input("mask", "fp16", (1, config.decoder.heads if config.relative else 1, 1, context + 1))
@@ -152,7 +153,7 @@ class _Parts:
         config, hidden = self.config, self.stack.hidden
         up = self._hidden(x, number, "up")
         if config.gated:
-            gate = gated(self.builder, self._hidden(x, number, "gate"), config.activation)
+            gate = activated(self.builder, self._hidden(x, number, "gate"), config.activation)
             up = self.builder.single("mul", x=gate, y=up)
         else:
             up = activated(self.builder, up, config.activation)
@@ -173,18 +174,6 @@ class _Parts:
             return self.builder.single("reshape", x=x, shape=(1, heads, 1, size))
         rows = self.builder.single("reshape", x=x, shape=(1, self.rows, heads, size))
         return self.builder.single("transpose", x=rows, perm=(0, 2, 1, 3))
-
-
-def gated(builder: GraphBuilder, x: Value, kind: str) -> Value:
-    """The function of a gate, whose error everything it lets through has: GELU in steps, x / 2 * (1 + tanh(x * (a + b *
-    x * x))), errs a tenth of what its table does."""
-    if not kind.endswith("_tanh"):
-        return activated(builder, x, kind)
-    root = np.sqrt(2 / np.pi)
-    slope = builder.single("mul", x=builder.single("mul", x=x, y=x), y=np.float16(root * 0.044715))
-    inside = builder.single("mul", x=x, y=builder.single("add", x=slope, y=np.float16(root)))
-    turn = builder.single("add", x=builder.single("tanh", x=inside), y=np.float16(1))
-    return builder.single("mul", x=builder.single("mul", x=x, y=np.float16(0.5)), y=turn)
 
 
 def _sound(builder: GraphBuilder, parameters: SequenceParameters, source: int) -> Value:
