@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.drawn_models import drawn
 from support.needs import library
 
 from openane.cli import main
@@ -45,15 +46,8 @@ CONFIGS: dict[str, Callable[[], Any]] = {
 SPEECH = {key: size for key, size in SIZES.items() if key != "max_position_embeddings"}
 
 
-def drawn(make: Callable[[], Any], folder: Path) -> Any:
-    torch.manual_seed(1)
-    model = make().eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if weight.ndim > 1 and weight.requires_grad:
-                weight.normal_(0, 0.15 if "relative" not in name else 1)
-    model.save_pretrained(folder)
-    return model
+def saved(make: Callable[[], Any], folder: Path) -> Any:
+    return drawn(folder, make, lambda name, weight: 0.15 if "relative" not in name else 1, 0, 1)
 
 
 def agreement(found: list[np.ndarray], wanted: np.ndarray) -> float:
@@ -64,7 +58,7 @@ def agreement(found: list[np.ndarray], wanted: np.ndarray) -> float:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
-    theirs = drawn(CONFIGS[name], tmp_path)
+    theirs = saved(CONFIGS[name], tmp_path)
     random = np.random.default_rng(2)
     with load_sequence(tmp_path, settings=SequenceSettings(SOURCE, ANSWER)) as model:
         shares = []
@@ -89,7 +83,7 @@ def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t5", "bart", "marian"])
 def test_answers_are_those_of_generate(name: str, tmp_path: Path) -> None:
-    theirs = drawn(CONFIGS[name], tmp_path)
+    theirs = saved(CONFIGS[name], tmp_path)
     source = np.random.default_rng(3).integers(3, 97, 11).tolist()
     with load_sequence(tmp_path, settings=SequenceSettings(SOURCE, ANSWER)) as model:
         found = list(model.generate(source, 20))
@@ -104,7 +98,7 @@ def whisper(folder: Path) -> Any:
     config = transformers.WhisperConfig(**SPEECH, num_mel_bins=80, max_source_positions=50, max_target_positions=48,
                                         pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3,
                                         suppress_tokens=None, begin_suppress_tokens=None)
-    return drawn(lambda: transformers.WhisperForConditionalGeneration(config), folder)
+    return saved(lambda: transformers.WhisperForConditionalGeneration(config), folder)
 
 
 def test_whisper(tmp_path: Path) -> None:
@@ -175,7 +169,7 @@ def test_other_models_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(UnsupportedError, match="'llama': is no sequence-to-sequence"):
         load_sequence(tmp_path)
-    drawn(CONFIGS["t5"], tmp_path)
+    saved(CONFIGS["t5"], tmp_path)
     with pytest.raises(UnsupportedError, match="reads texts"):
         load_speech(tmp_path)
     configuration = json.loads((tmp_path / "config.json").read_text())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.drawn_models import drawn
 
 from openane.models.text_encoders import load_text_encoder
 
@@ -28,20 +29,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 
 def saved(folder: Path, family: str, kind: str) -> Any:
-    """A model with weights that keep the size of what passes through them, in a directory."""
-    import torch
+    """A model for a task, in a directory."""
     import transformers
 
-    torch.manual_seed(0)
     sizes = FAMILIES[family] | ({"num_labels": 2} if kind == "ForQuestionAnswering" else {})
-    made = getattr(transformers, f"{family}{kind}")(getattr(transformers, f"{family}Config")(**sizes)).eval().float()
-    for weight in made.parameters():
-        if weight.dim() == 2:
-            torch.nn.init.normal_(weight, 0, 1 / weight.shape[-1] ** 0.5)
-        else:
-            weight.data += 0.1 * torch.randn_like(weight)
-    made.save_pretrained(folder)
-    return made
+    config = getattr(transformers, f"{family}Config")(**sizes)
+    return drawn(folder, lambda: getattr(transformers, f"{family}{kind}")(config))
 
 
 def computed(made: Any) -> dict[str, np.ndarray]:
