@@ -29,8 +29,9 @@ from openane.models.naming import Weights
 from openane.models.runner import Residence, Told, runner, silent
 from openane.models.stepped import SteppedModel
 from openane.models.steps import Buckets, CacheWriter
-from openane.models.text import CachedText, Cancel, whole_numbers
+from openane.models.text import CachedText, Cancel
 from openane.models.tokenizer import Tokenizer
+from openane.models.tokens import whole_numbers
 
 LEARNED = "learned positions added to them, in float32"
 TURNS = "cosines and sines of rotary positions"

@@ -36,8 +36,10 @@ from openane.models.steps import Buckets
 from openane.models.text_encoders import load_text_encoder, pooling
 from openane.models.text_encoders.config import READERS
 from openane.models.text_encoders.load import opened
-from openane.models.text_encoders.model import DEFAULT_LENGTHS, chosen_lengths
+from openane.models.text_encoders.model import DEFAULT_LENGTHS
 from openane.models.text_encoders.rules import RulesSource
+from openane.models.text_encoders.source import EncoderSource
+from openane.models.tokens import chosen_lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +138,7 @@ def _rules(folder: Path, options: PretrainedOptions) -> RunningModel:
 
 def _rules_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
     with opened(pooling.transformer_folder(folder)) as weights:
-        source = RulesSource(weights)
-        return [source.graph(length) for length in chosen_lengths(source.config, options.lengths or DEFAULT_LENGTHS)]
+        return _encoder_graphs(RulesSource(weights), options)
 
 
 def _texts(folder: Path, options: PretrainedOptions) -> RunningModel:
@@ -145,8 +146,12 @@ def _texts(folder: Path, options: PretrainedOptions) -> RunningModel:
 
 
 def _texts_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
-    source = text_source(folder)
-    return [source.graph(length) for length in chosen_lengths(source.config, options.lengths or DEFAULT_LENGTHS)]
+    return _encoder_graphs(text_source(folder), options)
+
+
+def _encoder_graphs(source: EncoderSource, options: PretrainedOptions) -> list[Graph]:
+    lengths = chosen_lengths(options.lengths or DEFAULT_LENGTHS, source.config.context)
+    return [source.graph(length) for length in lengths]
 
 
 def _images(folder: Path, options: PretrainedOptions) -> RunningModel:

@@ -19,10 +19,10 @@ from openane.models.exported.model import ImageModel, TowersModel
 from openane.models.exported.network import all_outputs, graph_of, network
 from openane.models.exported.sounds import Letters, SoundModel
 from openane.models.exported.texts import ExportedSource
-from openane.models.text import whole_numbers
 from openane.models.text_encoders import pooling
 from openane.models.text_encoders.model import DEFAULT_LENGTHS as DEFAULT_TOKENS
 from openane.models.text_encoders.model import TextEncoderModel
+from openane.models.tokens import whole_numbers
 
 DEFAULT_SAMPLES = (160000,)
 """Ten seconds at the rate of most models."""

@@ -18,8 +18,8 @@ from openane.models.sequence.config import SequenceConfig
 from openane.models.sequence.graph import DECODE, ENCODE, decoder, encoder
 from openane.models.sequence.parameters import SequenceParameters
 from openane.models.sequence.positions import buckets
-from openane.models.text import whole_numbers
 from openane.models.tokenizer import Tokenizer
+from openane.models.tokens import require_known, whole_numbers
 
 HOST = ("rows of the embedding table looked up by token, positions added in float32", "masks, and biases of positions",
         "keys and values of the source handed to the decoder once, those of each token written by slice",
@@ -87,7 +87,7 @@ class SequenceModel(RunningModel):
         for an unknown token, ContextFull when the answer is full."""
         if self._masks is None:
             raise GenerationError("there is nothing to answer: read() a source first")
-        self._check([token])
+        require_known([token], self.config.vocabulary)
         held = len(self._tokens)
         if held >= self.context:
             raise ContextFull(self.context, held + 1, "compile it for longer answers (context)")
@@ -128,10 +128,12 @@ class SequenceModel(RunningModel):
         return words.decode(list(self.generate(words.encode(text), most)))
 
     def _text(self, source: Sequence[int] | np.ndarray) -> tuple[dict[str, np.ndarray], int]:
-        tokens = whole_numbers([int(token) for token in source], "tokens")
-        self._check(tokens)
+        tokens = whole_numbers(source)
+        require_known(tokens, self.config.vocabulary)
         count = len(tokens)
-        if not 0 < count <= self.source:
+        if not count:
+            raise GenerationError("there is no text to answer")
+        if count > self.source:
             raise ContextFull(self.source, count, "compile it for longer sources (source)")
         rows = np.zeros((1, self.source, self.config.width), np.float16)
         places = self._places["encoder"]
@@ -164,8 +166,3 @@ class SequenceModel(RunningModel):
         """Biases of distances [rows, columns], float32 [heads, rows, columns]."""
         numbers = buckets(distances, self.config.buckets, self.config.distance, side == "encoder")
         return np.asarray(np.moveaxis(self._biases[side][numbers], -1, 0))
-
-    def _check(self, tokens: Sequence[int]) -> None:
-        wrong = next((token for token in tokens if not 0 <= token < self.config.vocabulary), None)
-        if wrong is not None:
-            raise GenerationError(f"token {wrong} is none of {self.config.vocabulary}")

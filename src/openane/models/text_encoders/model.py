@@ -11,13 +11,13 @@ import numpy as np
 from openane.chips import DEFAULT_TARGET
 from openane.compiler import compile_functions
 from openane.devices import Device
-from openane.errors import ContextFull, GenerationError
+from openane.errors import GenerationError
 from openane.models.loaded import RunningModel
-from openane.models.text import whole_numbers
-from openane.models.text_encoders.config import EncoderTask, TextConfig
+from openane.models.text_encoders.config import EncoderTask
 from openane.models.text_encoders.pooling import VectorPooling
 from openane.models.text_encoders.source import EncoderSource
 from openane.models.tokenizer import EncodedText, Tokenizer
+from openane.models.tokens import chosen_lengths, require_text, whole_numbers
 
 VECTOR = "one vector of the states of a text (embed)"
 """What every encoder leaves to the host."""
@@ -61,7 +61,7 @@ class TextEncoderModel(RunningModel):
         FormatError for weights that do not fit, errors of compilation and of the device otherwise."""
         self.config = source.config
         self.pooling = pooling or VectorPooling()
-        self.lengths = chosen_lengths(self.config, lengths)
+        self.lengths = chosen_lengths(lengths, self.config.context)
         self._source = source
         super().__init__(compile_functions([source.graph(length) for length in self.lengths], target, cache=cache),
                          device, tokenizer, (*source.host, VECTOR))
@@ -125,7 +125,7 @@ class TextEncoderModel(RunningModel):
         return TextAnswer(text[begin:end], begin, end, float(sums[first, last]))
 
     def _outputs(self, tokens: Sequence[int], types: Sequence[int]) -> dict[str, np.ndarray]:
-        self._check(tokens, types)
+        require_text(tokens, types, (self.config.vocabulary, self.config.types or 2), self.lengths[-1])
         count = len(tokens)
         length = min(length for length in self.lengths if length >= count)
         found = self._run(self._source.inputs(tokens, types, length), f"encode_{length}")
@@ -139,25 +139,6 @@ class TextEncoderModel(RunningModel):
     def _require(self, task: EncoderTask) -> None:
         if self.config.task is not task:
             raise GenerationError(f"the checkpoint is for {CALLS[self.config.task]}, not for {CALLS[task]}")
-
-    def _check(self, tokens: Sequence[int], types: Sequence[int]) -> None:
-        if not tokens or len(types) != len(tokens):
-            raise GenerationError(f"{len(tokens)} tokens and {len(types)} segments are no text")
-        known = (("token", tokens, self.config.vocabulary), ("segment", types, self.config.types or 2))
-        for name, numbers, limit in known:
-            unknown = next((number for number in numbers if not 0 <= number < limit), None)
-            if unknown is not None:
-                raise GenerationError(f"{name} {unknown} is none of the {limit} the model knows")
-        if len(tokens) > self.lengths[-1]:
-            raise ContextFull(self.lengths[-1], len(tokens), "shorten the text, or compile a longer function (lengths)")
-
-
-def chosen_lengths(config: TextConfig, lengths: Sequence[int]) -> tuple[int, ...]:
-    """Lengths that functions are compiled for, ascending, none above the model's own. GenerationError for others."""
-    wanted = tuple(sorted({min(length, config.context) for length in whole_numbers(lengths, "lengths")}))
-    if not wanted or wanted[0] < 1:
-        raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
-    return wanted
 
 
 def _shares(logits: np.ndarray) -> np.ndarray:
