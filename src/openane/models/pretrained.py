@@ -103,11 +103,6 @@ def family_of(folder: Path) -> Family:
                                f" of {folder}")]
 
 
-def is_model_directory(path: Path) -> bool:
-    """Whether a path is such a directory."""
-    return path.is_dir() and ((path / "config.json").is_file() or (path / "modules.json").is_file())
-
-
 def _decoder(folder: Path, options: PretrainedOptions) -> LanguageModel:
     chosen: dict[str, Any] = {}
     if options.lengths is not None:

@@ -12,12 +12,12 @@ from openane.chips import DEFAULT_TARGET
 from openane.compiler import compile_functions
 from openane.devices import Device
 from openane.errors import ContextFull, GenerationError
+from openane.models.distances import buckets
 from openane.models.layers import FAR
 from openane.models.loaded import RunningModel
 from openane.models.sequence.config import SequenceConfig
 from openane.models.sequence.graph import DECODE, ENCODE, decoder, encoder
 from openane.models.sequence.parameters import SequenceParameters
-from openane.models.sequence.positions import buckets
 from openane.models.tokenizer import Tokenizer
 from openane.models.tokens import require_known, whole_numbers
 

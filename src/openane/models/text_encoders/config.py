@@ -125,7 +125,7 @@ def _bert(document: ConfigDocument) -> EncoderConfig:
         epsilon=document.real("layer_norm_eps", 1e-12), activation=document.activation("hidden_act", "gelu"),
         places=tuple(map(str, range(document.whole("num_hidden_layers")))), first=first,
         types=0 if kind == "mpnet" else document.whole("type_vocab_size", 2),
-        buckets=document.whole("relative_attention_num_buckets", 32) if kind == "mpnet" else 0,
+        buckets=document.whole("relative_attention_num_buckets", 32, least=32) if kind == "mpnet" else 0,
         head_activation="gelu" if kind == "electra" else "tanh")
 
 
