@@ -15,6 +15,7 @@ import numpy as np
 from openane.graph import Graph, Value
 from openane.models.activations import activated
 from openane.models.layers import LEAST_EPSILON
+from openane.models.rows import RowLayers
 from openane.models.sequence.config import SequenceConfig, Stack
 from openane.models.sequence.parameters import SequenceParameters
 from openane.ops.accuracy import CLOSE, FUNCTIONS
@@ -87,13 +88,14 @@ def decoder(parameters: SequenceParameters, source: int, context: int) -> Graph:
                            "new_values": _together(builder, new["values"])})
 
 
-class _Parts:
-    """The parts of one side's layers, over `rows` rows: [1, rows, width] in and out."""
+class _Parts(RowLayers):
+    """The parts of one side's layers."""
 
     def __init__(self, builder: GraphBuilder, parameters: SequenceParameters, stack: Stack, side: str,
-                 rows: int) -> None:
-        self.builder, self.parameters, self.config = builder, parameters, parameters.config
-        self.stack, self.side, self.rows = stack, side, rows
+                 tokens: int) -> None:
+        super().__init__(builder, tokens)
+        self.parameters, self.config = parameters, parameters.config
+        self.stack, self.side = stack, side
 
     def beginning(self, x: Value) -> Value:
         """What is done to embeddings before the first layer."""
@@ -120,9 +122,7 @@ class _Parts:
         held, epsilon = self.parameters.norm(name), max(self.config.epsilon, LEAST_EPSILON)
         if not self.config.relative:
             return self.builder.single("layer_norm", x=x, axes=[-1], epsilon=epsilon, **held)
-        square = self.builder.single("reduce_mean", x=self.builder.single("mul", x=x, y=x), axes=[-1], keep_dims=True)
-        root = self.builder.single("rsqrt", x=square, epsilon=epsilon)
-        return self.builder.single("mul", x=self.builder.single("mul", x=x, y=root), y=held["gamma"])
+        return self.builder.single("mul", x=self.rms(x, epsilon), y=held["gamma"])
 
     def to_itself(self, x: Value, number: int, mask: Value) -> Value:
         """Attention of every row to every row."""
@@ -130,23 +130,17 @@ class _Parts:
 
     def seen(self, source: Value, number: int, part: str) -> tuple[Value, Value]:
         """What attention looks at: keys [1, heads, size, rows] and values [1, heads, rows, size]."""
-        keys, values = (self._heads(self._linear(source, f"{part}.{kind}", number)) for kind in ("key", "value"))
-        if self.rows == 1:
-            shape = (1, self.stack.heads, self.config.head_size, 1)
-            return self.builder.single("reshape", x=keys, shape=shape), values
-        return self.builder.single("transpose", x=keys, perm=(0, 1, 3, 2)), values
+        keys, values = (self.heads(self._linear(source, f"{part}.{kind}", number), self.stack.heads)
+                        for kind in ("key", "value"))
+        return self.turned_over(keys), values
 
     def attention(self, x: Value, number: int, part: str, keys: Value, values: Value, mask: Value) -> Value:
         """Attention of the rows of x; the mask is added to their scores."""
-        builder, inner = self.builder, self.stack.heads * self.config.head_size
-        query = self._heads(self._linear(x, f"{part}.query", number, self.config.query_scale))
-        scores = builder.single("add", x=builder.single("matmul", x=query, y=keys), y=mask)
-        mixed = builder.single("matmul", x=builder.single("softmax", x=scores, axis=-1), y=values)
-        if self.rows > 1:
-            mixed = builder.single("transpose", x=mixed, perm=(0, 2, 1, 3))
-        rows = builder.single("reshape", x=mixed, shape=(1, self.rows, inner))
+        query = self.heads(self._linear(x, f"{part}.query", number, self.config.query_scale), self.stack.heads)
+        mixed = self.attended(query, keys, values, mask)
         name = self.parameters.layer(self.side, number, f"{part}.output")
-        return builder.single("linear", x=rows, **self.parameters.linear(name, self.config.width, inner))
+        return self.builder.single("linear", x=mixed,
+                                   **self.parameters.linear(name, self.config.width, mixed.shape[-1]))
 
     def forward(self, x: Value, number: int) -> Value:
         """The hidden part."""
@@ -167,13 +161,6 @@ class _Parts:
     def _linear(self, x: Value, part: str, number: int, scale: float = 1.0) -> Value:
         inner, name = self.stack.heads * self.config.head_size, self.parameters.layer(self.side, number, part)
         return self.builder.single("linear", x=x, **self.parameters.linear(name, inner, self.config.width, scale))
-
-    def _heads(self, x: Value) -> Value:
-        heads, size = self.stack.heads, self.config.head_size
-        if self.rows == 1:
-            return self.builder.single("reshape", x=x, shape=(1, heads, 1, size))
-        rows = self.builder.single("reshape", x=x, shape=(1, self.rows, heads, size))
-        return self.builder.single("transpose", x=rows, perm=(0, 2, 1, 3))
 
 
 def _sound(builder: GraphBuilder, parameters: SequenceParameters, source: int) -> Value:
