@@ -47,6 +47,13 @@ def model_type(fields: Mapping[str, Any], known: Collection[str], rule: str, whe
     return kind
 
 
+def require_encoder(document: ConfigDocument) -> None:
+    """UnsupportedError for a configuration that makes a decoder of an encoder."""
+    if document.flag("is_decoder", False):
+        raise UnsupportedError("is_decoder of config.json", "an encoder's tokens see each other", limit=False,
+                               found=True, remedy=REMEDY)
+
+
 def require_neutral(fields: Mapping[str, Any], read: Collection[str] = ()) -> None:
     """UnsupportedError for a field that asks for other numbers than those that are computed; `read` are those a family
     reads itself."""
@@ -58,7 +65,7 @@ def require_neutral(fields: Mapping[str, Any], read: Collection[str] = ()) -> No
     if "layer_types" not in read and \
             not (isinstance(kinds, list | tuple) and all(kind == "full_attention" for kind in kinds)):
         raise UnsupportedError("layer_types of config.json", "every layer of this model_type attends to the whole text",
-                               limit="full_attention", found=kinds)
+                               limit="full_attention", found=kinds, remedy=REMEDY)
 
 
 def known_activation(name: object, known: Mapping[str, str] = ACTIVATIONS) -> str:
@@ -69,10 +76,10 @@ def known_activation(name: object, known: Mapping[str, str] = ACTIVATIONS) -> st
 
 
 class ConfigDocument:
-    """A `config.json`."""
+    """A `config.json`, or another document of a model's directory: `file` is what messages call it."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
+    def __init__(self, values: Mapping[str, Any], file: str = "config.json") -> None:
+        self.values, self.file = values, file
 
     def given(self, name: str) -> bool:
         """Whether a field is there and not null."""
@@ -83,7 +90,7 @@ class ConfigDocument:
         value = self.values.get(name)
         value = default if value is None else value
         if type(value) is not int or not least <= value <= MOST:
-            raise FormatError(f"{name!r} of config.json", expected=f"a whole number from {least} to {MOST}",
+            raise FormatError(f"{name!r} of {self.file}", expected=f"a whole number from {least} to {MOST}",
                               found=value)
         return value
 
@@ -92,7 +99,7 @@ class ConfigDocument:
         found: Any = self.values.get(name)
         value: Any = default if found is None else found
         if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
-            raise FormatError(f"{name!r} of config.json", expected="a positive number", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected="a positive number", found=value)
         return float(value)
 
     def optional(self, name: str, default: float | None = None) -> float | None:
@@ -106,7 +113,7 @@ class ConfigDocument:
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != count or not all(
                 type(v) in (int, float) and math.isfinite(v) and v > 0 for v in value):
-            raise FormatError(f"{name!r} of config.json", expected=f"{count} positive numbers", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected=f"{count} positive numbers", found=value)
         return tuple(float(v) for v in value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -114,7 +121,7 @@ class ConfigDocument:
         value = self.values.get(name)
         value = default if value is None else value
         if type(value) is not bool:
-            raise FormatError(f"{name!r} of config.json", expected="true or false", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected="true or false", found=value)
         return value
 
     def activation(self, name: str, default: str, known: Mapping[str, str] = ACTIVATIONS) -> str:
@@ -127,7 +134,7 @@ class ConfigDocument:
         value = self.values.get(name, default)
         values = value if isinstance(value, list) else [] if value is None else [value]
         if any(type(v) is not int for v in values):
-            raise FormatError(f"{name!r} of config.json", expected="a token or a list of tokens", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected="a token or a list of tokens", found=value)
         return tuple(values)
 
     def labels(self) -> tuple[str, ...]:
@@ -135,7 +142,7 @@ class ConfigDocument:
         named = self.values.get("id2label")
         if isinstance(named, dict) and named:
             if sorted(named, key=str) != sorted(map(str, range(len(named)))):
-                raise FormatError("'id2label' of config.json", expected=f"numbers 0 to {len(named) - 1}",
+                raise FormatError(f"'id2label' of {self.file}", expected=f"numbers 0 to {len(named) - 1}",
                                   found=", ".join(map(str, list(named)[:5])))
             return tuple(str(named[str(number)]) for number in range(len(named)))
         return tuple(f"LABEL_{number}" for number in range(self.whole("num_labels", 2)))
@@ -151,7 +158,7 @@ class ConfigDocument:
         if kinds is None:
             return frozenset(default)
         if not isinstance(kinds, list) or len(kinds) < layers or not all(isinstance(kind, str) for kind in kinds):
-            raise FormatError("'layer_types' of config.json", expected=f"{layers} kinds of layers", found=kinds)
+            raise FormatError(f"'layer_types' of {self.file}", expected=f"{layers} kinds of layers", found=kinds)
         if unknown := [kind for kind in kinds if kind not in LAYERS]:
             raise UnsupportedError("layer_types of config.json", "layers of this kind are not built",
                                    limit=", ".join(LAYERS), found=unknown[0], remedy=REMEDY)

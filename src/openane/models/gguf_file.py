@@ -168,7 +168,8 @@ class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
             return np.asarray(self._library.quants.dequantize(tensor.data, tensor.tensor_type), np.float32)
         except (NotImplementedError, ValueError, KeyError) as error:
             raise UnsupportedError(f"tensor {tensor.name!r}", "this form of weights is not unpacked",
-                                   found=f"{tensor.tensor_type.name}: {error}") from None
+                                   found=f"{tensor.tensor_type.name}: {error}",
+                                   remedy="take a file with another form of weights (Q8_0, Q4_K_M or F16)") from None
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         names = self.names

@@ -163,6 +163,11 @@ def test_what_begins_an_answer() -> None:
     assert Wording.of({"forced_decoder_ids": [[1, 5], [2, 6]]}).prefix == (5, 6)
     with pytest.raises(UnsupportedError, match=r"<\|fr\|>.*<\|de\|>, <\|en\|>"):
         Wording.of(known, "fr")
+    for wrong in ({"suppress_tokens": ["a"]}, {"lang_to_id": ["en"]}, {"forced_decoder_ids": [[1]]}):
+        with pytest.raises(FormatError, match=rf"'{next(iter(wrong))}' of generation_config\.json"):
+            Wording.of(wrong)
+    with pytest.raises(FormatError, match=r"'hop_length' of preprocessor_config\.json"):
+        Spectrogram.of({"hop_length": 0})
 
 
 def test_other_models_are_refused_by_name(tmp_path: Path) -> None:

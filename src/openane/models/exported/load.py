@@ -12,7 +12,7 @@ from openane.errors import FormatError, UnsupportedError
 from openane.graph import Graph
 from openane.models import tokenizer
 from openane.models.config_document import ConfigDocument
-from openane.models.documents import json_object, optional
+from openane.models.documents import PREPROCESSOR, json_object, optional
 from openane.models.exported import images
 from openane.models.exported.images import Preparation
 from openane.models.exported.model import ImageModel, TowersModel
@@ -69,12 +69,11 @@ def load_sounds(folder: Path, device: str | Device | None = None, lengths: Seque
                 target: str = DEFAULT_TARGET, cache: bool | str | Path = False) -> SoundModel:
     """A model of sounds of up to so many samples."""
     document = json_object(folder, "config.json")
-    settings = json_object(folder, "preprocessor_config.json", {})
+    settings = ConfigDocument(json_object(folder, PREPROCESSOR, {}), PREPROCESSOR)
     words, named = json_object(folder, "vocab.json", {}), json_object(folder, "tokenizer_config.json", {})
     letters = Letters.of(words, named, ConfigDocument(document).whole("pad_token_id", 0, least=0)) if words else None
-    return SoundModel(sound_graphs(folder, lengths), _steps(document),
-                      ConfigDocument(settings).whole("sampling_rate", 16000), bool(settings.get("do_normalize", True)),
-                      letters, device, target, cache)
+    return SoundModel(sound_graphs(folder, lengths), _steps(document), settings.whole("sampling_rate", 16000),
+                      settings.flag("do_normalize", True), letters, device, target, cache)
 
 
 def _steps(document: Mapping[str, Any]) -> list[tuple[int, int]]:
@@ -121,13 +120,13 @@ def architecture(document: Mapping[str, Any]) -> str:
 
 def _preparation(folder: Path, config: Mapping[str, Any], shape: tuple[int, int] | None) -> Preparation:
     """How images are prepared; without a preprocessor_config.json, as the configuration's size says."""
-    document = optional(folder, "preprocessor_config.json")
+    document = optional(folder, PREPROCESSOR)
     if document is None:  # newer releases write it into the processor's file
         document = json_object(folder, "processor_config.json", {}).get("image_processor")
     if document is None:
         document = {"size": config.get("image_size")}
     if not isinstance(document, Mapping):
-        raise FormatError("preprocessor_config.json", expected="an object", found=type(document).__name__)
+        raise FormatError(PREPROCESSOR, expected="an object", found=type(document).__name__)
     return images.of_huggingface(document, shape)
 
 

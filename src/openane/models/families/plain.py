@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.config import Config, Rope
-from openane.models.config_document import REMEDY, ConfigDocument
+from openane.models.config_document import REMEDY, ConfigDocument, require_encoder
 from openane.models.families.llama import ATTENTION, WHOLE, gated, sliding
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
@@ -61,8 +61,7 @@ def gpt2(document: ConfigDocument) -> Config:
 def bert(document: ConfigDocument) -> Config:
     """BERT: an encoder."""
     width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
-    if document.flag("is_decoder", False):
-        raise UnsupportedError("is_decoder of config.json", "an encoder's tokens see each other", limit=False)
+    require_encoder(document)
     return Config("bert", document.whole("vocab_size"), width, document.whole("num_hidden_layers"), heads, heads,
                   max(width // heads, 1), document.whole("intermediate_size"),
                   document.whole("max_position_embeddings", 512), document.real("layer_norm_eps", 1e-12),

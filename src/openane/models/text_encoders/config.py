@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
-from openane.models.config_document import REMEDY, ConfigDocument, model_type, require_neutral
+from openane.models.config_document import REMEDY, ConfigDocument, model_type, require_encoder, require_neutral
 
 
 class EncoderTask(StrEnum):
@@ -77,9 +77,7 @@ def of_huggingface(document: Mapping[str, Any]) -> EncoderConfig:
     """The configuration in a `config.json`. UnsupportedError for a family, task or variant that is not built here;
     FormatError when a number is missing or wrong."""
     kind = model_type(document, READERS, "no such encoder of text is described")
-    if document.get("is_decoder"):
-        raise UnsupportedError("is_decoder of config.json", "an encoder's tokens see each other", limit=False,
-                               found=document["is_decoder"], remedy=REMEDY)
+    require_encoder(ConfigDocument(document))
     require_neutral(document, ("layer_types",))
     return READERS[kind](ConfigDocument(document))
 
