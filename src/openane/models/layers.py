@@ -1,4 +1,4 @@
-"""The parts every transformer here is built of, over rows: [1, tokens, width] in and out, fp16.
+"""The parts of decoders and of BERT that have weights, over rows: [1, tokens, width] in and out, fp16.
 
 `CheckpointParameters` turns a checkpoint's weights into constants once, so that several functions of a model share the
 arrays. Weights may be kept as int8 numbers with a scale per output, or as 4-bit indices into a palette: operations on

@@ -13,6 +13,7 @@ from openane.compiler import compile_functions
 from openane.devices import Device
 from openane.errors import GenerationError
 from openane.models.loaded import RunningModel
+from openane.models.shares import label_shares
 from openane.models.text_encoders.config import EncoderTask
 from openane.models.text_encoders.pooling import VectorPooling
 from openane.models.text_encoders.source import EncoderSource
@@ -85,7 +86,7 @@ class TextEncoderModel(RunningModel):
     def classify(self, text: str | Sequence[int], other: str | None = None) -> dict[str, float]:
         """How likely each label is for a text or a pair, likeliest first."""
         self._require(EncoderTask.CLASSIFY)
-        shares = _shares(self.run(text, other)["logits"])
+        shares = label_shares(self.run(text, other)["logits"])
         return {self.config.labels[at]: float(shares[at]) for at in np.argsort(-shares, kind="stable")}
 
     def score(self, text: str, other: str) -> float:
@@ -105,7 +106,7 @@ class TextEncoderModel(RunningModel):
         """The likeliest label of each token that stands for characters of the text."""
         self._require(EncoderTask.TAG)
         found = self._encoded(text, None)
-        shares = _shares(self._outputs(found.tokens, found.types)["logits"])
+        shares = label_shares(self._outputs(found.tokens, found.types)["logits"])
         return [Tagged(text[begin:end], begin, end, self.config.labels[int(row.argmax())], float(row.max()))
                 for row, (begin, end), part in zip(shares, found.places, found.parts, strict=True) if part is not None]
 
@@ -139,11 +140,3 @@ class TextEncoderModel(RunningModel):
     def _require(self, task: EncoderTask) -> None:
         if self.config.task is not task:
             raise GenerationError(f"the checkpoint is for {CALLS[self.config.task]}, not for {CALLS[task]}")
-
-
-def _shares(logits: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis; of one number alone its logistic function."""
-    if logits.shape[-1] == 1:
-        return np.asarray(1 / (1 + np.exp(-logits)))
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return np.asarray(powers / powers.sum(-1, keepdims=True))
