@@ -20,6 +20,7 @@ from openane.chips import DEFAULT_TARGET
 from openane.devices import Device
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
+from openane.models.activations import model_graph
 from openane.models.config import Config
 from openane.models.layers import FAR, CheckpointParameters, ModelLayers, Precision
 from openane.models.naming import Weights
@@ -28,7 +29,6 @@ from openane.models.stepped import SteppedModel
 from openane.models.steps import ModelStep
 from openane.models.tokenizer import Tokenizer
 from openane.models.tokens import chosen_lengths, require_text, whole_numbers
-from openane.ops.build import GraphBuilder
 
 HOST = ("rows of the tables of words, positions and types, added in float32", "the mask: which rows hold tokens")
 """What an encoding leaves to the host."""
@@ -46,7 +46,7 @@ class Encoded:
 def build(parameters: CheckpointParameters, step: ModelStep, pooled: bool) -> Graph:
     """Inputs, fp16: `embeddings` [1, tokens, width], `mask` [1, 1, 1, tokens]. Outputs: `states` [1, tokens, width],
     `pooled` [1, 1, width] (tanh of a linear layer on the first token) if asked for."""
-    config, builder = parameters.config, GraphBuilder(step.name)
+    config, builder = parameters.config, model_graph(step.name)
     layers = ModelLayers(builder, parameters, step.tokens)
     x = builder.input("embeddings", "fp16", (1, step.tokens, config.width))
     mask = builder.input("mask", "fp16", (1, 1, 1, step.tokens))

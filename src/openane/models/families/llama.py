@@ -37,7 +37,6 @@ def gated(document: ConfigDocument, **variant: Any) -> Config:
         "tied": lambda: document.flag("tie_word_embeddings", False),
         "biases": lambda: _biases(document, ATTENTION), "rope": lambda: rope(document, context, size)}
     chosen: dict[str, Any] = {name: read() for name, read in readers.items() if name not in variant} | variant
-    chosen.setdefault("close", chosen["activation"].startswith("gelu"))
     return Config(vocabulary=document.whole("vocab_size"), width=width, layers=document.whole("num_hidden_layers"),
                   heads=heads, head_size=size, context=context, stops=document.tokens("eos_token_id"),
                   start=document.start(), **chosen)

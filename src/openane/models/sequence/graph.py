@@ -13,12 +13,11 @@ from functools import partial
 import numpy as np
 
 from openane.graph import Graph, Value
-from openane.models.activations import activated
+from openane.models.activations import activated, model_graph
 from openane.models.layers import LEAST_EPSILON
 from openane.models.rows import RowLayers
 from openane.models.sequence.config import SequenceConfig, Stack
 from openane.models.sequence.parameters import SequenceParameters
-from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 
 ENCODE, DECODE = "encode", "decode"
@@ -36,7 +35,7 @@ def encoder(parameters: SequenceParameters, source: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, source, width], or `features` [1, mels, 2 * source] of a sound; `mask` [1, 1 or
     heads, 1 or source, source], added to scores. Outputs: `states` [1, source, width], and what
     the decoder looks at: `source_keys`, `source_values`."""
-    config, builder = parameters.config, GraphBuilder(ENCODE, {FUNCTIONS: CLOSE})
+    config, builder = parameters.config, model_graph(ENCODE)
     parts = _Parts(builder, parameters, config.encoder, "encoder", source)
     if config.mels:
         x = _sound(builder, parameters, source)
@@ -58,7 +57,7 @@ def decoder(parameters: SequenceParameters, source: int, context: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, 1, width]; `mask` [1, 1 or heads, 1, context + 1] (columns: the cache, then the
     token itself) and `cross_mask` [1, 1, 1, source], added to scores. States: see `state_shapes`. Outputs: `logits`
     [1, 1, vocabulary], `new_keys` and `new_values` of the token."""
-    config, builder = parameters.config, GraphBuilder(DECODE, {FUNCTIONS: CLOSE})
+    config, builder = parameters.config, model_graph(DECODE)
     parts = _Parts(builder, parameters, config.decoder, "decoder", 1)
     x = parts.beginning(builder.input("embeddings", "fp16", (1, 1, config.width)))
     mask = builder.input("mask", "fp16", (1, config.decoder.heads if config.relative else 1, 1, context + 1))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from openane.graph import Graph, Value
-from openane.models.activations import activated
+from openane.models.activations import activated, model_graph
 from openane.models.layers import LEAST_EPSILON
 from openane.models.rows import RowLayers
 from openane.models.text_encoders.config import EncoderConfig, EncoderTask
@@ -22,7 +22,7 @@ def build(weights: EncoderWeights, tokens: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, tokens, rows], `mask` [1, 1 or heads, 1 or tokens, tokens], and `near` [1, 1,
     tokens, tokens] where some layers see only what is near. Outputs: `states` [1, tokens, width] and, where the
     checkpoint has a pooler, `pooled` [1, 1, width]; or `logits` [1, 1 or tokens, labels] of a task."""
-    config, builder = weights.config, GraphBuilder(f"encode_{tokens}")
+    config, builder = weights.config, model_graph(f"encode_{tokens}")
     layers = _Layers(builder, weights, tokens)
     x = builder.input("embeddings", "fp16", (1, tokens, config.rows))
     full = builder.input("mask", "fp16", (1, config.heads, tokens, tokens) if config.buckets else (1, 1, 1, tokens))
