@@ -24,7 +24,7 @@ PLACES = {
     "graph/mil/": "MIL text: constants are written as an operation `const`",
     "graph/states.py": "reads and writes of states, which are gone before operations are looked at",
     "models/layers.py": "activations by the names that published configurations give them",
-    "models/sequence/graph.py": "activations by the names that published configurations give them",
+    "models/activations.py": "activations by the names that published configurations give them",
     "models/rope.py": "kinds of angles by the names that published configurations give them",
     "training/networks/layers.py": "the words by which a configuration describes a network",
 }

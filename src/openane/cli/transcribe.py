@@ -23,10 +23,9 @@ from openane.cli.progress import status
 from openane.errors import UnsupportedError
 from openane.models.documents import json_object
 from openane.models.exported import SoundModel, load_sounds
-from openane.models.exported.sounds import HOST as LETTERS_HOST
+from openane.models.loaded import RunningModel
 from openane.models.pretrained import SOUNDS
 from openane.models.sequence import SequenceSettings, SpeechModel, load_speech
-from openane.models.sequence.model import HOST
 from openane.models.sequence.sound import read_wav
 from openane.wording import plural
 
@@ -53,21 +52,24 @@ def run(options: argparse.Namespace) -> int:
         speech = _loaded(options, target)
     with speech:
         loaded = time.perf_counter() - start
-        letters = isinstance(speech, SoundModel)
-        rate = speech.rate if isinstance(speech, SoundModel) else speech.spectrogram.rate
+        running, rate = (speech, speech.rate) if isinstance(speech, SoundModel) else \
+            (speech.model, speech.spectrogram.rate)
         samples = read_wav(options.sound, rate)
         texts = list(_texts(speech, samples, options.json))
-        seconds = time.perf_counter() - start - loaded
-        model = speech.model if isinstance(speech, SoundModel) else speech.model.model
-        document: dict[str, Any] = {"sound_seconds": len(samples) / rate, "load_seconds": loaded,
-                    "seconds": seconds, "windows": texts, "tasks": {
-                        name: sum(len(program.tasks) for program in each.programs)
-                        for name, each in model.functions.items()}, "host": list(LETTERS_HOST if letters else HOST)}
+        document = {"sound_seconds": len(samples) / rate, "load_seconds": loaded,
+                    "seconds": time.perf_counter() - start - loaded, "windows": texts, **_work(running)}
     if options.json:
         print(json.dumps(document))
     else:
         print("\n".join(_talk(document)), file=sys.stderr)
     return 0
+
+
+def _work(running: RunningModel) -> dict[str, Any]:
+    """Tasks of every function, and what is left to the host."""
+    tasks = {name: sum(len(program.tasks) for program in function.programs)
+             for name, function in running.model.functions.items()}
+    return {"tasks": tasks, "host": list(running.host)}
 
 
 def _loaded(options: argparse.Namespace, target: str) -> SpeechModel | SoundModel:

@@ -49,11 +49,6 @@ def _alternatives(shapes: Mapping[str, Extents]) -> int:
     return next(iter(counts), 1)
 
 
-def has_alternatives(shapes: Mapping[str, Extents]) -> bool:
-    """Whether a dimension has several extents."""
-    return bool(_changing(shapes))
-
-
 def load_shapes(path: str | Path, shapes: Mapping[str, Extents], function: str | None = None,
                 values: Values | None = None) -> tuple[Graph, ...]:
     """The model of a file once for each of the `shapes`, smallest first, as graphs called `main_32`, `main_64`, ... for

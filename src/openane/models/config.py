@@ -95,8 +95,6 @@ class Config:
     Positions: `rotary`, `learned`, `alibi` (scores fall with the distance) or `none`. Layers of `unturned` have none.
     Layers of `sliding` see the last `window` tokens, and turn by `local_rope` where it is given.
 
-    `close`: functions err as little as fp16 itself, for a few tasks more (`openane.ops.accuracy`).
-
     Factors: scores of attention are multiplied by `attention_scale` (None: by the root of 1 / head size), embeddings by
     `embedding_scale`, what a layer adds by `residual_scale`, scores of the vocabulary by `logit_scale`. Caps: numbers x
     become cap * tanh(x / cap), scores of attention for `score_cap` and of the vocabulary for `logit_cap`.
@@ -144,7 +142,6 @@ class Config:
     stream_scale: float = 1.0
     score_cap: float | None = None
     logit_cap: float | None = None
-    close: bool = False
 
     def __post_init__(self) -> None:
         extents = {name: getattr(self, name) for name in

@@ -14,13 +14,12 @@ The mask is an input: the host knows how many tokens the cache holds and which r
 from __future__ import annotations
 
 from openane.graph import Graph, Value
+from openane.models.activations import model_graph
 from openane.models.adapters import GROUPS, Adapted
 from openane.models.config import Config, Rope
 from openane.models.experts import feed_forward
 from openane.models.layers import CheckpointParameters, ModelLayers
 from openane.models.steps import CacheWriter, ModelStep
-from openane.ops.accuracy import CLOSE, FUNCTIONS
-from openane.ops.build import GraphBuilder
 
 LOCAL = "local_"
 """How inputs begin that are for layers whose window slides."""
@@ -78,7 +77,7 @@ def build(parameters: CheckpointParameters, step: ModelStep) -> Graph:
 class _Step:
     def __init__(self, parameters: CheckpointParameters, step: ModelStep) -> None:
         config = self.config = parameters.config
-        builder = self.builder = GraphBuilder(step.name, {FUNCTIONS: CLOSE} if config.close else {})
+        builder = self.builder = model_graph(step.name)
         self.step, self.layers = step, ModelLayers(builder, parameters, step.tokens)
         tokens, on_engine = step.tokens, step.placement is CacheWriter.ENGINE
         self.x = builder.input("embeddings", "fp16", (1, tokens, config.width))

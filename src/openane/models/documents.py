@@ -8,6 +8,8 @@ from typing import Any
 
 from openane.errors import FormatError
 
+PREPROCESSOR = "preprocessor_config.json"
+"""How images and sounds are prepared."""
 LONGEST = 1 << 24
 """Bytes of a document; Whisper's generation_config.json has some ten thousand, vocabularies have more."""
 

@@ -1,4 +1,8 @@
-"""BERT-style encoders: every token of a text mixed with every other, one function per length.
+"""BERT by the description that decoders have: weights in fp16, 8 or 4 bits, one function on the device at a time where
+there is little room, steps that are counted. It gives states; every token of a text is mixed with every other.
+
+`text_encoders` runs a BERT, too: with tasks, pairs of texts and vectors, and eight families more, whose variants
+`Config` does not describe. Its weights are fp16, and all its functions are on the device.
 
 The host looks embeddings up (words, positions and types, added in float32) and makes the mask; the engine does the
 rest: normalised embeddings, layers that are normalised after each part, and the pooler where the checkpoint has one.
@@ -14,17 +18,17 @@ import numpy as np
 
 from openane.chips import DEFAULT_TARGET
 from openane.devices import Device
-from openane.errors import ContextFull, GenerationError, UnsupportedError
+from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
+from openane.models.activations import model_graph
 from openane.models.config import Config
 from openane.models.layers import FAR, CheckpointParameters, ModelLayers, Precision
 from openane.models.naming import Weights
-from openane.models.on_device import OnDevice
 from openane.models.runner import Residence, runner
+from openane.models.stepped import SteppedModel
 from openane.models.steps import ModelStep
-from openane.models.text import whole_numbers
 from openane.models.tokenizer import Tokenizer
-from openane.ops.build import GraphBuilder
+from openane.models.tokens import chosen_lengths, require_text, whole_numbers
 
 HOST = ("rows of the tables of words, positions and types, added in float32", "the mask: which rows hold tokens")
 """What an encoding leaves to the host."""
@@ -42,7 +46,7 @@ class Encoded:
 def build(parameters: CheckpointParameters, step: ModelStep, pooled: bool) -> Graph:
     """Inputs, fp16: `embeddings` [1, tokens, width], `mask` [1, 1, 1, tokens]. Outputs: `states` [1, tokens, width],
     `pooled` [1, 1, width] (tanh of a linear layer on the first token) if asked for."""
-    config, builder = parameters.config, GraphBuilder(step.name)
+    config, builder = parameters.config, model_graph(step.name)
     layers = ModelLayers(builder, parameters, step.tokens)
     x = builder.input("embeddings", "fp16", (1, step.tokens, config.width))
     mask = builder.input("mask", "fp16", (1, 1, 1, step.tokens))
@@ -71,7 +75,7 @@ def _attention(layers: ModelLayers, x: Value, mask: Value, name: str) -> Value:
                          {f"{name}.output.weight": config.width})
 
 
-class TextEncoder(OnDevice):
+class TextEncoder(SteppedModel):
     """One encoder on one device. Close it, or use it in a `with` statement."""
 
     def __init__(self, config: Config, weights: Weights, device: str | Device | None = None,
@@ -83,9 +87,7 @@ class TextEncoder(OnDevice):
         if config.decoder:
             raise UnsupportedError(f"a {config.family} model", "continues texts; it is no encoder",
                                    remedy="openane.models.load")
-        wanted = tuple(sorted({min(length, config.context) for length in whole_numbers(lengths, "lengths")}))
-        if not wanted or wanted[0] < 1:
-            raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
+        wanted = chosen_lengths(lengths, config.context)
         self.config, self.longest = config, wanted[-1]
         pooled = "pooler.weight" in weights
         parameters = CheckpointParameters(config, weights, precision)
@@ -101,28 +103,18 @@ class TextEncoder(OnDevice):
         longer than the longest function, GenerationError when a token or a segment is unknown."""
         tokens = self._tokens(text)
         segments = [0] * len(tokens) if types is None else whole_numbers(types, "segments")
-        self._check(tokens, segments)
-        step = min((step for step in self._runner.steps if step.tokens >= len(tokens)), key=lambda step: step.tokens)
+        require_text(tokens, segments, (self.config.vocabulary, self.config.types), self.longest)
+        step = min((step for step in self.runner.steps if step.tokens >= len(tokens)), key=lambda step: step.tokens)
         count = len(tokens)
         rows = np.zeros((1, step.tokens, self.config.width), np.float16)
         assert self._positions is not None
         rows[0, :count] = self._rows[tokens].astype(np.float32) + self._positions[:count] + self._types[segments]
         mask = np.full((1, 1, 1, step.tokens), FAR, np.float16)
         mask[..., :count] = 0
-        outputs = self._runner.run(step.name, {"embeddings": rows, "mask": mask})
+        outputs = self.runner.run(step.name, {"embeddings": rows, "mask": mask})
         pooled = outputs.get("pooled")
         return Encoded(outputs["states"][0, :count].astype(np.float32),
                        None if pooled is None else pooled.reshape(-1).astype(np.float32))
 
     def _tokens(self, text: str | Sequence[int]) -> list[int]:
         return self._words().encode(text) if isinstance(text, str) else whole_numbers(text)
-
-    def _check(self, tokens: Sequence[int], types: Sequence[int]) -> None:
-        if not tokens or len(types) != len(tokens):
-            raise GenerationError(f"{len(tokens)} tokens and {len(types)} segments are no text")
-        for name, numbers, limit in (("token", tokens, self.config.vocabulary), ("segment", types, self.config.types)):
-            unknown = next((number for number in numbers if not 0 <= number < limit), None)
-            if unknown is not None:
-                raise GenerationError(f"{name} {unknown} is none of the {limit} the model knows")
-        if len(tokens) > self.longest:
-            raise ContextFull(self.longest, len(tokens), "shorten the text, or compile a longer function")

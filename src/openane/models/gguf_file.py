@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.models.closing import Closing
 from openane.models.config import Config
 from openane.models.families.ropes import ROPES
 from openane.models.gguf_architectures import ARCHITECTURES, WHOLE
@@ -50,7 +50,7 @@ def is_gguf(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-class GgufCheckpoint(Mapping[str, np.ndarray]):
+class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
     """The weights of a file, float32, unpacked when they are asked for, by llama.cpp's names with `layers.` in place of
     `blk.`; its configuration and tokenizer. FormatError for a file that is none, UnsupportedError for an architecture
     or a form of weights that is not read, and without the library."""
@@ -85,7 +85,7 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
         """The configuration as a `config.json` states it. UnsupportedError for positions that are stretched in a way
         that is not read."""
         made = ARCHITECTURES[self.architecture]
-        found = {name: self._own(key) for name, key in made.sizes.items()}
+        found = {name: self.own(key) for name, key in made.sizes.items()}
         stops = [self._fields[name] for name in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
                  if name in self._fields]
         biased = any(f"layers.0.{part}.bias" in self._tensors for part in ("attn_q", "attn_qkv"))
@@ -101,22 +101,22 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
     @property
     def scaling(self) -> dict[str, Any] | None:
         """How rotary positions are stretched, as a `config.json` states it; None where they are not."""
-        kind = self._own("rope.scaling.type")
+        kind = self.own("rope.scaling.type")
         whole = "rope_freqs.weight" if "rope_freqs.weight" in self._frequencies else "rope_factors_short.weight"
         if whole in self._frequencies:
             long = whole.replace("short", "long")
             factors = {name: [float(factor) for factor in self._unpacked(self._frequencies[part])]
                        for name, part in (("short_factor", whole), ("long_factor", long))}
-            original = self._own("rope.scaling.original_context_length") or self._own("context_length")
+            original = self.own("rope.scaling.original_context_length") or self.own("context_length")
             return {"rope_type": "longrope", "original_max_position_embeddings": original, **factors,
-                    "attention_factor": self._own("rope.scaling.attn_factor") or 1.0}
+                    "attention_factor": self.own("rope.scaling.attn_factor") or 1.0}
         if kind in (None, "none"):
             return None
         if ROPES.get(kind) != frozenset({"factor"}):
             raise UnsupportedError(f"{self.path.name}", "stretched rotary positions of this kind are not read from "
                                    "GGUF files: only those that a factor alone describes", found=kind,
                                    remedy="load the same model from a Hugging Face directory")
-        return {"rope_type": kind, "factor": self._own("rope.scaling.factor") or 1.0}
+        return {"rope_type": kind, "factor": self.own("rope.scaling.factor") or 1.0}
 
     @property
     def forms(self) -> dict[str, int]:
@@ -155,26 +155,21 @@ class GgufCheckpoint(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._tensors)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Forgets the tensors."""
         self._tensors = {}
-
-    def _own(self, key: str) -> Any:
-        return self._fields.get(f"{self.architecture}.{key}")
 
     def own(self, key: str) -> Any:
         """A field of the architecture's; None where there is none."""
-        return self._own(key)
+        return self._fields.get(f"{self.architecture}.{key}")
 
     def _unpacked(self, tensor: Any) -> np.ndarray:
         try:
             return np.asarray(self._library.quants.dequantize(tensor.data, tensor.tensor_type), np.float32)
         except (NotImplementedError, ValueError, KeyError) as error:
             raise UnsupportedError(f"tensor {tensor.name!r}", "this form of weights is not unpacked",
-                                   found=f"{tensor.tensor_type.name}: {error}") from None
+                                   found=f"{tensor.tensor_type.name}: {error}",
+                                   remedy="take a file with another form of weights (Q8_0, Q4_K_M or F16)") from None
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         names = self.names

@@ -26,11 +26,12 @@ from openane.models.decoder import build, turning
 from openane.models.generation import GeneratedToken, Options, Reading
 from openane.models.layers import CheckpointParameters, Precision
 from openane.models.naming import Weights
-from openane.models.on_device import OnDevice
 from openane.models.runner import Residence, Told, runner, silent
+from openane.models.stepped import SteppedModel
 from openane.models.steps import Buckets, CacheWriter
-from openane.models.text import CachedText, Cancel, whole_numbers
+from openane.models.text import CachedText, Cancel
 from openane.models.tokenizer import Tokenizer
+from openane.models.tokens import whole_numbers
 
 LEARNED = "learned positions added to them, in float32"
 TURNS = "cosines and sines of rotary positions"
@@ -76,7 +77,7 @@ class LanguageSettings:
         return self.buckets
 
 
-class LanguageModel(OnDevice):
+class LanguageModel(SteppedModel):
     """One decoder on one device, with the cache of one text. While a stream is under way, or a step in another thread,
     whatever would change the cache raises GenerationError. Close it, or use it in a `with` statement."""
 
@@ -102,7 +103,7 @@ class LanguageModel(OnDevice):
         names = [f"layers.{layer}.{norm}" for layer in range(config.layers) for norm in config.norm_names]
         self._gains = {name: gain for name in names if self.settings.slots and
                        (gain := parameters.gain(name)) is not None}
-        self._text = CachedText(config, self._runner, embeddings, positions, self.context)
+        self._text = CachedText(config, self.runner, embeddings, positions, self.context)
         self._busy = Lock()
 
     @property
@@ -199,7 +200,7 @@ class LanguageModel(OnDevice):
         with self._alone():
             self._text.rewind(0)
             for name, values in states.items():
-                self._runner.write(name, values)
+                self.runner.write(name, values)
 
     def _take(self) -> None:
         if not self._busy.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""The parts every transformer here is built of, over rows: [1, tokens, width] in and out, fp16.
+"""The parts of decoders and of BERT that have weights, over rows: [1, tokens, width] in and out, fp16.
 
 `CheckpointParameters` turns a checkpoint's weights into constants once, so that several functions of a model share the
 arrays. Weights may be kept as int8 numbers with a scale per output, or as 4-bit indices into a palette: operations on
@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import FormatError
 from openane.graph import TensorType, Value
+from openane.models.activations import activated
 from openane.models.config import Config, chosen
 from openane.models.quantise import palette, symmetric
+from openane.models.rows import RowLayers
+from openane.models.weights import required
 from openane.ops.build import GraphBuilder
-from openane.ops.halves import LARGEST
 
 LEAST_EPSILON = 6e-8
 """fp16 holds no smaller epsilon."""
@@ -114,23 +115,15 @@ class CheckpointParameters:
         return self._made[name][""]
 
     def _read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        if name not in self._weights:
-            raise FormatError("a weight is missing", expected=name, found=f"{len(self._weights)} others")
-        found = np.asarray(self._weights[name])
-        if found.shape != shape:
-            raise FormatError(f"weight {name}", expected=list(shape), found=list(found.shape))
-        if found.dtype.kind != "f" or not -LARGEST <= found.min() <= found.max() <= LARGEST:  # NaN is in no range
-            what = found.dtype if found.dtype.kind != "f" else f"{found.min()} to {found.max()}"
-            raise FormatError(f"weight {name}", expected=f"floats within {LARGEST:g}, which fp16 holds", found=what)
-        return found
+        return required(self._weights, name, shape)
 
 
-class ModelLayers:
+class ModelLayers(RowLayers):
     """Writes a model's parts into a builder. `tokens` rows are computed at a time."""
 
     def __init__(self, builder: GraphBuilder, parameters: CheckpointParameters, tokens: int) -> None:
-        self.builder, self.parameters, self.tokens = builder, parameters, tokens
-        self.config = parameters.config
+        super().__init__(builder, tokens)
+        self.parameters, self.config = parameters, parameters.config
 
     def norm(self, x: Value, name: str) -> Value:
         """RMS normalisation of the last axis without its gains, which are in the weights of what reads it; layer
@@ -173,11 +166,7 @@ class ModelLayers:
         return self.builder.single("concat", values=(*rows, self.part(x, 2, start, x.shape[2])), axis=2)
 
     def _rms(self, x: Value, name: str, epsilon: float | None = None) -> Value:
-        builder = self.builder
-        square = builder.single("reduce_mean", x=builder.single("mul", x=x, y=x), axes=[-1], keep_dims=True)
-        least = max(self.config.epsilon if epsilon is None else epsilon, LEAST_EPSILON)
-        root = builder.single("rsqrt", x=square, epsilon=least)
-        return builder.single("mul", name, x=x, y=root)
+        return self.rms(x, max(self.config.epsilon if epsilon is None else epsilon, LEAST_EPSILON), name)
 
     def linear(self, x: Value, name: str, parts: Mapping[str, int],
                scales: Mapping[str, float] | None = None, after: str | None = None) -> Value:
@@ -188,62 +177,9 @@ class ModelLayers:
         weight = self._weight(name, {part: (outputs, inputs) for part, outputs in parts.items()}, factors, after)
         return self.builder.single("linear", name, x=x, weight=weight, bias=self.parameters.bias(parts, factors))
 
-    def heads(self, x: Value, count: int) -> Value:
-        """[1, tokens, count * size] as [1, count, tokens, size]."""
-        size = x.shape[-1] // count
-        if self.tokens == 1:
-            return self.builder.single("reshape", x=x, shape=(1, count, 1, size))
-        rows = self.builder.single("reshape", x=x, shape=(1, self.tokens, count, size))
-        return self.builder.single("transpose", x=rows, perm=(0, 2, 1, 3))
-
-    def turned_over(self, x: Value) -> Value:
-        """The last two axes exchanged."""
-        *outer, rows, columns = x.shape
-        if rows == 1 or columns == 1:
-            return self.builder.single("reshape", x=x, shape=(*outer, columns, rows))
-        return self.builder.single("transpose", x=x, perm=(*range(len(outer)), len(outer) + 1, len(outer)))
-
-    def rows(self, x: Value) -> Value:
-        """[1, count, tokens, size] as [1, tokens, count * size]."""
-        _, count, _, size = x.shape
-        if self.tokens > 1:
-            x = self.builder.single("transpose", x=x, perm=(0, 2, 1, 3))
-        return self.builder.single("reshape", x=x, shape=(1, self.tokens, count * size))
-
-    def part(self, x: Value, axis: int, begin: int, end: int) -> Value:
-        """Positions begin to end of one axis."""
-        if (begin, end) == (0, x.shape[axis]):
-            return x
-        low, high = [0] * len(x.shape), list(x.shape)
-        low[axis], high[axis] = begin, end
-        return self.builder.single("slice_by_index", x=x, begin=low, end=high)
-
-    def turned(self, x: Value, cosines: Value, sines: Value) -> Value:
-        """Rotary positions on [1, heads, tokens, size]: x * cosines + x with its halves exchanged * sines, the first
-        half of the sines negated."""
-        half = x.shape[3] // 2
-        exchanged = self.builder.single("concat", values=(self.part(x, 3, half, 2 * half), self.part(x, 3, 0, half)),
-                                        axis=3)
-        return self.builder.single("add", x=self.builder.single("mul", x=x, y=cosines),
-                                   y=self.builder.single("mul", x=exchanged, y=sines))
-
     def attention(self, query: Value, keys: Value, values: Value, mask: Value) -> Value:
-        """query [1, heads, tokens, size] (already scaled) over keys [1, kv heads, size, seen] and values [1, kv heads,
-        seen, size]; the mask [1, 1 or heads, tokens or 1, seen] is added to the scores, which were capped before
-        where they are. Heads of one group share a product."""
-        builder, config = self.builder, self.config
-        heads, seen = config.heads, keys.shape[3]
-        grouped = (1, config.kv_heads, heads // config.kv_heads * self.tokens, config.head_size)
-        together = query if grouped == query.shape else builder.single("reshape", x=query, shape=grouped)
-        scores = builder.single("matmul", x=together, y=keys)
-        scores = self.capped(self._shaped(scores, (1, heads, self.tokens, seen)), config.score_cap)
-        shares = builder.single("softmax", x=builder.single("add", x=scores, y=mask), axis=-1)
-        mixed = builder.single("matmul", x=self._shaped(shares, (*grouped[:3], seen)), y=values)
-        return self.rows(self._shaped(mixed, query.shape))
-
-    def capped(self, x: Value, cap: float | None) -> Value:
-        """cap * tanh(x), where there is a cap; x has been divided by it."""
-        return x if cap is None else self.builder.single("mul", x=self.builder.single("tanh", x=x), y=cap)
+        """As `attended`, with the configuration's cap."""
+        return self.attended(query, keys, values, mask, self.config.score_cap)
 
     def feed_forward(self, x: Value, name: str) -> Value:
         """The hidden part and what comes out of it."""
@@ -278,16 +214,7 @@ class ModelLayers:
 
     def activation(self, x: Value) -> Value:
         """The configuration's function."""
-        kind = self.config.activation
-        if kind.startswith("gelu"):
-            return self.builder.single("gelu", x=x, mode="EXACT" if kind == "gelu" else "TANH_APPROXIMATION")
-        if kind == "relu2":
-            positive = self.builder.single("relu", x=x)
-            return self.builder.single("mul", x=positive, y=positive)
-        return self.builder.single(kind, x=x)
-
-    def _shaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        return x if x.shape == shape else self.builder.single("reshape", x=x, shape=shape)
+        return activated(self.builder, x, self.config.activation)
 
     def _weight(self, name: str, parts: Mapping[str, tuple[int, int]], scales: Mapping[str, float],
                 after: str | None) -> Value:

@@ -15,8 +15,8 @@ from openane.errors import FormatError, UnsupportedError
 from openane.formats.mapping import let_go, map_file
 from openane.models import chat, llama2c, tokenizer
 from openane.models.config import Config
+from openane.models.config_document import REMEDY
 from openane.models.encoder import DEFAULT_LENGTHS, TextEncoder
-from openane.models.families.document import REMEDY
 from openane.models.families.registry import NAMES, of_huggingface
 from openane.models.gguf_file import GgufCheckpoint, is_gguf
 from openane.models.language import LanguageModel, LanguageSettings

@@ -20,6 +20,7 @@ import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.config import Config
+from openane.models.config_document import REMEDY
 from openane.models.rope import order
 
 Weights = Mapping[str, np.ndarray]
@@ -108,7 +109,7 @@ class Renamed(Mapping[str, np.ndarray]):
                     0 if expert is None else int(expert[1])] = name
         elif f"{part}.{written}" not in _BUFFERS:
             raise UnsupportedError(f"tensor {name!r}", f"no layer of the {self._config.family} family has one",
-                                   remedy="import the model from ONNX or PyTorch instead")
+                                   remedy=REMEDY)
 
     def _maker(self, name: str, ours: str) -> Callable[[], np.ndarray]:
         return lambda: self._counted(name, ours)

@@ -17,6 +17,7 @@ from openane.devices import Device
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.models import exported
+from openane.models.config_document import model_type
 from openane.models.documents import json_object
 from openane.models.exported.load import image_graph, sound_graphs, text_source, tower_networks
 from openane.models.exported.model import HOST as IMAGES_ON_HOST
@@ -35,10 +36,10 @@ from openane.models.steps import Buckets
 from openane.models.text_encoders import load_text_encoder, pooling
 from openane.models.text_encoders.config import READERS
 from openane.models.text_encoders.load import opened
-from openane.models.text_encoders.model import DEFAULT_LENGTHS, chosen_lengths
+from openane.models.text_encoders.model import DEFAULT_LENGTHS
 from openane.models.text_encoders.rules import RulesSource
-
-REMEDY = "export it with PyTorch (torch.export) or to ONNX, and compile that"
+from openane.models.text_encoders.source import EncoderSource
+from openane.models.tokens import chosen_lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,9 @@ def pretrained_graphs(folder: str | Path, lengths: Sequence[int] | None = None,
 def family_of(folder: Path) -> Family:
     """What loads a directory's model. FormatError where there is no config.json, UnsupportedError for a model_type that
     no family has."""
-    kind = json_object(pooling.transformer_folder(folder), "config.json").get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise UnsupportedError(f"model_type {kind!r} of {folder}", "no such family is loaded from a directory",
-                               limit=", ".join(sorted(FAMILIES)), remedy=REMEDY)
-    return FAMILIES[kind]
-
-
-def is_model_directory(path: Path) -> bool:
-    """Whether a path is such a directory."""
-    return path.is_dir() and ((path / "config.json").is_file() or (path / "modules.json").is_file())
+    document = json_object(pooling.transformer_folder(folder), "config.json")
+    return FAMILIES[model_type(document, sorted(FAMILIES), "no such family is loaded from a directory",
+                               f" of {folder}")]
 
 
 def _decoder(folder: Path, options: PretrainedOptions) -> LanguageModel:
@@ -139,8 +133,7 @@ def _rules(folder: Path, options: PretrainedOptions) -> RunningModel:
 
 def _rules_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
     with opened(pooling.transformer_folder(folder)) as weights:
-        source = RulesSource(weights)
-        return [source.graph(length) for length in chosen_lengths(source.config, options.lengths or DEFAULT_LENGTHS)]
+        return _encoder_graphs(RulesSource(weights), options)
 
 
 def _texts(folder: Path, options: PretrainedOptions) -> RunningModel:
@@ -148,8 +141,12 @@ def _texts(folder: Path, options: PretrainedOptions) -> RunningModel:
 
 
 def _texts_graphs(folder: Path, options: PretrainedOptions) -> list[Graph]:
-    source = text_source(folder)
-    return [source.graph(length) for length in chosen_lengths(source.config, options.lengths or DEFAULT_LENGTHS)]
+    return _encoder_graphs(text_source(folder), options)
+
+
+def _encoder_graphs(source: EncoderSource, options: PretrainedOptions) -> list[Graph]:
+    lengths = chosen_lengths(options.lengths or DEFAULT_LENGTHS, source.config.context)
+    return [source.graph(length) for length in lengths]
 
 
 def _images(folder: Path, options: PretrainedOptions) -> RunningModel:

@@ -6,7 +6,7 @@ holds a `CachedText` sees to it that one caller at a time changes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from openane.models.layers import FAR
 from openane.models.rope import table
 from openane.models.runner import ModelRunner
 from openane.models.steps import CacheWriter, ModelStep, choose
+from openane.models.tokens import require_known, whole_numbers
 
 Cancel = Callable[[], bool]
 """Asked between steps; `threading.Event.is_set` is one."""
@@ -64,11 +65,8 @@ class CachedText:
     def require(self, tokens: Sequence[int], held: int | None = None) -> list[int]:
         """The tokens as numbers. GenerationError where one is unknown, ContextFull where they leave no room on top of
         `held` others (those there are, unless given); nothing is computed."""
-        known = self._config.vocabulary
         whole = whole_numbers(tokens)
-        unknown = next((token for token in whole if not 0 <= token < known), None)
-        if unknown is not None:
-            raise GenerationError(f"token {unknown} is none of the {known} the model knows")
+        require_known(whole, self._config.vocabulary)
         length = len(whole) + (len(self._tokens) if held is None else held)
         if length > self._context:
             raise ContextFull(self._context, length)
@@ -123,17 +121,6 @@ class CachedText:
         rows = self._table[list(tokens)]
         scale = self._config.embedding_scale * self._config.stream_scale
         return rows if scale == 1 else rows.astype(np.float32) * np.float32(scale)
-
-
-def whole_numbers(items: object, what: str = "tokens") -> list[int]:
-    """Python's own numbers. GenerationError for anything but a row of whole numbers."""
-    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
-        raise GenerationError(f"{what} are a row of whole numbers, and {items!r} is none")
-    found = list(items)
-    for item in found:
-        if isinstance(item, bool | np.bool_) or not isinstance(item, int | np.integer):
-            raise GenerationError(f"{what} are whole numbers, and {item!r} is none")
-    return [int(item) for item in found]
 
 
 def mask(step: ModelStep, held: int, window: int | None = None, slopes: np.ndarray | None = None) -> np.ndarray:

@@ -9,19 +9,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.models.closing import Closing
+from openane.ops.halves import LARGEST
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 PIP = 'pip install "openane[llm]"'
 
 
-class Tensors(Mapping[str, np.ndarray]):
+class Tensors(Closing, Mapping[str, np.ndarray]):
     """The tensors of one or several safetensors files by name; use it in a `with` statement, or close it.
 
     FormatError when a file is not one; UnsupportedError with the pip line where the library is missing.
@@ -58,12 +59,19 @@ class Tensors(Mapping[str, np.ndarray]):
         self._files = {}
         self._stack.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
+def required(tensors: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A tensor as it is stored. FormatError when it is missing, has another shape than `shape`, or does not hold floats
+    that fp16 holds, too."""
+    if name not in tensors:
+        raise FormatError("a weight is missing", expected=name, found=f"{len(tensors)} others")
+    found = np.asarray(tensors[name])
+    if found.shape != shape:
+        raise FormatError(f"weight {name}", expected=list(shape), found=list(found.shape))
+    if found.dtype.kind != "f" or not -LARGEST <= found.min() <= found.max() <= LARGEST:  # NaN is in no range
+        what = found.dtype if found.dtype.kind != "f" else f"{found.min()} to {found.max()}"
+        raise FormatError(f"weight {name}", expected=f"floats within {LARGEST:g}, which fp16 holds", found=what)
+    return found
 
 
 def checkpoint(folder: Path) -> Tensors:

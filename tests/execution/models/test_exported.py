@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.drawn_models import drawn
 
 import openane as ane
 from openane.cli import main
@@ -47,19 +48,10 @@ TEXT = PLAIN | {"vocab_size": 97, "max_position_embeddings": 16, "eos_token_id":
 
 
 def saved(folder: Path, architecture: str, configuration: Any) -> Any:
-    """A model with weights that keep the size of what passes through them, in a directory."""
-    import torch
+    """A model in a directory."""
     import transformers
 
-    torch.manual_seed(0)
-    made = getattr(transformers, architecture)(configuration).eval().float()
-    for weight in made.parameters():
-        if weight.dim() >= 2:
-            torch.nn.init.normal_(weight, 0, 1 / weight[0].numel() ** 0.5)
-        elif weight.dim() == 1:
-            weight.data += 0.1 * torch.randn_like(weight)
-    made.save_pretrained(folder)
-    return made
+    return drawn(folder, lambda: getattr(transformers, architecture)(configuration))
 
 
 def image_of(size: int) -> np.ndarray:

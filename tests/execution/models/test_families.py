@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.drawn_models import drawn
 from support.needs import library
 
 from openane import models
@@ -84,18 +85,11 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def drawn(folder: Path, kind: str, sizes: dict[str, Any]) -> Any:
-    """A model whose weights keep the size of what passes through them, in a directory."""
-    torch.manual_seed(0)
+def saved(folder: Path, kind: str, sizes: dict[str, Any]) -> Any:
+    """A decoder in a directory."""
     config = getattr(transformers, f"{kind}Config")(**sizes)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval().float()
-    for name, weight in model.named_parameters():
-        if weight.dim() > 1:
-            torch.nn.init.normal_(weight, 0, 1 if "embed" in name else weight.shape[-1] ** -0.5)
-        else:
-            weight.data += 0.2 * torch.randn_like(weight)
-    model.save_pretrained(folder)
-    return model
+    return drawn(folder, lambda: transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager"),
+                 lambda name, weight: 1 if "embed" in name else weight.shape[-1] ** -0.5, 0.2)
 
 
 def answers(theirs: Any, experts: int) -> list[tuple[list[int], np.ndarray]]:
@@ -116,7 +110,7 @@ def answers(theirs: Any, experts: int) -> list[tuple[list[int], np.ndarray]]:
 
 def test_sums_beyond_fp16(tmp_path: Path) -> None:
     """Gemma's layers add up to more than fp16 holds."""
-    theirs = drawn(tmp_path, "Gemma3Text", GEMMA)
+    theirs = saved(tmp_path, "Gemma3Text", GEMMA)
     with torch.no_grad():
         for layer in theirs.model.layers:
             layer.post_feedforward_layernorm.weight += 30000
@@ -134,7 +128,7 @@ def test_the_text_part_of_a_model_that_sees_images(tmp_path: Path) -> None:
     """Gemma 3 with images: the same numbers as its text part alone."""
     from safetensors.torch import save_file
 
-    theirs = drawn(tmp_path, "Gemma3Text", GEMMA)
+    theirs = saved(tmp_path, "Gemma3Text", GEMMA)
     tensors = {name.replace("model.", "model.language_model.", 1): weight.contiguous()
                for name, weight in theirs.state_dict().items() if name != "lm_head.weight"}
     tensors["model.vision_tower.encoder.layers.0.self_attn.q_proj.weight"] = torch.ones(4, 4)
@@ -150,7 +144,7 @@ def test_the_text_part_of_a_model_that_sees_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gemma3", "bloom"])
 def test_the_engine_places_keys_and_values_where_masks_expect_them(name: str, tmp_path: Path) -> None:
-    theirs = drawn(tmp_path, *FAMILIES[name])
+    theirs = saved(tmp_path, *FAMILIES[name])
     [(tokens, wanted), *_] = answers(theirs, 0)
     settings = replace(SETTINGS, placement=models.CacheWriter.ENGINE, buckets=models.Buckets((48, LENGTH), (16,)),
                        cache=tmp_path / "cache")
@@ -164,7 +158,7 @@ def test_the_engine_places_keys_and_values_where_masks_expect_them(name: str, tm
 @pytest.mark.parametrize("name", FAMILIES)
 def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
     kind, sizes = FAMILIES[name]
-    theirs = drawn(tmp_path, kind, sizes)
+    theirs = saved(tmp_path, kind, sizes)
     agreed = []
     with models.load(tmp_path, DEVICE, SETTINGS) as model:
         texts = answers(theirs, sizes.get("num_experts_per_tok", 0))

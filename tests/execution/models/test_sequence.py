@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.drawn_models import drawn
 from support.needs import library
 
 from openane.cli import main
 from openane.errors import ContextFull, FormatError, GenerationError, UnsupportedError
-from openane.models.sequence import SequenceSettings, SpeechModel, load_sequence, load_speech
+from openane.models.sequence import SequenceSettings, load_sequence, load_speech
 from openane.models.sequence.sound import read_wav
 from openane.models.sequence.speech import Spectrogram, Wording
 
@@ -45,15 +46,8 @@ CONFIGS: dict[str, Callable[[], Any]] = {
 SPEECH = {key: size for key, size in SIZES.items() if key != "max_position_embeddings"}
 
 
-def drawn(make: Callable[[], Any], folder: Path) -> Any:
-    torch.manual_seed(1)
-    model = make().eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if weight.ndim > 1 and weight.requires_grad:
-                weight.normal_(0, 0.15 if "relative" not in name else 1)
-    model.save_pretrained(folder)
-    return model
+def saved(make: Callable[[], Any], folder: Path) -> Any:
+    return drawn(folder, make, lambda name, weight: 0.15 if "relative" not in name else 1, 0, 1)
 
 
 def agreement(found: list[np.ndarray], wanted: np.ndarray) -> float:
@@ -64,7 +58,7 @@ def agreement(found: list[np.ndarray], wanted: np.ndarray) -> float:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
-    theirs = drawn(CONFIGS[name], tmp_path)
+    theirs = saved(CONFIGS[name], tmp_path)
     random = np.random.default_rng(2)
     with load_sequence(tmp_path, settings=SequenceSettings(SOURCE, ANSWER)) as model:
         shares = []
@@ -89,7 +83,7 @@ def test_tokens_agree_with_transformers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t5", "bart", "marian"])
 def test_answers_are_those_of_generate(name: str, tmp_path: Path) -> None:
-    theirs = drawn(CONFIGS[name], tmp_path)
+    theirs = saved(CONFIGS[name], tmp_path)
     source = np.random.default_rng(3).integers(3, 97, 11).tolist()
     with load_sequence(tmp_path, settings=SequenceSettings(SOURCE, ANSWER)) as model:
         found = list(model.generate(source, 20))
@@ -104,7 +98,7 @@ def whisper(folder: Path) -> Any:
     config = transformers.WhisperConfig(**SPEECH, num_mel_bins=80, max_source_positions=50, max_target_positions=48,
                                         pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3,
                                         suppress_tokens=None, begin_suppress_tokens=None)
-    return drawn(lambda: transformers.WhisperForConditionalGeneration(config), folder)
+    return saved(lambda: transformers.WhisperForConditionalGeneration(config), folder)
 
 
 def test_whisper(tmp_path: Path) -> None:
@@ -169,13 +163,25 @@ def test_what_begins_an_answer() -> None:
     assert Wording.of({"forced_decoder_ids": [[1, 5], [2, 6]]}).prefix == (5, 6)
     with pytest.raises(UnsupportedError, match=r"<\|fr\|>.*<\|de\|>, <\|en\|>"):
         Wording.of(known, "fr")
+    for wrong in ({"suppress_tokens": ["a"]}, {"lang_to_id": ["en"]}, {"forced_decoder_ids": [[1]]}):
+        with pytest.raises(FormatError, match=rf"'{next(iter(wrong))}' of generation_config\.json"):
+            Wording.of(wrong)
+    with pytest.raises(FormatError, match=r"'hop_length' of preprocessor_config\.json"):
+        Spectrogram.of({"hop_length": 0})
 
 
 def test_other_models_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(UnsupportedError, match="'llama': is no sequence-to-sequence"):
         load_sequence(tmp_path)
-    drawn(CONFIGS["t5"], tmp_path)
+    saved(CONFIGS["t5"], tmp_path)
     with pytest.raises(UnsupportedError, match="reads texts"):
         load_speech(tmp_path)
-    assert SpeechModel.__doc__
+    configuration = json.loads((tmp_path / "config.json").read_text())
+    for kind, match, changed in ((UnsupportedError, "quantization_config", {"quantization_config": {"bits": 8}}),
+                                 (UnsupportedError, "activation 'mish'", {"feed_forward_proj": "gated-mish"}),
+                                 (FormatError, "'layer_norm_epsilon'", {"layer_norm_epsilon": "small"}),
+                                 (FormatError, "weight shared.weight", {"vocab_size": 98})):
+        (tmp_path / "config.json").write_text(json.dumps(configuration | changed))
+        with pytest.raises(kind, match=match):
+            load_sequence(tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.drawn_models import drawn, keeping
 
 import openane as ane
 from openane.errors import FormatError, GenerationError, UnsupportedError
@@ -31,17 +32,12 @@ def tokenizer_in(folder: Path) -> Any:
 
 def saved(folder: Path, kind: str, **settings: Any) -> tuple[Any, Any]:
     """A BERT and its tokenizer in a directory."""
-    import torch
     import transformers
 
-    torch.manual_seed(1)
-    made = getattr(transformers, f"Bert{kind}")(transformers.BertConfig(
-        vocab_size=len(WORDS), hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
-        max_position_embeddings=64, **settings)).eval()
-    for weight in made.parameters():
-        if weight.dim() == 2:
-            torch.nn.init.normal_(weight, 0, 1.5 / weight.shape[-1] ** 0.5)
-    made.save_pretrained(folder)
+    config = transformers.BertConfig(vocab_size=len(WORDS), hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
+                                     intermediate_size=96, max_position_embeddings=64, **settings)
+    made = drawn(folder, lambda: getattr(transformers, f"Bert{kind}")(config),
+                 lambda name, weight: 1.5 * keeping(name, weight), 0, 1)
     return made, tokenizer_in(folder)
 
 
@@ -128,6 +124,7 @@ def test_what_is_refused_is_named(tmp_path: Path) -> None:
     refused(UnsupportedError, "model_type 'rwkv'.*bert", model_type="rwkv")
     refused(UnsupportedError, "MultipleChoice", architectures=["BertForMultipleChoice"])
     refused(UnsupportedError, "position_embedding_type", position_embedding_type="relative_key")
+    refused(UnsupportedError, "quantization_config", quantization_config={"quant_method": "gptq"})
     refused(FormatError, "encoder.layer.1", num_hidden_layers=1)
     refused(FormatError, "a weight is missing", num_hidden_layers=3)
     refused(FormatError, "word_embeddings", vocab_size=16)

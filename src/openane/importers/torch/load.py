@@ -92,7 +92,8 @@ class _Import:
             written = spec.target in self.program.graph_signature.buffers_to_mutate.values()
             return self.states.read(spec.target, held) if written else held
         if kind != "USER_INPUT":
-            raise UnsupportedError(f"PyTorch input {node.name!r}", "inputs are tensors", found=kind.lower())
+            raise UnsupportedError(f"PyTorch input {node.name!r}", "inputs are tensors", found=kind.lower(),
+                                   remedy="export a module whose forward() takes tensors alone")
         fake = node.meta.get("val")
         if not hasattr(fake, "shape"):
             return getattr(spec.arg, "value", None)

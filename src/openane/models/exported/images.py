@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.models.config_document import ConfigDocument
+from openane.models.documents import PREPROCESSOR
 from openane.models.exported.resampling import FILTERS, NEAREST, resized
 
 PIP = 'pip install "openane[pretrained]"'
 MOST_PIXELS = 1 << 28
+REMEDY = "prepare images yourself, and give run_prepared() pixel values"
 _UNKNOWN = ("do_crop_margin", "do_thumbnail", "do_align_long_axis", "rescale_offset", "do_convert_grayscale")
 """Steps that no preparation here has."""
 
@@ -58,16 +61,16 @@ def of_huggingface(document: Mapping[str, Any], shape: tuple[int, int] | None = 
     resize, own = _sizes(document)
     wanted = shape or own
     if wanted is None:
-        raise UnsupportedError("preprocessor_config.json", "it states no size of images that is one shape",
+        raise UnsupportedError(PREPROCESSOR, "it states no size of images that is one shape",
                                found=document.get("size"), remedy="give it: image=(height, width)")
     if shape is not None and shape != own:
         resize = shape  # another shape than was meant: nothing is cropped
     if not document.get("do_resize", True):
         resize = 0
-    normalised = document.get("do_normalize")
+    normalised, read = document.get("do_normalize"), ConfigDocument(document, PREPROCESSOR)
     return Preparation(
         wanted, wanted if resize is None else resize, _filter(document.get("resample", 2)),
-        _number(document, "rescale_factor", 1 / 255) if document.get("do_rescale", True) else 1.0,
+        read.real("rescale_factor", 1 / 255) if document.get("do_rescale", True) else 1.0,
         _numbers(document, "image_mean", (0.0,)) if normalised else (0.0,),
         _numbers(document, "image_std", (1.0,)) if normalised else (1.0,),
         bool(document.get("do_flip_channel_order", False)))
@@ -104,7 +107,8 @@ def _sizes(document: Mapping[str, Any]) -> tuple[tuple[int, int] | int | None, t
     size = _size(document.get("size"))
     if "crop_pct" in document and isinstance(size, int):
         shape = (size, size)
-        return (int(size / _number(document, "crop_pct", 1.0)) if size < 384 else shape), shape
+        share = ConfigDocument(document, PREPROCESSOR).real("crop_pct", 1.0)
+        return (int(size / share) if size < 384 else shape), shape
     crop = _size(document.get("crop_size")) if document.get("do_center_crop") else None
     if crop is not None:
         return size, crop if isinstance(crop, tuple) else (crop, crop)
@@ -123,7 +127,7 @@ def _size(stated: Any) -> tuple[int, int] | int | None:
             return int(stated["shortest_edge"])
     if isinstance(stated, Sequence) and len(stated) == 2 and all(map(_extent, stated)):
         return int(stated[0]), int(stated[1])
-    raise FormatError("a size in preprocessor_config.json", expected="a height and width, or a shortest_edge",
+    raise FormatError(f"a size in {PREPROCESSOR}", expected="a height and width, or a shortest_edge",
                       found=stated)
 
 
@@ -146,27 +150,21 @@ def _cropped(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 def _filter(number: object) -> int:
     if type(number) is not int or (number not in FILTERS and number != NEAREST):
-        raise UnsupportedError("resample of preprocessor_config.json", "is no filter that is described",
-                               limit=", ".join(map(str, (NEAREST, *FILTERS))), found=number)
+        raise UnsupportedError(f"resample of {PREPROCESSOR}", "is no filter that is described",
+                               limit=", ".join(map(str, (NEAREST, *FILTERS))), found=number,
+                               remedy=REMEDY)
     return number
-
-
-def _number(document: Mapping[str, Any], name: str, default: float) -> float:
-    found = document.get(name, default)
-    if type(found) not in (int, float) or not 0 < found < 1e6:
-        raise FormatError(f"{name!r} of preprocessor_config.json", expected="a positive number", found=found)
-    return float(found)
 
 
 def _numbers(document: Mapping[str, Any], name: str, default: tuple[float, ...]) -> tuple[float, ...]:
     found = document.get(name) or default
     if not isinstance(found, Sequence) or len(found) not in (1, 3) or any(type(n) not in (int, float) for n in found):
-        raise FormatError(f"{name!r} of preprocessor_config.json", expected="a number for each channel", found=found)
+        raise FormatError(f"{name!r} of {PREPROCESSOR}", expected="a number for each channel", found=found)
     return tuple(map(float, found))
 
 
 def _require_known(document: Mapping[str, Any]) -> None:
     unknown = next((name for name in _UNKNOWN if document.get(name)), None)
     if unknown is not None:
-        raise UnsupportedError(f"{unknown} of preprocessor_config.json", "this step is not built here",
-                               found=document[unknown], remedy="prepare images yourself, and give run() pixel values")
+        raise UnsupportedError(f"{unknown} of {PREPROCESSOR}", "this step is not built here",
+                               found=document[unknown], remedy=REMEDY)

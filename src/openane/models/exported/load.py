@@ -11,18 +11,18 @@ from openane.devices import Device
 from openane.errors import FormatError, UnsupportedError
 from openane.graph import Graph
 from openane.models import tokenizer
-from openane.models.documents import json_object, optional
+from openane.models.config_document import ConfigDocument
+from openane.models.documents import PREPROCESSOR, json_object, optional
 from openane.models.exported import images
 from openane.models.exported.images import Preparation
 from openane.models.exported.model import ImageModel, TowersModel
 from openane.models.exported.network import all_outputs, graph_of, network
 from openane.models.exported.sounds import Letters, SoundModel
 from openane.models.exported.texts import ExportedSource
-from openane.models.text import whole_numbers
 from openane.models.text_encoders import pooling
-from openane.models.text_encoders.config import EncoderDocument
 from openane.models.text_encoders.model import DEFAULT_LENGTHS as DEFAULT_TOKENS
 from openane.models.text_encoders.model import TextEncoderModel
+from openane.models.tokens import whole_numbers
 
 DEFAULT_SAMPLES = (160000,)
 """Ten seconds at the rate of most models."""
@@ -33,7 +33,7 @@ def load_images(folder: Path, device: str | Device | None = None, image: tuple[i
     """A model of images of one height and width (`image`, None: what preprocessor_config.json says)."""
     document = json_object(folder, "config.json")
     graph, preparation = image_graph(folder, image)
-    return ImageModel([graph], preparation, EncoderDocument(document).labels(), device, target, cache)
+    return ImageModel([graph], preparation, ConfigDocument(document).labels(), device, target, cache)
 
 
 def image_graph(folder: Path, image: tuple[int, int] | None = None) -> tuple[Graph, Preparation]:
@@ -69,12 +69,11 @@ def load_sounds(folder: Path, device: str | Device | None = None, lengths: Seque
                 target: str = DEFAULT_TARGET, cache: bool | str | Path = False) -> SoundModel:
     """A model of sounds of up to so many samples."""
     document = json_object(folder, "config.json")
-    settings = json_object(folder, "preprocessor_config.json", {})
+    settings = ConfigDocument(json_object(folder, PREPROCESSOR, {}), PREPROCESSOR)
     words, named = json_object(folder, "vocab.json", {}), json_object(folder, "tokenizer_config.json", {})
-    letters = Letters.of(words, named, EncoderDocument(document).whole("pad_token_id", 0, least=0)) if words else None
-    return SoundModel(sound_graphs(folder, lengths), _steps(document),
-                      EncoderDocument(settings).whole("sampling_rate", 16000), bool(settings.get("do_normalize", True)),
-                      letters, device, target, cache)
+    letters = Letters.of(words, named, ConfigDocument(document).whole("pad_token_id", 0, least=0)) if words else None
+    return SoundModel(sound_graphs(folder, lengths), _steps(document), settings.whole("sampling_rate", 16000),
+                      settings.flag("do_normalize", True), letters, device, target, cache)
 
 
 def _steps(document: Mapping[str, Any]) -> list[tuple[int, int]]:
@@ -121,13 +120,13 @@ def architecture(document: Mapping[str, Any]) -> str:
 
 def _preparation(folder: Path, config: Mapping[str, Any], shape: tuple[int, int] | None) -> Preparation:
     """How images are prepared; without a preprocessor_config.json, as the configuration's size says."""
-    document = optional(folder, "preprocessor_config.json")
+    document = optional(folder, PREPROCESSOR)
     if document is None:  # newer releases write it into the processor's file
         document = json_object(folder, "processor_config.json", {}).get("image_processor")
     if document is None:
         document = {"size": config.get("image_size")}
     if not isinstance(document, Mapping):
-        raise FormatError("preprocessor_config.json", expected="an object", found=type(document).__name__)
+        raise FormatError(PREPROCESSOR, expected="an object", found=type(document).__name__)
     return images.of_huggingface(document, shape)
 
 

@@ -17,6 +17,7 @@ from openane.models.exported import images
 from openane.models.exported.images import Preparation
 from openane.models.exported.resampling import enlarged
 from openane.models.loaded import RunningModel
+from openane.models.shares import logistic, softmax
 from openane.models.tokenizer import Tokenizer
 
 HOST = ("images resized, cropped and normalised",)
@@ -68,7 +69,7 @@ class ImageModel(RunningModel):
 
     def classify(self, image: object) -> dict[str, float]:
         """How likely each label is, likeliest first."""
-        shares = _shares(self._of(self.run(image), "logits", 1))
+        shares = softmax(self._of(self.run(image), "logits", 1))
         return {self._label(at): float(shares[at]) for at in np.argsort(-shares, kind="stable")}
 
     def segment(self, image: object) -> np.ndarray:
@@ -87,7 +88,7 @@ class ImageModel(RunningModel):
         """Objects of at least so high a probability, likeliest first."""
         given = images.read(image)
         found = self.run(given)
-        shares = _shares(self._of(found, "logits", 2))[:, :-1]  # the last says that there is none
+        shares = softmax(self._of(found, "logits", 2))[:, :-1]  # the last says that there is none
         height, width = given.shape[:2]
         middle, size = np.split(self._of(found, "pred_boxes") * np.tile([width, height], 2), 2, axis=1)
         corners = np.concatenate([middle - size / 2, middle + size / 2], 1)
@@ -127,9 +128,7 @@ class TowersModel(ImageModel):
         """The vector of a text or its tokens, of length one; what is longer than the model takes is cut, its last token
         kept. GenerationError without a tokenizer."""
         if isinstance(text, str):
-            if self.tokenizer is None:
-                raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
-            text = self.tokenizer.encode_pair(text).tokens
+            text = self._words().encode_pair(text).tokens
         tokens = list(text) if len(text) <= self.length else [*text[:self.length - 1], text[-1]]
         row = np.full((1, self.length), self._padding, np.int32)
         row[0, :len(tokens)] = tokens
@@ -138,13 +137,8 @@ class TowersModel(ImageModel):
     def compare(self, image: object, texts: Sequence[str | Sequence[int]]) -> np.ndarray:
         """How likely each text goes with an image, float32 [texts]."""
         scores = np.stack([self.embed_text(text) for text in texts]) @ self.embed(image) * self._factor + self._offset
-        return np.asarray(1 / (1 + np.exp(-scores)) if self._alone else _shares(scores), np.float32)
+        return logistic(scores) if self._alone else softmax(scores)
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
     return np.asarray(vector / max(np.linalg.norm(vector), np.float32(1e-12)), np.float32)
-
-
-def _shares(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return np.asarray(powers / powers.sum(-1, keepdims=True), np.float32)

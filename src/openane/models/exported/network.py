@@ -33,7 +33,7 @@ def network(folder: Path, architecture: str) -> Any:
     if kind is None:
         raise UnsupportedError(f"the architecture {architecture}", "the installed transformers does not have it",
                                found=f"transformers {transformers.__version__}", remedy="pip install -U transformers")
-    with _quiet(transformers):
+    with _Quiet(transformers):
         try:
             return kind.from_pretrained(str(folder), local_files_only=True, dtype="float32").eval()
         except Exception as error:  # whatever the library meets
@@ -63,7 +63,7 @@ def graph_of(model: Any, call: Call, inputs: Mapping[str, Sequence[int]], name: 
     names: list[str] = []
     examples = {key: torch.zeros(*shape, dtype=torch.long if key in whole else torch.float32)
                 for key, shape in inputs.items()}
-    with _quiet(_library()), torch.no_grad():
+    with _Quiet(_library()), torch.no_grad():
         try:
             program = torch.export.export(Called(), (), examples)
         except Exception as error:  # whatever PyTorch meets
@@ -98,7 +98,7 @@ def _library() -> Any:
     return transformers
 
 
-class _quiet:
+class _Quiet:
     """Neither warnings nor progress of the libraries while it is entered."""
 
     def __init__(self, transformers: Any) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Graph
+from openane.models.config_document import ConfigDocument
 from openane.models.exported.network import graph_of, network
-from openane.models.text_encoders.config import EncoderDocument, EncoderTask, TextConfig, task_of
+from openane.models.text_encoders.config import EncoderTask, TextConfig, task_of
 
 MASK, SEGMENTS = "attention_mask", "token_type_ids"
 
@@ -22,7 +23,7 @@ class ExportedSource:
     host = ("which rows hold tokens",)
 
     def __init__(self, folder: Path, values: Mapping[str, Any], architecture: str) -> None:
-        document = EncoderDocument(values)
+        document = ConfigDocument(values)
         self._model = network(folder, architecture)
         self._names = tuple(inspect.signature(self._model.forward).parameters)
         self.config = TextConfig(kind=str(values["model_type"]), vocabulary=document.whole("vocab_size"),

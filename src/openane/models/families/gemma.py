@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from openane.errors import FormatError
+from openane.models.activations import ACTIVATIONS
 from openane.models.config import Config
-from openane.models.families.document import ACTIVATIONS, ConfigDocument, require_neutral
+from openane.models.config_document import ConfigDocument, require_neutral
 from openane.models.families.llama import WHOLE, gated
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames

@@ -8,7 +8,7 @@ from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.models.config import Config
-from openane.models.families.document import ConfigDocument
+from openane.models.config_document import ConfigDocument
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
 
@@ -37,7 +37,6 @@ def gated(document: ConfigDocument, **variant: Any) -> Config:
         "tied": lambda: document.flag("tie_word_embeddings", False),
         "biases": lambda: _biases(document, ATTENTION), "rope": lambda: rope(document, context, size)}
     chosen: dict[str, Any] = {name: read() for name, read in readers.items() if name not in variant} | variant
-    chosen.setdefault("close", chosen["activation"].startswith("gelu"))
     return Config(vocabulary=document.whole("vocab_size"), width=width, layers=document.whole("num_hidden_layers"),
                   heads=heads, head_size=size, context=context, stops=document.tokens("eos_token_id"),
                   start=document.start(), **chosen)

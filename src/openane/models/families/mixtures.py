@@ -6,7 +6,7 @@ from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.models.config import Config, Experts
-from openane.models.families.document import REMEDY, ConfigDocument
+from openane.models.config_document import REMEDY, ConfigDocument
 from openane.models.families.llama import ATTENTION, WHOLE, gated, multipliers, sliding
 from openane.models.naming import LLAMA_PARTS, FamilyNames
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.models.config import Config, Rope
-from openane.models.families.document import REMEDY, ConfigDocument
+from openane.models.config_document import REMEDY, ConfigDocument
 from openane.models.families.llama import ATTENTION, gated
-from openane.models.families.plain import ALL_BIASES, BOTH_VECTORS, CLOSE, LAYER_NORM
+from openane.models.families.plain import ALL_BIASES, BOTH_VECTORS, LAYER_NORM
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
 
@@ -74,7 +74,7 @@ def gptj(document: ConfigDocument) -> Config:
                   document.real("layer_norm_epsilon", 1e-5), document.activation("activation_function", "gelu_new"),
                   document.flag("tie_word_embeddings", False), frozenset({"up", "down", "head"}),
                   Rope(turned=turned if turned != size else 0, neighbours=True), stops=document.tokens("eos_token_id"),
-                  start=document.start(), **ONE_NORM, **CLOSE)
+                  start=document.start(), **ONE_NORM, **LAYER_NORM)
 
 
 def codegen(document: ConfigDocument) -> Config:

@@ -7,7 +7,7 @@ from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.config import Config, Rope
-from openane.models.families.document import REMEDY, ConfigDocument
+from openane.models.config_document import REMEDY, ConfigDocument, require_encoder
 from openane.models.families.llama import ATTENTION, WHOLE, gated, sliding
 from openane.models.families.ropes import rope
 from openane.models.naming import LLAMA_PARTS, FamilyNames
@@ -15,7 +15,6 @@ from openane.models.naming import LLAMA_PARTS, FamilyNames
 BOTH_VECTORS = frozenset({"weight", "bias"})
 ALL_BIASES = ATTENTION | {"up", "down"}
 LAYER_NORM: dict[str, Any] = {"norm": "layer", "norm_vectors": BOTH_VECTORS, "gated": False}
-CLOSE: dict[str, Any] = {**LAYER_NORM, "close": True}
 GPT2 = FamilyNames({"ln_1": "norm1", "ln_2": "norm2", "attn.c_proj": "output", "mlp.c_fc": "up", "mlp.c_proj": "down"},
                    {"wte": "embedding", "wpe": "positions", "ln_f": "norm", "lm_head": "head"},
                    {"attn.c_attn": ("query", "key", "value")},
@@ -61,8 +60,7 @@ def gpt2(document: ConfigDocument) -> Config:
 def bert(document: ConfigDocument) -> Config:
     """BERT: an encoder."""
     width, heads = document.whole("hidden_size"), document.whole("num_attention_heads")
-    if document.flag("is_decoder", False):
-        raise UnsupportedError("is_decoder of config.json", "an encoder's tokens see each other", limit=False)
+    require_encoder(document)
     return Config("bert", document.whole("vocab_size"), width, document.whole("num_hidden_layers"), heads, heads,
                   max(width // heads, 1), document.whole("intermediate_size"),
                   document.whole("max_position_embeddings", 512), document.real("layer_norm_eps", 1e-12),
@@ -109,7 +107,7 @@ def bloom(document: ConfigDocument) -> Config:
     return Config("bloom", document.whole("vocab_size"), width, layers, heads, heads, max(width // heads, 1), 4 * width,
                   document.whole("seq_length", 2048), document.real("layer_norm_epsilon", 1e-5), "gelu_tanh",
                   document.flag("tie_word_embeddings", True), ALL_BIASES, stops=document.tokens("eos_token_id"),
-                  start=document.start(), positions="alibi", embedding_norm=True, **CLOSE)
+                  start=document.start(), positions="alibi", embedding_norm=True, **LAYER_NORM)
 
 
 def mpt(document: ConfigDocument) -> Config:
@@ -127,14 +125,14 @@ def mpt(document: ConfigDocument) -> Config:
                   max(width // heads, 1), 4 * width, document.whole("max_seq_len", 2048),
                   document.real("layer_norm_epsilon", 1e-5), "gelu", document.flag("tie_word_embeddings", True),
                   stops=document.tokens("eos_token_id"), start=document.start(), positions="alibi", gated=False,
-                  norm="layer", close=True)
+                  norm="layer")
 
 
 def gpt_bigcode(document: ConfigDocument) -> Config:
     """GPT BigCode (StarCoder, SantaCoder): GPT-2 whose heads may share one key and value."""
     config = gpt2(document)
     heads = 1 if document.flag("multi_query", True) else config.heads
-    return replace(config, family="gpt_bigcode", kv_heads=heads, close=True,
+    return replace(config, family="gpt_bigcode", kv_heads=heads,
                    activation=document.activation("activation_function", "gelu_pytorch_tanh"))
 
 
@@ -151,7 +149,7 @@ def gpt_neo(document: ConfigDocument) -> Config:
                   document.flag("tie_word_embeddings", True), frozenset({"output", "up", "down"}),
                   stops=document.tokens("eos_token_id"), start=document.start(), positions="learned",
                   attention_scale=1.0, sliding=sliding,
-                  window=document.whole("window_size", 256) if sliding else None, **CLOSE)
+                  window=document.whole("window_size", 256) if sliding else None, **LAYER_NORM)
 
 
 def nemotron(document: ConfigDocument) -> Config:

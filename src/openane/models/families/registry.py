@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openane.errors import UnsupportedError
 from openane.models.config import Config
+from openane.models.config_document import ConfigDocument, model_type, require_neutral
 from openane.models.families import gemma, llama, mixtures, parallel, plain
-from openane.models.families.document import REMEDY, ConfigDocument, require_neutral
 from openane.models.naming import FamilyNames
 
 
@@ -67,10 +66,6 @@ NAMES: Mapping[str, FamilyNames] = {
 def of_huggingface(document: Mapping[str, Any]) -> Config:
     """The configuration in a `config.json`. UnsupportedError for a family or variant that is not built here;
     FormatError when a number is missing or wrong."""
-    kind = document.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise UnsupportedError(f"model_type {kind!r}", "no such language model is described",
-                               limit=", ".join(FAMILIES), remedy=REMEDY)
-    family = FAMILIES[kind]
+    family = FAMILIES[model_type(document, FAMILIES, "no such language model is described")]
     require_neutral(document, family.fields)
     return family.config(ConfigDocument(document))

@@ -9,7 +9,7 @@ from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.config import Rope
-from openane.models.families.document import LAYERS, ConfigDocument, require_neutral
+from openane.models.config_document import LAYERS, REMEDY, ConfigDocument, require_neutral
 
 ROPES: Mapping[str, frozenset[str]] = {
     "default": frozenset(), "linear": frozenset({"factor"}), "dynamic": frozenset({"factor"}),
@@ -51,10 +51,11 @@ def stretched(document: ConfigDocument, scaling: ConfigDocument, plain: Rope, co
     named = given.get("rope_type", given.get("type")) or "default"
     kind = OTHER_NAMES.get(named, named) if isinstance(named, str) else named
     if not isinstance(kind, str) or kind not in ROPES:
-        raise UnsupportedError(f"rope_type {kind!r}", "is not described", limit=", ".join(ROPES))
+        raise UnsupportedError(f"rope_type {kind!r}", "is not described", limit=", ".join(ROPES), remedy=REMEDY)
     if unknown := sorted(given.keys() - ROPES[kind] - SHARED):
         raise UnsupportedError(f"{unknown[0]} of a rope of type {kind!r}", "is not described",
-                               limit=", ".join(sorted(ROPES[kind])) or "nothing more", found=given[unknown[0]])
+                               limit=", ".join(sorted(ROPES[kind])) or "nothing more", found=given[unknown[0]],
+                               remedy=REMEDY)
     common: dict[str, Any] = {"base": plain.base, "turned": plain.turned, "neighbours": plain.neighbours, "kind": kind}
     if kind == "default":
         return plain

@@ -11,18 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openane.errors import FormatError, UnsupportedError
+from openane.errors import UnsupportedError
+from openane.models.config import MOST
+from openane.models.config_document import REMEDY, ConfigDocument, known_activation, model_type, require_neutral
 
-ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
-"""Hugging Face's names, and what they are here."""
 T5 = ("t5", "mt5")
 NORMED_AFTER = ("bart", "marian")
 NORMED_BEFORE = ("mbart", "pegasus", "whisper")
 SINUSOIDAL = ("marian", "pegasus")
 """Families whose positions are sines and cosines that the checkpoint may not hold."""
 FAMILIES = (*T5, *NORMED_AFTER, *NORMED_BEFORE)
-MOST = 1 << 24
-"""No extent of a configuration is larger."""
 EPSILON = 1e-5
 """Of layer normalisations, in the families that do not state it."""
 
@@ -81,69 +79,43 @@ class SequenceConfig:
 def of_huggingface(document: Mapping[str, Any]) -> SequenceConfig:
     """The configuration of a `config.json`. UnsupportedError names a family that is not built, FormatError a number
     that cannot be."""
-    family = document.get("model_type")
-    if family not in FAMILIES:
-        raise UnsupportedError(f"model_type {family!r}", "is no sequence-to-sequence model that is built here",
-                               limit=", ".join(FAMILIES))
-    return _t5(document) if family in T5 else _bart(document)
+    kind = model_type(document, FAMILIES, "is no sequence-to-sequence model that is built here")
+    require_neutral(document, ("is_encoder_decoder",))
+    return (_t5 if kind in T5 else _bart)(ConfigDocument(document), kind)
 
 
-def _t5(document: Mapping[str, Any]) -> SequenceConfig:
-    width, heads = _whole(document, "d_model"), _whole(document, "num_heads")
-    layers, hidden = _whole(document, "num_layers"), _whole(document, "d_ff")
-    forward = str(document.get("feed_forward_proj", "relu"))
-    gated = forward.startswith("gated-")
+def _t5(document: ConfigDocument, family: str) -> SequenceConfig:
+    width, heads = document.whole("d_model"), document.whole("num_heads")
+    layers, hidden = document.whole("num_layers"), document.whole("d_ff")
+    forward = str(document.values.get("feed_forward_proj", "relu"))
     kind = "gelu_new" if forward == "gated-gelu" else forward.removeprefix("gated-")
-    tied = bool(document.get("tie_word_embeddings", True))
-    scaled = document["model_type"] == "t5" and bool(document.get("scale_decoder_outputs", tied))
+    scaled = family == "t5" and document.flag("scale_decoder_outputs", document.flag("tie_word_embeddings", True))
     return SequenceConfig(
-        str(document["model_type"]), width, _whole(document, "d_kv"), Stack(layers, heads, hidden),
-        Stack(_whole(document, "num_decoder_layers", layers), heads, hidden), _whole(document, "vocab_size"),
-        _activation(kind), gated, float(document.get("layer_norm_epsilon", 1e-6)), MOST, MOST,
-        _whole(document, "relative_attention_num_buckets", 32),
-        _whole(document, "relative_attention_max_distance", 128), 0, 1.0,
-        width ** -0.5 if scaled else 1.0, 0,
-        _start(document, 0), _stops(document, 1))
+        family, width, document.whole("d_kv"), Stack(layers, heads, hidden),
+        Stack(document.whole("num_decoder_layers", layers), heads, hidden), document.whole("vocab_size"),
+        known_activation(kind), forward.startswith("gated-"), document.real("layer_norm_epsilon", 1e-6), MOST, MOST,
+        document.whole("relative_attention_num_buckets", 32), document.whole("relative_attention_max_distance", 128),
+        0, 1.0, width ** -0.5 if scaled else 1.0, 0, _start(document, 0), document.tokens("eos_token_id", 1))
 
 
-def _bart(document: Mapping[str, Any]) -> SequenceConfig:
-    family, width = str(document["model_type"]), _whole(document, "d_model")
-    stacks = [Stack(_whole(document, f"{side}_layers"), _whole(document, f"{side}_attention_heads"),
-                    _whole(document, f"{side}_ffn_dim")) for side in ("encoder", "decoder")]
+def _bart(document: ConfigDocument, family: str) -> SequenceConfig:
+    width = document.whole("d_model")
+    stacks = [Stack(document.whole(f"{side}_layers"), document.whole(f"{side}_attention_heads"),
+                    document.whole(f"{side}_ffn_dim")) for side in ("encoder", "decoder")]
     size, rest = divmod(width, stacks[0].heads)
     if rest or stacks[1].heads * size != width:
         raise UnsupportedError(f"a {family} model", "encoder and decoder must have heads of one size",
-                               found=f"width {width}, {stacks[0].heads} and {stacks[1].heads} heads")
+                               found=f"width {width}, {stacks[0].heads} and {stacks[1].heads} heads", remedy=REMEDY)
     speech = family == "whisper"
-    positions = _whole(document, "max_target_positions" if speech else "max_position_embeddings", 1024)
+    positions = document.whole("max_target_positions" if speech else "max_position_embeddings", 1024)
     return SequenceConfig(
-        family, width, size, stacks[0], stacks[1], _whole(document, "vocab_size"),
-        _activation(str(document.get("activation_function", "gelu"))), False, EPSILON, positions,
-        _whole(document, "max_source_positions", 1500) if speech else positions, 0, 0,
-        2 if family in ("bart", "mbart") else 0, width ** 0.5 if document.get("scale_embedding") else 1.0, 1.0,
-        _whole(document, "num_mel_bins", 80) if speech else 0, _start(document, 2), _stops(document, 2))
+        family, width, size, stacks[0], stacks[1], document.whole("vocab_size"),
+        document.activation("activation_function", "gelu"), False, EPSILON, positions,
+        document.whole("max_source_positions", 1500) if speech else positions, 0, 0,
+        2 if family in ("bart", "mbart") else 0, width ** 0.5 if document.flag("scale_embedding", False) else 1.0, 1.0,
+        document.whole("num_mel_bins", 80) if speech else 0, _start(document, 2), document.tokens("eos_token_id", 2))
 
 
-def _whole(document: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    found = document.get(name, default)
-    if found is None:
-        found = default
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 < found <= MOST:
-        raise FormatError(f"{name} of config.json", expected=f"a whole number from 1 to {MOST}", found=found)
-    return found
-
-
-def _activation(name: str) -> str:
-    if name not in ACTIVATIONS:
-        raise UnsupportedError(f"activation {name!r}", "is not built here", limit=", ".join(ACTIVATIONS))
-    return ACTIVATIONS[name]
-
-
-def _start(document: Mapping[str, Any], default: int) -> int:
-    found = document.get("decoder_start_token_id", default)
-    return found if isinstance(found, int) else default
-
-
-def _stops(document: Mapping[str, Any], default: int) -> tuple[int, ...]:
-    found = document.get("eos_token_id", default)
-    return tuple(int(each) for each in (found if isinstance(found, list) else [found]) if each is not None)
+def _start(document: ConfigDocument, default: int) -> int:
+    """The token an answer begins with."""
+    return next(iter(document.tokens("decoder_start_token_id")), default)

@@ -13,7 +13,9 @@ from functools import partial
 import numpy as np
 
 from openane.graph import Graph, Value
+from openane.models.activations import activated, model_graph
 from openane.models.layers import LEAST_EPSILON
+from openane.models.rows import RowLayers
 from openane.models.sequence.config import SequenceConfig, Stack
 from openane.models.sequence.parameters import SequenceParameters
 from openane.ops.build import GraphBuilder
@@ -33,7 +35,7 @@ def encoder(parameters: SequenceParameters, source: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, source, width], or `features` [1, mels, 2 * source] of a sound; `mask` [1, 1 or
     heads, 1 or source, source], added to scores. Outputs: `states` [1, source, width], and what
     the decoder looks at: `source_keys`, `source_values`."""
-    config, builder = parameters.config, GraphBuilder(ENCODE)
+    config, builder = parameters.config, model_graph(ENCODE)
     parts = _Parts(builder, parameters, config.encoder, "encoder", source)
     if config.mels:
         x = _sound(builder, parameters, source)
@@ -55,7 +57,7 @@ def decoder(parameters: SequenceParameters, source: int, context: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, 1, width]; `mask` [1, 1 or heads, 1, context + 1] (columns: the cache, then the
     token itself) and `cross_mask` [1, 1, 1, source], added to scores. States: see `state_shapes`. Outputs: `logits`
     [1, 1, vocabulary], `new_keys` and `new_values` of the token."""
-    config, builder = parameters.config, GraphBuilder(DECODE)
+    config, builder = parameters.config, model_graph(DECODE)
     parts = _Parts(builder, parameters, config.decoder, "decoder", 1)
     x = parts.beginning(builder.input("embeddings", "fp16", (1, 1, config.width)))
     mask = builder.input("mask", "fp16", (1, config.decoder.heads if config.relative else 1, 1, context + 1))
@@ -85,13 +87,14 @@ def decoder(parameters: SequenceParameters, source: int, context: int) -> Graph:
                            "new_values": _together(builder, new["values"])})
 
 
-class _Parts:
-    """The parts of one side's layers, over `rows` rows: [1, rows, width] in and out."""
+class _Parts(RowLayers):
+    """The parts of one side's layers."""
 
     def __init__(self, builder: GraphBuilder, parameters: SequenceParameters, stack: Stack, side: str,
-                 rows: int) -> None:
-        self.builder, self.parameters, self.config = builder, parameters, parameters.config
-        self.stack, self.side, self.rows = stack, side, rows
+                 tokens: int) -> None:
+        super().__init__(builder, tokens)
+        self.parameters, self.config = parameters, parameters.config
+        self.stack, self.side = stack, side
 
     def beginning(self, x: Value) -> Value:
         """What is done to embeddings before the first layer."""
@@ -118,9 +121,7 @@ class _Parts:
         held, epsilon = self.parameters.norm(name), max(self.config.epsilon, LEAST_EPSILON)
         if not self.config.relative:
             return self.builder.single("layer_norm", x=x, axes=[-1], epsilon=epsilon, **held)
-        square = self.builder.single("reduce_mean", x=self.builder.single("mul", x=x, y=x), axes=[-1], keep_dims=True)
-        root = self.builder.single("rsqrt", x=square, epsilon=epsilon)
-        return self.builder.single("mul", x=self.builder.single("mul", x=x, y=root), y=held["gamma"])
+        return self.builder.single("mul", x=self.rms(x, epsilon), y=held["gamma"])
 
     def to_itself(self, x: Value, number: int, mask: Value) -> Value:
         """Attention of every row to every row."""
@@ -128,33 +129,27 @@ class _Parts:
 
     def seen(self, source: Value, number: int, part: str) -> tuple[Value, Value]:
         """What attention looks at: keys [1, heads, size, rows] and values [1, heads, rows, size]."""
-        keys, values = (self._heads(self._linear(source, f"{part}.{kind}", number)) for kind in ("key", "value"))
-        if self.rows == 1:
-            shape = (1, self.stack.heads, self.config.head_size, 1)
-            return self.builder.single("reshape", x=keys, shape=shape), values
-        return self.builder.single("transpose", x=keys, perm=(0, 1, 3, 2)), values
+        keys, values = (self.heads(self._linear(source, f"{part}.{kind}", number), self.stack.heads)
+                        for kind in ("key", "value"))
+        return self.turned_over(keys), values
 
     def attention(self, x: Value, number: int, part: str, keys: Value, values: Value, mask: Value) -> Value:
         """Attention of the rows of x; the mask is added to their scores."""
-        builder, inner = self.builder, self.stack.heads * self.config.head_size
-        query = self._heads(self._linear(x, f"{part}.query", number, self.config.query_scale))
-        scores = builder.single("add", x=builder.single("matmul", x=query, y=keys), y=mask)
-        mixed = builder.single("matmul", x=builder.single("softmax", x=scores, axis=-1), y=values)
-        if self.rows > 1:
-            mixed = builder.single("transpose", x=mixed, perm=(0, 2, 1, 3))
-        rows = builder.single("reshape", x=mixed, shape=(1, self.rows, inner))
+        query = self.heads(self._linear(x, f"{part}.query", number, self.config.query_scale), self.stack.heads)
+        mixed = self.attended(query, keys, values, mask)
         name = self.parameters.layer(self.side, number, f"{part}.output")
-        return builder.single("linear", x=rows, **self.parameters.linear(name, self.config.width, inner))
+        return self.builder.single("linear", x=mixed,
+                                   **self.parameters.linear(name, self.config.width, mixed.shape[-1]))
 
     def forward(self, x: Value, number: int) -> Value:
         """The hidden part."""
         config, hidden = self.config, self.stack.hidden
         up = self._hidden(x, number, "up")
         if config.gated:
-            gate = gated(self.builder, self._hidden(x, number, "gate"), config.activation)
+            gate = activated(self.builder, self._hidden(x, number, "gate"), config.activation)
             up = self.builder.single("mul", x=gate, y=up)
         else:
-            up = self._activation(up)
+            up = activated(self.builder, up, config.activation)
         name = self.parameters.layer(self.side, number, "down")
         return self.builder.single("linear", x=up, **self.parameters.linear(name, config.width, hidden))
 
@@ -166,35 +161,6 @@ class _Parts:
         inner, name = self.stack.heads * self.config.head_size, self.parameters.layer(self.side, number, part)
         return self.builder.single("linear", x=x, **self.parameters.linear(name, inner, self.config.width, scale))
 
-    def _heads(self, x: Value) -> Value:
-        heads, size = self.stack.heads, self.config.head_size
-        if self.rows == 1:
-            return self.builder.single("reshape", x=x, shape=(1, heads, 1, size))
-        rows = self.builder.single("reshape", x=x, shape=(1, self.rows, heads, size))
-        return self.builder.single("transpose", x=rows, perm=(0, 2, 1, 3))
-
-    def _activation(self, x: Value) -> Value:
-        return activated(self.builder, x, self.config.activation)
-
-
-def activated(builder: GraphBuilder, x: Value, kind: str) -> Value:
-    """The configuration's function."""
-    if kind.startswith("gelu"):
-        return builder.single("gelu", x=x, mode="EXACT" if kind == "gelu" else "TANH_APPROXIMATION")
-    return builder.single(kind, x=x)
-
-
-def gated(builder: GraphBuilder, x: Value, kind: str) -> Value:
-    """The function of a gate, whose error everything it lets through has: GELU in steps, x / 2 * (1 + tanh(x * (a + b *
-    x * x))), errs a tenth of what its table does."""
-    if not kind.endswith("_tanh"):
-        return activated(builder, x, kind)
-    root = np.sqrt(2 / np.pi)
-    slope = builder.single("mul", x=builder.single("mul", x=x, y=x), y=np.float16(root * 0.044715))
-    inside = builder.single("mul", x=x, y=builder.single("add", x=slope, y=np.float16(root)))
-    turn = builder.single("add", x=builder.single("tanh", x=inside), y=np.float16(1))
-    return builder.single("mul", x=builder.single("mul", x=x, y=np.float16(0.5)), y=turn)
-
 
 def _sound(builder: GraphBuilder, parameters: SequenceParameters, source: int) -> Value:
     """Rows of a sound: two convolutions over its spectrogram, the second of which halves the rows, and positions."""
@@ -202,8 +168,8 @@ def _sound(builder: GraphBuilder, parameters: SequenceParameters, source: int) -
     x, inputs = builder.input("features", "fp16", (1, config.mels, 2 * source)), config.mels
     for name, stride in (("conv1", 1), ("conv2", 2)):
         label = parameters.side("encoder", name)
-        weight = parameters.read(f"{label}.weight", (config.width, inputs, 3)).astype(np.float16)
-        bias = parameters.read(f"{label}.bias", (config.width,)).astype(np.float16)
+        weight = parameters.half(f"{label}.weight", (config.width, inputs, 3))
+        bias = parameters.half(f"{label}.bias", (config.width,))
         x = builder.single("conv", x=x, weight=weight, bias=bias, strides=[stride], pad=[1, 1], pad_type="custom")
         x, inputs = activated(builder, x, config.activation), config.width
     places = parameters.places("encoder")

@@ -7,7 +7,7 @@ from pathlib import Path
 from openane.devices import Device
 from openane.graph import Graph
 from openane.models import tokenizer
-from openane.models.documents import json_object
+from openane.models.documents import PREPROCESSOR, json_object
 from openane.models.sequence.config import of_huggingface
 from openane.models.sequence.graph import decoder, encoder
 from openane.models.sequence.model import SequenceModel, SequenceSettings
@@ -31,7 +31,7 @@ def load_speech(path: str | Path, device: str | Device | None = None, settings: 
     """A Whisper model of a directory, with what its preprocessor_config.json and generation_config.json state."""
     folder = Path(path)
     words = Wording.of(json_object(folder, "generation_config.json", {}), language, task)
-    spectrogram = Spectrogram.of(json_object(folder, "preprocessor_config.json", {}))
+    spectrogram = Spectrogram.of(json_object(folder, PREPROCESSOR, {}))
     model = load_sequence(folder, device, settings)
     try:
         return SpeechModel(model, spectrogram, words)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from openane.chips import DEFAULT_TARGET
-from openane.compiler import Model, compile_functions
-from openane.devices import Device, open_device
+from openane.compiler import compile_functions
+from openane.devices import Device
 from openane.errors import ContextFull, GenerationError
+from openane.models.distances import buckets
 from openane.models.layers import FAR
+from openane.models.loaded import RunningModel
 from openane.models.sequence.config import SequenceConfig
 from openane.models.sequence.graph import DECODE, ENCODE, decoder, encoder
 from openane.models.sequence.parameters import SequenceParameters
-from openane.models.sequence.positions import buckets
-from openane.models.text import whole_numbers
 from openane.models.tokenizer import Tokenizer
+from openane.models.tokens import require_known, whole_numbers
 
 HOST = ("rows of the embedding table looked up by token, positions added in float32", "masks, and biases of positions",
         "keys and values of the source handed to the decoder once, those of each token written by slice",
@@ -47,32 +46,25 @@ class SequenceSettings:
                 min(self.context or DEFAULT_CONTEXT, config.positions))
 
 
-class SequenceModel:
+class SequenceModel(RunningModel):
     """One model on one device, with one source and one answer. Close it, or use it in a `with` statement."""
 
     def __init__(self, config: SequenceConfig, tensors: Mapping[str, np.ndarray], device: str | Device | None = None,
                  settings: SequenceSettings | None = None, tokenizer: Tokenizer | None = None) -> None:
         """Compiles both functions, strict, and loads them. FormatError for weights that do not fit, errors of
         compilation and of the device otherwise."""
-        self.config, self.tokenizer = config, tokenizer
+        self.config = config
         chosen = settings or SequenceSettings()
         self.source, self.context = chosen.extents(config)
         parameters = SequenceParameters(config, tensors)
         self._rows = parameters.embedding().astype(np.float32) * np.float32(config.scale)
         self._places = {side: parameters.places(side) for side in ("encoder", "decoder")}
         self._biases = {side: parameters.biases(side) for side in self._places} if config.relative else {}
-        self.model: Model = compile_functions(
-            [encoder(parameters, self.source), decoder(parameters, self.source, self.context)], chosen.target,
-            allow_host=False, cache=chosen.cache)
-        self._closes = device is None or isinstance(device, str)
-        self._device = open_device(device) if device is None or isinstance(device, str) else device
         self._tokens: list[int] = []
         self._masks: np.ndarray | None = None
-        try:
-            self._loaded = self._device.load(self.model)
-        except BaseException:
-            self._close_device()
-            raise
+        graphs = [encoder(parameters, self.source), decoder(parameters, self.source, self.context)]
+        super().__init__(compile_functions(graphs, chosen.target, allow_host=False, cache=chosen.cache), device,
+                         tokenizer, HOST)
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -83,7 +75,7 @@ class SequenceModel:
         """Reads a text's tokens, or a sound's spectrogram [mels, 2 * rows], and forgets the answer before. The
         encoder's states, float32 [rows, width]. ContextFull for more rows than it was compiled for."""
         inputs, count = self._sound(np.asarray(source)) if self.config.mels else self._text(source)
-        outputs = self._loaded.run(inputs, ENCODE)
+        outputs = self._run(inputs, ENCODE)
         for name in ("keys", "values"):
             self._loaded.write(f"cross_{name}", outputs[f"source_{name}"])
         self._masks = np.where(np.arange(self.source) < count, 0, FAR).astype(np.float16).reshape(1, 1, 1, -1)
@@ -95,15 +87,15 @@ class SequenceModel:
         for an unknown token, ContextFull when the answer is full."""
         if self._masks is None:
             raise GenerationError("there is nothing to answer: read() a source first")
-        self._check([token])
+        require_known([token], self.config.vocabulary)
         held = len(self._tokens)
         if held >= self.context:
             raise ContextFull(self.context, held + 1, "compile it for longer answers (context)")
         row = self._rows[token]
         places = self._places["decoder"]
         row = row if places is None else row + places[held]
-        outputs = self._loaded.run({"embeddings": row.astype(np.float16).reshape(1, 1, -1), "mask": self._seen(held),
-                                    "cross_mask": self._masks}, DECODE)
+        outputs = self._run({"embeddings": row.astype(np.float16).reshape(1, 1, -1), "mask": self._seen(held),
+                             "cross_mask": self._masks}, DECODE)
         self._loaded.write("keys", outputs["new_keys"], (slice(None), slice(None), slice(None), slice(held, held + 1)))
         self._loaded.write("values", outputs["new_values"], (slice(None), slice(None), slice(held, held + 1)))
         self._tokens.append(token)
@@ -132,31 +124,16 @@ class SequenceModel:
 
     def answer(self, text: str, most: int | None = None) -> str:
         """The likeliest answer to a text. GenerationError without a tokenizer."""
-        if self.tokenizer is None:
-            raise GenerationError("the model has no tokenizer; give generate() tokens instead of a text")
-        return self.tokenizer.decode(list(self.generate(self.tokenizer.encode(text), most)))
-
-    def close(self) -> None:
-        """Gives the model back, and the device where it was opened here."""
-        self._loaded.close()
-        self._close_device()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def _close_device(self) -> None:
-        if self._closes:
-            self._device.close()
+        words = self._words()
+        return words.decode(list(self.generate(words.encode(text), most)))
 
     def _text(self, source: Sequence[int] | np.ndarray) -> tuple[dict[str, np.ndarray], int]:
-        tokens = whole_numbers([int(token) for token in source], "tokens")
-        self._check(tokens)
+        tokens = whole_numbers(source)
+        require_known(tokens, self.config.vocabulary)
         count = len(tokens)
-        if not 0 < count <= self.source:
+        if not count:
+            raise GenerationError("there is no text to answer")
+        if count > self.source:
             raise ContextFull(self.source, count, "compile it for longer sources (source)")
         rows = np.zeros((1, self.source, self.config.width), np.float16)
         places = self._places["encoder"]
@@ -189,8 +166,3 @@ class SequenceModel:
         """Biases of distances [rows, columns], float32 [heads, rows, columns]."""
         numbers = buckets(distances, self.config.buckets, self.config.distance, side == "encoder")
         return np.asarray(np.moveaxis(self._biases[side][numbers], -1, 0))
-
-    def _check(self, tokens: Sequence[int]) -> None:
-        wrong = next((token for token in tokens if not 0 <= token < self.config.vocabulary), None)
-        if wrong is not None:
-            raise GenerationError(f"token {wrong} is none of {self.config.vocabulary}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.models.sequence.config import SINUSOIDAL, SequenceConfig
-from openane.ops.halves import LARGEST
+from openane.models.weights import required
 
 Operands = dict[str, Any]
 """Constants by the name of the operand they are for."""
@@ -42,16 +42,16 @@ class SequenceParameters:
 
     def linear(self, name: str, outputs: int, inputs: int, scale: float = 1.0) -> Operands:
         """Weight and, where there is one, bias of a linear layer, times `scale`."""
-        held: Operands = {"weight": _half(self.read(f"{name}.weight", (outputs, inputs)) * np.float32(scale), name)}
+        held: Operands = {"weight": self.half(f"{name}.weight", (outputs, inputs), scale)}
         if self.has(f"{name}.bias"):
-            held["bias"] = _half(self.read(f"{name}.bias", (outputs,)) * np.float32(scale), name)
+            held["bias"] = self.half(f"{name}.bias", (outputs,), scale)
         return held
 
     def norm(self, name: str) -> Operands:
         """Gain and, where there is one, offset of a normalisation."""
-        found: Operands = {"gamma": _half(self.read(f"{name}.weight", (self.config.width,)), name)}
+        found: Operands = {"gamma": self.half(f"{name}.weight", (self.config.width,))}
         if self.has(f"{name}.bias"):
-            found["beta"] = _half(self.read(f"{name}.bias", (self.config.width,)), name)
+            found["beta"] = self.half(f"{name}.bias", (self.config.width,))
         return found
 
     def side(self, side: str, part: str) -> str:
@@ -77,10 +77,10 @@ class SequenceParameters:
         shape = config.vocabulary, config.width
         name = next((each for each in ("lm_head.weight", "proj_out.weight") if self.has(each)), "")
         table = self.read(name, shape) if name else self.embedding()
-        held: Operands = {"weight": _half(table * np.float32(config.head_scale), "the head")}
+        held: Operands = {"weight": (table * np.float32(config.head_scale)).astype(np.float16)}
         bias = next((each for each in ("final_logits_bias", "model.final_logits_bias") if self.has(each)), "")
         if bias:
-            held["bias"] = _half(self.read(bias, (1, config.vocabulary))[0], bias)
+            held["bias"] = self.half(bias, (1, config.vocabulary))[0]
         return held
 
     def places(self, side: str) -> np.ndarray | None:
@@ -103,12 +103,11 @@ class SequenceParameters:
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """A tensor of the checkpoint as it is stored."""
-        if name not in self._tensors:
-            raise FormatError("a weight is missing", expected=name, found=f"{len(self._tensors)} others")
-        found = np.asarray(self._tensors[name])
-        if found.shape != shape:
-            raise FormatError(f"weight {name}", expected=list(shape), found=list(found.shape))
-        return found
+        return required(self._tensors, name, shape)
+
+    def half(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> np.ndarray:
+        """A tensor times a scale, which is 1 at the most, in fp16."""
+        return (self.read(name, shape) * np.float32(scale)).astype(np.float16)
 
 
 def sinusoids(count: int, width: int) -> np.ndarray:
@@ -118,10 +117,3 @@ def sinusoids(count: int, width: int) -> np.ndarray:
     half = (width + 1) // 2
     made[:, :half], made[:, half:] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])
     return made
-
-
-def _half(array: np.ndarray, name: str) -> np.ndarray:
-    if not -LARGEST <= array.min() <= array.max() <= LARGEST:
-        raise FormatError(f"weight {name}", expected=f"numbers within {LARGEST:g}, which fp16 holds",
-                          found=f"{array.min()} to {array.max()}")
-    return np.ascontiguousarray(array, np.float16)

@@ -21,7 +21,8 @@ def read_wav(path: str | Path, rate: int = 16000) -> np.ndarray:
             channels, width, found, count = (file.getnchannels(), file.getsampwidth(), file.getframerate(),
                                              file.getnframes())
             if count * channels > LONGEST:
-                raise UnsupportedError(str(path), "the sound is too long", limit=LONGEST, found=count * channels)
+                raise UnsupportedError(str(path), "the sound has too many samples", limit=LONGEST,
+                                       found=count * channels, remedy="cut it into several files")
             data = file.readframes(count)
     except (wave.Error, EOFError) as error:
         raise FormatError(f"{path} is no WAV file of whole numbers: {error}; "

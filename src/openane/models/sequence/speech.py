@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from openane.errors import GenerationError, UnsupportedError
+from openane.errors import FormatError, GenerationError, UnsupportedError
+from openane.models.closing import Closing
+from openane.models.config_document import ConfigDocument
+from openane.models.documents import PREPROCESSOR
 from openane.models.sequence.model import SequenceModel
 
 
@@ -23,13 +25,16 @@ class Spectrogram:
     hop: int = 160
 
     @staticmethod
-    def of(document: Mapping[str, Any]) -> Spectrogram:
-        """What the document states. UnsupportedError for another feature extractor."""
-        kind = document.get("feature_extractor_type", "WhisperFeatureExtractor")
+    def of(values: Mapping[str, Any]) -> Spectrogram:
+        """What the document states. UnsupportedError for another feature extractor, FormatError for other numbers."""
+        document = ConfigDocument(values, PREPROCESSOR)
+        kind = values.get("feature_extractor_type", "WhisperFeatureExtractor")
         if kind != "WhisperFeatureExtractor":
-            raise UnsupportedError("the feature extractor", "only Whisper's is built", found=kind)
-        return Spectrogram(int(document.get("feature_size", 80)), int(document.get("sampling_rate", 16000)),
-                           int(document.get("n_fft", 400)), int(document.get("hop_length", 160)))
+            raise UnsupportedError(f"feature_extractor_type of {PREPROCESSOR}", "only Whisper's is built",
+                                   limit="WhisperFeatureExtractor", found=kind,
+                                   remedy="make spectrograms yourself, and give them to SequenceModel.generate")
+        return Spectrogram(document.whole("feature_size", 80), document.whole("sampling_rate", 16000),
+                           document.whole("n_fft", 400), document.whole("hop_length", 160))
 
     def of_sound(self, samples: np.ndarray, frames: int) -> np.ndarray:
         """float32 [mels, frames] of samples from -1 to 1 at `rate`: logarithms of loudness, those of silence cut off 8
@@ -77,57 +82,56 @@ class Wording:
     never_first: tuple[int, ...] = ()
 
     @staticmethod
-    def of(document: Mapping[str, Any], language: str | None = None, task: str | None = None) -> Wording:
+    def of(values: Mapping[str, Any], language: str | None = None, task: str | None = None) -> Wording:
         """What the document states, for a language (`en`) and a task (transcribe, translate). UnsupportedError lists
-        those there are."""
+        those there are; FormatError for what are no tokens."""
+        document = ConfigDocument(values, "generation_config.json")
         prefix = _asked(document, language, task) or _forced(document)
-        plain = _numbers(document, "no_timestamps_token_id")
+        plain = document.tokens("no_timestamps_token_id")
         return Wording((*prefix, *(token for token in plain if token not in prefix)),
-                       (*_numbers(document, "suppress_tokens"), *plain), _numbers(document, "begin_suppress_tokens"))
+                       (*document.tokens("suppress_tokens"), *plain), document.tokens("begin_suppress_tokens"))
 
 
-def _asked(document: Mapping[str, Any], language: str | None, task: str | None) -> tuple[int, ...]:
+def _asked(document: ConfigDocument, language: str | None, task: str | None) -> tuple[int, ...]:
     """The tokens of a language and a task, where the model knows several."""
-    languages, tasks = document.get("lang_to_id"), document.get("task_to_id")
-    first = (_token(languages, f"<|{language or 'en'}|>", "language"),) if languages else ()
-    return (*first, _token(tasks, task or "transcribe", "task")) if tasks else first
+    asked = (("lang_to_id", f"<|{language or 'en'}|>", "language"), ("task_to_id", task or "transcribe", "task"))
+    return tuple(_token(document, known, name, what) for known, name, what in asked if document.values.get(known))
 
 
-def _forced(document: Mapping[str, Any]) -> tuple[int, ...]:
-    """The tokens that begin every answer."""
-    return tuple(int(token) for _, token in sorted(document.get("forced_decoder_ids") or ()) if token is not None)
+def _forced(document: ConfigDocument) -> tuple[int, ...]:
+    """The tokens that begin every answer: pairs of a place and a token, which may be none."""
+    pairs = document.values.get("forced_decoder_ids") or []
+    whole = isinstance(pairs, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int and type(pair[1]) in (int, type(None))
+        for pair in pairs)
+    if not whole:
+        raise FormatError(f"'forced_decoder_ids' of {document.file}", expected="pairs of a place and a token",
+                          found=pairs)
+    return tuple(token for _, token in sorted(pairs, key=lambda pair: pair[0]) if token is not None)
 
 
-def _numbers(document: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """A token or a list of them; none where the document has none."""
-    found = document.get(name)
-    return () if found is None else tuple(map(int, found if isinstance(found, list) else [found]))
-
-
-def _token(known: Mapping[str, int], name: str, what: str) -> int:
+def _token(document: ConfigDocument, table: str, name: str, what: str) -> int:
+    known = document.values[table]
+    if not isinstance(known, dict) or any(type(token) is not int for token in known.values()):
+        raise FormatError(f"{table!r} of {document.file}", expected="names and tokens", found=known)
     if name not in known:
-        raise UnsupportedError(f"{what} {name!r}", "the model does not know it", limit=", ".join(sorted(known)))
+        raise UnsupportedError(f"{what} {name!r}", "the model does not know it", limit=", ".join(sorted(known)),
+                               remedy=f"ask for a {what} of these")
     return int(known[name])
 
 
-class SpeechModel:
+class SpeechModel(Closing):
     """Writes down what is said. Close it, or use it in a `with` statement."""
 
     def __init__(self, model: SequenceModel, spectrogram: Spectrogram, wording: Wording) -> None:
         if not model.config.mels:
-            raise UnsupportedError(f"a {model.config.family} model", "reads texts, not sounds")
+            raise UnsupportedError(f"a {model.config.family} model", "reads texts, not sounds",
+                                   remedy="openane.models.sequence.load_sequence")
         self.model, self.spectrogram, self.wording = model, spectrogram, wording
 
     def close(self) -> None:
         """Gives the model back."""
         self.model.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     @property
     def seconds(self) -> float:

@@ -6,17 +6,13 @@ the layers (rows of another width), in layers that share weights, and in where n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
-from openane.models.config import MOST
-from openane.models.families.document import ACTIVATIONS
-
-REMEDY = "export it with PyTorch (torch.export) or to ONNX, and compile that"
+from openane.models.config_document import REMEDY, ConfigDocument, model_type, require_encoder, require_neutral
 
 
 class EncoderTask(StrEnum):
@@ -80,18 +76,10 @@ class EncoderConfig(TextConfig):
 def of_huggingface(document: Mapping[str, Any]) -> EncoderConfig:
     """The configuration in a `config.json`. UnsupportedError for a family, task or variant that is not built here;
     FormatError when a number is missing or wrong."""
-    kind = document.get("model_type")
-    if not isinstance(kind, str) or kind not in READERS:
-        raise UnsupportedError(f"model_type {kind!r}", "no such encoder of text is described",
-                               limit=", ".join(READERS), remedy=REMEDY)
-    for name in ("is_decoder", "add_cross_attention"):
-        if document.get(name):
-            raise UnsupportedError(f"{name} of config.json", "an encoder's tokens see each other and no other text",
-                                   limit=False, found=document[name], remedy=REMEDY)
-    if document.get("position_embedding_type", "absolute") not in ("absolute", None):
-        raise UnsupportedError("position_embedding_type of config.json", "only absolute positions are built",
-                               limit="absolute", found=document["position_embedding_type"], remedy=REMEDY)
-    return READERS[kind](EncoderDocument(document))
+    kind = model_type(document, READERS, "no such encoder of text is described")
+    require_encoder(ConfigDocument(document))
+    require_neutral(document, ("layer_types",))
+    return READERS[kind](ConfigDocument(document))
 
 
 def task_of(document: Mapping[str, Any]) -> EncoderTask:
@@ -105,59 +93,21 @@ def task_of(document: Mapping[str, Any]) -> EncoderTask:
     return TASKS[ending]
 
 
-class EncoderDocument:
-    """Typed reads from a configuration."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
-
-    def whole(self, name: str, default: int | None = None, least: int = 1) -> int:
-        """A whole number."""
-        value = self.values.get(name)
-        value = default if value is None else value
-        if type(value) is not int or not least <= value <= MOST:
-            raise FormatError(f"{name!r} of config.json", expected=f"a number of {least} to {MOST}", found=value)
-        return value
-
-    def real(self, name: str, default: float) -> float:
-        """A positive finite number."""
-        value = self.values.get(name, default)
-        if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
-            raise FormatError(f"{name!r} of config.json", expected="a positive number", found=value)
-        return float(value)
-
-    def activation(self, name: str, default: str) -> str:
-        """A function we know."""
-        value = self.values.get(name, default)
-        known = {**ACTIVATIONS, "tanh": "tanh"}
-        if not isinstance(value, str) or value not in known:
-            raise UnsupportedError(f"activation {value!r}", "is not described", limit=", ".join(known), remedy=REMEDY)
-        return known[value]
-
-    def labels(self) -> tuple[str, ...]:
-        """What the numbers of a classification are called: `id2label`, or so many numbers as there are labels."""
-        named = self.values.get("id2label")
-        if isinstance(named, dict) and named:
-            if sorted(named, key=str) != sorted(map(str, range(len(named)))):
-                raise FormatError("'id2label' of config.json", expected=f"numbers 0 to {len(named) - 1}",
-                                  found=", ".join(map(str, list(named)[:5])))
-            return tuple(str(named[str(number)]) for number in range(len(named)))
-        return tuple(f"LABEL_{number}" for number in range(self.whole("num_labels", 2)))
-
-    def common(self, width: str = "hidden_size", heads: str = "num_attention_heads") -> dict[str, Any]:
-        """What every family states."""
-        found = {"kind": self.values["model_type"], "vocabulary": self.whole("vocab_size"), "width": self.whole(width),
-                 "heads": self.whole(heads), "task": task_of(self.values), "labels": self.labels()}
-        if found["width"] % found["heads"]:
-            raise FormatError(f"{width!r} of config.json", expected=f"a multiple of {found['heads']} heads",
-                              found=found["width"])
-        return found
+def _common(document: ConfigDocument, width: str = "hidden_size", heads: str = "num_attention_heads") -> dict[str, Any]:
+    """What every family states."""
+    found = {"kind": document.values["model_type"], "vocabulary": document.whole("vocab_size"),
+             "width": document.whole(width), "heads": document.whole(heads), "task": task_of(document.values),
+             "labels": document.labels()}
+    if found["width"] % found["heads"]:
+        raise FormatError(f"{width!r} of config.json", expected=f"a multiple of {found['heads']} heads",
+                          found=found["width"])
+    return found
 
 
-def _bert(document: EncoderDocument) -> EncoderConfig:
+def _bert(document: ConfigDocument) -> EncoderConfig:
     """BERT and those that changed names or rows: ELECTRA's rows may be narrower than its layers, RoBERTa's positions
     begin behind the padding's."""
-    common = document.common()
+    common = _common(document)
     kind = common["kind"]
     first = 0
     if kind in ("roberta", "xlm-roberta", "camembert"):
@@ -173,21 +123,21 @@ def _bert(document: EncoderDocument) -> EncoderConfig:
         epsilon=document.real("layer_norm_eps", 1e-12), activation=document.activation("hidden_act", "gelu"),
         places=tuple(map(str, range(document.whole("num_hidden_layers")))), first=first,
         types=0 if kind == "mpnet" else document.whole("type_vocab_size", 2),
-        buckets=document.whole("relative_attention_num_buckets", 32) if kind == "mpnet" else 0,
+        buckets=document.whole("relative_attention_num_buckets", 32, least=32) if kind == "mpnet" else 0,
         head_activation="gelu" if kind == "electra" else "tanh")
 
 
-def _distilbert(document: EncoderDocument) -> EncoderConfig:
-    common = document.common("dim", "n_heads")
+def _distilbert(document: ConfigDocument) -> EncoderConfig:
+    common = _common(document, "dim", "n_heads")
     return EncoderConfig(**common, rows=common["width"], hidden=document.whole("hidden_dim"),
                          context=document.whole("max_position_embeddings", 512), epsilon=1e-12,
                          activation=document.activation("activation", "gelu"),
                          places=tuple(map(str, range(document.whole("n_layers")))), head_activation="relu")
 
 
-def _albert(document: EncoderDocument) -> EncoderConfig:
+def _albert(document: ConfigDocument) -> EncoderConfig:
     """Layers share weights: groups of `inner_group_num` layers, each group used for equally many layers."""
-    common = document.common()
+    common = _common(document)
     layers, groups = document.whole("num_hidden_layers"), document.whole("num_hidden_groups", 1)
     inner = document.whole("inner_group_num", 1)
     places = tuple(f"{int(layer / (layers / groups))}.albert_layers.{part}"
@@ -200,8 +150,8 @@ def _albert(document: EncoderDocument) -> EncoderConfig:
                          types=document.whole("type_vocab_size", 2))
 
 
-def _modernbert(document: EncoderDocument) -> EncoderConfig:
-    common = document.common()
+def _modernbert(document: ConfigDocument) -> EncoderConfig:
+    common = _common(document)
     layers = document.whole("num_hidden_layers")
     every = document.whole("global_attn_every_n_layers", 3)
     given = document.values.get("layer_types")
@@ -223,17 +173,16 @@ def _modernbert(document: EncoderDocument) -> EncoderConfig:
                          head_activation=document.activation("classifier_activation", "gelu"))
 
 
-def _base(document: EncoderDocument, kind: str, older: str, default: float) -> float:
+def _base(document: ConfigDocument, kind: str, older: str, default: float) -> float:
     """The base of rotary positions of one kind of layer. UnsupportedError where they are stretched."""
     given = (document.values.get("rope_parameters") or {}).get(kind) or {}
     if given.get("rope_type", "default") != "default":
         raise UnsupportedError("rope_parameters of config.json", "positions of encoders are not stretched",
                                limit="default", found=given["rope_type"], remedy=REMEDY)
-    stated = document.real(older, default) if document.values.get(older) is not None else default
-    return EncoderDocument(given).real("rope_theta", stated)
+    return ConfigDocument(given).real("rope_theta", document.real(older, default))
 
 
-READERS: Mapping[str, Callable[[EncoderDocument], EncoderConfig]] = {
+READERS: Mapping[str, Callable[[ConfigDocument], EncoderConfig]] = {
     "bert": _bert, "roberta": _bert, "xlm-roberta": _bert, "camembert": _bert, "electra": _bert, "mpnet": _bert,
     "distilbert": _distilbert, "albert": _albert, "modernbert": _modernbert}
 """`model_type` of a config.json, and what reads it."""

@@ -10,20 +10,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from openane.graph import Graph, Value
+from openane.models.activations import activated, model_graph
 from openane.models.layers import LEAST_EPSILON
+from openane.models.rows import RowLayers
 from openane.models.text_encoders.config import EncoderConfig, EncoderTask
 from openane.models.text_encoders.weights import EncoderWeights
 from openane.ops.build import GraphBuilder
-
-GELU_MODES = {"gelu": "EXACT", "gelu_tanh": "TANH_APPROXIMATION"}
-"""The operation's mode, by what configurations' functions are called here."""
 
 
 def build(weights: EncoderWeights, tokens: int) -> Graph:
     """Inputs, fp16: `embeddings` [1, tokens, rows], `mask` [1, 1 or heads, 1 or tokens, tokens], and `near` [1, 1,
     tokens, tokens] where some layers see only what is near. Outputs: `states` [1, tokens, width] and, where the
     checkpoint has a pooler, `pooled` [1, 1, width]; or `logits` [1, 1 or tokens, labels] of a task."""
-    config, builder = weights.config, GraphBuilder(f"encode_{tokens}")
+    config, builder = weights.config, model_graph(f"encode_{tokens}")
     layers = _Layers(builder, weights, tokens)
     x = builder.input("embeddings", "fp16", (1, tokens, config.rows))
     full = builder.input("mask", "fp16", (1, config.heads, tokens, tokens) if config.buckets else (1, 1, 1, tokens))
@@ -67,11 +66,12 @@ def _classified(layers: _Layers, x: Value) -> Value:
     return layers.linear(layers.pooled(x), ["classifier"], labels)
 
 
-class _Layers:
-    """Writes the parts of an encoder over rows: [1, tokens, width] in and out."""
+class _Layers(RowLayers):
+    """Writes the parts of an encoder."""
 
     def __init__(self, builder: GraphBuilder, weights: EncoderWeights, tokens: int) -> None:
-        self.builder, self.weights, self.tokens = builder, weights, tokens
+        super().__init__(builder, tokens)
+        self.weights = weights
         self.config: EncoderConfig = weights.config
         self._turns = {base: _turns(base, tokens, self.config.head_size) for base in set(self.config.bases)}
 
@@ -104,8 +104,7 @@ class _Layers:
 
     def first(self, x: Value) -> Value:
         """The first token's row."""
-        return x if self.tokens == 1 else self.builder.single("slice_by_index", x=x, begin=[0, 0, 0],
-                                                              end=[1, 1, x.shape[2]])
+        return self.part(x, 1, 0, 1)
 
     def mean(self, x: Value) -> Value:
         """The mean over tokens. What each counts is an input, because the host knows which there are."""
@@ -118,56 +117,33 @@ class _Layers:
         return self.builder.single("tanh", x=self.linear(self.first(x), [name], self.config.width))
 
     def _attention(self, x: Value, number: int, mask: Value) -> Value:
-        config, builder, weights = self.config, self.builder, self.weights
+        config, weights = self.config, self.weights
         scale = config.head_size ** -0.5
         if config.bases:
-            mixed = self.linear(x, [weights.layer(number, "mixed")], 3 * config.width)
+            heads = self.heads(self.linear(x, [weights.layer(number, "mixed")], 3 * config.width), 3 * config.heads)
+            both = self.turned(self.part(heads, 1, 0, 2 * config.heads), *self._turns[config.bases[number]])
+            query = self.builder.single("mul", x=self.part(both, 1, 0, config.heads), y=scale)
+            keys = self.part(both, 1, config.heads, 2 * config.heads)
         else:
             names = [weights.layer(number, part) for part in ("query", "key", "value")]
-            mixed = self.linear(x, names, config.width, scale)
-        rows = builder.single("reshape", x=mixed, shape=(1, self.tokens, 3 * config.heads, config.head_size))
-        heads = builder.single("transpose", x=rows, perm=(0, 2, 1, 3))
-        if config.bases:
-            both = self._turned(self._part(heads, 0, 2 * config.heads), config.bases[number])
-            query = builder.single("mul", x=self._part(both, 0, config.heads), y=scale)
-            keys = self._part(both, config.heads, 2 * config.heads)
-        else:
-            query, keys = (self._part(heads, at * config.heads, (at + 1) * config.heads) for at in range(2))
-        values = self._part(heads, 2 * config.heads, 3 * config.heads)
-        scores = builder.single("matmul", x=query, y=builder.single("transpose", x=keys, perm=(0, 1, 3, 2)))
-        shares = builder.single("softmax", x=builder.single("add", x=scores, y=mask), axis=-1)
-        seen = builder.single("transpose", x=builder.single("matmul", x=shares, y=values), perm=(0, 2, 1, 3))
-        return self.linear(builder.single("reshape", x=seen, shape=(1, self.tokens, config.width)),
-                           [weights.layer(number, "output")], config.width)
+            heads = self.heads(self.linear(x, names, config.width, scale), 3 * config.heads)
+            query, keys = (self.part(heads, 1, at * config.heads, (at + 1) * config.heads) for at in range(2))
+        values = self.part(heads, 1, 2 * config.heads, 3 * config.heads)
+        mixed = self.attended(query, self.turned_over(keys), values, mask)
+        return self.linear(mixed, [weights.layer(number, "output")], config.width)
 
     def _forward(self, x: Value, number: int) -> Value:
         config, weights = self.config, self.weights
         if config.normed_first:  # what goes through the function stands first, its gate behind
             both = self.linear(x, [weights.layer(number, "gate_up")], 2 * config.hidden)
-            up, gate = (self.builder.single("slice_by_index", x=both, begin=[0, 0, at * config.hidden],
-                                            end=[1, self.tokens, (at + 1) * config.hidden]) for at in range(2))
+            up, gate = (self.part(both, 2, at * config.hidden, (at + 1) * config.hidden) for at in range(2))
             hidden = self.builder.single("mul", x=self._function(up, config.activation), y=gate)
         else:
             hidden = self._function(self.linear(x, [weights.layer(number, "up")], config.hidden), config.activation)
         return self.linear(hidden, [weights.layer(number, "down")], config.width)
 
     def _function(self, x: Value, kind: str) -> Value:
-        mode = GELU_MODES.get(kind)
-        return self.builder.single(kind, x=x) if mode is None else self.builder.single("gelu", x=x, mode=mode)
-
-    def _part(self, x: Value, begin: int, end: int) -> Value:
-        """Some of the heads [1, heads, tokens, size]."""
-        return self.builder.single("slice_by_index", x=x, begin=[0, begin, 0, 0], end=[1, end, *x.shape[2:]])
-
-    def _turned(self, x: Value, base: float) -> Value:
-        """Rotary positions: x * cosines + x with its halves exchanged * sines, the first half of these negated."""
-        cosines, sines = self._turns[base]
-        half = x.shape[3] // 2
-        low, high = (self.builder.single("slice_by_index", x=x, begin=[0, 0, 0, at * half],
-                                         end=[1, x.shape[1], x.shape[2], (at + 1) * half]) for at in range(2))
-        exchanged = self.builder.single("concat", values=(high, low), axis=3)
-        return self.builder.single("add", x=self.builder.single("mul", x=x, y=cosines),
-                                   y=self.builder.single("mul", x=exchanged, y=sines))
+        return activated(self.builder, x, kind)
 
 
 def _turns(base: float, tokens: int, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,13 +11,14 @@ import numpy as np
 from openane.chips import DEFAULT_TARGET
 from openane.compiler import compile_functions
 from openane.devices import Device
-from openane.errors import ContextFull, GenerationError
+from openane.errors import GenerationError
 from openane.models.loaded import RunningModel
-from openane.models.text import whole_numbers
-from openane.models.text_encoders.config import EncoderTask, TextConfig
+from openane.models.shares import label_shares
+from openane.models.text_encoders.config import EncoderTask
 from openane.models.text_encoders.pooling import VectorPooling
 from openane.models.text_encoders.source import EncoderSource
 from openane.models.tokenizer import EncodedText, Tokenizer
+from openane.models.tokens import chosen_lengths, require_text, whole_numbers
 
 VECTOR = "one vector of the states of a text (embed)"
 """What every encoder leaves to the host."""
@@ -61,7 +62,7 @@ class TextEncoderModel(RunningModel):
         FormatError for weights that do not fit, errors of compilation and of the device otherwise."""
         self.config = source.config
         self.pooling = pooling or VectorPooling()
-        self.lengths = chosen_lengths(self.config, lengths)
+        self.lengths = chosen_lengths(lengths, self.config.context)
         self._source = source
         super().__init__(compile_functions([source.graph(length) for length in self.lengths], target, cache=cache),
                          device, tokenizer, (*source.host, VECTOR))
@@ -85,7 +86,7 @@ class TextEncoderModel(RunningModel):
     def classify(self, text: str | Sequence[int], other: str | None = None) -> dict[str, float]:
         """How likely each label is for a text or a pair, likeliest first."""
         self._require(EncoderTask.CLASSIFY)
-        shares = _shares(self.run(text, other)["logits"])
+        shares = label_shares(self.run(text, other)["logits"])
         return {self.config.labels[at]: float(shares[at]) for at in np.argsort(-shares, kind="stable")}
 
     def score(self, text: str, other: str) -> float:
@@ -105,7 +106,7 @@ class TextEncoderModel(RunningModel):
         """The likeliest label of each token that stands for characters of the text."""
         self._require(EncoderTask.TAG)
         found = self._encoded(text, None)
-        shares = _shares(self._outputs(found.tokens, found.types)["logits"])
+        shares = label_shares(self._outputs(found.tokens, found.types)["logits"])
         return [Tagged(text[begin:end], begin, end, self.config.labels[int(row.argmax())], float(row.max()))
                 for row, (begin, end), part in zip(shares, found.places, found.parts, strict=True) if part is not None]
 
@@ -125,7 +126,7 @@ class TextEncoderModel(RunningModel):
         return TextAnswer(text[begin:end], begin, end, float(sums[first, last]))
 
     def _outputs(self, tokens: Sequence[int], types: Sequence[int]) -> dict[str, np.ndarray]:
-        self._check(tokens, types)
+        require_text(tokens, types, (self.config.vocabulary, self.config.types or 2), self.lengths[-1])
         count = len(tokens)
         length = min(length for length in self.lengths if length >= count)
         found = self._run(self._source.inputs(tokens, types, length), f"encode_{length}")
@@ -134,37 +135,8 @@ class TextEncoderModel(RunningModel):
                 for name, value in found.items()}
 
     def _encoded(self, text: str, other: str | None) -> EncodedText:
-        if self.tokenizer is None:
-            raise GenerationError("the model has no tokenizer; give it tokens instead of a text")
-        return self.tokenizer.encode_pair(text, other)
+        return self._words().encode_pair(text, other)
 
     def _require(self, task: EncoderTask) -> None:
         if self.config.task is not task:
             raise GenerationError(f"the checkpoint is for {CALLS[self.config.task]}, not for {CALLS[task]}")
-
-    def _check(self, tokens: Sequence[int], types: Sequence[int]) -> None:
-        if not tokens or len(types) != len(tokens):
-            raise GenerationError(f"{len(tokens)} tokens and {len(types)} segments are no text")
-        known = (("token", tokens, self.config.vocabulary), ("segment", types, self.config.types or 2))
-        for name, numbers, limit in known:
-            unknown = next((number for number in numbers if not 0 <= number < limit), None)
-            if unknown is not None:
-                raise GenerationError(f"{name} {unknown} is none of the {limit} the model knows")
-        if len(tokens) > self.lengths[-1]:
-            raise ContextFull(self.lengths[-1], len(tokens), "shorten the text, or compile a longer function (lengths)")
-
-
-def chosen_lengths(config: TextConfig, lengths: Sequence[int]) -> tuple[int, ...]:
-    """Lengths that functions are compiled for, ascending, none above the model's own. GenerationError for others."""
-    wanted = tuple(sorted({min(length, config.context) for length in whole_numbers(lengths, "lengths")}))
-    if not wanted or wanted[0] < 1:
-        raise GenerationError(f"lengths must be whole numbers from 1, not {list(lengths)}")
-    return wanted
-
-
-def _shares(logits: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis; of one number alone its logistic function."""
-    if logits.shape[-1] == 1:
-        return np.asarray(1 / (1 + np.exp(-logits)))
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return np.asarray(powers / powers.sum(-1, keepdims=True))

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from openane.graph import Graph
+from openane.models.distances import buckets
 from openane.models.layers import FAR
 from openane.models.text_encoders.config import EncoderConfig, EncoderTask
-from openane.models.text_encoders.distances import buckets
 from openane.models.text_encoders.graph import build
 from openane.models.text_encoders.weights import EncoderWeights
+
+BUCKETS = 32, 128
+"""How many MPNet's code has, and the distance from which all share the last, whatever a configuration states."""
 
 
 class RulesSource:
@@ -51,7 +54,7 @@ class RulesSource:
         apart = np.arange(length)[None, :] - np.arange(length)[:, None]
         inputs = {"embeddings": rows, "mask": mask.astype(np.float16)}
         if self._distances is not None:
-            biases = np.moveaxis(self._distances[buckets(apart)], -1, 0)[None]
+            biases = np.moveaxis(self._distances[buckets(apart, *BUCKETS, both_ways=True)], -1, 0)[None]
             inputs["mask"] = np.maximum(mask + biases, FAR).astype(np.float16)
         window = next((window for window in config.windows if window is not None), None)
         if window is not None:

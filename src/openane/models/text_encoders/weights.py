@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
-from openane.models.text_encoders.config import REMEDY, EncoderConfig
-from openane.ops.halves import LARGEST
+from openane.models.config_document import REMEDY
+from openane.models.text_encoders.config import EncoderConfig
+from openane.models.weights import required
 
 _TABLES = {"words": "embeddings.word_embeddings", "positions": "embeddings.position_embeddings",
            "types": "embeddings.token_type_embeddings", "embeddings.norm": "embeddings.LayerNorm"}
@@ -119,12 +120,4 @@ class EncoderWeights:
                                   found=name.removesuffix(ending).removeprefix(beginning))
 
     def _read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        if name not in self._tensors:
-            raise FormatError("a weight is missing", expected=name, found=f"{len(self._tensors)} others")
-        found = np.asarray(self._tensors[name])
-        if found.shape != shape:
-            raise FormatError(f"weight {name}", expected=list(shape), found=list(found.shape))
-        if found.dtype.kind != "f" or not -LARGEST <= found.min() <= found.max() <= LARGEST:  # NaN is in no range
-            raise FormatError(f"weight {name}", expected=f"floats within {LARGEST:g}, which fp16 holds",
-                              found=found.dtype if found.dtype.kind != "f" else f"{found.min()} to {found.max()}")
-        return found.astype(np.float32)
+        return required(self._tensors, name, shape).astype(np.float32)

@@ -24,7 +24,7 @@ MEASURED = 128.0
 of 8 bits divided by it are exact and small."""
 
 
-def _spread(step: OnnxStep, operand: Operand, index: int, shape: tuple[int, ...]) -> Operand:
+def _spread(step: OnnxStep, operand: Operand, shape: tuple[int, ...]) -> Operand:
     """A scale or zero point of a tensor of `shape`: one number, one for each place along `axis`, or one for each block
     of it."""
     rank = len(shape)
@@ -61,8 +61,8 @@ def _dequantized(step: OnnxStep, index: int) -> Operand:
     x = step.operand(index)
     if isinstance(x, Value) and x.dtype == "fp16":
         return x
-    scale = _spread(step, step.operand(index + 1), index + 1, x.shape)
-    zero = _spread(step, step.operand(index + 2), index + 2, x.shape) if step.has(index + 2) else None
+    scale = _spread(step, step.operand(index + 1), x.shape)
+    zero = _spread(step, step.operand(index + 2), x.shape) if step.has(index + 2) else None
     if not any(isinstance(operand, Value) for operand in (x, scale, zero)):
         assert isinstance(x, np.ndarray)
         assert isinstance(scale, np.ndarray)
@@ -99,7 +99,7 @@ def _target(step: OnnxStep, index: int, ranges: Mapping[str, tuple[int, int]] = 
 def _quantized(step: OnnxStep, value: Value, index: int) -> Value:
     """round(value / scale) + zero point, within the type, for scale and zero point from input `index` on."""
     name = _target(step, index + 1)
-    scale = _spread(step, step.operand(index), index, value.shape)
+    scale = _spread(step, step.operand(index), value.shape)
     if isinstance(scale, Value):
         units = step.add("real_div", part="units", x=value, y=scale)
     else:
@@ -111,7 +111,7 @@ def _held(step: OnnxStep, units: Value, index: int, name: str) -> Value:
     """Whole units plus the zero point of input `index`, within the type `name`."""
     rounded = step.add("round", part="rounded", x=units)
     if step.has(index):
-        zero = _spread(step, step.operand(index), index, units.shape)
+        zero = _spread(step, step.operand(index), units.shape)
         rounded = step.add("add", part="moved", x=rounded, y=_real(step, zero, index))
     low, high = RANGES[name]
     return step.cast(step.add("clip", part="held", x=rounded, alpha=float(low), beta=float(high)), ENGINE_NAMES[name])
@@ -129,7 +129,7 @@ def _within(step: OnnxStep) -> Operand:
     low, high = (np.clip((bound - zero) * scale, -LARGEST, LARGEST) for bound in FINE_RANGES[name])
     if low.size == 1:
         return step.add("clip", x=x, alpha=float(low.min()), beta=float(high.max()))
-    least, most = (_real(step, _spread(step, bound, 1, x.shape), 1) for bound in (low, high))
+    least, most = (_real(step, _spread(step, bound, x.shape), 1) for bound in (low, high))
     return step.add("minimum", x=step.add("maximum", part="above", x=x, y=least), y=most)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 import numpy as np
 
 from openane.graph import Value
 from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.ops.filters import CUBIC, TRIANGLE, Filter
 from openane.ops.sampling import linear
-
-Weights = Callable[[np.ndarray], np.ndarray]
-"""What elements weigh by their distance from the middle of a result."""
 
 
 def mixed(step: TorchStep, x: Value, matrices: Mapping[int, np.ndarray]) -> Value:
@@ -64,44 +61,23 @@ def _bilinear(step: TorchStep) -> Result:
 
 
 def _between(extent: int, size: int, apart: float) -> np.ndarray:
-    places = (np.arange(size) + 0.5) * apart - 0.5
-    return linear(np.clip(places, 0, extent - 1), extent).T
+    return linear((np.arange(size) + 0.5) * apart - 0.5, extent).T
 
 
-def _smooth(weights: Weights, reach: float) -> Handler:
+def _smooth(kind: Filter) -> Handler:
     """Means that widen where an image shrinks, so that nothing is left out: antialias=True."""
     def handler(step: TorchStep) -> Result:
         x = _image(step)
         apart = _steps(step, x)
         if step.argument("align_corners"):
             apart = [(extent - 1) / max(size - 1, 1) for extent, size in zip(x.shape[2:], step.shape[2:], strict=True)]
-        return mixed(step, x, {axis: _widened(x.shape[axis], step.shape[axis], each, weights, reach)
+        return mixed(step, x, {axis: kind.weights(x.shape[axis], step.shape[axis], each).T
                                for axis, each in enumerate(apart, 2)})
     return handler
 
 
-def _widened(extent: int, size: int, apart: float, weights: Weights, reach: float) -> np.ndarray:
-    """What each element weighs in each result [elements, results]; every result's weights add up to 1."""
-    wide = max(apart, 1.0)
-    middles = (np.arange(size) + 0.5) * apart
-    places = np.arange(extent)[:, None]
-    inside = (places >= np.floor(middles - reach * wide + 0.5)) & (places < np.floor(middles + reach * wide + 0.5))
-    found = np.where(inside, weights(np.abs(places + 0.5 - middles) / wide), 0)
-    return np.asarray(found / found.sum(axis=0), np.float64)
-
-
-def _triangle(distance: np.ndarray) -> np.ndarray:
-    return np.asarray(np.maximum(1 - distance, 0), np.float64)
-
-
-def _cubic(distance: np.ndarray, bend: float) -> np.ndarray:
-    near = ((bend + 2) * distance - (bend + 3)) * distance * distance + 1
-    far = bend * (((distance - 5) * distance + 8) * distance - 4)
-    return np.asarray(np.where(distance < 1, near, np.where(distance < 2, far, 0)), np.float64)
-
-
 OPERATORS: Mapping[str, Handler] = {
-    "_upsample_bicubic2d_aa": _smooth(partial(_cubic, bend=-0.5), 2.0),
-    "_upsample_bilinear2d_aa": _smooth(_triangle, 1.0),
+    "_upsample_bicubic2d_aa": _smooth(CUBIC),
+    "_upsample_bilinear2d_aa": _smooth(TRIANGLE),
     "upsample_bilinear2d": _bilinear, "upsample_nearest2d": _nearest,
 }

@@ -1,5 +1,5 @@
-"""Positions as T5 has them: a bias of every score, by how far what is looked at lies from who looks, in buckets that
-grow with the distance."""
+"""Positions as T5 and MPNet have them: a bias of every score, by how far what is looked at lies from who looks, in
+buckets that grow with the distance."""
 
 from __future__ import annotations
 

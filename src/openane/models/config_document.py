@@ -7,11 +7,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
+from openane.models.activations import ACTIVATIONS
 from openane.models.config import MOST
 
-ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh",
-               "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu", "relu2": "relu2"}
-"""Hugging Face's names, and what they are here."""
 NEUTRAL: Mapping[str, tuple[object, str]] = {
     "quantization_config": (None, "weights are read as float tensors"),
     "partial_rotary_factor": (1.0, "rotary positions turn a whole head"),
@@ -35,9 +33,25 @@ NEUTRAL: Mapping[str, tuple[object, str]] = {
     "use_qk_norm": (False, "queries and keys are not normalised in this model_type"),
 }
 """Fields of a config.json that change the numbers: the value that is built, and the rule."""
-REMEDY = "import the model from ONNX or PyTorch instead"
+REMEDY = "export it with PyTorch (torch.export) or to ONNX, and compile that"
 LAYERS = {"full_attention": False, "sliding_attention": True}
 """What `layer_types` says of a layer: whether its window slides."""
+
+
+def model_type(fields: Mapping[str, Any], known: Collection[str], rule: str, where: str = "") -> str:
+    """The `model_type` of a configuration. For one that is not `known`, UnsupportedError says the rule and lists those
+    that are."""
+    kind = fields.get("model_type")
+    if not isinstance(kind, str) or kind not in known:
+        raise UnsupportedError(f"model_type {kind!r}{where}", rule, limit=", ".join(known), remedy=REMEDY)
+    return kind
+
+
+def require_encoder(document: ConfigDocument) -> None:
+    """UnsupportedError for a configuration that makes a decoder of an encoder."""
+    if document.flag("is_decoder", False):
+        raise UnsupportedError("is_decoder of config.json", "an encoder's tokens see each other", limit=False,
+                               found=True, remedy=REMEDY)
 
 
 def require_neutral(fields: Mapping[str, Any], read: Collection[str] = ()) -> None:
@@ -51,25 +65,33 @@ def require_neutral(fields: Mapping[str, Any], read: Collection[str] = ()) -> No
     if "layer_types" not in read and \
             not (isinstance(kinds, list | tuple) and all(kind == "full_attention" for kind in kinds)):
         raise UnsupportedError("layer_types of config.json", "every layer of this model_type attends to the whole text",
-                               limit="full_attention", found=kinds)
+                               limit="full_attention", found=kinds, remedy=REMEDY)
+
+
+def known_activation(name: object, known: Mapping[str, str] = ACTIVATIONS) -> str:
+    """What a function of a configuration is here. UnsupportedError lists those there are."""
+    if not isinstance(name, str) or name not in known:
+        raise UnsupportedError(f"activation {name!r}", "is not described", limit=", ".join(known), remedy=REMEDY)
+    return known[name]
 
 
 class ConfigDocument:
-    """A `config.json`."""
+    """A `config.json`, or another document of a model's directory: `file` is what messages call it."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
+    def __init__(self, values: Mapping[str, Any], file: str = "config.json") -> None:
+        self.values, self.file = values, file
 
     def given(self, name: str) -> bool:
         """Whether a field is there and not null."""
         return self.values.get(name) is not None
 
-    def whole(self, name: str, default: int | None = None) -> int:
-        """A positive whole number."""
+    def whole(self, name: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number from `least`."""
         value = self.values.get(name)
         value = default if value is None else value
-        if type(value) is not int or not 0 < value <= MOST:
-            raise FormatError(f"{name!r} of config.json", expected=f"a number of 1 to {MOST}", found=value)
+        if type(value) is not int or not least <= value <= MOST:
+            raise FormatError(f"{name!r} of {self.file}", expected=f"a whole number from {least} to {MOST}",
+                              found=value)
         return value
 
     def real(self, name: str, default: float | None = None) -> float:
@@ -77,7 +99,7 @@ class ConfigDocument:
         found: Any = self.values.get(name)
         value: Any = default if found is None else found
         if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
-            raise FormatError(f"{name!r} of config.json", expected="a positive number", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected="a positive number", found=value)
         return float(value)
 
     def optional(self, name: str, default: float | None = None) -> float | None:
@@ -91,7 +113,7 @@ class ConfigDocument:
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != count or not all(
                 type(v) in (int, float) and math.isfinite(v) and v > 0 for v in value):
-            raise FormatError(f"{name!r} of config.json", expected=f"{count} positive numbers", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected=f"{count} positive numbers", found=value)
         return tuple(float(v) for v in value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -99,24 +121,31 @@ class ConfigDocument:
         value = self.values.get(name)
         value = default if value is None else value
         if type(value) is not bool:
-            raise FormatError(f"{name!r} of config.json", expected="true or false", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected="true or false", found=value)
         return value
 
     def activation(self, name: str, default: str, known: Mapping[str, str] = ACTIVATIONS) -> str:
         """One of the activations we know."""
         value = self.values.get(name)
-        value = default if value is None else value
-        if not isinstance(value, str) or value not in known:
-            raise UnsupportedError(f"activation {value!r}", "is not described", limit=", ".join(known))
-        return known[value]
+        return known_activation(default if value is None else value, known)
 
-    def tokens(self, name: str) -> tuple[int, ...]:
-        """One token, several or none."""
-        value = self.values.get(name)
+    def tokens(self, name: str, default: int | None = None) -> tuple[int, ...]:
+        """One token, several or none; the default where the field is not there."""
+        value = self.values.get(name, default)
         values = value if isinstance(value, list) else [] if value is None else [value]
         if any(type(v) is not int for v in values):
-            raise FormatError(f"{name!r} of config.json", expected="a token or a list of tokens", found=value)
+            raise FormatError(f"{name!r} of {self.file}", expected="a token or a list of tokens", found=value)
         return tuple(values)
+
+    def labels(self) -> tuple[str, ...]:
+        """What the numbers of a classification are called: `id2label`, or so many numbers as there are labels."""
+        named = self.values.get("id2label")
+        if isinstance(named, dict) and named:
+            if sorted(named, key=str) != sorted(map(str, range(len(named)))):
+                raise FormatError(f"'id2label' of {self.file}", expected=f"numbers 0 to {len(named) - 1}",
+                                  found=", ".join(map(str, list(named)[:5])))
+            return tuple(str(named[str(number)]) for number in range(len(named)))
+        return tuple(f"LABEL_{number}" for number in range(self.whole("num_labels", 2)))
 
     def start(self) -> int | None:
         """The token a text begins with."""
@@ -129,7 +158,7 @@ class ConfigDocument:
         if kinds is None:
             return frozenset(default)
         if not isinstance(kinds, list) or len(kinds) < layers or not all(isinstance(kind, str) for kind in kinds):
-            raise FormatError("'layer_types' of config.json", expected=f"{layers} kinds of layers", found=kinds)
+            raise FormatError(f"'layer_types' of {self.file}", expected=f"{layers} kinds of layers", found=kinds)
         if unknown := [kind for kind in kinds if kind not in LAYERS]:
             raise UnsupportedError("layer_types of config.json", "layers of this kind are not built",
                                    limit=", ".join(LAYERS), found=unknown[0], remedy=REMEDY)
