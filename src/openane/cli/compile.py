@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     if options.compiler != "openane":
         return compile_elsewhere(graphs, options, output)
     if several:
-        graphs, options.precision = [_precise(graph, options) for graph in graphs], "as-is"  # the same for all of them
+        samples_of(graphs[0], options)  # an input that is none is that for every target
         return run_several(options, output, lambda target: _compiled(graphs, _with_target(options, target)))
     model, from_cache = _compiled(graphs, options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
@@ -127,13 +127,6 @@ def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
         raise UnsupportedError("--shape", "a model has several shapes or several functions", found=options.function,
                                remedy="name one --function")
     return load_shapes(options.model, dict(options.shape), functions[0], dict(options.value))
-
-
-def _precise(graph: Graph, options: argparse.Namespace) -> Graph:
-    """The graph that is compiled for the precision the options ask for."""
-    from openane.compiler.precision import precise
-
-    return precise(graph, options.precision, samples_of(graph, options))
 
 
 def _with_target(options: argparse.Namespace, target: str) -> argparse.Namespace:

@@ -23,7 +23,8 @@ def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: Al
     for `compile`: a target that refuses the graph refuses all of it.
     """
     generations = dict.fromkeys(target(name).name for name in named_targets(targets))
-    made = precise(graph, precision, samples)  # ranges are the same on all
-    first, *others = (compile(made, name, allow_host, samples=samples, cache=cache, precision=PrecisionMode.AS_IS)
+    if not cache:  # ranges are the same on all
+        graph, precision = precise(graph, precision, samples), PrecisionMode.AS_IS
+    first, *others = (compile(graph, name, allow_host, samples=samples, cache=cache, precision=precision)
                       for name in generations)
     return first.with_targets(others)

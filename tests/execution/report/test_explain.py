@@ -25,7 +25,7 @@ KEPT = 1.25
 
 
 def compiled(build: GraphBuilder, value: Value) -> ane.Model:
-    return ane.compile(build.finish({"out": value}))
+    return ane.compile(build.finish({"out": value}), precision="as-is")
 
 
 def made(build: GraphBuilder, value: Value, chip: str = "m1") -> Profile:
