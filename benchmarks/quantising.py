@@ -30,7 +30,7 @@ from openane.importers import load_onnx
 from openane.ops.evaluate import evaluate
 from openane.quantization import Quantized
 from openane.quantization.modelled import modelled
-from openane.quantization.samples import drawn
+from openane.ops.drawn_inputs import drawn
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "minilm"
 TOKENS = 64

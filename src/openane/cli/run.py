@@ -18,13 +18,14 @@ from urllib.parse import quote
 
 import numpy as np
 
+from openane.checking.watched import WatchedSimulator
 from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_seed, unlike
 from openane.cli.device_name import SIMULATOR, device_chip, device_name
 from openane.cli.files import parse_input
 from openane.cli.output import as_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
 from openane.cli.summary import PortText, cache_lines, port_lines, report_option, said
-from openane.cli.tensors import EXACT_CHECK, THRESHOLD, WatchedSimulator, compared, known_tensors
+from openane.cli.tensors import EXACT_CHECK, THRESHOLD, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
 from openane.compiler import Model
 from openane.devices import open_device

@@ -22,7 +22,7 @@ from openane.ops.evaluate import evaluate
 from openane.quantization.files import save_quantized
 from openane.quantization.measuring import relative
 from openane.quantization.modelled import modelled
-from openane.quantization.samples import drawn
+from openane.ops.drawn_inputs import drawn
 
 RANDOM = np.random.default_rng(2)
 Capture = pytest.CaptureFixture[str]

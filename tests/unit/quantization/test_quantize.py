@@ -20,7 +20,7 @@ from openane.quantization.choosing import Step, choose, steps_of
 from openane.quantization.forms import StoredWeight, store
 from openane.quantization.layers import Layer, layers_of
 from openane.quantization.measuring import relative
-from openane.quantization.samples import drawn
+from openane.ops.drawn_inputs import drawn
 
 RANDOM = np.random.default_rng(0)
 

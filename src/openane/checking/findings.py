@@ -1,0 +1,259 @@
+"""Which operation of a compiled model made the first infinity or lost digits, why, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from openane.checking import reasons
+from openane.checking.names import Names, short
+from openane.checking.numbers import infinities, largest, relative, usual
+from openane.checking.walk import Link, Seen
+from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
+from openane.graph import Node, Value
+from openane.ops import all_ops
+from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
+
+NOTABLE = 0.05
+"""Relative error that one operation adds from which it is named."""
+SHARE = 0.3
+"""Of the largest error that any operation adds: who adds less before it is not the first cause."""
+HEALTHY = 0.01
+"""Error of inputs up to which an operation, and not what is before it, is why its result is wrong."""
+ROUNDING = 2.0 ** -11
+
+
+class Cause(StrEnum):
+    """What happened to numbers."""
+
+    CONSTANT = "constant beyond fp16"
+    INPUT = "input beyond fp16"
+    SUM = "sum beyond 2^15"
+    STORED = "stored beyond 65504"
+    PRODUCTS = "products below 2^-16 dropped"
+    SMALL = "stored with few digits"
+    TABLE = "error of a table"
+    CANCELLATION = "cancellation"
+    OFFSET = "detail lost beside an offset"
+    ADDED = "error of the operation"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An operation that makes infinities or loses digits, in the model's name. `severity`: the relative error that it
+    adds, at most 1; `place` counts results of the compiled graph."""
+
+    operation: str
+    tensor: str
+    cause: Cause
+    sentence: str
+    help: str
+    severity: float
+    place: int
+    infinite: int = 0
+
+
+class Judge:
+    """Looks at every result in turn (`look`); `findings` are then what was found, the first cause first."""
+
+    def __init__(self, names: Names, scaled: bool) -> None:
+        """`scaled`: whether the model is compiled with --precision safe already."""
+        self._names, self._scaled = names, scaled
+        self._found: list[Finding] = []
+        self._place = 0
+        self._offsets: dict[int, tuple[Node, float, float]] = {}
+
+    def look(self, seen: Seen) -> None:
+        """Judges one result."""
+        self._place += 1
+        found = self._constant(seen) or (None if seen.made is None else self._stored(seen, seen.made))
+        if found is not None and not any(each.operation == found.operation and each.cause == found.cause
+                                         for each in self._found):
+            self._found.append(found)
+        if seen.made is not None or not seen.hosted:
+            self._remember(seen)
+
+    def inputs(self, name: str, array: np.ndarray) -> None:
+        """Judges an input of the model."""
+        size = largest(array) if array.dtype.kind == "f" else 0.0
+        if size > LARGEST:
+            self._found.append(Finding(f"input {name!r}", name, Cause.INPUT, reasons.input_beyond(name, size),
+                                       "scale the input down before the model and its first weights up", 1.0, 0,
+                                       int(np.count_nonzero(np.abs(array) > LARGEST))))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """In the order they are computed, but for those whose error is small beside what follows: they come last."""
+        most = max((each.severity for each in self._found), default=0.0)
+        clear = [each for each in self._found if each.severity >= SHARE * most]
+        return clear + [each for each in self._found if each.severity < SHARE * most]
+
+    def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
+              infinite: int = 0) -> Finding:
+        severity = min(1.0, severity) if np.isfinite(severity) else 1.0
+        return Finding(self._names.of(node), seen.value.name, cause, sentence,
+                       reasons.help_for(cause.name, self._scaled), severity, self._place, infinite)
+
+    def _constant(self, seen: Seen) -> Finding | None:
+        """Constants that left fp16 when the model was made, or keep few digits in it."""
+        for name, value in _weights(seen.node):
+            data = value.array()
+            infinite = int(np.count_nonzero(~np.isfinite(data.astype(np.float16))))
+            if infinite and _sums(seen.node):
+                return self._made(seen, seen.node, Cause.CONSTANT,
+                                  reasons.constant_beyond(name, infinite, data.size), 1.0, infinite)
+            size = usual(data)
+            if _sums(seen.node) and 0 < size and SMALLEST / 4 / size >= NOTABLE:
+                return self._made(seen, seen.node, Cause.SMALL, reasons.small_constant(name, size),
+                                  SMALLEST / 4 / size)
+        return None
+
+    def _stored(self, seen: Seen, made: np.ndarray) -> Finding | None:
+        if not np.isfinite(seen.before):
+            return None
+        infinite = infinities(made, seen.near)
+        if infinite:
+            return self._infinite(seen, infinite) if np.isfinite(seen.wide).any() else None
+        added, inherited = relative(made, seen.near), seen.inherited
+        if added >= NOTABLE and not self._explained(seen, made):
+            return self._lost(seen, added)
+        if inherited >= NOTABLE and seen.before <= HEALTHY and inherited >= 8 * seen.before:
+            return self._cancelled(seen, inherited)
+        return self._behind_bias(seen, made)
+
+    def _explained(self, seen: Seen, made: np.ndarray) -> bool:
+        """Whether what is wanted is as good as 0 beside what it is made of: differences that should be 0."""
+        size = usual(seen.near)
+        return size <= SMALLEST and largest(made) <= SMALLEST_NORMAL
+
+    def _infinite(self, seen: Seen, count: int) -> Finding:
+        """The first operation of the task whose numbers leave what the engine holds."""
+        for link in seen.chain:
+            sums, size = _sums(link.node), link.peak
+            if size >= (SUM_LIMIT if sums else LARGEST):
+                cause = Cause.SUM if sums else Cause.STORED
+                words = reasons.sum_beyond(size) if sums else reasons.stored_beyond(link.node, size)
+                return self._made(seen, link.node, cause, words, 1.0, count)
+        link = next((link for link in seen.chain if _sums(link.node)), seen.chain[-1])
+        if _sums(link.node):
+            return self._made(seen, link.node, Cause.SUM, reasons.partial_sum(link.peak), 1.0, count)
+        return self._made(seen, link.node, Cause.STORED, reasons.inside_beyond(link.node, link.peak), 1.0, count)
+
+    def _lost(self, seen: Seen, added: float) -> Finding:
+        """The operation of the task that most likely adds an error."""
+        for link in seen.chain:
+            product = self._product(seen, link.node)
+            if product is not None and product < 2.0 ** 7 * QUANTUM and _sums(link.node):
+                return self._made(seen, link.node, Cause.PRODUCTS, reasons.products(product, added), added)
+        link = next((link for link in seen.chain if _tabled(link.node)), seen.chain[-1])
+        size = usual(seen.near)
+        if size < SMALLEST_NORMAL:
+            return self._made(seen, seen.node, Cause.SMALL, reasons.small(size, added), added)
+        if _tabled(link.node):
+            return self._made(seen, link.node, Cause.TABLE, reasons.table(link.node, added), added)
+        return self._made(seen, seen.node, Cause.ADDED, reasons.added(seen.node, added), added)
+
+    def _cancelled(self, seen: Seen, inherited: float) -> Finding:
+        """Healthy inputs, and a wrong result: what the operation takes away was what its inputs had digits for."""
+        link = next(link for link in seen.chain if link.inherited >= inherited / 2)
+        hidden = self._hidden(link, inherited)
+        felt = short(self._names.of(link.node))
+        if hidden is not None:
+            node, offset, detail = hidden
+            return self._made(seen, node, Cause.OFFSET, reasons.offset(offset, detail, felt), inherited)
+        sizes = [usual(seen.arrays[id(value)]) for value in link.node.values() if id(value) in seen.arrays]
+        before = [self._names.maker(value) for value in link.node.values() if not value.constant]
+        return self._made(seen, link.node, Cause.CANCELLATION,
+                          reasons.cancelled(max(sizes, default=0.0), usual(seen.wide), seen.before, inherited,
+                                            [short(each) for each in dict.fromkeys(before)]), inherited)
+
+    def _hidden(self, link: Link, inherited: float) -> tuple[Node, float, float] | None:
+        """Of what a link reads the operation that added a constant beside which its own digits went."""
+        for value in link.node.values():
+            node = self._names.producer(value)
+            while node is not None and id(node.outputs[0]) not in self._offsets and _moves(node):
+                node = next((self._names.producer(each) for each in node.values() if not each.constant), None)
+            known = None if node is None else self._offsets.get(id(node.outputs[0]))
+            if known is not None and known[2] >= SHARE * inherited:
+                return known
+        return None
+
+    def _behind_bias(self, seen: Seen, made: np.ndarray) -> Finding | None:
+        """A sum whose products were dropped, which its bias hides."""
+        bias = _bias(seen.node)
+        if bias is None or not _sums(seen.node):
+            return None
+        offset = _spread(bias, seen.node, seen.near)
+        detail, product = relative(made, seen.near, offset), self._product(seen, seen.node)
+        if detail < NOTABLE or product is None or product >= 2.0 ** 7 * QUANTUM \
+                or relative(made, seen.near) < 2 * ROUNDING:
+            return None
+        return self._made(seen, seen.node, Cause.PRODUCTS, reasons.products(product, detail), detail)
+
+    def _remember(self, seen: Seen) -> None:
+        """Keeps what constant an operation added, and what its other digits then err, by id of the result."""
+        bias = _bias(seen.node)
+        held = seen.near if seen.made is None else seen.made
+        if bias is None or held.dtype.kind != "f" or not np.isfinite(held).all():
+            return
+        if seen.made is None:
+            held = held.astype(np.float16).astype(np.float64)
+        offset = _spread(bias, seen.node, seen.near)
+        self._offsets[id(seen.value)] = (seen.node, usual(np.asarray(offset)), relative(held, seen.near, offset))
+
+    def _product(self, seen: Seen, node: Node) -> float | None:
+        """The usual size of a product of an operation that sums them; None where its operands are not known."""
+        if not _sums(node):
+            return None
+        sizes = [usual(value.array() if value.constant else seen.arrays[id(value)])
+                 for value in _factors(node) if value.constant or id(value) in seen.arrays]
+        return sizes[0] * sizes[1] if len(sizes) == 2 else None
+
+
+def _sums(node: Node) -> bool:
+    op = all_ops().get(node.op)
+    return op is not None and op.sums_products
+
+
+def _tabled(node: Node) -> bool:
+    op = all_ops().get(node.op)
+    return op is not None and op.unary is not None and op.unary.bound.absolute > 0
+
+
+def _moves(node: Node) -> bool:
+    op = all_ops().get(node.op)
+    return op is not None and (op.moves or op.views(node) or op.casts)
+
+
+def _factors(node: Node) -> Sequence[Value]:
+    pair = [node.get("x"), node.get("weight") or node.get("y")]
+    return [value for value in pair if value is not None]
+
+
+def _weights(node: Node) -> Iterator[tuple[str, Value]]:
+    for name in ("weight", "x", "y"):
+        value = node.get(name)
+        if value is not None and isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
+            yield name, value
+
+
+def _bias(node: Node) -> Value | None:
+    """The constant an operation adds, if it does."""
+    value = node.get("bias")
+    if value is None and node.op in ("add", "sub"):
+        value = next((each for each in (node.get("y"), node.get("x")) if each is not None and each.constant), None)
+    return value if value is not None and isinstance(value.data, np.ndarray) else None
+
+
+def _spread(bias: Value, node: Node, result: np.ndarray) -> np.ndarray:
+    """A bias in the shape of the result, as far as it broadcasts: along the channels of a convolution, else from the
+    last dimension on."""
+    data = bias.array().astype(np.float64)
+    if node.op in ("conv", "conv_transpose") and data.ndim == 1:
+        data = data.reshape(-1, *([1] * (result.ndim - 2)))
+    if node.op == "sub" and node.get("y") is bias:
+        data = -data
+    return data
