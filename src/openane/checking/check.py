@@ -178,7 +178,7 @@ def _judged(graph: Graph, made: Model, known: Intermediates, kept: list[Kept], s
     outputs = tuple(CheckedOutput(name, relative(found[name], array), infinities(found[name], array))
                     if name in found else CheckedOutput(name, float("inf"), array.size)
                     for name, array in wanted.items())
-    return Checked(graph.name, made.target, precision, source, outputs, tuple(judge.findings),
+    return Checked(graph.name, made.target, precision, source, outputs, tuple(judge.findings(all(output.right for output in outputs))),
                    tuple(_rows(graph, rows, ranges)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,13 +17,18 @@ from openane.graph import Node, Value
 from openane.ops import all_ops
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 
-NOTABLE = 0.05
-"""Relative error that one operation adds from which it is named."""
+NOTABLE = 0.01
+"""Relative error that one operation adds from which it may be a cause."""
+GRAVE = 0.05
+"""The same where every output is right all the same."""
 SHARE = 0.3
 """Of the largest error that any operation adds: who adds less before it is not the first cause."""
 HEALTHY = 0.01
 """Error of inputs up to which an operation, and not what is before it, is why its result is wrong."""
-ROUNDING = 2.0 ** -11
+AMPLIFIED = 0.03
+"""Error that a result inherits from inputs which have hardly any, from which its operation is named."""
+DROPPED = 0.2
+"""Of an error what rounded products must explain to be why."""
 
 
 class Cause(StrEnum):
@@ -33,6 +38,7 @@ class Cause(StrEnum):
     INPUT = "input beyond fp16"
     SUM = "sum beyond 2^15"
     STORED = "stored beyond 65504"
+    ROUNDED = "inputs rounded to fp16"
     PRODUCTS = "products below 2^-16 dropped"
     SMALL = "stored with few digits"
     TABLE = "error of a table"
@@ -44,7 +50,7 @@ class Cause(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """An operation that makes infinities or loses digits, in the model's name. `severity`: the relative error that it
-    adds, at most 1; `place` counts results of the compiled graph."""
+    adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph."""
 
     operation: str
     tensor: str
@@ -54,6 +60,7 @@ class Finding:
     severity: float
     place: int
     infinite: int = 0
+    inherited: float = 0.0
 
 
 class Judge:
@@ -84,31 +91,33 @@ class Judge:
                                        "scale the input down before the model and its first weights up", 1.0, 0,
                                        int(np.count_nonzero(np.abs(array) > LARGEST))))
 
-    @property
-    def findings(self) -> list[Finding]:
-        """In the order they are computed, but for those whose error is small beside what follows: they come last."""
-        most = max((each.severity for each in self._found), default=0.0)
-        clear = [each for each in self._found if each.severity >= SHARE * most]
-        return clear + [each for each in self._found if each.severity < SHARE * most]
+    def findings(self, right: bool) -> list[Finding]:
+        """In the order they are computed, but for those whose error is small beside that of others, or beside what
+        they inherit: they come last. Where every output is `right`, only what is grave."""
+        found = [each for each in self._found if not right or each.severity >= GRAVE]
+        most = max((each.severity for each in found if each.severity >= each.inherited), default=0.0)
+        first = [each for each in found if each.severity >= max(SHARE * most, each.inherited)]
+        return first + [each for each in found if all(each is not other for other in first)]
 
     def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
               infinite: int = 0) -> Finding:
         severity = min(1.0, severity) if np.isfinite(severity) else 1.0
+        inherited = 0.0 if cause in (Cause.CANCELLATION, Cause.OFFSET, Cause.ROUNDED) else min(1.0, seen.inherited)
         return Finding(self._names.of(node), seen.value.name, cause, sentence,
-                       reasons.help_for(cause.name, self._scaled), severity, self._place, infinite)
+                       reasons.help_for(cause.name, self._scaled), severity, self._place, infinite, inherited)
 
     def _constant(self, seen: Seen) -> Finding | None:
         """Constants that left fp16 when the model was made, or keep few digits in it."""
-        for name, value in _weights(seen.node):
-            data = value.array()
-            infinite = int(np.count_nonzero(~np.isfinite(data.astype(np.float16))))
-            if infinite and _sums(seen.node):
+        if not _sums(seen.node):
+            return None
+        for name, infinite, size in _constants(seen.node):
+            if infinite:
                 return self._made(seen, seen.node, Cause.CONSTANT,
-                                  reasons.constant_beyond(name, infinite, data.size), 1.0, infinite)
-            size = usual(data)
-            if _sums(seen.node) and 0 < size and SMALLEST / 4 / size >= NOTABLE:
-                return self._made(seen, seen.node, Cause.SMALL, reasons.small_constant(name, size),
-                                  SMALLEST / 4 / size)
+                                  reasons.constant_beyond(name, infinite, size), 1.0, infinite)
+            usually = usual(seen.node[name].array())
+            if 0 < usually and SMALLEST / 4 / usually >= GRAVE:
+                return self._made(seen, seen.node, Cause.SMALL, reasons.small_constant(name, usually),
+                                  SMALLEST / 4 / usually)
         return None
 
     def _stored(self, seen: Seen, made: np.ndarray) -> Finding | None:
@@ -118,9 +127,11 @@ class Judge:
         if infinite:
             return self._infinite(seen, infinite) if np.isfinite(seen.wide).any() else None
         added, inherited = relative(made, seen.near), seen.inherited
+        if not np.isfinite(inherited):
+            return self._rounded(seen) if seen.before <= GRAVE else None
         if added >= NOTABLE and not self._explained(seen, made):
             return self._lost(seen, added)
-        if inherited >= NOTABLE and seen.before <= HEALTHY and inherited >= 8 * seen.before:
+        if inherited >= AMPLIFIED and seen.before <= HEALTHY and inherited >= 8 * seen.before:
             return self._cancelled(seen, inherited)
         return self._behind_bias(seen, made)
 
@@ -129,9 +140,18 @@ class Judge:
         size = usual(seen.near)
         return size <= SMALLEST and largest(made) <= SMALLEST_NORMAL
 
+    def _rounded(self, seen: Seen) -> Finding:
+        """Infinite, in fp32 too, for inputs as fp16 holds them."""
+        link = next((link for link in seen.chain if not np.isfinite(link.peak)), seen.chain[-1])
+        return self._made(seen, link.node, Cause.ROUNDED, reasons.rounded(link.node), 1.0,
+                          infinities(seen.near, seen.wide))
+
     def _infinite(self, seen: Seen, count: int) -> Finding:
         """The first operation of the task whose numbers leave what the engine holds."""
         for link in seen.chain:
+            beyond = next((each for each in _constants(link.node) if each[1]), None)
+            if beyond is not None:
+                return self._made(seen, link.node, Cause.CONSTANT, reasons.constant_beyond(*beyond), 1.0, count)
             sums, size = _sums(link.node), link.peak
             if size >= (SUM_LIMIT if sums else LARGEST):
                 cause = Cause.SUM if sums else Cause.STORED
@@ -145,9 +165,8 @@ class Judge:
     def _lost(self, seen: Seen, added: float) -> Finding:
         """The operation of the task that most likely adds an error."""
         for link in seen.chain:
-            product = self._product(seen, link.node)
-            if product is not None and product < 2.0 ** 7 * QUANTUM and _sums(link.node):
-                return self._made(seen, link.node, Cause.PRODUCTS, reasons.products(product, added), added)
+            if link.product is not None and _dropped(link.product) >= DROPPED * added:
+                return self._made(seen, link.node, Cause.PRODUCTS, reasons.products(link.product, added), added)
         link = next((link for link in seen.chain if _tabled(link.node)), seen.chain[-1])
         size = usual(seen.near)
         if size < SMALLEST_NORMAL:
@@ -187,9 +206,8 @@ class Judge:
         if bias is None or not _sums(seen.node):
             return None
         offset = _spread(bias, seen.node, seen.near)
-        detail, product = relative(made, seen.near, offset), self._product(seen, seen.node)
-        if detail < NOTABLE or product is None or product >= 2.0 ** 7 * QUANTUM \
-                or relative(made, seen.near) < 2 * ROUNDING:
+        detail, product = relative(made, seen.near, offset), seen.chain[-1].product
+        if detail < NOTABLE or product is None or _dropped(product) < DROPPED * detail:
             return None
         return self._made(seen, seen.node, Cause.PRODUCTS, reasons.products(product, detail), detail)
 
@@ -204,13 +222,10 @@ class Judge:
         offset = _spread(bias, seen.node, seen.near)
         self._offsets[id(seen.value)] = (seen.node, usual(np.asarray(offset)), relative(held, seen.near, offset))
 
-    def _product(self, seen: Seen, node: Node) -> float | None:
-        """The usual size of a product of an operation that sums them; None where its operands are not known."""
-        if not _sums(node):
-            return None
-        sizes = [usual(value.array() if value.constant else seen.arrays[id(value)])
-                 for value in _factors(node) if value.constant or id(value) in seen.arrays]
-        return sizes[0] * sizes[1] if len(sizes) == 2 else None
+
+def _dropped(product: float) -> float:
+    """The relative error of a sum of products of a usual size, from rounding each to a multiple of 2^-16."""
+    return float("inf") if product < QUANTUM / 2 else 0.29 * QUANTUM / product
 
 
 def _sums(node: Node) -> bool:
@@ -228,16 +243,13 @@ def _moves(node: Node) -> bool:
     return op is not None and (op.moves or op.views(node) or op.casts)
 
 
-def _factors(node: Node) -> Sequence[Value]:
-    pair = [node.get("x"), node.get("weight") or node.get("y")]
-    return [value for value in pair if value is not None]
-
-
-def _weights(node: Node) -> Iterator[tuple[str, Value]]:
-    for name in ("weight", "x", "y"):
-        value = node.get(name)
-        if value is not None and isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
-            yield name, value
+def _constants(node: Node) -> Iterator[tuple[str, int, int]]:
+    """Of every constant of real numbers its name, how many fp16 does not hold, and how many there are."""
+    for name, value in node.operands.items():
+        if isinstance(value, Value) and isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                infinite = int(np.count_nonzero(~np.isfinite(value.data.astype(np.float16, copy=False))))
+            yield name, infinite, value.data.size
 
 
 def _bias(node: Node) -> Value | None:

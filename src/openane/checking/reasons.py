@@ -15,6 +15,7 @@ HELP = {
     "INPUT": "scale the input down before the model and its first weights up",
     "SUM": "divide its weights, or its input, by a power of two, and multiply behind it where numbers are small again",
     "STORED": "scale what it reads down, or clip it before",
+    "ROUNDED": "keep its input away from there: add a constant that fp16 holds, or clip it below",
     "PRODUCTS": "multiply its weights or its input by a power of two, and divide behind it",
     "SMALL": "multiply what makes it by a power of two, and divide behind it",
     "TABLE": "write the function with operations that the engine computes exactly, or keep its input where the table "
@@ -69,6 +70,12 @@ def inside_beyond(node: Node, size: float) -> str:
     """A step of a composed operation that left the range."""
     return (f"its results reach no more than {size:.4g}, but a step of {short(node.label)} on the engine passes what "
             f"sums ({SUM_LIMIT:.0f}) or fp16 ({LARGEST:.0f}) hold")
+
+
+def rounded(node: Node) -> str:
+    """Inputs that fp16 rounds to where the function is infinite."""
+    return (f"rounded to fp16, whose smallest number is {SMALLEST:.2g}, some of its inputs become numbers of which "
+            f"{node.op} is infinite (such as 0), in fp32 too")
 
 
 def products(size: float, error: float) -> str:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.checking.numbers import Array, peak, relative
+from openane.checking.numbers import Array, peak, relative, usual
 from openane.checking.watched import Kept
 from openane.chips import get_chip
 from openane.compiler.inspect.intermediates import Intermediates
 from openane.engine import Convolution, MatrixProduct
 from openane.graph import Node, Value, numpy_type
+from openane.ops import all_ops
 from openane.ops.evaluate import evaluate_node
 
 MOST = 16
@@ -26,12 +27,20 @@ MOST = 16
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An operation whose result is not stored: its largest magnitude, and the error it inherits, both from what the
-    engine held."""
+    """An operation of a task: its largest magnitude, the root mean square, and the error it inherits, all of what it
+    computes from what the engine held; `factors` has the root mean squares of the operands it multiplies."""
 
     node: Node
     peak: float
+    size: float
     inherited: float
+    factors: tuple[float, ...]
+
+    @property
+    def product(self) -> float | None:
+        """The usual size of a product of an operation that sums them; None for others."""
+        op = all_ops().get(self.node.op)
+        return self.factors[0] * self.factors[1] if op and op.sums_products and len(self.factors) == 2 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,12 @@ class Seen:
     @property
     def chain(self) -> tuple[Link, ...]:
         """The operations of the task up to this one."""
-        return (*self.links, Link(self.node, peak(self.near), self.inherited))
+        return (*self.links, Link(self.node, peak(self.near), usual(self.near), self.inherited, self._factors()))
+
+    def _factors(self) -> tuple[float, ...]:
+        pair = [self.node.get("x"), self.node.get("weight") or self.node.get("y")]
+        known = [value.array() if value.constant else self.arrays.get(id(value)) for value in pair if value is not None]
+        return tuple(usual(array) for array in known if array is not None)
 
 
 def walk(known: Intermediates, kept: Sequence[Kept], inputs: Mapping[str, Array]) -> Iterator[Seen]:

@@ -63,7 +63,7 @@ def compared(known: Intermediates, kept: list[Kept], inputs: Mapping[str, Array]
 def _reason(seen: Seen, kept: list[Kept]) -> str:
     """Why a tensor has infinities where the reference has none."""
     finite = [link for link in seen.chain if np.isfinite(link.peak)]
-    worst = max(finite, key=lambda link: link.peak, default=Link(seen.node, 0.0, 0.0))
+    worst = max(finite, key=lambda link: link.peak, default=Link(seen.node, 0.0, 0.0, 0.0, ()))
     label, size, sums = short_name(worst.node), worst.peak, multiplied(kept, [link.node for link in seen.chain])
     if len(finite) < len(seen.chain) and size < (SUM_LIMIT if sums else LARGEST):
         return "its operands are infinite already"
