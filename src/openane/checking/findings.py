@@ -50,7 +50,8 @@ class Cause(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """An operation that makes infinities or loses digits, in the model's name. `severity`: the relative error that it
-    adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph."""
+    adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph. `grown` is the
+    operation before it at which numbers became that much larger, or smaller, if one stands out."""
 
     operation: str
     tensor: str
@@ -61,6 +62,15 @@ class Finding:
     place: int
     infinite: int = 0
     inherited: float = 0.0
+    grown: str = ""
+
+
+SCALES = (Cause.SUM, Cause.STORED, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
+"""Causes that numbers are too large or too small for."""
+GROWN = 16.0
+"""How many times larger or smaller an operation makes numbers to be named for it."""
+STEPS = 24
+"""Operations that are looked at for that, from one to the one that makes its largest operand."""
 
 
 class Judge:
@@ -72,16 +82,17 @@ class Judge:
         self._found: list[Finding] = []
         self._place = 0
         self._offsets: dict[int, tuple[Node, float, float]] = {}
+        self._sizes: dict[int, float] = {}
 
     def look(self, seen: Seen) -> None:
         """Judges one result."""
         self._place += 1
+        self._sizes[id(seen.value)] = usual(seen.wide)
         found = self._constant(seen) or (None if seen.made is None else self._stored(seen, seen.made))
         if found is not None and not any(each.operation == found.operation and each.cause == found.cause
                                          for each in self._found):
             self._found.append(found)
-        if seen.made is not None or not seen.hosted:
-            self._remember(seen)
+        self._remember(seen)
 
     def inputs(self, name: str, array: np.ndarray) -> None:
         """Judges an input of the model."""
@@ -103,8 +114,29 @@ class Judge:
               infinite: int = 0) -> Finding:
         severity = min(1.0, severity) if np.isfinite(severity) else 1.0
         inherited = 0.0 if cause in (Cause.CANCELLATION, Cause.OFFSET, Cause.ROUNDED) else min(1.0, seen.inherited)
+        grown, times = self._grown(node) if cause in SCALES else (None, 1.0)
+        origin = "" if grown is None else self._names.of(grown)
+        if origin and origin != self._names.of(node):
+            sentence += reasons.grown(short(origin), times)
         return Finding(self._names.of(node), seen.value.name, cause, sentence,
-                       reasons.help_for(cause.name, self._scaled), severity, self._place, infinite, inherited)
+                       reasons.help_for(cause.name, self._scaled), severity, self._place, infinite, inherited, origin)
+
+    def _grown(self, node: Node) -> tuple[Node | None, float]:
+        """The operation, of one and those before it, that changes the size of numbers most, and how many times."""
+        worst, found = GROWN, None
+        for _ in range(STEPS):
+            before = max((value for value in node.values() if id(value) in self._sizes),
+                         key=lambda value: self._sizes[id(value)], default=None)
+            made = self._sizes.get(id(node.outputs[0]), 0.0)
+            known = 0.0 if before is None else self._sizes[id(before)]
+            times = made / known if made and known else 1.0
+            if max(times, 1 / times) >= worst:
+                worst, found, change = max(times, 1 / times), node, times
+            producer = None if before is None else self._names.producer(before)
+            if producer is None:
+                break
+            node = producer
+        return (None, 1.0) if found is None else (found, change)
 
     def _constant(self, seen: Seen) -> Finding | None:
         """Constants that left fp16 when the model was made, or keep few digits in it."""
@@ -213,7 +245,7 @@ class Judge:
 
     def _remember(self, seen: Seen) -> None:
         """Keeps what constant an operation added, and what its other digits then err, by id of the result."""
-        bias = _bias(seen.node)
+        bias = None if seen.hosted else _bias(seen.node)
         held = seen.near if seen.made is None else seen.made
         if bias is None or held.dtype.kind != "f" or not np.isfinite(held).all():
             return

@@ -72,6 +72,12 @@ def inside_beyond(node: Node, size: float) -> str:
             f"sums ({SUM_LIMIT:.0f}) or fp16 ({LARGEST:.0f}) hold")
 
 
+def grown(name: str, times: float) -> str:
+    """Where numbers became as large or small as they are."""
+    change = f"{times:.3g} times larger" if times >= 1 else f"{1 / times:.3g} times smaller"
+    return f"; {name} before it makes numbers {change}"
+
+
 def rounded(node: Node) -> str:
     """Inputs that fp16 rounds to where the function is infinite."""
     return (f"rounded to fp16, whose smallest number is {SMALLEST:.2g}, some of its inputs become numbers of which "
