@@ -1,4 +1,4 @@
-"""A compiled model beside the same graph in fp32, operation by operation: what errs, which operation did it, and why."""
+"""A compiled model beside the same graph in fp32, operation by operation: what errs, where, and why."""
 
 from __future__ import annotations
 

@@ -167,7 +167,8 @@ def _judged(graph: Graph, made: Model, known: Intermediates, kept: list[Kept], s
             found: Mapping[str, Array], precision: str, source: str) -> Checked:
     """Everything that is to be said of a run."""
     names = Names(graph, known.graph)
-    judge = Judge(names, any(key.startswith(RESCALED) for key in made.graph.metadata))
+    scaled = precision == PrecisionMode.SAFE or any(key.startswith(RESCALED) for key in made.graph.metadata)
+    judge = Judge(names, scaled)
     for name, array in sample.items():
         judge.inputs(name, array)
     rows: dict[str, CheckedTensor] = {}
@@ -178,7 +179,8 @@ def _judged(graph: Graph, made: Model, known: Intermediates, kept: list[Kept], s
     outputs = tuple(CheckedOutput(name, relative(found[name], array), infinities(found[name], array))
                     if name in found else CheckedOutput(name, float("inf"), array.size)
                     for name, array in wanted.items())
-    return Checked(graph.name, made.target, precision, source, outputs, tuple(judge.findings(all(output.right for output in outputs))),
+    findings = judge.findings(all(output.right for output in outputs))
+    return Checked(graph.name, made.target, precision, source, outputs, tuple(findings),
                    tuple(_rows(graph, rows, ranges)))
 
 

@@ -50,8 +50,8 @@ class Cause(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """An operation that makes infinities or loses digits, in the model's name. `severity`: the relative error that it
-    adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph. `grown` is the
-    operation before it at which numbers became that much larger, or smaller, if one stands out."""
+    adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph. `grown` is
+    the operation before it at which numbers became that much larger, or smaller, if one stands out."""
 
     operation: str
     tensor: str
@@ -147,7 +147,7 @@ class Judge:
                 return self._made(seen, seen.node, Cause.CONSTANT,
                                   reasons.constant_beyond(name, infinite, size), 1.0, infinite)
             usually = usual(seen.node[name].array())
-            if 0 < usually and SMALLEST / 4 / usually >= GRAVE:
+            if usually > 0 and SMALLEST / 4 / usually >= GRAVE:
                 return self._made(seen, seen.node, Cause.SMALL, reasons.small_constant(name, usually),
                                   SMALLEST / 4 / usually)
         return None
@@ -272,7 +272,7 @@ def _tabled(node: Node) -> bool:
 
 def _moves(node: Node) -> bool:
     op = all_ops().get(node.op)
-    return op is not None and (op.moves or op.views(node) or op.casts)
+    return op is not None and (op.moves is not None or op.views(node) or op.casts)
 
 
 def _constants(node: Node) -> Iterator[tuple[str, int, int]]:

@@ -41,7 +41,8 @@ def input_beyond(name: str, size: float) -> str:
 
 def constant_beyond(name: str, count: int, size: int) -> str:
     """A constant that fp16 does not hold."""
-    return f"{count} of the {size} numbers of its {name!r} are beyond fp16, which ends at {LARGEST:.0f}: they are infinite"
+    return f"{count} of the {size} numbers of its {name!r} are beyond fp16, which ends at {LARGEST:.0f}, and so "\
+        "infinite"
 
 
 def small_constant(name: str, size: float) -> str:

@@ -43,7 +43,8 @@ def verdict(checked: Checked) -> str:
     said = ", ".join(f"{output.name} ({_error(output.error, output.infinite)})" for output in wrong[:4])
     blame = "Many small errors add up; no single operation stands out." if cause is None else \
         f"The first cause is {short(cause.operation)}: it {_damage(cause)}."
-    return f"Wrong: {plural(len(wrong), 'output')} of {len(checked.outputs)} differ from fp32: {said}. {blame}"
+    count = f"{len(wrong)} of {plural(len(checked.outputs), 'output')}"
+    return f"Wrong: {count} {'differs' if len(wrong) == 1 else 'differ'} from fp32: {said}. {blame}"
 
 
 def _damage(found: Finding) -> str:
@@ -77,7 +78,8 @@ def _inputs(source: str) -> str:
 
 
 def _filled(text: str, indent: str) -> list[str]:
-    return wrap(line_text(text, len(text)), WIDTH, initial_indent=indent, subsequent_indent=indent + ("      " if indent else ""))
+    following = indent + ("      " if indent else "")
+    return wrap(line_text(text, len(text)), WIDTH, initial_indent=indent, subsequent_indent=following)
 
 
 def _tensors(checked: Checked, every: bool) -> Iterator[str]:

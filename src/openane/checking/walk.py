@@ -123,7 +123,7 @@ class _Walk:
     def forget(self, value: Value) -> None:
         """What no later operation reads."""
         for table in (self._wide, self._found, self._inside, self._errors):
-            table.pop(id(value), None)  # type: ignore[attr-defined]
+            table.pop(id(value), None)
 
     def _links(self, node: Node) -> tuple[Link, ...]:
         """The operations made together with the one that is asked about, in order, each once."""

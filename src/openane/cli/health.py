@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from openane.checking.watched import WatchedSimulator
 from openane.cli.arrays import Array, gather
 from openane.cli.output import shape_text
 from openane.cli.subject import Subject

@@ -12,6 +12,7 @@ from openane.errors import FormatError, GraphError
 from openane.graph import Graph, Value, numpy_type
 from openane.quantization.measuring import Sample
 
+
 def read_samples(path: Path) -> list[Sample]:
     """The samples of a file or folder: an .npz has an array for every input by its name, a folder has such files, or
     .npy files named after the inputs. FormatError for other files."""
