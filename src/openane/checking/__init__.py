@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from openane.checking.check import Checked, check
-from openane.checking.findings import Cause, Finding
+from openane.checking.faults import Cause, NumericFault
 from openane.checking.page import check_page
 from openane.checking.text import document, lines
 
-__all__ = ["Cause", "Checked", "Finding", "check", "check_page", "document", "lines"]
+__all__ = ["Cause", "Checked", "NumericFault", "check", "check_page", "document", "lines"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openane.checking.findings import Finding, Judge
+from openane.checking.beside import Seen, computed_beside
+from openane.checking.faults import Judge, NumericFault
 from openane.checking.names import Names
 from openane.checking.numbers import Array, ends, infinities, relative
-from openane.checking.walk import Seen, walk
 from openane.checking.watched import Kept, WatchedSimulator
 from openane.chips import DEFAULT_TARGET, machines
 from openane.compiler import Model, compile
@@ -70,7 +70,7 @@ class CheckedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found: `findings` in the order of the model, the first cause first. `inputs` says what the model was
+    """What was found: `faults` in the order of the model, the first cause first. `inputs` says what the model was
     run on: given, or drawn."""
 
     name: str
@@ -78,7 +78,7 @@ class Checked:
     precision: str
     inputs: str
     outputs: tuple[CheckedOutput, ...]
-    findings: tuple[Finding, ...]
+    faults: tuple[NumericFault, ...]
     tensors: tuple[CheckedTensor, ...]
 
     @property
@@ -87,9 +87,9 @@ class Checked:
         return all(output.right for output in self.outputs)
 
     @property
-    def cause(self) -> Finding | None:
+    def cause(self) -> NumericFault | None:
         """The first operation that made infinities or lost digits, if one did."""
-        return self.findings[0] if self.findings else None
+        return self.faults[0] if self.faults else None
 
 
 def check(model: Graph | Model, samples: Samples | None = None, target: str = DEFAULT_TARGET,
@@ -172,15 +172,15 @@ def _judged(graph: Graph, made: Model, known: Intermediates, kept: list[Kept], s
     for name, array in sample.items():
         judge.inputs(name, array)
     rows: dict[str, CheckedTensor] = {}
-    for seen in walk(known, kept, sample):
+    for seen in computed_beside(known, kept, sample):
         judge.look(seen)
         rows[seen.value.name] = _row(seen, names)
     wanted, ranges = _reference(graph, sample)
     outputs = tuple(CheckedOutput(name, relative(found[name], array), infinities(found[name], array))
                     if name in found else CheckedOutput(name, float("inf"), array.size)
                     for name, array in wanted.items())
-    findings = judge.findings(all(output.right for output in outputs))
-    return Checked(graph.name, made.target, precision, source, outputs, tuple(findings),
+    faults = judge.faults(all(output.right for output in outputs))
+    return Checked(graph.name, made.target, precision, source, outputs, tuple(faults),
                    tuple(_rows(graph, rows, ranges)))
 
 

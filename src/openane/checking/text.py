@@ -8,13 +8,13 @@ from textwrap import wrap
 from typing import Any
 
 from openane.checking.check import CLOSE, Checked, CheckedTensor
-from openane.checking.findings import Finding
+from openane.checking.faults import NumericFault
 from openane.checking.names import short
 from openane.wording import line_text, plural
 
 WORST = 5
 """Operations that are shown unless all are asked for."""
-WIDTH = 120
+LINE = 120
 NAME = 60
 PLACES = {"engine": "", "host": "computed by the host in fp32", "inside": "inside of a task, never stored",
           "merged": "merged into another operation"}
@@ -27,7 +27,7 @@ def document(checked: Checked) -> dict[str, Any]:
             "right": checked.right, "close": CLOSE, "verdict": verdict(checked),
             "cause": None if cause is None else asdict(cause),
             "outputs": [asdict(output) | {"right": output.right} for output in checked.outputs],
-            "findings": [asdict(each) for each in checked.findings],
+            "faults": [asdict(each) for each in checked.faults],
             "tensors": [asdict(tensor) | {"shape": list(tensor.shape)} for tensor in checked.tensors]}
 
 
@@ -47,7 +47,7 @@ def verdict(checked: Checked) -> str:
     return f"Wrong: {count} {'differs' if len(wrong) == 1 else 'differ'} from fp32: {said}. {blame}"
 
 
-def _damage(found: Finding) -> str:
+def _damage(found: NumericFault) -> str:
     return "makes infinities" if found.infinite else f"loses {found.severity:.0%} of its result"
 
 
@@ -60,15 +60,15 @@ def lines(checked: Checked, every: bool = False) -> Iterator[str]:
     yield (f"{line_text(checked.name)} for {checked.target}, precision {checked.precision}, "
            f"run on {_inputs(checked.inputs)}")
     yield from _filled(verdict(checked), "")
-    shown = checked.findings if every else checked.findings[:WORST]
+    shown = checked.faults if every else checked.faults[:WORST]
     for number, found in enumerate(shown, 1):
         yield ""
         yield f"{number}. {line_text(short(found.operation))}: {found.cause}" + ("  (the first cause)" if number == 1
                                                                                  else "")
         yield from _filled(f"why   {found.sentence}.", "   ")
         yield from _filled(f"help  {found.help}.", "   ")
-    if len(shown) < len(checked.findings):
-        yield f"and {plural(len(checked.findings) - len(shown), 'more operation')} (--all shows every one)"
+    if len(shown) < len(checked.faults):
+        yield f"and {plural(len(checked.faults) - len(shown), 'more operation')} (--all shows every one)"
     yield ""
     yield from _tensors(checked, every)
 
@@ -79,7 +79,7 @@ def _inputs(source: str) -> str:
 
 def _filled(text: str, indent: str) -> list[str]:
     following = indent + ("      " if indent else "")
-    return wrap(line_text(text, len(text)), WIDTH, initial_indent=indent, subsequent_indent=following)
+    return wrap(line_text(text, len(text)), LINE, initial_indent=indent, subsequent_indent=following)
 
 
 def _tensors(checked: Checked, every: bool) -> Iterator[str]:

@@ -55,8 +55,8 @@ def _subject(options: argparse.Namespace) -> Graph | Model:
     """The model, or the function of a bundle that is asked for. UnsupportedError for what has no model."""
     path: Path = options.model
     if is_directory(path):
-        raise UnsupportedError("ane check", "a language model is several programs that run token by token", found=str(path),
-                               remedy="check an ONNX, .mlpackage or .pt2 export of it")
+        raise UnsupportedError("ane check", "a language model is several programs that run token by token",
+                               found=str(path), remedy="check an ONNX, .mlpackage or .pt2 export of it")
     if container(path) in ("hwx", "anec"):
         open_file(path)  # a damaged program is that first
         raise UnsupportedError("ane check", "a compiled program does not hold the model it was made from",

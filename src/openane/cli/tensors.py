@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from openane.checking.beside import Link, Seen, computed_beside, multiplied
 from openane.checking.check import room_for
 from openane.checking.names import short
 from openane.checking.numbers import ends
-from openane.checking.walk import Link, Seen, multiplied, walk
 from openane.checking.watched import Kept
 from openane.chips.arithmetic import SUM_LIMIT
 from openane.cli.arrays import Array, compare
@@ -55,7 +55,7 @@ def known_tensors(subject: Subject, allow_host: AllowHost, asked: str = EXACT_CH
 
 def compared(known: Intermediates, kept: list[Kept], inputs: Mapping[str, Array], threshold: float) -> list[Row]:
     """One row for each result of each operation, in order."""
-    rows = [_row(seen, kept) for seen in walk(known, kept, inputs)]
+    rows = [_row(seen, kept) for seen in computed_beside(known, kept, inputs)]
     first = next((row for row in rows if row["stored"] and not row["l2_rel"] <= threshold), None)
     return [row | {"first": row is first} for row in rows]
 

@@ -35,15 +35,15 @@ function showVerdict() {
   );
 }
 
-function showFindings() {
+function showFaults() {
   const place = section(
     'causes',
     'Causes',
-    data.findings.length
+    data.faults.length
       ? 'Operations that make infinities or lose digits, the first cause first.'
       : 'No operation makes infinities, and none adds an error that stands out.',
   );
-  data.findings.forEach((found, at) =>
+  data.faults.forEach((found, at) =>
     place.append(
       make(
         'div',
@@ -93,6 +93,6 @@ function showTensors() {
 
 showTheme();
 showVerdict();
-showFindings();
+showFaults();
 showTensors();
 finishPage();

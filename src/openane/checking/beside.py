@@ -75,9 +75,9 @@ class Seen:
         return tuple(usual(array) for array in known if array is not None)
 
 
-def walk(known: Intermediates, kept: Sequence[Kept], inputs: Mapping[str, Array]) -> Iterator[Seen]:
+def computed_beside(known: Intermediates, kept: Sequence[Kept], inputs: Mapping[str, Array]) -> Iterator[Seen]:
     """Every result of every operation, in order. Inputs that are not given are zeros."""
-    state = _Walk(known, kept, inputs)
+    state = _Beside(known, kept, inputs)
     last = {id(value): number for number, node in enumerate(known.graph.nodes) for value in node.values()}
     with np.errstate(all="ignore"):
         for number, node in enumerate(known.graph.nodes):
@@ -87,7 +87,7 @@ def walk(known: Intermediates, kept: Sequence[Kept], inputs: Mapping[str, Array]
                     state.forget(value)
 
 
-class _Walk:
+class _Beside:
     """What is known of values so far, by id of the value."""
 
     def __init__(self, known: Intermediates, kept: Sequence[Kept], inputs: Mapping[str, Array]) -> None:

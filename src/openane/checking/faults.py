@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from openane.checking import reasons
+from openane.checking.beside import Link, Seen
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
-from openane.checking.walk import Link, Seen
-from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
-from openane.graph import Node, Value
-from openane.ops import all_ops
+from openane.checking.operands import constants, dropped, moves, offset, sums, tabled
+from openane.chips.arithmetic import SUM_LIMIT
+from openane.graph import Node
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 
 NOTABLE = 0.01
@@ -48,7 +47,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class NumericFault:
     """An operation that makes infinities or loses digits, in the model's name. `severity`: the relative error that it
     adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph. `grown` is
     the operation before it at which numbers became that much larger, or smaller, if one stands out."""
@@ -74,12 +73,12 @@ STEPS = 24
 
 
 class Judge:
-    """Looks at every result in turn (`look`); `findings` are then what was found, the first cause first."""
+    """Looks at every result in turn (`look`); `faults` are then what was found, the first cause first."""
 
     def __init__(self, names: Names, scaled: bool) -> None:
         """`scaled`: whether the model is compiled with --precision safe already."""
         self._names, self._scaled = names, scaled
-        self._found: list[Finding] = []
+        self._found: list[NumericFault] = []
         self._place = 0
         self._offsets: dict[int, tuple[Node, float, float]] = {}
         self._sizes: dict[int, float] = {}
@@ -98,11 +97,11 @@ class Judge:
         """Judges an input of the model."""
         size = largest(array) if array.dtype.kind == "f" else 0.0
         if size > LARGEST:
-            self._found.append(Finding(f"input {name!r}", name, Cause.INPUT, reasons.input_beyond(name, size),
+            self._found.append(NumericFault(f"input {name!r}", name, Cause.INPUT, reasons.input_beyond(name, size),
                                        "scale the input down before the model and its first weights up", 1.0, 0,
                                        int(np.count_nonzero(np.abs(array) > LARGEST))))
 
-    def findings(self, right: bool) -> list[Finding]:
+    def faults(self, right: bool) -> list[NumericFault]:
         """In the order they are computed, but for those whose error is small beside that of others, or beside what
         they inherit: they come last. Where every output is `right`, only what is grave."""
         found = [each for each in self._found if not right or each.severity >= GRAVE]
@@ -111,14 +110,14 @@ class Judge:
         return first + [each for each in found if all(each is not other for other in first)]
 
     def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
-              infinite: int = 0) -> Finding:
+              infinite: int = 0) -> NumericFault:
         severity = min(1.0, severity) if np.isfinite(severity) else 1.0
         inherited = 0.0 if cause in (Cause.CANCELLATION, Cause.OFFSET, Cause.ROUNDED) else min(1.0, seen.inherited)
         grown, times = self._grown(node) if cause in SCALES else (None, 1.0)
         origin = "" if grown is None else self._names.of(grown)
         if origin and origin != self._names.of(node):
             sentence += reasons.grown(short(origin), times)
-        return Finding(self._names.of(node), seen.value.name, cause, sentence,
+        return NumericFault(self._names.of(node), seen.value.name, cause, sentence,
                        reasons.help_for(cause.name, self._scaled), severity, self._place, infinite, inherited, origin)
 
     def _grown(self, node: Node) -> tuple[Node | None, float]:
@@ -138,11 +137,11 @@ class Judge:
             node = producer
         return (None, 1.0) if found is None else (found, change)
 
-    def _constant(self, seen: Seen) -> Finding | None:
+    def _constant(self, seen: Seen) -> NumericFault | None:
         """Constants that left fp16 when the model was made, or keep few digits in it."""
-        if not _sums(seen.node):
+        if not sums(seen.node):
             return None
-        for name, infinite, size in _constants(seen.node):
+        for name, infinite, size in constants(seen.node):
             if infinite:
                 return self._made(seen, seen.node, Cause.CONSTANT,
                                   reasons.constant_beyond(name, infinite, size), 1.0, infinite)
@@ -152,7 +151,7 @@ class Judge:
                                   SMALLEST / 4 / usually)
         return None
 
-    def _stored(self, seen: Seen, made: np.ndarray) -> Finding | None:
+    def _stored(self, seen: Seen, made: np.ndarray) -> NumericFault | None:
         if not np.isfinite(seen.before):
             return None
         infinite = infinities(made, seen.near)
@@ -172,49 +171,49 @@ class Judge:
         size = usual(seen.near)
         return size <= SMALLEST and largest(made) <= SMALLEST_NORMAL
 
-    def _rounded(self, seen: Seen) -> Finding:
+    def _rounded(self, seen: Seen) -> NumericFault:
         """Infinite, in fp32 too, for inputs as fp16 holds them."""
         link = next((link for link in seen.chain if not np.isfinite(link.peak)), seen.chain[-1])
         return self._made(seen, link.node, Cause.ROUNDED, reasons.rounded(link.node), 1.0,
                           infinities(seen.near, seen.wide))
 
-    def _infinite(self, seen: Seen, count: int) -> Finding:
+    def _infinite(self, seen: Seen, count: int) -> NumericFault:
         """The first operation of the task whose numbers leave what the engine holds."""
         for link in seen.chain:
-            beyond = next((each for each in _constants(link.node) if each[1]), None)
+            beyond = next((each for each in constants(link.node) if each[1]), None)
             if beyond is not None:
                 return self._made(seen, link.node, Cause.CONSTANT, reasons.constant_beyond(*beyond), 1.0, count)
-            sums, size = _sums(link.node), link.peak
-            if size >= (SUM_LIMIT if sums else LARGEST):
-                cause = Cause.SUM if sums else Cause.STORED
-                words = reasons.sum_beyond(size) if sums else reasons.stored_beyond(link.node, size)
+            summing, size = sums(link.node), link.peak
+            if size >= (SUM_LIMIT if summing else LARGEST):
+                cause = Cause.SUM if summing else Cause.STORED
+                words = reasons.sum_beyond(size) if summing else reasons.stored_beyond(link.node, size)
                 return self._made(seen, link.node, cause, words, 1.0, count)
-        link = next((link for link in seen.chain if _sums(link.node)), seen.chain[-1])
-        if _sums(link.node):
+        link = next((link for link in seen.chain if sums(link.node)), seen.chain[-1])
+        if sums(link.node):
             return self._made(seen, link.node, Cause.SUM, reasons.partial_sum(link.peak), 1.0, count)
         return self._made(seen, link.node, Cause.STORED, reasons.inside_beyond(link.node, link.peak), 1.0, count)
 
-    def _lost(self, seen: Seen, added: float) -> Finding:
+    def _lost(self, seen: Seen, added: float) -> NumericFault:
         """The operation of the task that most likely adds an error."""
         for link in seen.chain:
-            if link.product is not None and _dropped(link.product) >= DROPPED * added:
+            if link.product is not None and dropped(link.product) >= DROPPED * added:
                 return self._made(seen, link.node, Cause.PRODUCTS, reasons.products(link.product, added), added)
-        link = next((link for link in seen.chain if _tabled(link.node)), seen.chain[-1])
+        link = next((link for link in seen.chain if tabled(link.node)), seen.chain[-1])
         size = usual(seen.near)
         if size < SMALLEST_NORMAL:
             return self._made(seen, seen.node, Cause.SMALL, reasons.small(size, added), added)
-        if _tabled(link.node):
+        if tabled(link.node):
             return self._made(seen, link.node, Cause.TABLE, reasons.table(link.node, added), added)
         return self._made(seen, seen.node, Cause.ADDED, reasons.added(seen.node, added), added)
 
-    def _cancelled(self, seen: Seen, inherited: float) -> Finding:
+    def _cancelled(self, seen: Seen, inherited: float) -> NumericFault:
         """Healthy inputs, and a wrong result: what the operation takes away was what its inputs had digits for."""
         link = next(link for link in seen.chain if link.inherited >= inherited / 2)
         hidden = self._hidden(link, inherited)
         felt = short(self._names.of(link.node))
         if hidden is not None:
-            node, offset, detail = hidden
-            return self._made(seen, node, Cause.OFFSET, reasons.offset(offset, detail, felt), inherited)
+            node, size, detail = hidden
+            return self._made(seen, node, Cause.OFFSET, reasons.offset(size, detail, felt), inherited)
         sizes = [usual(seen.arrays[id(value)]) for value in link.node.values() if id(value) in seen.arrays]
         before = [self._names.maker(value) for value in link.node.values() if not value.constant]
         return self._made(seen, link.node, Cause.CANCELLATION,
@@ -225,79 +224,29 @@ class Judge:
         """Of what a link reads the operation that added a constant beside which its own digits went."""
         for value in link.node.values():
             node = self._names.producer(value)
-            while node is not None and id(node.outputs[0]) not in self._offsets and _moves(node):
+            while node is not None and id(node.outputs[0]) not in self._offsets and moves(node):
                 node = next((self._names.producer(each) for each in node.values() if not each.constant), None)
             known = None if node is None else self._offsets.get(id(node.outputs[0]))
             if known is not None and known[2] >= SHARE * inherited:
                 return known
         return None
 
-    def _behind_bias(self, seen: Seen, made: np.ndarray) -> Finding | None:
+    def _behind_bias(self, seen: Seen, made: np.ndarray) -> NumericFault | None:
         """A sum whose products were dropped, which its bias hides."""
-        bias = _bias(seen.node)
-        if bias is None or not _sums(seen.node):
+        bias = offset(seen.node, seen.near) if sums(seen.node) else None
+        if bias is None:
             return None
-        offset = _spread(bias, seen.node, seen.near)
-        detail, product = relative(made, seen.near, offset), seen.chain[-1].product
-        if detail < NOTABLE or product is None or _dropped(product) < DROPPED * detail:
+        detail, product = relative(made, seen.near, bias), seen.chain[-1].product
+        if detail < NOTABLE or product is None or dropped(product) < DROPPED * detail:
             return None
         return self._made(seen, seen.node, Cause.PRODUCTS, reasons.products(product, detail), detail)
 
     def _remember(self, seen: Seen) -> None:
         """Keeps what constant an operation added, and what its other digits then err, by id of the result."""
-        bias = None if seen.hosted else _bias(seen.node)
+        bias = None if seen.hosted else offset(seen.node, seen.near)
         held = seen.near if seen.made is None else seen.made
         if bias is None or held.dtype.kind != "f" or not np.isfinite(held).all():
             return
         if seen.made is None:
             held = held.astype(np.float16).astype(np.float64)
-        offset = _spread(bias, seen.node, seen.near)
-        self._offsets[id(seen.value)] = (seen.node, usual(np.asarray(offset)), relative(held, seen.near, offset))
-
-
-def _dropped(product: float) -> float:
-    """The relative error of a sum of products of a usual size, from rounding each to a multiple of 2^-16."""
-    return float("inf") if product < QUANTUM / 2 else 0.29 * QUANTUM / product
-
-
-def _sums(node: Node) -> bool:
-    op = all_ops().get(node.op)
-    return op is not None and op.sums_products
-
-
-def _tabled(node: Node) -> bool:
-    op = all_ops().get(node.op)
-    return op is not None and op.unary is not None and op.unary.bound.absolute > 0
-
-
-def _moves(node: Node) -> bool:
-    op = all_ops().get(node.op)
-    return op is not None and (op.moves is not None or op.views(node) or op.casts)
-
-
-def _constants(node: Node) -> Iterator[tuple[str, int, int]]:
-    """Of every constant of real numbers its name, how many fp16 does not hold, and how many there are."""
-    for name, value in node.operands.items():
-        if isinstance(value, Value) and isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
-            with np.errstate(over="ignore"):
-                infinite = int(np.count_nonzero(~np.isfinite(value.data.astype(np.float16, copy=False))))
-            yield name, infinite, value.data.size
-
-
-def _bias(node: Node) -> Value | None:
-    """The constant an operation adds, if it does."""
-    value = node.get("bias")
-    if value is None and node.op in ("add", "sub"):
-        value = next((each for each in (node.get("y"), node.get("x")) if each is not None and each.constant), None)
-    return value if value is not None and isinstance(value.data, np.ndarray) else None
-
-
-def _spread(bias: Value, node: Node, result: np.ndarray) -> np.ndarray:
-    """A bias in the shape of the result, as far as it broadcasts: along the channels of a convolution, else from the
-    last dimension on."""
-    data = bias.array().astype(np.float64)
-    if node.op in ("conv", "conv_transpose") and data.ndim == 1:
-        data = data.reshape(-1, *([1] * (result.ndim - 2)))
-    if node.op == "sub" and node.get("y") is bias:
-        data = -data
-    return data
+        self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))
