@@ -100,7 +100,8 @@ class _Beside:
             given = inputs.get(value.name)
             array = wide(np.zeros(value.shape, numpy_type(value.dtype)) if given is None else given)
             self._wide[id(value)] = array
-            held = array.astype(np.float16).astype(np.float64) if array.dtype.kind == "f" else array
+            with np.errstate(over="ignore"):
+                held = array.astype(np.float16).astype(np.float64) if array.dtype.kind == "f" else array
             self._found[id(value)], self._errors[id(value)] = held, relative(held, array)
 
     def step(self, node: Node) -> Iterator[Seen]:

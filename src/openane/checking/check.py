@@ -169,8 +169,9 @@ def _judged(graph: Graph, made: Model, known: Intermediates, kept: list[Kept], s
     names = Names(graph, known.graph)
     scaled = precision == PrecisionMode.SAFE or any(key.startswith(RESCALED) for key in made.graph.metadata)
     judge = Judge(names, scaled)
-    for name, array in sample.items():
-        judge.inputs(name, array)
+    for value in known.graph.inputs:
+        if value.name in sample:
+            judge.take(value, sample[value.name])
     rows: dict[str, CheckedTensor] = {}
     for seen in computed_beside(known, kept, sample):
         judge.look(seen)

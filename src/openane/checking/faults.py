@@ -64,7 +64,9 @@ class NumericFault:
     grown: str = ""
 
 
-SCALES = (Cause.SUM, Cause.STORED, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
+LARGE = (Cause.SUM, Cause.STORED)
+"""Causes that numbers are too large for."""
+SCALES = (*LARGE, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
 """Causes that numbers are too large or too small for."""
 GROWN = 16.0
 """How many times larger or smaller an operation makes numbers to be named for it."""
@@ -93,8 +95,10 @@ class Judge:
             self._found.append(found)
         self._remember(seen)
 
-    def inputs(self, name: str, array: np.ndarray) -> None:
+    def take(self, value: Value, array: np.ndarray) -> None:
         """Judges an input of the model."""
+        name = value.name
+        self._sizes[id(value)] = usual(array)
         size = largest(array) if array.dtype.kind == "f" else 0.0
         if size > LARGEST:
             self._found.append(NumericFault(f"input {name!r}", name, Cause.INPUT, reasons.input_beyond(name, size),
@@ -113,29 +117,31 @@ class Judge:
               infinite: int = 0) -> NumericFault:
         severity = min(1.0, severity) if np.isfinite(severity) else 1.0
         inherited = 0.0 if cause in (Cause.CANCELLATION, Cause.OFFSET, Cause.ROUNDED) else min(1.0, seen.inherited)
-        grown, times = self._grown(node) if cause in SCALES else (None, 1.0)
+        grown, times = self._grown(node, cause in LARGE) if cause in SCALES else (None, 1.0)
         origin = "" if grown is None else self._names.of(grown)
         if origin and origin != self._names.of(node):
-            sentence += reasons.grown(short(origin), times)
+            sentence += reasons.grown(short(origin), times, cause in LARGE)
         return NumericFault(self._names.of(node), seen.value.name, cause, sentence,
                        reasons.help_for(cause.name, self._scaled), severity, self._place, infinite, inherited, origin)
 
-    def _grown(self, node: Node) -> tuple[Node | None, float]:
-        """The operation, of one and those before it, that changes the size of numbers most, and how many times."""
-        worst, found = GROWN, None
-        for _ in range(STEPS):
+    def _grown(self, node: Node, larger: bool) -> tuple[Node | None, float]:
+        """The operation, of one and those before it, that makes numbers larger, or smaller, by most, and how many
+        times: the one itself only for its constants."""
+        found, most = None, GROWN
+        for step in range(STEPS):
             before = max((value for value in node.values() if id(value) in self._sizes),
                          key=lambda value: self._sizes[id(value)], default=None)
-            made = self._sizes.get(id(node.outputs[0]), 0.0)
-            known = 0.0 if before is None else self._sizes[id(before)]
-            times = made / known if made and known else 1.0
-            if max(times, 1 / times) >= worst:
-                worst, found, change = max(times, 1 / times), node, times
-            producer = None if before is None else self._names.producer(before)
+            if before is None:
+                break
+            made, known = self._sizes.get(id(node.outputs[0]), 0.0), self._sizes[id(before)]
+            times = (made / known if larger else known / made) if made and known else 1.0
+            if times >= most and (step or any(constants(node))):
+                found, most = node, times
+            producer = self._names.producer(before)
             if producer is None:
                 break
             node = producer
-        return (None, 1.0) if found is None else (found, change)
+        return found, most
 
     def _constant(self, seen: Seen) -> NumericFault | None:
         """Constants that left fp16 when the model was made, or keep few digits in it."""
@@ -248,5 +254,6 @@ class Judge:
         if bias is None or held.dtype.kind != "f" or not np.isfinite(held).all():
             return
         if seen.made is None:
-            held = held.astype(np.float16).astype(np.float64)
+            with np.errstate(over="ignore"):
+                held = held.astype(np.float16).astype(np.float64)
         self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))

@@ -73,10 +73,9 @@ def inside_beyond(node: Node, size: float) -> str:
             f"sums ({SUM_LIMIT:.0f}) or fp16 ({LARGEST:.0f}) hold")
 
 
-def grown(name: str, times: float) -> str:
+def grown(name: str, times: float, larger: bool) -> str:
     """Where numbers became as large or small as they are."""
-    change = f"{times:.3g} times larger" if times >= 1 else f"{1 / times:.3g} times smaller"
-    return f"; {name} before it makes numbers {change}"
+    return f"; {name} before it makes numbers {times:.3g} times {'larger' if larger else 'smaller'}"
 
 
 def rounded(node: Node) -> str:

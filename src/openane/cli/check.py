@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openane.chips.machines import target as generation_of
 from openane.cli.directories import is_directory
 from openane.cli.files import container, open_file
 from openane.cli.model_options import chosen_target, given_samples, model_options, refuse_for_compiled
@@ -62,15 +63,17 @@ def _subject(options: argparse.Namespace) -> Graph | Model:
         raise UnsupportedError("ane check", "a compiled program does not hold the model it was made from",
                                found=str(path), remedy="check the model itself or its bundle (.ane)")
     found = open_file(path, dict(options.shape), options.function, dict(options.value))
-    functions = getattr(found, "functions", None)
-    if functions is None:
-        return found  # type: ignore[return-value]
-    sample, options.sample = options.sample, []  # samples are no matter of compiling
-    refuse_for_compiled(path, options, list(found.targets))  # type: ignore[union-attr]
-    options.sample = sample
-    if options.function is None and len(functions) == 1:
-        return found  # type: ignore[return-value]
-    if options.function not in functions:
+    return _function(found, options) if hasattr(found, "functions") else found  # type: ignore
+
+
+def _function(bundle: Model, options: argparse.Namespace) -> Model:
+    """The function of a bundle that is asked for, compiled for the target that is."""
+    given = argparse.Namespace(**vars(options) | {"pad": [], "sample": []})  # samples have no part in compiling
+    refuse_for_compiled(options.model, given, list(bundle.targets))
+    own = bundle if options.target is None else bundle.for_target(generation_of(options.target).name)
+    if options.function is None and not own.others:
+        return own
+    if options.function not in own.functions:
         raise UnsupportedError(f"--function {options.function or ''}".strip(), "one function is checked",
-                               found=options.function or "none", limit=", ".join(functions))
-    return functions[options.function].with_functions(())  # type: ignore[no-any-return]
+                               found=options.function or "none", limit=", ".join(own.functions))
+    return own.functions[options.function].with_functions(())
