@@ -13,7 +13,7 @@ from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
 from openane.checking.operands import constants, dropped, moves, offset, sums, tabled
 from openane.chips.arithmetic import SUM_LIMIT
-from openane.graph import Node
+from openane.graph import Node, Value
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 
 NOTABLE = 0.01
