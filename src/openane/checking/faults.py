@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -84,12 +84,15 @@ class Judge:
         self._place = 0
         self._offsets: dict[int, tuple[Node, float, float]] = {}
         self._sizes: dict[int, float] = {}
+        self._slight: NumericFault | None = None
 
     def look(self, seen: Seen) -> None:
         """Judges one result."""
         self._place += 1
         self._sizes[id(seen.value)] = usual(seen.wide)
         found = self._constant(seen) or (None if seen.made is None else self._stored(seen, seen.made))
+        if found is None and seen.made is not None and not self._found:
+            self._smaller(seen, seen.made)
         if found is not None and not any(each.operation == found.operation and each.cause == found.cause
                                          for each in self._found):
             self._found.append(found)
@@ -107,8 +110,10 @@ class Judge:
 
     def faults(self, right: bool) -> list[NumericFault]:
         """In the order they are computed, but for those whose error is small beside that of others, or beside what
-        they inherit: they come last. Where every output is `right`, only what is grave."""
+        they inherit: they come last. Where every output is `right`, only what is grave; where none is and nothing stands out, the operation at which errors grow most."""
         found = [each for each in self._found if not right or each.severity >= GRAVE]
+        if not found and not right and self._slight is not None:
+            return [self._slight]
         most = max((each.severity for each in found if each.severity >= each.inherited), default=0.0)
         first = [each for each in found if each.severity >= max(SHARE * most, each.inherited)]
         return first + [each for each in found if all(each is not other for other in first)]
@@ -171,6 +176,14 @@ class Judge:
         if inherited >= AMPLIFIED and seen.before <= HEALTHY and inherited >= 8 * seen.before:
             return self._cancelled(seen, inherited)
         return self._behind_bias(seen, made)
+
+    def _smaller(self, seen: Seen, made: np.ndarray) -> None:
+        """Keeps the operation at which errors grow most."""
+        added, inherited = relative(made, seen.near), seen.inherited
+        growth = max(added, inherited - seen.before)
+        if np.isfinite(growth) and growth > (self._slight.severity if self._slight else 0.0):
+            found = self._lost(seen, added) if added >= growth else self._cancelled(seen, inherited)
+            self._slight = replace(found, severity=growth)
 
     def _explained(self, seen: Seen, made: np.ndarray) -> bool:
         """Whether what is wanted is as good as 0 beside what it is made of: differences that should be 0."""

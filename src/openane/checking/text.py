@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from math import isfinite
 from textwrap import wrap
 from typing import Any
 
 from openane.checking.check import CLOSE, Checked, CheckedTensor
-from openane.checking.faults import NumericFault
+from openane.checking.faults import NOTABLE, NumericFault
 from openane.checking.names import short
 from openane.wording import line_text, plural
 
@@ -41,8 +42,9 @@ def verdict(checked: Checked) -> str:
         return text if cause is None else (f"{text} But {short(cause.operation)} {_damage(cause)}, which these outputs "
                                            "hardly show; others may.")
     said = ", ".join(f"{output.name} ({_error(output.error, output.infinite)})" for output in wrong[:4])
-    blame = "Many small errors add up; no single operation stands out." if cause is None else \
-        f"The first cause is {short(cause.operation)}: it {_damage(cause)}."
+    blame = "No operation that the engine computes adds an error." if cause is None else \
+        f"The first cause is {short(cause.operation)}: it {_damage(cause)}." if cause.severity >= NOTABLE else \
+        f"Many small errors add up; they grow most at {short(cause.operation)}."
     count = f"{len(wrong)} of {plural(len(checked.outputs), 'output')}"
     return f"Wrong: {count} {'differs' if len(wrong) == 1 else 'differ'} from fp32: {said}. {blame}"
 
@@ -110,4 +112,4 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _share(error: float | None) -> str:
-    return "-" if error is None else f"{error:.2%}"
+    return "-" if error is None else f"{error:.2%}" if isfinite(error) else "infinite"
