@@ -11,7 +11,7 @@ from openane.checking import reasons
 from openane.checking.beside import Link, Seen
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
-from openane.checking.operands import constants, dropped, moves, offset, sums, tabled
+from openane.checking.operands import constants, dropped, keeps_numbers, offset, sums, tabled
 from openane.chips.arithmetic import SUM_LIMIT
 from openane.graph import Node, Value
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
@@ -110,13 +110,13 @@ class Judge:
 
     def faults(self, right: bool) -> list[NumericFault]:
         """In the order they are computed, but for those whose error is small beside that of others, or beside what
-        they inherit: they come last. Where every output is `right`, only what is grave; where none is and nothing stands out, the operation at which errors grow most."""
+        they inherit: they come last. Where every output is `right`, only what is grave; where one is not and nothing
+        stands out, the operation at which errors grow most."""
         found = [each for each in self._found if not right or each.severity >= GRAVE]
-        if not found and not right and self._slight is not None:
-            return [self._slight]
-        most = max((each.severity for each in found if each.severity >= each.inherited), default=0.0)
-        first = [each for each in found if each.severity >= max(SHARE * most, each.inherited)]
-        return first + [each for each in found if all(each is not other for other in first)]
+        if not found:
+            return [self._slight] if self._slight is not None and not right else []
+        most = max((each.severity for each in found if not _secondary(each)), default=0.0)
+        return sorted(found, key=lambda each: _secondary(each) or each.severity < SHARE * most)
 
     def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
               infinite: int = 0) -> NumericFault:
@@ -243,7 +243,7 @@ class Judge:
         """Of what a link reads the operation that added a constant beside which its own digits went."""
         for value in link.node.values():
             node = self._names.producer(value)
-            while node is not None and id(node.outputs[0]) not in self._offsets and moves(node):
+            while node is not None and id(node.outputs[0]) not in self._offsets and keeps_numbers(node):
                 node = next((self._names.producer(each) for each in node.values() if not each.constant), None)
             known = None if node is None else self._offsets.get(id(node.outputs[0]))
             if known is not None and known[2] >= SHARE * inherited:
@@ -270,3 +270,8 @@ class Judge:
             with np.errstate(over="ignore"):
                 held = held.astype(np.float16).astype(np.float64)
         self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))
+
+
+def _secondary(fault: NumericFault) -> bool:
+    """Whether more of an error was there before."""
+    return fault.severity < fault.inherited

@@ -29,7 +29,7 @@ def tabled(node: Node) -> bool:
     return op is not None and op.unary is not None and op.unary.bound.absolute > 0
 
 
-def moves(node: Node) -> bool:
+def keeps_numbers(node: Node) -> bool:
     """Whether its results are numbers of its operands as they are."""
     op = all_ops().get(node.op)
     return op is not None and (op.moves is not None or op.views(node) or op.casts)
