@@ -93,7 +93,7 @@ class Checked:
 
 
 def check(model: Graph | Model, samples: Samples | None = None, target: str = DEFAULT_TARGET,
-          allow_host: AllowHost = LOOKUPS, precision: str = PrecisionMode.AS_IS) -> Checked:
+          allow_host: AllowHost = LOOKUPS, precision: str = PrecisionMode.SAFE) -> Checked:
     """The model, compiled for `target`, beside itself in fp32, operation by operation.
 
     It runs on the first of `samples` (arrays by input name), or on drawn inputs where none are given; with `precision`
@@ -106,13 +106,15 @@ def check(model: Graph | Model, samples: Samples | None = None, target: str = DE
     if isinstance(model, Model) and model.others:
         raise UnsupportedError(ASKED, "one function is checked", found=", ".join(model.functions),
                                remedy="choose one of model.functions, or --function")
-    sample = fitting(graph, given[0] if given else drawn(without_states(graph).graph))
+    fit = [fitting(graph, each) for each in given]
+    sample = fit[0] if fit else fitting(graph, drawn(without_states(graph).graph))
     made = model if isinstance(model, Model) else compile(graph, machines.target(target).name, allow_host,
-                                                          samples=sample, precision=precision)
+                                                          samples=fit or None, precision=precision)
     known = intermediates(made.graph, made.target, made.host_operations != () or allow_host)
     room_for(known, ASKED, "check a smaller shape of it, or a part")
     kept, found = _run(made, known, sample)
-    return _judged(graph, made, known, kept, sample, found, precision, _source(given))
+    return _judged(graph, made, known, kept, sample, found,
+                   "as compiled" if made is model else precision, _source(given))
 
 
 def room_for(known: Intermediates, asked: str, remedy: str) -> None:

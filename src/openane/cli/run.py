@@ -239,8 +239,9 @@ def _unlike_numbers(task: Document, names: Mapping[int, str]) -> str:
     """What a task stored and read that is no number."""
     name = names.get(task["task"])
     place = f"task {task['task']} ({task['operation']})"
-    return (f"{place if name is None else f'{line_text(short(name))}, {place}'}: infinite values stored {task['overflows']}, "
-            f"read {task['infinite_inputs']}; NaN read {task['nan_inputs']}")
+    named = place if name is None else f"{line_text(short(name))}, {place}"
+    return (f"{named}: infinite values stored {task['overflows']}, read {task['infinite_inputs']}; "
+            f"NaN read {task['nan_inputs']}")
 
 
 def _error(output: Document) -> str:

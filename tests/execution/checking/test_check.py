@@ -146,7 +146,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert found["inputs"] == "drawn"
     assert "application/json" in page.read_text()
     bundle, sample = tmp_path / "wrong.ane", tmp_path / "x.npy"
-    ane.compile(weighted(13).graph).save(bundle)
+    ane.compile(weighted(13).graph, precision="as-is").save(bundle)
     np.save(sample, np.ones((4, 32), np.float16))
     assert main(["check", str(bundle), "--sample", f"x={sample}"]) == 1
     text = capsys.readouterr().out
