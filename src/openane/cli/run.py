@@ -193,13 +193,8 @@ def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
     yield from port_lines(_ports(document), report)
     yield from (f"  {line_text(name)} against the reference: {_error(port)}"
                 for name, port in document["outputs"].items() if "error" in port)
-    tasks = document["numeric"]["tasks"]
     model = subject.content if isinstance(subject.content, Model) and document["executed"] == "program" else None
-    names = {} if model is None else _operations(model)
-    infinite = [_unlike_numbers(task, names) for task in tasks if task["overflows"] or task["nan_inputs"]]
-    if infinite and model is not None:
-        infinite.append("ane check says which operation made the first of them, why, and what would help")
-    yield from said(model, report, infinite)
+    yield from said(model, report, _infinities(document, model))
     if "tensors" in document:
         yield from tensor_lines(document["tensors"], document["threshold"])
     yield from (f"  check failed: {failure}" for failure in document.get("check", {}).get("failures", ()))
@@ -221,6 +216,15 @@ def _ports(document: Document) -> dict[str, list[PortText]]:
 
     return {"input": [text(name, port, source(name, port)) for name, port in document["inputs"].items()],
             "output": [text(name, port, target(port)) for name, port in document["outputs"].items()]}
+
+
+def _infinities(document: Document, model: Model | None) -> list[str]:
+    """The tasks that stored infinities or read NaN, with the operations of a model they belong to."""
+    names = {} if model is None else _operations(model)
+    found = [_unlike_numbers(task, names) for task in document["numeric"]["tasks"]
+             if task["overflows"] or task["nan_inputs"]]
+    return [*found, "ane check says which operation made the first of them, why, and what would help"] \
+        if found and model is not None else found
 
 
 def _operations(model: Model) -> dict[int, str]:
