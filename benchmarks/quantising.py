@@ -27,10 +27,10 @@ from networks.transformers import minilm as drawn_minilm
 import openane as ane
 from openane.graph import Graph
 from openane.importers import load_onnx
+from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
 from openane.quantization import Quantized
 from openane.quantization.modelled import modelled
-from openane.quantization.samples import drawn
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "minilm"
 TOKENS = 64

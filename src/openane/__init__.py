@@ -26,6 +26,7 @@ from openane.errors import (
 from openane.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from openane.checking import check
     from openane.compiler import Model, compile, compile_for, compile_functions, compile_shapes
     from openane.devices import open_device, run
     from openane.formats import load_program, save_program
@@ -45,6 +46,7 @@ _HOMES = {
     "Lut": "openane.ops.lut",
     "Model": "openane.compiler",
     "Program": "openane.program",
+    "check": "openane.checking",
     "compile": "openane.compiler",
     "compile_for": "openane.compiler",
     "compile_functions": "openane.compiler",
@@ -65,7 +67,7 @@ _HOMES = {
 
 __all__ = [
     "AneError", "DeviceError", "FormatError", "Graph", "GraphError", "Lut", "Model", "Program", "ProgramError",
-    "SimulationError", "UnsupportedError", "VerifyError", "compile", "compile_for", "compile_functions",
+    "SimulationError", "UnsupportedError", "VerifyError", "check", "compile", "compile_for", "compile_functions",
     "compile_shapes", "diff", "edit_task", "load_graph", "load_pretrained", "load_program", "load_shapes", "lut",
     "open_device", "quantize", "run", "save_program", "verify",
 ]

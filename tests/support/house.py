@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"timing", "graph", "ops", "wording", *_ENGINE},
     "bench": {"compiler", "devices", "timing", *_GRAPH, *_ENGINE},
     "doctor": {"cache", "devices"},
+    "checking": {"compiler", "devices", "report", "simulator", "wording", *_GRAPH, *_ENGINE},
     "quantization": {"importers", "compiler", "report", *_GRAPH, *_ENGINE},
     "models": {"quantization", "importers", "compiler", "devices", *_GRAPH, *_ENGINE},
     "training": {"importers", "compiler", "devices", "models", *_GRAPH, *_ENGINE},

@@ -20,6 +20,7 @@ VERBS = {
     "compile": "compile a model into an engine program",
     "quantize": "store a model's weights in fewer bits, and say what that costs and saves",
     "run": "run a model or a program and write its outputs",
+    "check": "say which operation of a model overflows or loses digits, why, and what would help",
     "generate": "continue a text with a language model, token by token",
     "transcribe": "write down what is said in a sound, with a Whisper model",
     "serve": "serve a language model over HTTP, with the endpoints of OpenAI's API",

@@ -18,15 +18,18 @@ from urllib.parse import quote
 
 import numpy as np
 
+from openane.checking.names import short
+from openane.checking.watched import WatchedSimulator
 from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_seed, unlike
 from openane.cli.device_name import SIMULATOR, device_chip, device_name
 from openane.cli.files import parse_input
 from openane.cli.output import as_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
 from openane.cli.summary import PortText, cache_lines, port_lines, report_option, said
-from openane.cli.tensors import EXACT_CHECK, THRESHOLD, WatchedSimulator, compared, known_tensors
+from openane.cli.tensors import EXACT_CHECK, THRESHOLD, compared, known_tensors
 from openane.cli.tensors import lines as tensor_lines
 from openane.compiler import Model
+from openane.compiler.records import ProgramStep
 from openane.devices import open_device
 from openane.devices.options import parts
 from openane.devices.simulator import SimulatorDevice
@@ -190,10 +193,8 @@ def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
     yield from port_lines(_ports(document), report)
     yield from (f"  {line_text(name)} against the reference: {_error(port)}"
                 for name, port in document["outputs"].items() if "error" in port)
-    tasks = document["numeric"]["tasks"]
-    infinite = [_unlike_numbers(task) for task in tasks if task["overflows"] or task["nan_inputs"]]
     model = subject.content if isinstance(subject.content, Model) and document["executed"] == "program" else None
-    yield from said(model, report, infinite)
+    yield from said(model, report, _infinities(document, model))
     if "tensors" in document:
         yield from tensor_lines(document["tensors"], document["threshold"])
     yield from (f"  check failed: {failure}" for failure in document.get("check", {}).get("failures", ()))
@@ -217,10 +218,34 @@ def _ports(document: Document) -> dict[str, list[PortText]]:
             "output": [text(name, port, target(port)) for name, port in document["outputs"].items()]}
 
 
-def _unlike_numbers(task: Document) -> str:
+def _infinities(document: Document, model: Model | None) -> list[str]:
+    """The tasks that stored infinities or read NaN, with the operations of a model they belong to."""
+    names = {} if model is None else _operations(model)
+    found = [_unlike_numbers(task, names) for task in document["numeric"]["tasks"]
+             if task["overflows"] or task["nan_inputs"]]
+    return [*found, "ane check says which operation made the first of them, why, and what would help"] \
+        if found and model is not None else found
+
+
+def _operations(model: Model) -> dict[int, str]:
+    """The model's operation of every task of a run, by the task's number in it."""
+    found: dict[int, str] = {}
+    start = 0
+    for step in model.steps:
+        if isinstance(step, ProgramStep):
+            found |= {start + task: entry.operation for entry in model.report if entry.program == step.program
+                      for task in entry.tasks}
+            start += len(model.programs[step.program].tasks)
+    return found
+
+
+def _unlike_numbers(task: Document, names: Mapping[int, str]) -> str:
     """What a task stored and read that is no number."""
-    return (f"task {task['task']} ({task['operation']}): infinite values stored {task['overflows']}, "
-            f"read {task['infinite_inputs']}; NaN read {task['nan_inputs']}")
+    name = names.get(task["task"])
+    place = f"task {task['task']} ({task['operation']})"
+    named = place if name is None else f"{line_text(short(name))}, {place}"
+    return (f"{named}: infinite values stored {task['overflows']}, read {task['infinite_inputs']}; "
+            f"NaN read {task['nan_inputs']}")
 
 
 def _error(output: Document) -> str:

@@ -12,6 +12,7 @@ from openane.chips.weight_forms import WRITTEN, WeightForm
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
+from openane.ops.drawn_inputs import drawn
 from openane.quantization.choosing import Step, choose, steps_of
 from openane.quantization.forms import StoredWeight, store
 from openane.quantization.layers import LEAST, Layer, computed_weights, constant_bytes, layers_of
@@ -24,7 +25,7 @@ from openane.quantization.measuring import (
     relative,
 )
 from openane.quantization.rewrite import packs_bits, with_arrays, with_stored
-from openane.quantization.samples import drawn, fitting
+from openane.quantization.samples import fitting
 
 AUTO = "auto"
 FORMS = (*(form.value for form in WeightForm), AUTO)

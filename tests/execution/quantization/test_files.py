@@ -18,11 +18,11 @@ from openane.cli import FAILED, main
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
+from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
 from openane.quantization.files import save_quantized
 from openane.quantization.measuring import relative
 from openane.quantization.modelled import modelled
-from openane.quantization.samples import drawn
 
 RANDOM = np.random.default_rng(2)
 Capture = pytest.CaptureFixture[str]

@@ -14,13 +14,13 @@ from openane.chips.weight_forms import WeightForm
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
+from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
 from openane.quantization import read_samples
 from openane.quantization.choosing import Step, choose, steps_of
 from openane.quantization.forms import StoredWeight, store
 from openane.quantization.layers import Layer, layers_of
 from openane.quantization.measuring import relative
-from openane.quantization.samples import drawn
 
 RANDOM = np.random.default_rng(0)
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.compiler.records import Concern
-from openane.graph import Graph, Node, Value, numpy_type
+from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, get_op
 from openane.ops.affine import scales
+from openane.ops.drawn_inputs import drawn as drawn
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST, RESCALED, SATURATED, halves_finite
 
@@ -43,16 +44,8 @@ def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> t
 
 
 def drawn_samples(graph: Graph) -> dict[str, np.ndarray] | None:
-    """Seeded inputs for a graph that is quickly evaluated, else None: standard normal numbers; 0 and 1 for integers."""
+    """Seeded inputs for a graph that is quickly evaluated, else None (ops.drawn_inputs)."""
     return None if _work(graph) > QUICK else drawn(graph)
-
-
-def drawn(graph: Graph) -> dict[str, np.ndarray]:
-    """Seeded inputs: standard normal numbers; 0 and 1 for integers."""
-    rng = np.random.default_rng(0)
-    kinds = {value.name: numpy_type(value.dtype) for value in graph.inputs}
-    return {value.name: (rng.standard_normal(value.shape) if kinds[value.name].kind == "f" else
-                         rng.integers(0, 2, value.shape)).astype(kinds[value.name]) for value in graph.inputs}
 
 
 def _saturated(graph: Graph) -> Iterator[Concern]:

@@ -25,6 +25,8 @@ SCRIPTS = ("base", "task", "table", "summary", "view", "graph", "timeline", "mem
 """Files of the script of a profile's page, in order."""
 TARGETS = ("base", "table", "frame", "targets")
 """The same of the page of several targets."""
+CHECKED = ("base", "table", "frame", "checked")
+"""The same of the page of a check."""
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -37,6 +39,11 @@ def targets_page(model: str, results: Sequence[TargetResult]) -> str:
     """The whole file of what several targets make of the model called `model`, UTF-8 text."""
     data = {"openane": __version__, "model": model, **targets_document(results)}
     return _assembled(data, TARGETS, f"{model} for {len(results)} targets", "operations")
+
+
+def checked_page(found: Mapping[str, Any]) -> str:
+    """The whole file of a check (checking.document), UTF-8 text."""
+    return _assembled({"openane": __version__, **found}, CHECKED, f"{found['name']} beside fp32", "operations")
 
 
 def _assembled(data: Mapping[str, Any], scripts: Sequence[str], title: str, table: str) -> str:

@@ -1,0 +1,277 @@
+"""Which operation of a compiled model made the first infinity or lost digits, why, and what would help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from openane.checking import reasons
+from openane.checking.beside import Link, Seen
+from openane.checking.names import Names, short
+from openane.checking.numbers import infinities, largest, relative, usual
+from openane.checking.operands import constants, dropped, keeps_numbers, offset, sums, tabled
+from openane.chips.arithmetic import SUM_LIMIT
+from openane.graph import Node, Value
+from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
+
+NOTABLE = 0.01
+"""Relative error that one operation adds from which it may be a cause."""
+GRAVE = 0.05
+"""The same where every output is right all the same."""
+SHARE = 0.3
+"""Of the largest error that any operation adds: who adds less before it is not the first cause."""
+HEALTHY = 0.01
+"""Error of inputs up to which an operation, and not what is before it, is why its result is wrong."""
+AMPLIFIED = 0.03
+"""Error that a result inherits from inputs which have hardly any, from which its operation is named."""
+DROPPED = 0.2
+"""Of an error what rounded products must explain to be why."""
+
+
+class Cause(StrEnum):
+    """What happened to numbers."""
+
+    CONSTANT = "constant beyond fp16"
+    INPUT = "input beyond fp16"
+    SUM = "sum beyond 2^15"
+    STORED = "stored beyond 65504"
+    ROUNDED = "inputs rounded to fp16"
+    PRODUCTS = "products below 2^-16 dropped"
+    SMALL = "stored with few digits"
+    TABLE = "error of a table"
+    CANCELLATION = "cancellation"
+    OFFSET = "detail lost beside an offset"
+    ADDED = "error of the operation"
+
+
+@dataclass(frozen=True, slots=True)
+class NumericFault:
+    """An operation that makes infinities or loses digits, in the model's name. `severity`: the relative error that it
+    adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph. `grown` is
+    the operation before it at which numbers became that much larger, or smaller, if one stands out."""
+
+    operation: str
+    tensor: str
+    cause: Cause
+    sentence: str
+    help: str
+    severity: float
+    place: int
+    infinite: int = 0
+    inherited: float = 0.0
+    grown: str = ""
+
+
+LARGE = (Cause.SUM, Cause.STORED)
+"""Causes that numbers are too large for."""
+SCALES = (*LARGE, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
+"""Causes that numbers are too large or too small for."""
+GROWN = 16.0
+"""How many times larger or smaller an operation makes numbers to be named for it."""
+STEPS = 24
+"""Operations that are looked at for that, from one to the one that makes its largest operand."""
+
+
+class Judge:
+    """Looks at every result in turn (`look`); `faults` are then what was found, the first cause first."""
+
+    def __init__(self, names: Names, scaled: bool) -> None:
+        """`scaled`: whether the model is compiled with --precision safe already."""
+        self._names, self._scaled = names, scaled
+        self._found: list[NumericFault] = []
+        self._place = 0
+        self._offsets: dict[int, tuple[Node, float, float]] = {}
+        self._sizes: dict[int, float] = {}
+        self._slight: NumericFault | None = None
+
+    def look(self, seen: Seen) -> None:
+        """Judges one result."""
+        self._place += 1
+        self._sizes[id(seen.value)] = usual(seen.wide)
+        found = self._constant(seen) or (None if seen.made is None else self._stored(seen, seen.made))
+        if found is None and seen.made is not None and not self._found:
+            self._smaller(seen, seen.made)
+        if found is not None and not any(each.operation == found.operation and each.cause == found.cause
+                                         for each in self._found):
+            self._found.append(found)
+        self._remember(seen)
+
+    def take(self, value: Value, array: np.ndarray) -> None:
+        """Judges an input of the model."""
+        name = value.name
+        self._sizes[id(value)] = usual(array)
+        size = largest(array) if array.dtype.kind == "f" else 0.0
+        if size > LARGEST:
+            self._found.append(NumericFault(f"input {name!r}", name, Cause.INPUT, reasons.input_beyond(name, size),
+                                       "scale the input down before the model and its first weights up", 1.0, 0,
+                                       int(np.count_nonzero(np.abs(array) > LARGEST))))
+
+    def faults(self, right: bool) -> list[NumericFault]:
+        """In the order they are computed, but for those whose error is small beside that of others, or beside what
+        they inherit: they come last. Where every output is `right`, only what is grave; where one is not and nothing
+        stands out, the operation at which errors grow most."""
+        found = [each for each in self._found if not right or each.severity >= GRAVE]
+        if not found:
+            return [self._slight] if self._slight is not None and not right else []
+        most = max((each.severity for each in found if not _secondary(each)), default=0.0)
+        return sorted(found, key=lambda each: _secondary(each) or each.severity < SHARE * most)
+
+    def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
+              infinite: int = 0) -> NumericFault:
+        severity = min(1.0, severity) if np.isfinite(severity) else 1.0
+        inherited = 0.0 if cause in (Cause.CANCELLATION, Cause.OFFSET, Cause.ROUNDED) else min(1.0, seen.inherited)
+        grown, times = self._grown(node, cause in LARGE) if cause in SCALES else (None, 1.0)
+        origin = "" if grown is None else self._names.of(grown)
+        if origin and origin != self._names.of(node):
+            sentence += reasons.grown(short(origin), times, cause in LARGE)
+        return NumericFault(self._names.of(node), seen.value.name, cause, sentence,
+                       reasons.help_for(cause.name, self._scaled), severity, self._place, infinite, inherited, origin)
+
+    def _grown(self, node: Node, larger: bool) -> tuple[Node | None, float]:
+        """The operation, of one and those before it, that makes numbers larger, or smaller, by most, and how many
+        times: the one itself only for its constants."""
+        found, most = None, GROWN
+        for step in range(STEPS):
+            before = max((value for value in node.values() if id(value) in self._sizes),
+                         key=lambda value: self._sizes[id(value)], default=None)
+            if before is None:
+                break
+            made, known = self._sizes.get(id(node.outputs[0]), 0.0), self._sizes[id(before)]
+            times = (made / known if larger else known / made) if made and known else 1.0
+            if times >= most and (step or any(constants(node))):
+                found, most = node, times
+            producer = self._names.producer(before)
+            if producer is None:
+                break
+            node = producer
+        return found, most
+
+    def _constant(self, seen: Seen) -> NumericFault | None:
+        """Constants that left fp16 when the model was made, or keep few digits in it."""
+        if not sums(seen.node):
+            return None
+        for name, infinite, size in constants(seen.node):
+            if infinite:
+                return self._made(seen, seen.node, Cause.CONSTANT,
+                                  reasons.constant_beyond(name, infinite, size), 1.0, infinite)
+            usually = usual(seen.node[name].array())
+            if usually > 0 and SMALLEST / 4 / usually >= GRAVE:
+                return self._made(seen, seen.node, Cause.SMALL, reasons.small_constant(name, usually),
+                                  SMALLEST / 4 / usually)
+        return None
+
+    def _stored(self, seen: Seen, made: np.ndarray) -> NumericFault | None:
+        if not np.isfinite(seen.before):
+            return None
+        infinite = infinities(made, seen.near)
+        if infinite:
+            return self._infinite(seen, infinite) if np.isfinite(seen.wide).any() else None
+        added, inherited = relative(made, seen.near), seen.inherited
+        if not np.isfinite(inherited):
+            return self._rounded(seen) if seen.before <= GRAVE else None
+        if added >= NOTABLE and not self._explained(seen, made):
+            return self._lost(seen, added)
+        if inherited >= AMPLIFIED and seen.before <= HEALTHY and inherited >= 8 * seen.before:
+            return self._cancelled(seen, inherited)
+        return self._behind_bias(seen, made)
+
+    def _smaller(self, seen: Seen, made: np.ndarray) -> None:
+        """Keeps the operation at which errors grow most."""
+        added, inherited = relative(made, seen.near), seen.inherited
+        growth = max(added, inherited - seen.before)
+        if np.isfinite(growth) and growth > (self._slight.severity if self._slight else 0.0):
+            found = self._lost(seen, added) if added >= growth else self._cancelled(seen, inherited)
+            self._slight = replace(found, severity=growth)
+
+    def _explained(self, seen: Seen, made: np.ndarray) -> bool:
+        """Whether what is wanted is as good as 0 beside what it is made of: differences that should be 0."""
+        size = usual(seen.near)
+        return size <= SMALLEST and largest(made) <= SMALLEST_NORMAL
+
+    def _rounded(self, seen: Seen) -> NumericFault:
+        """Infinite, in fp32 too, for inputs as fp16 holds them."""
+        link = next((link for link in seen.chain if not np.isfinite(link.peak)), seen.chain[-1])
+        return self._made(seen, link.node, Cause.ROUNDED, reasons.rounded(link.node), 1.0,
+                          infinities(seen.near, seen.wide))
+
+    def _infinite(self, seen: Seen, count: int) -> NumericFault:
+        """The first operation of the task whose numbers leave what the engine holds."""
+        for link in seen.chain:
+            beyond = next((each for each in constants(link.node) if each[1]), None)
+            if beyond is not None:
+                return self._made(seen, link.node, Cause.CONSTANT, reasons.constant_beyond(*beyond), 1.0, count)
+            summing, size = sums(link.node), link.peak
+            if size >= (SUM_LIMIT if summing else LARGEST):
+                cause = Cause.SUM if summing else Cause.STORED
+                words = reasons.sum_beyond(size) if summing else reasons.stored_beyond(link.node, size)
+                return self._made(seen, link.node, cause, words, 1.0, count)
+        link = next((link for link in seen.chain if sums(link.node)), seen.chain[-1])
+        if sums(link.node):
+            return self._made(seen, link.node, Cause.SUM, reasons.partial_sum(link.peak), 1.0, count)
+        return self._made(seen, link.node, Cause.STORED, reasons.inside_beyond(link.node, link.peak), 1.0, count)
+
+    def _lost(self, seen: Seen, added: float) -> NumericFault:
+        """The operation of the task that most likely adds an error."""
+        for link in seen.chain:
+            if link.product is not None and dropped(link.product) >= DROPPED * added:
+                return self._made(seen, link.node, Cause.PRODUCTS, reasons.products(link.product, added), added)
+        link = next((link for link in seen.chain if tabled(link.node)), seen.chain[-1])
+        size = usual(seen.near)
+        if size < SMALLEST_NORMAL:
+            return self._made(seen, seen.node, Cause.SMALL, reasons.small(size, added), added)
+        if tabled(link.node):
+            return self._made(seen, link.node, Cause.TABLE, reasons.table(link.node, added), added)
+        return self._made(seen, seen.node, Cause.ADDED, reasons.added(seen.node, added), added)
+
+    def _cancelled(self, seen: Seen, inherited: float) -> NumericFault:
+        """Healthy inputs, and a wrong result: what the operation takes away was what its inputs had digits for."""
+        link = next(link for link in seen.chain if link.inherited >= inherited / 2)
+        hidden = self._hidden(link, inherited)
+        felt = short(self._names.of(link.node))
+        if hidden is not None:
+            node, size, detail = hidden
+            return self._made(seen, node, Cause.OFFSET, reasons.offset(size, detail, felt), inherited)
+        sizes = [usual(seen.arrays[id(value)]) for value in link.node.values() if id(value) in seen.arrays]
+        before = [self._names.maker(value) for value in link.node.values() if not value.constant]
+        return self._made(seen, link.node, Cause.CANCELLATION,
+                          reasons.cancelled(max(sizes, default=0.0), usual(seen.wide), seen.before, inherited,
+                                            [short(each) for each in dict.fromkeys(before)]), inherited)
+
+    def _hidden(self, link: Link, inherited: float) -> tuple[Node, float, float] | None:
+        """Of what a link reads the operation that added a constant beside which its own digits went."""
+        for value in link.node.values():
+            node = self._names.producer(value)
+            while node is not None and id(node.outputs[0]) not in self._offsets and keeps_numbers(node):
+                node = next((self._names.producer(each) for each in node.values() if not each.constant), None)
+            known = None if node is None else self._offsets.get(id(node.outputs[0]))
+            if known is not None and known[2] >= SHARE * inherited:
+                return known
+        return None
+
+    def _behind_bias(self, seen: Seen, made: np.ndarray) -> NumericFault | None:
+        """A sum whose products were dropped, which its bias hides."""
+        bias = offset(seen.node, seen.near) if sums(seen.node) else None
+        if bias is None:
+            return None
+        detail, product = relative(made, seen.near, bias), seen.chain[-1].product
+        if detail < NOTABLE or product is None or dropped(product) < DROPPED * detail:
+            return None
+        return self._made(seen, seen.node, Cause.PRODUCTS, reasons.products(product, detail), detail)
+
+    def _remember(self, seen: Seen) -> None:
+        """Keeps what constant an operation added, and what its other digits then err, by id of the result."""
+        bias = None if seen.hosted else offset(seen.node, seen.near)
+        held = seen.near if seen.made is None else seen.made
+        if bias is None or held.dtype.kind != "f" or not np.isfinite(held).all():
+            return
+        if seen.made is None:
+            with np.errstate(over="ignore"):
+                held = held.astype(np.float16).astype(np.float64)
+        self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))
+
+
+def _secondary(fault: NumericFault) -> bool:
+    """Whether more of an error was there before."""
+    return fault.severity < fault.inherited

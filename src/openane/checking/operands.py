@@ -1,0 +1,68 @@
+"""What is true of the operations that a check looks at: whether they sum products, and what constants they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from openane.chips.arithmetic import QUANTUM
+from openane.graph import Node, Value
+from openane.ops import all_ops
+from openane.ops.affine import term
+
+
+def dropped(product: float) -> float:
+    """The relative error of a sum of products of a usual size, from rounding each to a multiple of 2^-16."""
+    return float("inf") if product < QUANTUM / 2 else 0.29 * QUANTUM / product
+
+
+def sums(node: Node) -> bool:
+    """Whether it sums products in the accumulator."""
+    op = all_ops().get(node.op)
+    return op is not None and op.sums_products
+
+
+def tabled(node: Node) -> bool:
+    """Whether it is a function that the engine computes by a table."""
+    op = all_ops().get(node.op)
+    return op is not None and op.unary is not None and op.unary.bound.absolute > 0
+
+
+def keeps_numbers(node: Node) -> bool:
+    """Whether its results are numbers of its operands as they are."""
+    op = all_ops().get(node.op)
+    return op is not None and (op.moves is not None or op.views(node) or op.casts)
+
+
+def constants(node: Node) -> Iterator[tuple[str, int, int]]:
+    """Of every constant of real numbers its name, how many fp16 does not hold, and how many there are."""
+    for name, value in node.operands.items():
+        if isinstance(value, Value) and isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                infinite = int(np.count_nonzero(~np.isfinite(value.data.astype(np.float16, copy=False))))
+            yield name, infinite, value.data.size
+
+
+def offset(node: Node, result: np.ndarray) -> np.ndarray | None:
+    """The constant an operation adds, in a shape that is broadcast to its `result`; None where it adds none."""
+    op, bias = all_ops().get(node.op), node.get("bias")
+    if op is None:
+        return None
+    if bias is not None and isinstance(bias.data, np.ndarray):
+        return _along(bias.array().astype(np.float64), op.product.axis if op.product else -1, result)
+    x, y = node.get("x"), node.get("y")
+    if op.arithmetic is None or op.arithmetic.affine is None or x is None or y is None or x.constant == y.constant:
+        return None
+    variable, constant = (x, y) if y.constant else (y, x)
+    made = op.arithmetic.affine(constant.array().astype(np.float64), constant is y) if term(node, variable) else None
+    return None if made is None else np.asarray(made[1], np.float64)
+
+
+def _along(bias: np.ndarray, axis: int, result: np.ndarray) -> np.ndarray | None:
+    """One number for each channel, counted along an axis of the result."""
+    if bias.ndim != 1:
+        return bias
+    shape = [1] * result.ndim
+    shape[axis] = bias.size
+    return bias.reshape(shape) if bias.size in (1, result.shape[axis]) else None

@@ -1,0 +1,48 @@
+"""Inputs of a graph, drawn where nobody gives any."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openane.graph import Graph, Value, numpy_type
+from openane.graph.types import limits
+from openane.ops import all_ops
+
+FLAGS = 2
+"""What integers are drawn below where nothing says what they count."""
+
+
+def drawn(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
+    """One sample from a seed: standard normal numbers, positions below the length of the table they are for, other
+    integers 0 and 1, masks (inputs with "mask" in their name) all ones."""
+    rng = np.random.default_rng(seed)
+    counts = _table_lengths(graph)
+    return {value.name: _drawn(value, rng, counts.get(id(value), FLAGS)) for value in graph.inputs}
+
+
+def _drawn(value: Value, rng: np.random.Generator, count: int) -> np.ndarray:
+    dtype = numpy_type(value.dtype)
+    if "mask" in value.name:
+        return np.ones(value.shape, dtype)
+    if dtype.kind == "f":
+        return rng.standard_normal(value.shape, np.float32).astype(dtype)
+    most = FLAGS if dtype.kind == "b" else min(count, limits(value.dtype)[1])
+    return rng.integers(0, most, value.shape).astype(dtype)
+
+
+def _table_lengths(graph: Graph) -> dict[int, int]:
+    """How many rows the shortest constant table has that an input, or a copy of it in another shape or element type,
+    names rows of; by id of the input."""
+    origin = {id(value): id(value) for value in graph.inputs}
+    found: dict[int, int] = {}
+    for node in graph.nodes:
+        op, first = all_ops().get(node.op), node.get("x")
+        if op is None or first is None:
+            continue
+        if id(first) in origin and (op.casts or op.views(node)):
+            origin |= {id(value): origin[id(first)] for value in node.outputs}
+        place = origin.get(id(node.get(op.positions)))
+        if place is not None and first.constant and "x" in op.channels_of:
+            rows = first.shape[op.channels_of["x"](node)]
+            found[place] = min(rows, found.get(place, rows))
+    return found

@@ -1,0 +1,185 @@
+"""What a check says of one model: causes, names, inputs, text, JSON and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.browser import browser, complaints, opened, requests
+from support.planted import Site, mlp, weighted
+
+import openane as ane
+from openane.checking import Cause, check_page, document, lines
+from openane.cli import main
+from openane.errors import GraphError, UnsupportedError
+from openane.graph import Graph
+from openane.ops.build import GraphBuilder
+
+CONTRAST = (Path(__file__).parents[2] / "support" / "contrast.js").read_text()
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
+
+
+def one(op: str, shape: tuple[int, ...] = (4, 32), **operands: object) -> Graph:
+    b = GraphBuilder()
+    x = b.input("x", "fp16", shape)
+    return b.finish({"y": b.single(op, x=x, name="asked", **operands)})
+
+
+def first(graph: Graph, sample: np.ndarray | None = None) -> Cause | None:
+    found = ane.check(graph, None if sample is None else {"x": sample}, precision="as-is")
+    return None if found.cause is None else found.cause.cause
+
+
+def test_an_input_that_fp16_does_not_hold() -> None:
+    assert first(one("relu"), np.full((4, 32), 1e5)) is Cause.INPUT
+
+
+def test_a_constant_that_fp16_does_not_hold() -> None:
+    assert first(one("mul", y=np.float32(1e6)), np.full((4, 32), 1e-4)) in (Cause.CONSTANT, None)
+    weight = np.full((8, 32), np.inf, np.float16)
+    assert first(one("linear", weight=weight)) is Cause.CONSTANT
+
+
+def test_a_sum_that_passes_the_end_on_the_way() -> None:
+    """The results are 0: only what is added so far is too large."""
+    weight = np.concatenate([np.full((8, 16), 100), np.full((8, 16), -100)], axis=1).astype(np.float16)
+    found = ane.check(one("linear", weight=weight), {"x": np.full((4, 32), 30.0)}, precision="as-is")
+    assert found.cause is not None
+    assert found.cause.cause is Cause.SUM
+    assert "on the way" in found.cause.sentence
+
+
+def test_inputs_that_become_0_in_fp16() -> None:
+    x = np.full((4, 32), 1.0, np.float32)
+    x[0, 0] = 1e-9
+    assert first(one("log", epsilon=np.float16(0)), x) in (Cause.ROUNDED, None)
+    assert first(one("inverse", epsilon=np.float16(0)), x) is Cause.ROUNDED
+
+
+def test_a_mean_of_squares_less_the_square_of_the_mean() -> None:
+    b = GraphBuilder()
+    x = b.input("x", "fp16", (4, 64))
+    mean = b.single("reduce_mean", x=x, axes=np.int32([-1]), keep_dims=True, name="mean")
+    squares = b.single("reduce_mean", x=b.single("mul", x=x, y=x, name="squared"), axes=np.int32([-1]),
+                       keep_dims=True, name="mean_of_squares")
+    other = b.single("abs", x=b.single("mul", x=mean, y=mean, name="square_of_mean"), name="kept")
+    y = b.single("sub", x=squares, y=other, name="variance")
+    sample = 60 + np.random.default_rng(0).standard_normal((4, 64))
+    found = ane.check(b.finish({"y": y}), {"x": sample}, precision="as-is")
+    assert found.cause is not None
+    assert found.cause.operation.startswith("sub 'variance'")
+    assert found.cause.cause is Cause.CANCELLATION
+    assert "square" in found.cause.sentence
+
+
+def test_what_precision_safe_mends_is_right() -> None:
+    graph = weighted(14).graph
+    assert not ane.check(graph, precision="as-is").right
+    assert ane.check(graph, precision="safe").right
+
+
+def test_the_operation_that_made_numbers_large_is_named_beside_the_one_that_overflows() -> None:
+    b = GraphBuilder()
+    x = b.input("x", "fp16", (4, 32))
+    weight = (np.random.default_rng(0).standard_normal((32, 32)) * 100).astype(np.float16)
+    large = b.single("relu", x=b.single("linear", x=x, weight=weight, name="wide"), name="positive")
+    y = b.single("mul", x=large, y=large, name="squared")
+    found = ane.check(b.finish({"y": y}), precision="as-is")
+    assert found.cause is not None
+    assert (found.cause.operation, found.cause.cause) == ("mul 'squared'", Cause.STORED)
+    assert found.cause.grown == "linear 'wide'"
+    assert "linear 'wide' before it makes numbers" in found.cause.sentence
+
+
+def test_samples_are_those_that_are_given_or_drawn() -> None:
+    graph = mlp(Site(0))
+    x = np.ones((4, 32), np.float16)
+    assert ane.check(graph).inputs == "drawn"
+    assert ane.check(graph, {"x": x}).inputs == "the sample given"
+    assert ane.check(graph, [{"x": x}, {"x": 2 * x}]).inputs == "the first of 2 samples given"
+    with pytest.raises(GraphError, match="lacks 'x'"):
+        ane.check(graph, {"y": x})
+    with pytest.raises(GraphError, match="must have shape"):
+        ane.check(graph, {"x": x[:2]})
+
+
+def test_every_operation_has_a_row_in_the_models_names() -> None:
+    graph = ane.load_graph(DIGITS)
+    found = ane.check(graph)
+    assert found.right
+    labels = {node.label for node in graph.nodes}
+    assert {tensor.operation for tensor in found.tensors} <= labels
+    ranges = {tensor.tensor: (tensor.low, tensor.high) for tensor in found.tensors}
+    low, high = ranges["probabilities"]
+    assert low is not None
+    assert high is not None
+    assert 0 <= low <= high <= 1
+
+
+def test_operations_of_the_host_have_rows() -> None:
+    b = GraphBuilder()
+    x = b.input("x", "fp16", (4, 64))
+    order = b.single("argsort", x=x, axis=np.int32(-1), ascending=True, name="order")
+    rank = b.single("cast", x=order, dtype="fp16", name="real")
+    graph = b.finish({"y": b.single("mul", x=rank, y=np.float16(0.5), name="halved")})
+    found = ane.check(graph, allow_host=True)
+    assert found.right
+    assert "host" in {tensor.where for tensor in found.tensors}
+
+
+def test_text_says_what_and_why_and_what_helps() -> None:
+    text = "\n".join(lines(ane.check(weighted(13).graph, precision="as-is")))
+    assert "Wrong: 1 of 1 output differs from fp32" in text
+    assert "1. linear 'fc0': sum beyond 2^15  (the first cause)" in text
+    assert "why   its sums reach" in text
+    assert "help  compile with --precision safe" in text
+    assert "--all shows every one" in text
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "check.html"
+    assert main(["check", str(DIGITS), "--json", "--page", str(page)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["right"]
+    assert found["inputs"] == "drawn"
+    assert "application/json" in page.read_text()
+    bundle, sample = tmp_path / "wrong.ane", tmp_path / "x.npy"
+    ane.compile(weighted(13).graph, precision="as-is").save(bundle)
+    np.save(sample, np.ones((4, 32), np.float16))
+    assert main(["check", str(bundle), "--sample", f"x={sample}"]) == 1
+    text = capsys.readouterr().out
+    assert "run on the sample given" in text
+    assert "first cause" in text
+
+
+def test_what_cannot_be_checked_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "mlp.hwx"
+    ane.compile(mlp(Site(0))).save(program)
+    assert main(["check", str(program)]) == 1
+    assert "does not hold the model it was made from" in capsys.readouterr().err
+    assert main(["check", str(DIGITS), "--shape", "image=1x{1,2}x28x28"]) == 1
+    capsys.readouterr()
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    assert main(["check", str(tmp_path)]) == 1
+    assert "ane check" in capsys.readouterr().err
+    model = ane.compile(mlp(Site(0)))
+    with pytest.raises(UnsupportedError, match="one function is checked"):
+        ane.check(model.with_functions((model,)))
+
+
+@pytest.mark.needs("selenium", "chromium")
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_draws(tmp_path: Path, dark: bool) -> None:
+    path = tmp_path / "check.html"
+    checked = ane.check(weighted(13).graph, precision="as-is")
+    path.write_text(check_page(checked), encoding="utf-8")
+    with browser() as driver:
+        opened(driver, path, dark=dark)
+        assert complaints(driver) == []
+        assert requests(driver) == []
+        text = driver.execute_script("return document.body.innerText")
+        assert document(checked)["verdict"] in text
+        assert "linear 'fc0': sum beyond 2^15" in text
+        assert driver.execute_script(CONTRAST) == []
