@@ -1,213 +1,131 @@
-"""Normalisations that are written out in other operations, found by their last one.
+"""Normalisations that are written out in other operations.
 
-Layer normalisation: (x - mean(x)) over the root of the mean of its square plus epsilon; over the dimensions a reshape
-has set apart it is group normalisation. The same without the mean is RMS normalisation, and with a sum in place of the
-mean RMS normalisation and a scale. The root may be rsqrt, a power of -0.5, or a division by sqrt or by an L2 norm kept
-above a small number; the square mul, square or pow. x * g + (beta - mean(x) * g) with g = gamma / root, as Keras writes
-it, is read as well.
+For each tensor x something takes means of, what is computed of x and these means is read as sums of products (see
+moments.py). (x - mean) times the reciprocal root of the variance is layer normalisation over those dimensions, x times
+that of the mean square RMS normalisation, whatever operations say so and in whatever order gain and offset are applied;
+group, instance and batch normalisation are the same over other dimensions. One node then computes them from x - mean,
+where squares do not overflow and differences of large numbers lose nothing.
+
+Of variances and deviations that something else reads, those are rewritten that fp16 does not hold: mean square less
+squared mean, and roots of means of squares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from openane.graph import Node, Value
+import numpy as np
+
+from openane.graph import Graph, Node, Value
 from openane.ops import arguments
+from openane.ops.affine import factor
 from openane.ops.arithmetic import scalar
+from openane.ops.averages import Average, average_of
+from openane.ops.moment_reading import REALS, VIEWS, Layout, Reader, Reading, axes_along, runs_of
+from openane.ops.moments import CLOSE, MEAN, ONE, SQUARE, X, Moments, Spread, Term, close
 from openane.ops.rewriter import Rewriter
 
-SMALL = 1e-4
-"""What is added or kept below it only guards against a division by zero."""
+Replacements = dict[int, tuple[Node, ...]]
+"""What takes the place of a node, by its position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """op over `axes` of `x`; `total`: by the root of the sum of squares plus epsilon, not of their mean."""
+    """gain * (x - mean) / sqrt(variance + epsilon) + offset where it is `centred`, gain * x / sqrt(mean square +
+    epsilon) where not."""
 
-    op: str
-    x: Value
-    axes: tuple[int, ...]
+    centred: bool
     epsilon: float
-    total: bool = False
+    gain: np.ndarray
+    offset: np.ndarray | None
 
 
-def layer_norm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
-    """Layer normalisation whose last step the node is."""
-    norm = _norm(node, producers)
-    if norm is not None and norm.op == "layer_norm":
-        return _made(norm, node, names)
-    return _as_moments(node, names, producers)
-
-
-def rms_norm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
-    """RMS normalisation whose last step the node is."""
-    norm = _norm(node, producers) or _unit(node, producers)
-    return _made(norm, node, names) if norm is not None and norm.op == "rms_norm" else None
-
-
-def _made(norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...] | None:
-    if norm.x.type != node.output.type:
-        return None
-    rewriter, count = Rewriter(node, names), prod(norm.x.shape[axis] for axis in norm.axes)
-    epsilon = norm.epsilon / count if norm.total else norm.epsilon
-    made = rewriter.single(norm.op, x=norm.x, axes=list(norm.axes), epsilon=epsilon)
-    return rewriter.instead([rewriter.single("mul", x=made, y=count ** -0.5) if norm.total else made])
-
-
-def _norm(node: Node, producers: Mapping[int, Node]) -> Norm | None:
-    """The normalisation whose last step `node` is."""
-    for numerator, spread in _quotients(node, producers):
-        inner, epsilon = with_epsilon(spread[0], producers)
-        found = _folded_squares(inner, producers)
-        if found is None or found[0] is not numerator:
-            continue
-        _, axes, total = found
-        centred = producers.get(id(numerator))
-        if centred is not None and centred.op == "sub" and not total:
-            average = _folded(centred["y"], producers, "reduce_mean")
-            if average is not None and average[0] is centred["x"] and average[1] == axes:
-                return Norm("layer_norm", centred["x"], axes, epsilon + spread[1])
-        return Norm("rms_norm", numerator, axes, epsilon + spread[1], total)
-    return None
-
-
-def _unit(node: Node, producers: Mapping[int, Node]) -> Norm | None:
-    """x / max(L2 norm of x, small number): the number only keeps zeros from dividing by zero."""
-    bounded = producers.get(id(node["y"])) if node.op == "real_div" else None
-    if bounded is None or bounded.op != "maximum":
-        return None
-    small = scalar(bounded["y"])
-    found = _folded(bounded["x"], producers, "reduce_l2_norm")
-    if found is None or found[0] is not node["x"] or small is None or not 0 <= small <= SMALL:
-        return None
-    return Norm("rms_norm", node["x"], found[1], small * small, True)
-
-
-def _as_moments(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
-    """Layer normalisation written x * g + (beta - mean(x) * g)."""
-    for scaled, rest in ((node["x"], node["y"]), (node["y"], node["x"])) if node.op == "add" else ():
-        product, shift = producers.get(id(scaled)), producers.get(id(rest))
-        if product is None or shift is None or (product.op, shift.op) != ("mul", "sub") or not shift["x"].constant:
-            continue
-        for x, gain in ((product["x"], product["y"]), (product["y"], product["x"])):
-            norm = _centred(x, gain, shift["y"], producers)
-            if norm is None or x.type != node.output.type:
+def written_norms(graph: Graph, names: set[str]) -> list[Node]:
+    """The nodes of the graph, with normalisations that are written out as nodes of their own."""
+    order = {id(node): place for place, node in enumerate(graph.nodes)}
+    made: Replacements = {}
+    for x, axes in _subjects(graph):
+        reader = Reader(graph, order, x, axes)
+        norms = {number: norm for number, reading in reader.known.items()
+                 if (norm := _norm(reader.moments, reading)) is not None}
+        for node in graph.nodes if norms else ():
+            if len(node.outputs) != 1 or id(node.output) not in norms or order[id(node)] in made:
                 continue
-            rewriter, gamma = Rewriter(node, names), factors(gain, producers)[1]
-            made = rewriter.single("layer_norm", x=x, axes=list(norm.axes), epsilon=norm.epsilon)
-            made = made if gamma is None else rewriter.single("mul", x=made, y=gamma)
-            return rewriter.instead([rewriter.single("add", x=made, y=shift["x"])])
-    return None
+            if any(not value.constant and id(value) not in norms for value in node.values()):
+                made[order[id(node)]] = _made(reader, norms[id(node.output)], node, names)
+    return [new for place, node in enumerate(graph.nodes) for new in made.get(place, (node,))]
 
 
-def _centred(x: Value, gain: Value, back: Value, producers: Mapping[int, Node]) -> Norm | None:
-    """The norm of x when `back` is mean(x) * gain and gain the reciprocal root of x's variance times a constant."""
-    product, root = producers.get(id(back)), reciprocal_root(factors(gain, producers)[0], producers)
-    if product is None or product.op != "mul" or root is None or gain not in (product["x"], product["y"]):
+def _subjects(graph: Graph) -> Iterator[tuple[Value, tuple[int, ...]]]:
+    """What means are taken of, and over which axes: operands of means, and what these are squares, products or views
+    of."""
+    producers, seen = graph.producers(), set[tuple[int, tuple[int, ...]]]()
+    for node in graph.nodes:
+        average = average_of(node)
+        value = None if average is None or average.count == 1 else average.x
+        while average is not None and value is not None and value.dtype in REALS:
+            axes = average.axes if value.shape == average.x.shape else \
+                axes_along(value.shape, runs_of(average.x.shape, average.axes))
+            if axes is not None and (id(value), axes) not in seen:
+                seen.add((id(value), axes))
+                yield value, axes
+            value = _below(producers.get(id(value)))
+
+
+def _below(node: Node | None) -> Value | None:
+    """What a node makes another form of: its square, magnitude, a multiple, a view."""
+    if node is None or node.get("x") is None:
         return None
-    mean = product["y"] if product["x"] is gain else product["x"]
-    average, (inner, epsilon) = _folded(mean, producers, "reduce_mean"), with_epsilon(root[0], producers)
-    if average is None or average[0] is not x or average[1] != _variance_axes(inner, x, mean, producers):
-        return None
-    return Norm("layer_norm", x, average[1], epsilon + root[1])
-
-
-def _variance_axes(value: Value, x: Value, mean: Value, producers: Mapping[int, Node]) -> tuple[int, ...] | None:
-    """The axes over which the value is the mean of (x - mean)^2; None when it is something else."""
-    squares = _folded_squares(value, producers)
-    difference = None if squares is None or squares[2] else producers.get(id(squares[0]))
-    if squares is None or difference is None or difference.op != "sub":
-        return None
-    return squares[1] if difference["x"] is x and difference["y"] is mean else None
-
-
-def factors(gain: Value, producers: Mapping[int, Node]) -> tuple[Value, Value | None]:
-    """(computed factor, constant factor or None) of a product."""
-    node = producers.get(id(gain))
-    if node is not None and node.op == "mul":
-        for factor, constant in ((node["x"], node["y"]), (node["y"], node["x"])):
-            if constant.constant and not factor.constant:
-                return factor, constant
-    return gain, None
-
-
-def _quotients(node: Node, producers: Mapping[int, Node]) -> list[tuple[Value, tuple[Value, float]]]:
-    """(numerator, (v, epsilon)) for each way to read the node as numerator / sqrt(v + epsilon)."""
-    if node.op not in ("mul", "real_div"):
-        return []
-    x, y = node["x"], node["y"]
-    if node.op == "real_div":
-        root = _root(producers.get(id(y)), 0.5)
-        return [] if root is None else [(x, root)]
-    pairs = ((x, reciprocal_root(y, producers)), (y, reciprocal_root(x, producers)))
-    return [(numerator, root) for numerator, root in pairs if root is not None]
-
-
-def _root(node: Node | None, exponent: float) -> tuple[Value, float] | None:
-    """(v, epsilon) when the node is (v + epsilon) ^ exponent, a half or minus a half."""
-    if node is None:
-        return None
-    if node.op == "pow" and scalar(node["y"]) == exponent:
-        return node["x"], 0.0
-    if node.op == "sqrt" and exponent == 0.5:
-        return node["x"], 0.0
-    if node.op == "rsqrt" and exponent == -0.5:
-        return node["x"], arguments(node).number("epsilon")
-    return None
-
-
-def reciprocal_root(value: Value, producers: Mapping[int, Node]) -> tuple[Value, float] | None:
-    """(v, epsilon) when the value is (v + epsilon) ^ -0.5, however that is written."""
-    node = producers.get(id(value))
-    if node is None:
-        return None
-    if node.op == "real_div" and scalar(node["x"]) == 1.0:
-        return _root(producers.get(id(node["y"])), 0.5)
-    if node.op == "inverse" and arguments(node).number("epsilon") <= SMALL:
-        return _root(producers.get(id(node["x"])), 0.5)
-    return _root(node, -0.5)
-
-
-def with_epsilon(value: Value, producers: Mapping[int, Node]) -> tuple[Value, float]:
-    """(v, c) when the value is v + c, else (value, 0)."""
-    node = producers.get(id(value))
-    if node is not None and node.op == "add":
-        for inner, other in ((node["x"], node["y"]), (node["y"], node["x"])):
-            number = scalar(other)
-            if number is not None and inner.type == value.type:
-                return inner, number
-    return value, 0.0
-
-
-def _folded(value: Value, producers: Mapping[int, Node], op: str) -> tuple[Value, tuple[int, ...]] | None:
-    """(v, axes) when the value is reduction `op` of v over axes, which stay."""
-    node = producers.get(id(value))
-    if node is None or node.op != op or value.type.rank != node["x"].type.rank:
-        return None
-    axes = arguments(node).axes("axes", value.type.rank)
-    return node["x"], tuple(range(value.type.rank)) if axes is None else axes
-
-
-def _folded_squares(value: Value, producers: Mapping[int, Node]) -> tuple[Value, tuple[int, ...], bool] | None:
-    """(v, axes, whether it is the sum) when the value is the mean or sum of v's squares over axes."""
-    found = _folded(value, producers, "reduce_sum_square")
-    if found is not None:
-        return *found, True
-    for op in ("reduce_mean", "reduce_sum"):
-        found = _folded(value, producers, op)
-        base = None if found is None else squared(found[0], producers)
-        if found is not None and base is not None:
-            return base, found[1], op == "reduce_sum"
-    return None
-
-
-def squared(value: Value, producers: Mapping[int, Node]) -> Value | None:
-    """What the value is the square of."""
-    node = producers.get(id(value))
-    if node is None:
-        return None
-    if node.op == "square" or (node.op == "pow" and scalar(node["y"]) == 2.0):
+    if node.op in ("square", "abs", *VIEWS) and node.op != "transpose" or (node.op == "pow" and scalar(node["y"]) == 2):
         return node["x"]
-    return node["x"] if node.op == "mul" and node["x"] is node["y"] else None
+    if node.op in ("mul", "real_div"):
+        if node["x"] is node["y"] or scalar(node["y"]) is not None:
+            return node["x"]
+        return node["y"] if node.op == "mul" and scalar(node["x"]) is not None else None
+    return None
+
+
+def _norm(moments: Moments, reading: Reading) -> Norm | None:
+    """The norm a value is."""
+    if reading.layout is not Layout.WHOLE or reading.logarithm:
+        return None
+    terms = dict(reading.terms)
+    offset = terms.pop(ONE, None)
+    gains = {term[:3]: (term, gain) for term, gain in terms.items()}
+    if len(gains) != len(terms) or not gains or X[:3] not in gains or not gains.keys() <= {X[:3], MEAN[:3]}:
+        return None
+    term, gain = gains[X[:3]]
+    if term.root != 1:
+        return None
+    spread = moments.spreads[term.spread]
+    if spread.centred:
+        other, back = gains.get(MEAN[:3], (X, gain))
+        if (other.root, other.spread) != (1, term.spread) or not close(gain, -back):
+            return None
+    elif len(gains) > 1:
+        return None
+    return Norm(spread.centred, spread.epsilon / spread.gain, gain * spread.gain ** -0.5, offset)
+
+
+def _made(reader: Reader, norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...]:
+    """The norm in place of the node, then gain and offset."""
+    rewriter, x = Rewriter(node, names), reader.x
+    result = rewriter.single("layer_norm" if norm.centred else "rms_norm", x=x, axes=list(reader.axes),
+                             epsilon=norm.epsilon)
+    if norm.gain.size > 1 or abs(norm.gain.item() - 1) > CLOSE:
+        result = rewriter.single("mul", x=result, y=_constant(norm.gain))
+    if norm.offset is not None:
+        result = rewriter.single("add", x=result, y=_constant(norm.offset))
+    return rewriter.instead([_as(rewriter, result, node.output)])
+
+
+def _constant(array: np.ndarray) -> float | np.ndarray:
+    return array.item() if array.size == 1 else array
+
+
+def _as(rewriter: Rewriter, value: Value, result: Value) -> Value:
+    """The value in the shape and of the element type of a result."""
+    if value.shape != result.shape:
+        value = rewriter.single("reshape", x=value, shape=list(result.shape))
+    return value if value.dtype == result.dtype else rewriter.single("cast", x=value, dtype=result.dtype)

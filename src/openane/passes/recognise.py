@@ -13,6 +13,7 @@ import numpy as np
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, arguments, get_op
 from openane.ops.affine import factor, summand
+from openane.ops.written_norms import written_norms
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 TAKES = {"gamma": factor, "beta": summand}
@@ -21,7 +22,9 @@ TAKES = {"gamma": factor, "beta": summand}
 
 def recognise(graph: Graph) -> Graph:
     """The graph with operations that were written out in others as themselves."""
-    producers, names = graph.producers(), taken_names(graph)
+    names = taken_names(graph)
+    graph = rebuilt(graph, written_norms(graph, names))
+    producers = graph.producers()
     known = [op.recognise for op in all_ops().values() if op.recognise is not None]
     nodes: list[Node] = []
     for node in graph.nodes:
