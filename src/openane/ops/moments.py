@@ -20,6 +20,8 @@ SMALLEST = 2.0 ** -25
 """How far a count may be from what fp16 holds of its reciprocal: relatively, and where that is near 0 absolutely."""
 SMALL = 1e-4
 """A standard deviation or length that is kept above it, or above less, is only kept from dividing by zero."""
+LEAST = 2.0 ** -24
+"""The smallest number fp16 has: a variance or mean square that is kept above it is only kept from being 0."""
 _ZERO, _UNIT = np.zeros(()), np.ones(())
 HIGHEST = 4
 """Highest power of x that occurs on the way to a norm."""
@@ -146,7 +148,7 @@ class Moments:
         if spread is not None:
             if bound <= spread.epsilon:
                 return terms
-            return {**terms, ONE: np.asarray(bound)} if bound <= SMALL ** 2 else None
+            return {**terms, ONE: np.asarray(bound)} if bound <= LEAST else None
         root, below = self._root(terms)
         if root is None or bound < 0:
             return terms if root is not None else None

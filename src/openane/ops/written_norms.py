@@ -45,7 +45,7 @@ def written_norms(graph: Graph, names: set[str]) -> list[Node]:
     """The nodes of the graph, with normalisations that are written out as nodes of their own."""
     order = {id(node): place for place, node in enumerate(graph.nodes)}
     made: Replacements = {}
-    for x, axes in _subjects(graph):
+    for x, axes in subjects(graph):
         reader = Reader(graph, order, x, axes)
         norms = {number: norm for number, reading in reader.known.items()
                  if (norm := _norm(reader.moments, reading)) is not None}
@@ -57,7 +57,7 @@ def written_norms(graph: Graph, names: set[str]) -> list[Node]:
     return [new for place, node in enumerate(graph.nodes) for new in made.get(place, (node,))]
 
 
-def _subjects(graph: Graph) -> Iterator[tuple[Value, tuple[int, ...]]]:
+def subjects(graph: Graph) -> Iterator[tuple[Value, tuple[int, ...]]]:
     """What means are taken of, and over which axes: operands of means, and what these are squares, products or views
     of."""
     producers, seen = graph.producers(), set[tuple[int, tuple[int, ...]]]()
@@ -117,14 +117,14 @@ def _made(reader: Reader, norm: Norm, node: Node, names: set[str]) -> tuple[Node
         result = rewriter.single("mul", x=result, y=_constant(norm.gain))
     if norm.offset is not None:
         result = rewriter.single("add", x=result, y=_constant(norm.offset))
-    return rewriter.instead([_as(rewriter, result, node.output)])
+    return rewriter.instead([as_result(rewriter, result, node.output)])
 
 
 def _constant(array: np.ndarray) -> float | np.ndarray:
     return array.item() if array.size == 1 else array
 
 
-def _as(rewriter: Rewriter, value: Value, result: Value) -> Value:
+def as_result(rewriter: Rewriter, value: Value, result: Value) -> Value:
     """The value in the shape and of the element type of a result."""
     if value.shape != result.shape:
         value = rewriter.single("reshape", x=value, shape=list(result.shape))

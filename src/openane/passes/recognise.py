@@ -14,6 +14,8 @@ from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, arguments, get_op
 from openane.ops.affine import factor, summand
 from openane.ops.written_norms import written_norms
+from openane.ops.written_spreads import written_roots, written_variances
+from openane.passes.dead_code import remove_dead_code
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 TAKES = {"gamma": factor, "beta": summand}
@@ -23,7 +25,9 @@ TAKES = {"gamma": factor, "beta": summand}
 def recognise(graph: Graph) -> Graph:
     """The graph with operations that were written out in others as themselves."""
     names = taken_names(graph)
-    graph = rebuilt(graph, written_norms(graph, names))
+    for written in (written_norms, written_roots, written_variances):
+        found = rebuilt(graph, written(graph, names))
+        graph = graph if found is graph else remove_dead_code(found)
     producers = graph.producers()
     known = [op.recognise for op in all_ops().values() if op.recognise is not None]
     nodes: list[Node] = []

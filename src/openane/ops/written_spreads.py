@@ -1,0 +1,118 @@
+"""Variances, mean squares and their roots that are written out and that something else than a norm reads.
+
+Mean square less squared mean is computed as the mean square of x - mean, and a root of either as a length, whose
+squares are no fp16 numbers (see reduce_composed.py): large numbers stay in range, and small ones keep their digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import frexp, sqrt
+
+import numpy as np
+
+from openane.graph import Graph, Node, Value
+from openane.ops.moment_reading import Layout, Reader, Reading
+from openane.ops.moments import CLOSE, MEAN, X, Spread
+from openane.ops.rewriter import Rewriter
+from openane.ops.written_norms import Replacements, as_result, subjects
+
+ALONE = frozenset(["reduce_l2_norm", "reduce_sum_square"])
+"""What is computed so by itself."""
+
+
+def written_roots(graph: Graph, names: set[str]) -> list[Node]:
+    """The nodes of the graph, roots of variances and mean squares, and their reciprocals, as lengths."""
+    return _rewritten(graph, names, _root_of, _as_length)
+
+
+def written_variances(graph: Graph, names: set[str]) -> list[Node]:
+    """The nodes of the graph, variances and mean squares as sums of squares of what is small enough."""
+    return _rewritten(graph, names, _spread_of, _as_squares)
+
+
+def _rewritten(graph: Graph, names: set[str], found: Callable[[Reader, Reading], Spread | None],
+               make: Callable[[Reader, Rewriter, Node, Value, Spread], Value]) -> list[Node]:
+    order = {id(node): place for place, node in enumerate(graph.nodes)}
+    made: Replacements = {}
+    for x, axes in subjects(graph):
+        reader = Reader(graph, order, x, axes)
+        spreads = {number: spread for number, reading in reader.known.items()
+                   if reading.layout is Layout.KEPT and (spread := found(reader, reading)) is not None}
+        for node in graph.nodes if spreads else ():
+            spread = spreads.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
+            if spread is None or order[id(node)] in made or node.op in ALONE or \
+                    any(_same(spreads.get(id(value)), spread) for value in node.values()):
+                continue
+            rewriter = Rewriter(node, names)
+            centred = _centred(graph, reader, rewriter, order[id(node)]) if spread.centred else x
+            result = make(reader, rewriter, node, centred, spread)
+            made[order[id(node)]] = rewriter.instead([as_result(rewriter, result, node.output)])
+    return [new for place, node in enumerate(graph.nodes) for new in made.get(place, (node,))]
+
+
+def _same(operand: Spread | None, spread: Spread) -> bool:
+    """Whether an operand is a spread of the same kind, so that the node only scales or shifts it."""
+    return operand is not None and operand.centred == spread.centred
+
+
+def _root_of(reader: Reader, reading: Reading) -> Spread | None:
+    """The spread whose root, or reciprocal root, the value is; the gain says which by its sign."""
+    if reading.logarithm or len(reading.terms) != 1:
+        return None
+    (term, gain), = reading.terms.items()
+    if term[:3] != (0, 0, 0) or term.root not in (-1, 1) or gain.size != 1 or gain.item() <= 0:
+        return None
+    spread, factor = reader.moments.spreads[term.spread], gain.item() ** (-2 * term.root)
+    return Spread(spread.centred, spread.gain * factor, spread.epsilon * factor)
+
+
+def _spread_of(reader: Reader, reading: Reading) -> Spread | None:
+    return None if reading.logarithm else reader.moments.spread(reading.terms)
+
+
+def _centred(graph: Graph, reader: Reader, rewriter: Rewriter, before: int) -> Value:
+    """x - mean, as something made before has it or anew."""
+    x = reader.x
+    for node in graph.nodes[:before]:
+        reading = reader.known.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
+        if reading is not None and node.output.type == x.type and not reading.logarithm and \
+                reading.terms.keys() == {X, MEAN} and reading.terms[X].size == reading.terms[MEAN].size == 1 and \
+                reading.terms[X].item() == 1 and reading.terms[MEAN].item() == -1:
+            return node.output
+    mean = rewriter.single("reduce_mean", x=x, axes=list(reader.axes), keep_dims=True)
+    return rewriter.single("sub", x=x, y=mean)
+
+
+def _scaled(rewriter: Rewriter, value: Value, factor: float) -> Value:
+    return value if abs(factor - 1) < CLOSE else rewriter.single("mul", x=value, y=factor)
+
+
+def _factors(reader: Reader, spread: Spread) -> tuple[float, float]:
+    """What makes the length of x the root of the spread: a power of two, which changes no digit of x, and the rest."""
+    whole = sqrt(spread.gain / reader.count)
+    power = 2.0 ** (frexp(whole / sqrt(0.5))[1] - 1)
+    return power, whole / power
+
+
+def _as_length(reader: Reader, rewriter: Rewriter, node: Node, x: Value, spread: Spread) -> Value:
+    """The length of the multiple of x; with epsilon that of the length and the root of epsilon."""
+    power, rest = _factors(reader, spread)
+    axes = list(reader.axes)
+    length = rewriter.single("reduce_l2_norm", x=_scaled(rewriter, x, power), axes=axes, keep_dims=True)
+    length = _scaled(rewriter, length, rest)
+    if spread.epsilon:
+        other = np.full(length.shape, sqrt(spread.epsilon))
+        both = rewriter.single("concat", values=(length, rewriter.constant(other.astype(np.float16))), axis=axes[0])
+        length = rewriter.single("reduce_l2_norm", x=both, axes=axes[:1], keep_dims=True)
+    reading = reader.known[id(node.output)]
+    return rewriter.single("inverse", x=length, epsilon=0.0) if next(iter(reading.terms)).root == 1 else length
+
+
+def _as_squares(reader: Reader, rewriter: Rewriter, node: Node, x: Value, spread: Spread) -> Value:
+    """The sum of squares of the multiple of x."""
+    power, rest = _factors(reader, spread)
+    squares = rewriter.single("reduce_sum_square", x=_scaled(rewriter, x, power), axes=list(reader.axes),
+                              keep_dims=True)
+    squares = _scaled(rewriter, squares, rest ** 2)
+    return rewriter.single("add", x=squares, y=spread.epsilon) if spread.epsilon else squares
