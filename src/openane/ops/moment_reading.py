@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
@@ -18,12 +18,17 @@ from openane.graph import Graph, Node, Value
 from openane.ops import arguments
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import Average, average_of
-from openane.ops.moments import ONE, X, Moments, Terms, number, plus
+from openane.ops.moments import ONE, Moments, Terms, X, number, plus
 
 VIEWS = frozenset(["expand_dims", "identity", "reshape", "squeeze", "transpose", "cast", "flatten2d"])
+POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "inverse": -1.0}
 REALS = ("fp16", "fp32")
 LARGEST = 6e4
 """An upper bound above it is what exporters write where there is none."""
+
+
+Runs = tuple[tuple[bool, int], ...]
+"""Runs of elements: whether they are averaged, and how many. See runs_of."""
 
 
 class Layout(Enum):
@@ -32,15 +37,18 @@ class Layout(Enum):
     WHOLE = "those of x, in its order"
     KEPT = "the means, in their order"
     PART = "some dimensions of x, the others 1"
+    TURNED = "those of x, the averaged ones elsewhere between the others"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a value is in terms of a tensor's moments; `logarithm`: its logarithm is known, times a number."""
+    """What a value is in terms of a tensor's moments; `logarithm`: that number times the logarithm of the terms. `runs`
+    says which elements of a turned one are averaged (see runs_of)."""
 
     terms: Terms
     layout: Layout
     logarithm: float = 0.0
+    runs: Runs = ()
 
 
 class Reader:
@@ -89,15 +97,16 @@ class Reader:
         own = self.known.get(id(average.x))
         if own is None or own.logarithm or own.layout is Layout.PART:
             return None
-        if own.layout is Layout.WHOLE and runs_of(average.x.shape, average.axes) != self._runs:
+        whole = own.layout in (Layout.WHOLE, Layout.TURNED)
+        if whole and runs_of(average.x.shape, average.axes) != (own.runs or self._runs):
             return None
         if own.layout is Layout.KEPT and (average.square or any(average.x.shape[axis] > 1 for axis in average.axes)):
             return None
-        factor = average.factor * (self.count if own.layout is Layout.WHOLE else 1)
+        factor = average.factor * (self.count if whole else 1)
         terms: Terms | None = own.terms
         if average.square:
             terms = self.moments.power(own.terms, 2)
-        if terms is not None and own.layout is Layout.WHOLE:
+        if terms is not None and whole:
             terms = self.moments.mean(terms)
         if terms is None:
             return None
@@ -118,15 +127,24 @@ class Reader:
             return None
         before = node["x"].shape
         if node.op == "transpose":
-            perm = [int(axis) for axis in node["perm"].array()]
-            moved = [axis % len(before) for axis in perm if before[axis] > 1]
+            perm = [int(axis) % len(before) for axis in node["perm"].array()]
+            moved = [axis for axis in perm if before[axis] > 1]
             if moved != sorted(moved):
-                return None
+                return self._turned(own, before, perm)
         if result.type.elements == node["x"].type.elements:
             if own.layout is Layout.PART and _bare(before) != _bare(result.shape):
                 return None
             return own
         return self._spread(own, before, result)
+
+    def _turned(self, own: Reading, before: Sequence[int], perm: Sequence[int]) -> Reading | None:
+        """x with its dimensions in another order, where that of the means stays."""
+        averaged = axes_along(before, self._runs) if own.layout is Layout.WHOLE else None
+        kept = [axis for axis in perm if before[axis] > 1 and averaged is not None and axis not in averaged]
+        if averaged is None or kept != sorted(kept):
+            return None
+        runs = runs_of([before[axis] for axis in perm], [place for place, axis in enumerate(perm) if axis in averaged])
+        return replace(own, layout=Layout.TURNED, runs=runs)
 
     def _spread(self, own: Reading, before: Sequence[int], result: Value) -> Reading | None:
         """Means repeated over the tensor."""
@@ -143,7 +161,7 @@ class Reader:
         first, second = sides[0], sides[1]
         terms = self._terms(node, first, second)
         if terms is not None:
-            return Reading(terms, layout)
+            return Reading(terms, layout, runs=self._runs_of_operands(node) or ())
         numbers = scalar(node["y"]), scalar(node["x"])
         own = self.known.get(id(node["x"])) or self.known.get(id(node["y"]))
         if own is None or not own.logarithm:
@@ -181,21 +199,30 @@ class Reader:
         if node.output.type.elements == self.means and all(layout is Layout.KEPT for _, layout in operands):
             return Layout.KEPT
         whole = node.output.type.elements == self.x.type.elements
-        kept = self._kept_of(shape) if whole else self.kept
+        runs = self._runs_of_operands(node)
+        if runs is None:
+            return None
+        kept = self._kept_of(shape, runs) if whole else self.kept
         straight = _bare(shape) == _bare(self.x.shape)
         for value, layout in operands:
             padded = _padded(value.shape, rank)
-            if layout is Layout.WHOLE and padded != shape:
+            if layout in (Layout.WHOLE, Layout.TURNED) and (padded != shape or (layout is Layout.WHOLE and runs)):
                 return None
             if layout is Layout.KEPT and (kept is None or padded != _padded(kept, rank)):
                 return None
             if layout is Layout.PART and whole and not straight:
                 return None
         if whole:
-            return Layout.WHOLE
+            return Layout.TURNED if runs else Layout.WHOLE
         return Layout.PART if rank <= self.x.type.rank and all(
             extent in (1, full) for extent, full in zip(_padded(shape, self.x.type.rank), self.x.shape, strict=True)) \
             else None
+
+    def _runs_of_operands(self, node: Node) -> Runs | None:
+        """Which elements of the turned operands are averaged: empty without such, None where they differ."""
+        found = {self.known[id(value)].runs for value in (node["x"], node["y"])
+                 if id(value) in self.known and self.known[id(value)].layout is Layout.TURNED}
+        return None if len(found) > 1 else found.pop() if found else ()
 
     def _side(self, value: Value, layout: Layout | None, result: Value) -> Terms | None:
         """An operand as terms; a constant as it broadcasts to x."""
@@ -209,7 +236,7 @@ class Reader:
         if layout is Layout.KEPT:
             return {ONE: np.broadcast_to(array, result.shape).reshape(self.kept)}
         rank = self.x.type.rank
-        if layout is Layout.WHOLE and _bare(result.shape) != _bare(self.x.shape):
+        if layout is Layout.TURNED or (layout is Layout.WHOLE and _bare(result.shape) != _bare(self.x.shape)):
             return None
         shape = _bare(array.shape)
         return {ONE: array.reshape((1,) * (rank - len(shape)) + shape)} if len(shape) <= rank else None
@@ -219,21 +246,18 @@ class Reader:
         if own.logarithm:
             return self._exponential(node, own)
         epsilon = node.get("epsilon")
-        terms: Terms | None = own.terms
-        if epsilon is not None:
-            terms = plus(terms, number(scalar(epsilon) or 0.0))
+        shifted = own.terms if epsilon is None else plus(own.terms, number(scalar(epsilon) or 0.0))
         if node.op == "log":
-            return Reading(terms, own.layout, 1.0)
-        powers = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "inverse": -1.0}
-        exponent = scalar(node["y"]) if node.op == "pow" else powers.get(node.op)
+            return replace(own, terms=shifted, logarithm=1.0)
+        exponent = scalar(node["y"]) if node.op == "pow" else POWERS.get(node.op)
         if exponent is not None:
-            terms = self.moments.power(terms, exponent)
+            terms = self.moments.power(shifted, exponent)
         elif node.op == "linear_activation":
-            terms = self.moments.times(terms, number(arguments(node).number("alpha")))
-            terms = None if terms is None else plus(terms, number(arguments(node).number("beta")))
+            scaled = self.moments.times(shifted, number(arguments(node).number("alpha")))
+            terms = None if scaled is None else plus(scaled, number(arguments(node).number("beta")))
         else:
-            terms = self._bounded(node, terms)
-        return None if terms is None else Reading(terms, own.layout)
+            terms = self._bounded(node, shifted)
+        return None if terms is None else replace(own, terms=terms)
 
     def _bounded(self, node: Node, terms: Terms) -> Terms | None:
         """relu, clip, threshold and abs of what is above 0."""
@@ -248,13 +272,13 @@ class Reader:
         terms = self.moments.power(own.terms, own.logarithm) if node.op == "exp" else None
         return None if terms is None else Reading(terms, own.layout)
 
-    def _kept_of(self, shape: Sequence[int]) -> tuple[int, ...] | None:
+    def _kept_of(self, shape: Sequence[int], runs: Runs = ()) -> tuple[int, ...] | None:
         """A shape of x's elements with 1 where means are taken; None where dimensions lie across."""
-        axes = axes_along(shape, self._runs)
+        axes = axes_along(shape, runs or self._runs)
         return None if axes is None else tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
 
 
-def axes_along(shape: Sequence[int], runs: Sequence[tuple[bool, int]]) -> tuple[int, ...] | None:
+def axes_along(shape: Sequence[int], runs: Runs) -> tuple[int, ...] | None:
     """The axes of a shape that average what runs of elements say (see runs_of), those of extent 1 between them
     included; None where dimensions lie across."""
     groups, found = list(runs), []
@@ -271,7 +295,7 @@ def axes_along(shape: Sequence[int], runs: Sequence[tuple[bool, int]]) -> tuple[
     return tuple(found)
 
 
-def runs_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[bool, int], ...]:
+def runs_of(shape: Sequence[int], axes: Sequence[int]) -> Runs:
     """Runs of elements (averaged?, how many): the same for shapes and axes that average the same elements."""
     runs: list[tuple[bool, int]] = []
     for axis, extent in enumerate(shape):

@@ -95,7 +95,7 @@ class Moments:
                 self.count in (abs(gain.item()), abs(factor.item())):
             slack = max(SAME, SMALLEST * self.count)
             if abs(abs(product.item()) - 1) <= slack:
-                return np.sign(product)
+                return np.asarray(np.sign(product))
         return product
 
     def mean(self, terms: Terms) -> Terms | None:
@@ -197,7 +197,7 @@ def _product(one: Term, other: Term) -> Term | None:
     powers = [one[place] + other[place] for place in range(3)]
     if len(spreads) > 1 or powers[0] > HIGHEST or not -HIGHEST <= root <= HIGHEST:
         return None
-    return Term(*powers, spreads.pop() if root else -1, root)
+    return Term(powers[0], powers[1], powers[2], spreads.pop() if root else -1, root)
 
 
 def _kept(terms: Mapping[Term, np.ndarray]) -> Terms:

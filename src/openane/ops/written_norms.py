@@ -12,18 +12,16 @@ squared mean, and roots of means of squares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from openane.graph import Graph, Node, Value
-from openane.ops import arguments
-from openane.ops.affine import factor
 from openane.ops.arithmetic import scalar
-from openane.ops.averages import Average, average_of
+from openane.ops.averages import average_of
 from openane.ops.moment_reading import REALS, VIEWS, Layout, Reader, Reading, axes_along, runs_of
-from openane.ops.moments import CLOSE, MEAN, ONE, SQUARE, X, Moments, Spread, Term, close
+from openane.ops.moments import CLOSE, MEAN, ONE, Moments, X, close
 from openane.ops.rewriter import Rewriter
 
 Replacements = dict[int, tuple[Node, ...]]
@@ -63,26 +61,31 @@ def subjects(graph: Graph) -> Iterator[tuple[Value, tuple[int, ...]]]:
     producers, seen = graph.producers(), set[tuple[int, tuple[int, ...]]]()
     for node in graph.nodes:
         average = average_of(node)
-        value = None if average is None or average.count == 1 else average.x
-        while average is not None and value is not None and value.dtype in REALS:
-            axes = average.axes if value.shape == average.x.shape else \
-                axes_along(value.shape, runs_of(average.x.shape, average.axes))
-            if axes is not None and (id(value), axes) not in seen:
-                seen.add((id(value), axes))
-                yield value, axes
-            value = _below(producers.get(id(value)))
+        found = None if average is None or average.count == 1 else (average.x, average.axes)
+        while found is not None and found[0].dtype in REALS:
+            if (id(found[0]), found[1]) not in seen:
+                seen.add((id(found[0]), found[1]))
+                yield found
+            found = _below(producers.get(id(found[0])), found[1])
 
 
-def _below(node: Node | None) -> Value | None:
-    """What a node makes another form of: its square, magnitude, a multiple, a view."""
+def _below(node: Node | None, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]] | None:
+    """What a node makes another form of (its square, magnitude, a multiple, a view), and its axes."""
     if node is None or node.get("x") is None:
         return None
-    if node.op in ("square", "abs", *VIEWS) and node.op != "transpose" or (node.op == "pow" and scalar(node["y"]) == 2):
-        return node["x"]
+    x = node["x"]
+    if node.op == "transpose":
+        return x, tuple(sorted(int(node["perm"].array()[axis]) % x.type.rank for axis in axes))
+    if node.op in VIEWS:
+        along = axes_along(x.shape, runs_of(node.output.shape, axes)) if x.dtype in REALS else None
+        return None if along is None else (x, along)
+    if node.op in ("square", "abs") or (node.op == "pow" and scalar(node["y"]) == 2):
+        return x, axes
     if node.op in ("mul", "real_div"):
-        if node["x"] is node["y"] or scalar(node["y"]) is not None:
-            return node["x"]
-        return node["y"] if node.op == "mul" and scalar(node["x"]) is not None else None
+        if x is node["y"] or (scalar(node["y"]) is not None and x.shape == node.output.shape):
+            return x, axes
+        other = node["y"]
+        return (other, axes) if node.op == "mul" and scalar(x) is not None and other.shape == node.output.shape else None
     return None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from openane.graph import Graph, Node, Value
 from openane.ops.moment_reading import Layout, Reader, Reading
-from openane.ops.moments import CLOSE, MEAN, X, Spread
+from openane.ops.moments import CLOSE, MEAN, Spread, X
 from openane.ops.rewriter import Rewriter
 from openane.ops.written_norms import Replacements, as_result, subjects
 

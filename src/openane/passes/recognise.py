@@ -26,8 +26,8 @@ def recognise(graph: Graph) -> Graph:
     """The graph with operations that were written out in others as themselves."""
     names = taken_names(graph)
     for written in (written_norms, written_roots, written_variances):
-        found = rebuilt(graph, written(graph, names))
-        graph = graph if found is graph else remove_dead_code(found)
+        changed = rebuilt(graph, written(graph, names))
+        graph = graph if changed is graph else remove_dead_code(changed)
     producers = graph.producers()
     known = [op.recognise for op in all_ops().values() if op.recognise is not None]
     nodes: list[Node] = []
