@@ -87,6 +87,8 @@ class Reader:
             return self._averaged(node, average)
         if node.op in VIEWS or node.op == "tile":
             return self._viewed(node)
+        if node.op == "select":
+            return self._selected(node)
         if node.op in ("add", "sub", "mul", "real_div", "maximum", "minimum"):
             return self._combined(node)
         own = self.known.get(id(node.get("x")))
@@ -136,6 +138,14 @@ class Reader:
                 return None
             return own
         return self._spread(own, before, result)
+
+    def _selected(self, node: Node) -> Reading | None:
+        """One of two where a constant says the same of all elements."""
+        cond = node["cond"]
+        if not cond.constant or cond.array().min() != cond.array().max():
+            return None
+        taken = node["a"] if cond.array().all() else node["b"]
+        return self.known.get(id(taken)) if taken.shape == node.output.shape else None
 
     def _turned(self, own: Reading, before: Sequence[int], perm: Sequence[int]) -> Reading | None:
         """x with its dimensions in another order, where that of the means stays."""

@@ -1,0 +1,135 @@
+"""What looks like a normalisation and is none keeps its own numbers; what a norm shares with other readers stays right;
+variances, deviations and lengths that are read by themselves hold large and small numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import openane as ane
+from openane.compiler import compile
+from openane.graph import Graph, Value
+from openane.ops.build import GraphBuilder
+from openane.passes import simplify
+
+SHAPE = (2, 8, 32)
+NORMS = {"layer_norm", "rms_norm", "instance_norm"}
+
+
+class Written(GraphBuilder):
+    """Operations by short names, on x of SHAPE."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.x = self.input("x", "fp16", SHAPE)
+
+    def of(self, op: str, x: object, y: object = None, **more: object) -> Value:
+        """A node of one or two operands."""
+        return self.single(op, x=x, **({} if y is None else {"y": y}), **more)
+
+    def mean(self, x: Value, axis: int = 2) -> Value:
+        """Over one axis, which stays."""
+        return self.single("reduce_mean", x=x, axes=[axis], keep_dims=True)
+
+    def square(self, x: Value) -> Value:
+        """x * x."""
+        return self.of("mul", x, x)
+
+    def root(self, x: Value, epsilon: float = 1e-3) -> Value:
+        """rsqrt(x + epsilon)."""
+        return self.of("rsqrt", self.of("add", x, epsilon), epsilon=0.0)
+
+
+def other_axis(w: Written) -> Value:
+    centred = w.of("sub", w.x, w.mean(w.x, 1))
+    spread = w.mean(w.square(w.of("sub", w.x, w.mean(w.x, 2))), 2)
+    return w.of("mul", centred, w.root(spread))
+
+
+def large_epsilon_outside(w: Written) -> Value:
+    centred = w.of("sub", w.x, w.mean(w.x))
+    return w.of("real_div", centred, w.of("add", w.of("sqrt", w.mean(w.square(centred))), 0.5))
+
+
+def mean_of_another(w: Written) -> Value:
+    mean = w.mean(w.of("relu", w.x))
+    return w.of("mul", w.of("sub", w.x, mean), w.root(w.mean(w.square(w.of("sub", w.x, w.mean(w.x))))))
+
+
+def square_not_centred(w: Written) -> Value:
+    return w.of("mul", w.of("sub", w.x, w.mean(w.x)), w.root(w.mean(w.square(w.x))))
+
+
+def not_centred(w: Written) -> Value:
+    return w.of("mul", w.x, w.root(w.mean(w.square(w.of("sub", w.x, w.mean(w.x))))))
+
+
+def wrong_count(w: Written) -> Value:
+    total = w.single("reduce_sum", x=w.square(w.x), axes=[2], keep_dims=True)
+    variance = w.of("sub", w.of("mul", total, 1 / 30), w.square(w.mean(w.x)))
+    return w.of("mul", w.of("sub", w.x, w.mean(w.x)), w.root(w.of("relu", variance)))
+
+
+def weighted(w: Written) -> Value:
+    weights = np.linspace(0.5, 1.5, 32).astype(np.float16)
+    spread = w.mean(w.of("mul", w.square(w.x), weights))
+    return w.of("mul", w.x, w.root(spread))
+
+
+def gain_of_one_side(w: Written) -> Value:
+    root = w.root(w.mean(w.square(w.of("sub", w.x, w.mean(w.x)))))
+    gain = w.of("mul", root, np.linspace(0.5, 1.5, 32).astype(np.float16))
+    return w.of("sub", w.of("mul", w.x, gain), w.of("mul", w.mean(w.x), root))
+
+
+def negative_epsilon(w: Written) -> Value:
+    return w.of("mul", w.x, w.of("rsqrt", w.of("relu", w.of("add", w.mean(w.square(w.x)), -0.25)), epsilon=0.1))
+
+
+def bounded_deviation(w: Written) -> Value:
+    centred = w.of("sub", w.x, w.mean(w.x))
+    return w.of("real_div", centred, w.of("maximum", w.of("sqrt", w.mean(w.square(centred))), 1.25))
+
+
+def cube_root(w: Written) -> Value:
+    return w.of("mul", w.x, w.of("pow", w.of("add", w.mean(w.square(w.x)), 1e-3), -1 / 3))
+
+
+def two_spreads(w: Written) -> Value:
+    first, second = (w.of("rsqrt", w.mean(w.square(w.x)), epsilon=epsilon) for epsilon in (0.5, 2.0))
+    return w.of("sub", w.of("mul", w.x, first), w.of("mul", w.mean(w.x), second))
+
+
+LOOKALIKES = (other_axis, large_epsilon_outside, mean_of_another, square_not_centred, not_centred, wrong_count, weighted,
+              gain_of_one_side, negative_epsilon, bounded_deviation, cube_root, two_spreads)
+
+
+def in_float64(graph: Graph, x: np.ndarray) -> dict[str, np.ndarray]:
+    """The graph's outputs, each operation as numpy has it."""
+    known: dict[int, np.ndarray] = {id(graph.inputs[0]): x.astype(np.float64)}
+    functions: dict[str, Callable[..., np.ndarray]] = {
+        "add": np.add, "sub": np.subtract, "mul": np.multiply, "real_div": np.divide, "maximum": np.maximum,
+        "pow": np.power, "sqrt": np.sqrt, "relu": lambda x: np.maximum(x, 0), "square": np.square, "exp": np.exp,
+        "log": lambda x, epsilon: np.log(x + epsilon), "rsqrt": lambda x, epsilon: 1 / np.sqrt(x + epsilon),
+        "reduce_mean": lambda x, axes, keep_dims: x.mean(tuple(axes), keepdims=keep_dims),
+        "reduce_sum": lambda x, axes, keep_dims: x.sum(tuple(axes), keepdims=keep_dims), "identity": lambda x: x}
+    for node in graph.nodes:
+        operands = {name: known[id(value)] if id(value) in known else np.asarray(value.data)
+                    for name, value in node.operands.items() if isinstance(value, Value)}
+        operands = {name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in operands.items()}
+        first, *rest = ([operands.pop("x"), operands.pop("y")] if "y" in operands else [operands.pop("x")])
+        known[id(node.output)] = functions[node.op](first, *rest, **operands)
+    return {value.name: known[id(value)] for value in graph.outputs}
+
+
+@pytest.mark.parametrize("write", LOOKALIKES, ids=lambda write: write.__name__)
+def test_what_only_looks_like_a_norm_keeps_its_numbers(write: Callable[[Written], Value]) -> None:
+    builder = Written()
+    graph = builder.finish({"y": write(builder)})
+    left = {node.op for node in simplify(graph).nodes}
+    assert not NORMS & left
+    x = np.random.default_rng(5).normal(0.5, 1, SHAPE).astype(np.float16)
+    found = ane.run(compile(graph), {"x": x}, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    np.testing.assert_allclose(found, in_float64(graph, x)["y"], rtol=1e-2, atol=1e-2)
