@@ -111,12 +111,12 @@ def _with(epsilon: float, **more: Any) -> dict[str, Any]:
 
 
 LAYER: Sequence[Exported] = (
-    Exported("keras 3.15 LayerNormalization, tf2onnx 1.17", "rows", (2,), _keras(POOLED), epsilon=1e-3, along=(1, 1, 32),
-             constants=_with(1e-3)),
+    Exported("keras 3.15 LayerNormalization, tf2onnx 1.17", "rows", (2,), _keras(POOLED), epsilon=1e-3,
+             along=(1, 1, 32), constants=_with(1e-3)),
     Exported("keras 3.15 LayerNormalization over two axes, tf2onnx 1.17", "rows", (1, 2),
              _keras("ReduceMean<axes = [1, 2], keepdims = 1>"), epsilon=1e-3, along=(1, 8, 32), constants=_with(1e-3)),
-    Exported("keras 3.15 LayerNormalization over the channels, tf2onnx 1.17", "first", (1,), _keras(AXIS1), epsilon=1e-3,
-             along=(1, 16, 1, 1), constants=_with(1e-3)),
+    Exported("keras 3.15 LayerNormalization over the channels, tf2onnx 1.17", "first", (1,), _keras(AXIS1),
+             epsilon=1e-3, along=(1, 16, 1, 1), constants=_with(1e-3)),
     Exported("torch 2.13 LayerNorm, TorchScript, opset 11", "rows", (2,), TORCH_OLD.format(square=_squared()),
              along=(32,), opset=11, constants=_with(1e-5)),
     Exported("torch 2.13 ConvNeXt's norm of channels, TorchScript", "first", (1,), f"""
@@ -150,7 +150,7 @@ LAYER: Sequence[Exported] = (
              z = ReduceSumSquare<axes = [2], keepdims = 0>(x) f = Reshape(z, kept) w = Div(f, count) p = Mul(m, m)
              d = Sub(w, p) v = Max(zero, d) c = Sub(x, m) a = Add(v, eps) s = Sqrt(a) r = Div(one, s) y = Mul(c, r)""",
              constants=_with(1e-5, axes=[2], kept=[2, 8, 1], count=32.0, zero=0.0, one=1.0)),
-    Exported("tensorflow 2.21 sufficient_statistics, tf2onnx 1.17", "rows", (2,), f"""
+    Exported("tensorflow 2.21 sufficient_statistics, tf2onnx 1.17", "rows", (2,), """
              q = Mul(x, x) z = ReduceSum<keepdims = 1>(q, axes) w = Mul(z, share) t = ReduceSum<keepdims = 1>(x, axes)
              m = Mul(t, share) p = Mul(m, m) d = Sub(eps, p) a = Add(w, d) s = Sqrt(a) r = Reciprocal(s) k = Mul(x, r)
              n = Neg(m) b = Mul(n, r) y = Add(k, b)""", epsilon=1e-3,
@@ -161,8 +161,8 @@ GROUP_AND_INSTANCE: Sequence[Exported] = (
              _keras(IMAGE, "n = Neg(m) k = Mul(n, g)", "z", "o") + " y = Reshape(o, whole)", epsilon=1e-3,
              along=(1, 1, 1, 4, 4), view=GROUPED, constants=_with(1e-3, **GROUP)),
     Exported("tensorflow 2.21 group norm of moments, tf2onnx 1.17", "last", (1, 2, 4), f"""
-             z = Reshape(x, groups) m = {IMAGE}(z) d = Sub(z, m) q = Mul(d, d) v = {IMAGE}(q) a = Add(v, eps) s = Sqrt(a)
-             n = Div(d, s) o = Reshape(n, whole) g = Mul(o, gamma) y = Add(g, beta)""", along=(16,), view=GROUPED,
+             z = Reshape(x, groups) m = {IMAGE}(z) d = Sub(z, m) q = Mul(d, d) v = {IMAGE}(q) a = Add(v, eps)
+             s = Sqrt(a) n = Div(d, s) o = Reshape(n, whole) g = Mul(o, gamma) y = Add(g, beta)""", along=(16,), view=GROUPED,
              constants=_with(1e-5, **GROUP)),
     Exported("torch 2.13 group norm of a view, torch.export", "first", (2,), """
              z = Reshape(x, groups) m = ReduceMean<keepdims = 1>(z, last) k = ReduceMean<keepdims = 1>(z, two)
@@ -206,8 +206,8 @@ ROOT_MEAN_SQUARE: Sequence[Exported] = (
              q = Pow(x, two) v = ReduceMean<keepdims = 1>(q, axes) {_root("v")} n = Mul(x, r) y = Mul(n, gamma)""",
              False, 1e-6, (32,), shifted=False, opset=18, constants=_with(1e-6, two=2.0, axes=[-1])),
     Exported("timm 1.0 RmsNorm2d, torch 2.13, TorchScript", "first", (1,), f"""
-             {_squared("x")} v = {AXIS1}(q) a = Add(v, eps) {_ones("a")} n = Mul(x, r) y = Mul(n, gamma)""", False, 1e-6,
-             (1, 16, 1, 1), shifted=False, constants=_with(1e-6)),
+             {_squared("x")} v = {AXIS1}(q) a = Add(v, eps) {_ones("a")} n = Mul(x, r) y = Mul(n, gamma)""", False,
+             1e-6, (1, 16, 1, 1), shifted=False, constants=_with(1e-6)),
     Exported("timm 1.0 FilterResponseNorm, torch 2.13, torch.export", "first", (2, 3), f"""
              q = Pow(x, two) v = ReduceMean<keepdims = 1>(q, axes) {_root("v")} e = Expand(r, whole) n = Mul(x, e)
              g = Mul(n, gamma) y = Add(g, beta)""", False, 1e-5, (1, 16, 1, 1), opset=18,

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from openane.graph import Node, Value
 from openane.ops import arguments
 from openane.ops.pool import pool_window
@@ -62,32 +60,29 @@ def _pool(node: Node) -> Average | None:
 
 def _product(node: Node) -> Average | None:
     """A product with a matrix that holds one number everywhere."""
-    x, weight = node["x"], node.get("weight") or node.get("y")
-    flags = [node.get(name) for name in ("transpose_x",)]
-    if weight is None or not weight.constant or any(flag is not None and flag.array().any() for flag in flags):
+    x, weight = node["x"], node.get("weight") or node["y"]
+    if x.constant or not _even(weight) or weight.type.rank > 2 or _given(node, "bias") or _given(node, "transpose_x"):
         return None
-    bias = node.get("bias")
-    array = weight.array()
-    if (bias is not None and not (bias.constant and not bias.array().any())) or not _even(array) or \
-            array.ndim > 2 or x.constant:
-        return None
-    columns = array.size // x.shape[-1]
+    columns = weight.type.elements // x.shape[-1]
     if columns not in (1, x.shape[-1]):
         return None
-    return _weighted(x, (x.type.rank - 1,), float(array.flat[0]))
+    return _weighted(x, (x.type.rank - 1,), float(weight.array().flat[0]))
 
 
 def _convolution(node: Node) -> Average | None:
     """A 1x1 convolution that adds all channels up, alike."""
     x, weight = node["x"], node["weight"]
-    bias, groups = node.get("bias"), node.get("groups")
-    if not weight.constant or not _even(weight.array()) or prod(weight.shape[2:]) != 1 or \
-            (groups is not None and int(groups.array()) != 1):
+    if not _even(weight) or prod(weight.shape[2:]) != 1 or weight.shape[1] != x.shape[1] or _given(node, "bias"):
         return None
-    if weight.shape[0] not in (1, x.shape[1]) or (bias is not None and not (bias.constant and not bias.array().any())) \
-            or node.output.shape[2:] != x.shape[2:]:
+    if weight.shape[0] not in (1, x.shape[1]) or node.output.shape[2:] != x.shape[2:]:
         return None
     return _weighted(x, (1,), float(weight.array().flat[0]))
+
+
+def _given(node: Node, name: str) -> bool:
+    """Whether an operand that may be left out, or be 0, says something."""
+    value = node.get(name)
+    return value is not None and not (value.constant and not value.array().any())
 
 
 def _weighted(x: Value, axes: tuple[int, ...], factor: float) -> Average:
@@ -96,7 +91,11 @@ def _weighted(x: Value, axes: tuple[int, ...], factor: float) -> Average:
     return Average(x, axes, factor, slack=max(1e-3, 2.0 ** -25 * count))
 
 
-def _even(array: np.ndarray) -> bool:
+def _even(weight: Value) -> bool:
+    """Whether a constant holds one number everywhere, and not 0."""
+    if not weight.constant:
+        return False
+    array = weight.array()
     return bool(array.size) and bool(array.flat[0]) and bool((array == array.flat[0]).all())
 
 

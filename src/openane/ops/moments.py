@@ -27,7 +27,7 @@ HIGHEST = 4
 """Highest power of x that occurs on the way to a norm."""
 
 
-class Term(NamedTuple):
+class MomentProduct(NamedTuple):
     """The powers of a product: of x, its mean, its mean square, and of the reciprocal root of a spread."""
 
     x: int = 0
@@ -37,8 +37,8 @@ class Term(NamedTuple):
     root: int = 0
 
 
-ONE, X, MEAN, SQUARE = Term(), Term(x=1), Term(mean=1), Term(square=1)
-Terms = Mapping[Term, np.ndarray]
+ONE, X, MEAN, SQUARE = MomentProduct(), MomentProduct(x=1), MomentProduct(mean=1), MomentProduct(square=1)
+Terms = Mapping[MomentProduct, np.ndarray]
 """Coefficients by what they multiply."""
 
 
@@ -61,7 +61,7 @@ class Moments:
 
     def times(self, first: Terms, second: Terms) -> Terms | None:
         """The product."""
-        found: dict[Term, np.ndarray] = {}
+        found: dict[MomentProduct, np.ndarray] = {}
         for one, gain in first.items():
             for other, factor in second.items():
                 term = _product(one, other)
@@ -85,7 +85,7 @@ class Moments:
 
     def terms(self, spread: Spread) -> Terms:
         """A spread as terms."""
-        squares = {Term(mean=2): np.asarray(-spread.gain)} if spread.centred else {}
+        squares = {MomentProduct(mean=2): np.asarray(-spread.gain)} if spread.centred else {}
         return _kept({SQUARE: np.asarray(spread.gain), ONE: np.asarray(spread.epsilon), **squares})
 
     def _rounded(self, gain: np.ndarray, factor: np.ndarray, first: Terms, second: Terms) -> np.ndarray:
@@ -100,7 +100,7 @@ class Moments:
 
     def mean(self, terms: Terms) -> Terms | None:
         """The mean over the axes."""
-        found: dict[Term, np.ndarray] = {}
+        found: dict[MomentProduct, np.ndarray] = {}
         for term, gain in terms.items():
             if any(extent > 1 for axis, extent in enumerate(gain.shape) if axis in self.axes) or term.x > 2:
                 return None
@@ -119,7 +119,8 @@ class Moments:
             (term, gain), = terms.items()
             power = exponent * term.root
             if term[:3] == (0, 0, 0) and term.root and gain.size == 1 and gain.item() > 0 and power % 1 == 0:
-                return self.times({ONE: np.asarray(gain ** exponent)}, {Term(spread=term.spread, root=int(power)): _UNIT})
+                root = MomentProduct(spread=term.spread, root=int(power))
+                return self.times({ONE: np.asarray(gain ** exponent)}, {root: _UNIT})
         spread = self.spread(terms)
         if spread is None or exponent * 2 % 1:
             return None
@@ -129,12 +130,12 @@ class Moments:
         """The reciprocal root of a spread to a power."""
         if spread not in self.spreads:
             self.spreads.append(spread)
-        return {Term(spread=self.spreads.index(spread), root=root): _UNIT}
+        return {MomentProduct(spread=self.spreads.index(spread), root=root): _UNIT}
 
     def spread(self, terms: Terms) -> Spread | None:
         """The spread the terms are; None where they are something else, or may be below 0."""
         left = dict(terms)
-        gain, squares = left.pop(SQUARE, None), left.pop(Term(mean=2), None)
+        gain, squares = left.pop(SQUARE, None), left.pop(MomentProduct(mean=2), None)
         epsilon = left.pop(ONE, _ZERO)
         if left or gain is None or gain.size != 1 or epsilon.size != 1 or gain.item() <= 0 or epsilon.item() < 0:
             return None
@@ -191,14 +192,14 @@ def close(first: np.ndarray, second: np.ndarray) -> bool:
     return bool((np.abs(first - second) <= CLOSE * np.maximum(np.abs(first), np.abs(second))).all())
 
 
-def _product(one: Term, other: Term) -> Term | None:
+def _product(one: MomentProduct, other: MomentProduct) -> MomentProduct | None:
     spreads = {term.spread for term in (one, other) if term.root}
     root = one.root + other.root
     powers = [one[place] + other[place] for place in range(3)]
     if len(spreads) > 1 or powers[0] > HIGHEST or not -HIGHEST <= root <= HIGHEST:
         return None
-    return Term(powers[0], powers[1], powers[2], spreads.pop() if root else -1, root)
+    return MomentProduct(powers[0], powers[1], powers[2], spreads.pop() if root else -1, root)
 
 
-def _kept(terms: Mapping[Term, np.ndarray]) -> Terms:
+def _kept(terms: Mapping[MomentProduct, np.ndarray]) -> Terms:
     return {term: np.asarray(gain, np.float64) for term, gain in terms.items() if np.any(gain)}

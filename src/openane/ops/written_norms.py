@@ -12,7 +12,7 @@ squared mean, and roots of means of squares.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,8 @@ import numpy as np
 from openane.graph import Graph, Node, Value
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
-from openane.ops.moment_reading import REALS, VIEWS, Layout, Reader, Reading, axes_along, runs_of
+from openane.ops.element_layouts import ElementLayout, axes_along, runs_of
+from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading
 from openane.ops.moments import CLOSE, MEAN, ONE, Moments, X, close
 from openane.ops.rewriter import Rewriter
 
@@ -44,14 +45,23 @@ def written_norms(graph: Graph, names: set[str]) -> list[Node]:
     order = {id(node): place for place, node in enumerate(graph.nodes)}
     made: Replacements = {}
     for x, axes in subjects(graph):
-        reader = Reader(graph, order, x, axes)
+        reader = MomentReader(graph, order, x, axes)
         norms = {number: norm for number, reading in reader.known.items()
                  if (norm := _norm(reader.moments, reading)) is not None}
         for node in graph.nodes if norms else ():
-            if len(node.outputs) != 1 or id(node.output) not in norms or order[id(node)] in made:
-                continue
-            if any(not value.constant and id(value) not in norms for value in node.values()):
+            if order[id(node)] not in made and _ends(node, norms):
                 made[order[id(node)]] = _made(reader, norms[id(node.output)], node, names)
+    return replaced(graph, made)
+
+
+def _ends(node: Node, norms: Mapping[int, Norm]) -> bool:
+    """Whether a node is the last of a norm: what follows one is of norms alone."""
+    return len(node.outputs) == 1 and id(node.output) in norms and \
+        any(not value.constant and id(value) not in norms for value in node.values())
+
+
+def replaced(graph: Graph, made: Replacements) -> list[Node]:
+    """The nodes of the graph with others in place of some."""
     return [new for place, node in enumerate(graph.nodes) for new in made.get(place, (node,))]
 
 
@@ -71,9 +81,9 @@ def subjects(graph: Graph) -> Iterator[tuple[Value, tuple[int, ...]]]:
 
 def _below(node: Node | None, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]] | None:
     """What a node makes another form of (its square, magnitude, a multiple, a view), and its axes."""
-    if node is None or node.get("x") is None:
+    x = None if node is None else node.get("x")
+    if node is None or x is None:
         return None
-    x = node["x"]
     if node.op == "transpose":
         return x, tuple(sorted(int(node["perm"].array()[axis]) % x.type.rank for axis in axes))
     if node.op in VIEWS:
@@ -81,17 +91,21 @@ def _below(node: Node | None, axes: tuple[int, ...]) -> tuple[Value, tuple[int, 
         return None if along is None else (x, along)
     if node.op in ("square", "abs") or (node.op == "pow" and scalar(node["y"]) == 2):
         return x, axes
-    if node.op in ("mul", "real_div"):
-        if x is node["y"] or (scalar(node["y"]) is not None and x.shape == node.output.shape):
-            return x, axes
-        other = node["y"]
-        return (other, axes) if node.op == "mul" and scalar(x) is not None and other.shape == node.output.shape else None
-    return None
+    return _multiple(node, axes)
 
 
-def _norm(moments: Moments, reading: Reading) -> Norm | None:
+def _multiple(node: Node, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]] | None:
+    """What a product or quotient is the square, or a multiple, of."""
+    if node.op not in ("mul", "real_div") or node["x"].shape != node.output.shape:
+        return None
+    if node["x"] is node["y"] or scalar(node["y"]) is not None:
+        return node["x"], axes
+    return (node["y"], axes) if node.op == "mul" and scalar(node["x"]) is not None else None
+
+
+def _norm(moments: Moments, reading: MomentReading) -> Norm | None:
     """The norm a value is."""
-    if reading.layout is not Layout.WHOLE or reading.logarithm:
+    if reading.layout is not ElementLayout.WHOLE or reading.logarithm:
         return None
     terms = dict(reading.terms)
     offset = terms.pop(ONE, None)
@@ -111,7 +125,7 @@ def _norm(moments: Moments, reading: Reading) -> Norm | None:
     return Norm(spread.centred, spread.epsilon / spread.gain, gain * spread.gain ** -0.5, offset)
 
 
-def _made(reader: Reader, norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...]:
+def _made(reader: MomentReader, norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...]:
     """The norm in place of the node, then gain and offset."""
     rewriter, x = Rewriter(node, names), reader.x
     result = rewriter.single("layer_norm" if norm.centred else "rms_norm", x=x, axes=list(reader.axes),

@@ -6,16 +6,17 @@ squares are no fp16 numbers (see reduce_composed.py): large numbers stay in rang
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import frexp, sqrt
 
 import numpy as np
 
 from openane.graph import Graph, Node, Value
-from openane.ops.moment_reading import Layout, Reader, Reading
+from openane.ops.element_layouts import ElementLayout
+from openane.ops.moment_reading import MomentReader, MomentReading
 from openane.ops.moments import CLOSE, MEAN, Spread, X
 from openane.ops.rewriter import Rewriter
-from openane.ops.written_norms import Replacements, as_result, subjects
+from openane.ops.written_norms import Replacements, as_result, replaced, subjects
 
 ALONE = frozenset(["reduce_l2_norm", "reduce_sum_square"])
 """What is computed so by itself."""
@@ -31,24 +32,28 @@ def written_variances(graph: Graph, names: set[str]) -> list[Node]:
     return _rewritten(graph, names, _spread_of, _as_squares)
 
 
-def _rewritten(graph: Graph, names: set[str], found: Callable[[Reader, Reading], Spread | None],
-               make: Callable[[Reader, Rewriter, Node, Value, Spread], Value]) -> list[Node]:
+def _rewritten(graph: Graph, names: set[str], found: Callable[[MomentReader, MomentReading], Spread | None],
+               make: Callable[[MomentReader, Rewriter, Node, Value, Spread], Value]) -> list[Node]:
     order = {id(node): place for place, node in enumerate(graph.nodes)}
     made: Replacements = {}
     for x, axes in subjects(graph):
-        reader = Reader(graph, order, x, axes)
+        reader = MomentReader(graph, order, x, axes)
         spreads = {number: spread for number, reading in reader.known.items()
-                   if reading.layout is Layout.KEPT and (spread := found(reader, reading)) is not None}
+                   if reading.layout is ElementLayout.KEPT and (spread := found(reader, reading)) is not None}
         for node in graph.nodes if spreads else ():
-            spread = spreads.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
-            if spread is None or order[id(node)] in made or node.op in ALONE or \
-                    any(_same(spreads.get(id(value)), spread) for value in node.values()):
-                continue
-            rewriter = Rewriter(node, names)
-            centred = _centred(graph, reader, rewriter, order[id(node)]) if spread.centred else x
-            result = make(reader, rewriter, node, centred, spread)
-            made[order[id(node)]] = rewriter.instead([as_result(rewriter, result, node.output)])
-    return [new for place, node in enumerate(graph.nodes) for new in made.get(place, (node,))]
+            if order[id(node)] not in made and _begins(node, spreads):
+                rewriter, spread = Rewriter(node, names), spreads[id(node.output)]
+                centred = _centred(graph, reader, rewriter, order[id(node)]) if spread.centred else x
+                result = make(reader, rewriter, node, centred, spread)
+                made[order[id(node)]] = rewriter.instead([as_result(rewriter, result, node.output)])
+    return replaced(graph, made)
+
+
+def _begins(node: Node, spreads: Mapping[int, Spread]) -> bool:
+    """Whether a node is the first to have a spread, and does not compute it well by itself."""
+    if len(node.outputs) != 1 or node.op in ALONE or id(node.output) not in spreads:
+        return False
+    return not any(_same(spreads.get(id(value)), spreads[id(node.output)]) for value in node.values())
 
 
 def _same(operand: Spread | None, spread: Spread) -> bool:
@@ -56,7 +61,7 @@ def _same(operand: Spread | None, spread: Spread) -> bool:
     return operand is not None and operand.centred == spread.centred
 
 
-def _root_of(reader: Reader, reading: Reading) -> Spread | None:
+def _root_of(reader: MomentReader, reading: MomentReading) -> Spread | None:
     """The spread whose root, or reciprocal root, the value is; the gain says which by its sign."""
     if reading.logarithm or len(reading.terms) != 1:
         return None
@@ -67,35 +72,39 @@ def _root_of(reader: Reader, reading: Reading) -> Spread | None:
     return Spread(spread.centred, spread.gain * factor, spread.epsilon * factor)
 
 
-def _spread_of(reader: Reader, reading: Reading) -> Spread | None:
+def _spread_of(reader: MomentReader, reading: MomentReading) -> Spread | None:
     return None if reading.logarithm else reader.moments.spread(reading.terms)
 
 
-def _centred(graph: Graph, reader: Reader, rewriter: Rewriter, before: int) -> Value:
+def _centred(graph: Graph, reader: MomentReader, rewriter: Rewriter, before: int) -> Value:
     """x - mean, as something made before has it or anew."""
-    x = reader.x
     for node in graph.nodes[:before]:
         reading = reader.known.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
-        if reading is not None and node.output.type == x.type and not reading.logarithm and \
-                reading.terms.keys() == {X, MEAN} and reading.terms[X].size == reading.terms[MEAN].size == 1 and \
-                reading.terms[X].item() == 1 and reading.terms[MEAN].item() == -1:
+        if reading is not None and node.output.type == reader.x.type and _is_difference(reading):
             return node.output
-    mean = rewriter.single("reduce_mean", x=x, axes=list(reader.axes), keep_dims=True)
-    return rewriter.single("sub", x=x, y=mean)
+    mean = rewriter.single("reduce_mean", x=reader.x, axes=list(reader.axes), keep_dims=True)
+    return rewriter.single("sub", x=reader.x, y=mean)
+
+
+def _is_difference(reading: MomentReading) -> bool:
+    """Whether a value is x - mean."""
+    terms = reading.terms
+    return not reading.logarithm and reading.layout is ElementLayout.WHOLE and terms.keys() == {X, MEAN} and \
+        bool((terms[X] == 1).all() and (terms[MEAN] == -1).all())
 
 
 def _scaled(rewriter: Rewriter, value: Value, factor: float) -> Value:
     return value if abs(factor - 1) < CLOSE else rewriter.single("mul", x=value, y=factor)
 
 
-def _factors(reader: Reader, spread: Spread) -> tuple[float, float]:
+def _factors(reader: MomentReader, spread: Spread) -> tuple[float, float]:
     """What makes the length of x the root of the spread: a power of two, which changes no digit of x, and the rest."""
     whole = sqrt(spread.gain / reader.count)
     power = 2.0 ** (frexp(whole / sqrt(0.5))[1] - 1)
     return power, whole / power
 
 
-def _as_length(reader: Reader, rewriter: Rewriter, node: Node, x: Value, spread: Spread) -> Value:
+def _as_length(reader: MomentReader, rewriter: Rewriter, node: Node, x: Value, spread: Spread) -> Value:
     """The length of the multiple of x; with epsilon that of the length and the root of epsilon."""
     power, rest = _factors(reader, spread)
     axes = list(reader.axes)
@@ -109,7 +118,7 @@ def _as_length(reader: Reader, rewriter: Rewriter, node: Node, x: Value, spread:
     return rewriter.single("inverse", x=length, epsilon=0.0) if next(iter(reading.terms)).root == 1 else length
 
 
-def _as_squares(reader: Reader, rewriter: Rewriter, node: Node, x: Value, spread: Spread) -> Value:
+def _as_squares(reader: MomentReader, rewriter: Rewriter, node: Node, x: Value, spread: Spread) -> Value:
     """The sum of squares of the multiple of x."""
     power, rest = _factors(reader, spread)
     squares = rewriter.single("reduce_sum_square", x=_scaled(rewriter, x, power), axes=list(reader.axes),

@@ -99,11 +99,11 @@ def cube_root(w: Written) -> Value:
 
 def two_spreads(w: Written) -> Value:
     first, second = (w.of("rsqrt", w.mean(w.square(w.x)), epsilon=epsilon) for epsilon in (0.5, 2.0))
-    return w.of("sub", w.of("mul", w.x, first), w.of("mul", w.mean(w.x), second))
+    return w.of("mul", w.x, w.of("mul", first, second))
 
 
-LOOKALIKES = (other_axis, large_epsilon_outside, mean_of_another, square_not_centred, not_centred, wrong_count, weighted,
-              gain_of_one_side, negative_epsilon, bounded_deviation, cube_root, two_spreads)
+LOOKALIKES = (other_axis, large_epsilon_outside, mean_of_another, square_not_centred, not_centred, wrong_count,
+              weighted, gain_of_one_side, negative_epsilon, bounded_deviation, cube_root, two_spreads)
 
 
 def in_float64(graph: Graph, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -113,8 +113,9 @@ def in_float64(graph: Graph, x: np.ndarray) -> dict[str, np.ndarray]:
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "real_div": np.divide, "maximum": np.maximum,
         "pow": np.power, "sqrt": np.sqrt, "relu": lambda x: np.maximum(x, 0), "square": np.square, "exp": np.exp,
         "log": lambda x, epsilon: np.log(x + epsilon), "rsqrt": lambda x, epsilon: 1 / np.sqrt(x + epsilon),
-        "reduce_mean": lambda x, axes, keep_dims: x.mean(tuple(axes), keepdims=keep_dims),
-        "reduce_sum": lambda x, axes, keep_dims: x.sum(tuple(axes), keepdims=keep_dims), "identity": lambda x: x}
+        "reduce_mean": lambda x, axes, keep_dims: x.mean(tuple(map(int, axes)), keepdims=bool(keep_dims)),
+        "reduce_sum": lambda x, axes, keep_dims: x.sum(tuple(map(int, axes)), keepdims=bool(keep_dims)),
+        "identity": lambda x: x}
     for node in graph.nodes:
         operands = {name: known[id(value)] if id(value) in known else np.asarray(value.data)
                     for name, value in node.operands.items() if isinstance(value, Value)}
