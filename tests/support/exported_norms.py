@@ -162,8 +162,8 @@ GROUP_AND_INSTANCE: Sequence[Exported] = (
              along=(1, 1, 1, 4, 4), view=GROUPED, constants=_with(1e-3, **GROUP)),
     Exported("tensorflow 2.21 group norm of moments, tf2onnx 1.17", "last", (1, 2, 4), f"""
              z = Reshape(x, groups) m = {IMAGE}(z) d = Sub(z, m) q = Mul(d, d) v = {IMAGE}(q) a = Add(v, eps)
-             s = Sqrt(a) n = Div(d, s) o = Reshape(n, whole) g = Mul(o, gamma) y = Add(g, beta)""", along=(16,), view=GROUPED,
-             constants=_with(1e-5, **GROUP)),
+             s = Sqrt(a) n = Div(d, s) o = Reshape(n, whole) g = Mul(o, gamma) y = Add(g, beta)""", along=(16,),
+             view=GROUPED, constants=_with(1e-5, **GROUP)),
     Exported("torch 2.13 group norm of a view, torch.export", "first", (2,), """
              z = Reshape(x, groups) m = ReduceMean<keepdims = 1>(z, last) k = ReduceMean<keepdims = 1>(z, two)
              d = Sub(z, k) q = Mul(d, d) w = ReduceMean<keepdims = 0>(q, two) v = Reshape(w, kept) c = Sub(z, m)

@@ -14,7 +14,7 @@ from openane.ops import arguments
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import Average, average_of
 from openane.ops.element_layouts import ElementLayout, LaidOut, Layouts, Runs, bare, padded, runs_of
-from openane.ops.moments import ONE, SAME, Moments, Terms, X, number, plus
+from openane.ops.moments import ONE, SAME, Moments, Spread, Terms, X, close, number, plus
 
 VIEWS = frozenset(["expand_dims", "identity", "reshape", "squeeze", "transpose", "cast", "flatten2d"])
 POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "inverse": -1.0}
@@ -36,13 +36,16 @@ class MomentReading:
 
 
 class MomentReader:
-    """Reads what a graph computes of `x` and its means over `axes`; `order` has the positions of nodes by id."""
+    """Reads what a graph computes of `x` and its means over `axes`: `known` by id of the value, and the `nodes` that
+    compute it. `order` has the positions of the graph's nodes by id."""
 
     def __init__(self, graph: Graph, order: Mapping[int, int], x: Value, axes: Sequence[int]) -> None:
         self.x, self.layouts = x, Layouts(x.shape, axes)
         self.axes = self.layouts.axes
         self.count = self.layouts.elements // self.layouts.means
         self.moments = Moments(self.axes, self.count)
+        self._settled: list[Spread] = []
+        self.nodes: list[Node] = []
         self.known: dict[int, MomentReading] = {id(x): MomentReading({X: np.ones(())}, ElementLayout.WHOLE)}
         self._read(graph, order)
 
@@ -56,6 +59,10 @@ class MomentReader:
             if reading is None:
                 continue
             self.known[id(node.output)] = reading
+            self.nodes.append(node)
+            spread = self.moments.spread(reading.terms) if node.op == "reduce_sum_square" else None
+            if spread is not None and spread.gain < 2:
+                self._settled.append(spread)
             for user in users.get(id(node.output), []):
                 if order[id(user)] not in seen:
                     seen.add(order[id(user)])
@@ -75,6 +82,11 @@ class MomentReader:
         if own is None:
             return None
         return self._viewed(node, own) if node.op in VIEWS or node.op == "tile" else self._function(node, own)
+
+    def settled(self, spread: Spread) -> bool:
+        """Whether a spread is computed as the sum of squares of what is small enough already."""
+        return any(spread.centred == other.centred and close(np.asarray(spread.gain), np.asarray(other.gain))
+                   for other in self._settled)
 
     def _of(self, value: Value | None) -> MomentReading | None:
         return self.known.get(id(value))

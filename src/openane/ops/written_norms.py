@@ -22,7 +22,7 @@ from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
 from openane.ops.element_layouts import ElementLayout, axes_along, runs_of
 from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading
-from openane.ops.moments import CLOSE, MEAN, ONE, Moments, X, close
+from openane.ops.moments import CLOSE, MEAN, ONE, X, close
 from openane.ops.rewriter import Rewriter
 
 Replacements = dict[int, tuple[Node, ...]]
@@ -47,8 +47,8 @@ def written_norms(graph: Graph, names: set[str]) -> list[Node]:
     for x, axes in subjects(graph):
         reader = MomentReader(graph, order, x, axes)
         norms = {number: norm for number, reading in reader.known.items()
-                 if (norm := _norm(reader.moments, reading)) is not None}
-        for node in graph.nodes if norms else ():
+                 if (norm := _norm(reader, reading)) is not None}
+        for node in reader.nodes if norms else ():
             if order[id(node)] not in made and _ends(node, norms):
                 made[order[id(node)]] = _made(reader, norms[id(node.output)], node, names)
     return replaced(graph, made)
@@ -103,7 +103,7 @@ def _multiple(node: Node, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]
     return (node["y"], axes) if node.op == "mul" and scalar(node["x"]) is not None else None
 
 
-def _norm(moments: Moments, reading: MomentReading) -> Norm | None:
+def _norm(reader: MomentReader, reading: MomentReading) -> Norm | None:
     """The norm a value is."""
     if reading.layout is not ElementLayout.WHOLE or reading.logarithm:
         return None
@@ -115,7 +115,9 @@ def _norm(moments: Moments, reading: MomentReading) -> Norm | None:
     term, gain = gains[X[:3]]
     if term.root != 1:
         return None
-    spread = moments.spreads[term.spread]
+    spread = reader.moments.spreads[term.spread]
+    if reader.settled(spread):
+        return None
     if spread.centred:
         other, back = gains.get(MEAN[:3], (X, gain))
         if (other.root, other.spread) != (1, term.spread) or not close(gain, -back):

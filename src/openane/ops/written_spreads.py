@@ -12,6 +12,8 @@ from math import frexp, sqrt
 import numpy as np
 
 from openane.graph import Graph, Node, Value
+from openane.ops import get_op
+from openane.ops.averages import average_of
 from openane.ops.element_layouts import ElementLayout
 from openane.ops.moment_reading import MomentReader, MomentReading
 from openane.ops.moments import CLOSE, MEAN, Spread, X
@@ -20,33 +22,48 @@ from openane.ops.written_norms import Replacements, as_result, replaced, subject
 
 ALONE = frozenset(["reduce_l2_norm", "reduce_sum_square"])
 """What is computed so by itself."""
+RECIPROCALS = frozenset(["inverse", "real_div", "rsqrt"])
+"""Operations whose result is the reciprocal of a root."""
 
 
 def written_roots(graph: Graph, names: set[str]) -> list[Node]:
-    """The nodes of the graph, roots of variances and mean squares, and their reciprocals, as lengths."""
-    return _rewritten(graph, names, _root_of, _as_length)
+    """The nodes of the graph, roots of variances and mean squares, and their reciprocals, as lengths. Reciprocals that
+    stay beside a norm are left: its gradient reads them."""
+    return _rewritten(graph, names, _root_of, _as_length, lambda node: node.op in RECIPROCALS)
 
 
 def written_variances(graph: Graph, names: set[str]) -> list[Node]:
-    """The nodes of the graph, variances and mean squares as sums of squares of what is small enough."""
-    return _rewritten(graph, names, _spread_of, _as_squares)
+    """The nodes of the graph, variances and mean squares as sums of squares of what is small enough. Means of squares
+    that stay beside a norm are left, too."""
+    return _rewritten(graph, names, _spread_of, _as_squares, lambda node: average_of(node) is not None)
 
 
 def _rewritten(graph: Graph, names: set[str], found: Callable[[MomentReader, MomentReading], Spread | None],
-               make: Callable[[MomentReader, Rewriter, Node, Value, Spread], Value]) -> list[Node]:
+               make: Callable[[MomentReader, Rewriter, Node, Value, Spread], Value],
+               leave: Callable[[Node], bool]) -> list[Node]:
+    """The nodes of the graph with `make` in place of the first node of each spread that is `found`, but those to
+    `leave` where their tensor is normalised as well."""
     order = {id(node): place for place, node in enumerate(graph.nodes)}
+    normal = {id(node.get("x")) for node in graph.nodes if get_op(node.op).normalises and node.op not in ALONE}
     made: Replacements = {}
+    left: set[int] = set()
     for x, axes in subjects(graph):
         reader = MomentReader(graph, order, x, axes)
         spreads = {number: spread for number, reading in reader.known.items()
-                   if reading.layout is ElementLayout.KEPT and (spread := found(reader, reading)) is not None}
-        for node in graph.nodes if spreads else ():
-            if order[id(node)] not in made and _begins(node, spreads):
-                rewriter, spread = Rewriter(node, names), spreads[id(node.output)]
-                centred = _centred(graph, reader, rewriter, order[id(node)]) if spread.centred else x
-                result = make(reader, rewriter, node, centred, spread)
-                made[order[id(node)]] = rewriter.instead([as_result(rewriter, result, node.output)])
+                   if reading.layout is ElementLayout.KEPT and (spread := found(reader, reading)) is not None
+                   and not reader.settled(spread)}
+        first = [node for node in reader.nodes if _begins(node, spreads) and order[id(node)] not in made]
+        left.update(id(node) for node in first if id(x) in normal and leave(node))
+        made |= {order[id(node)]: _made(reader, node, names, spreads[id(node.output)], make)
+                 for node in first if id(node) not in left}
     return replaced(graph, made)
+
+
+def _made(reader: MomentReader, node: Node, names: set[str], spread: Spread,
+          make: Callable[[MomentReader, Rewriter, Node, Value, Spread], Value]) -> tuple[Node, ...]:
+    rewriter = Rewriter(node, names)
+    x = _centred(reader, rewriter, node) if spread.centred else reader.x
+    return rewriter.instead([as_result(rewriter, make(reader, rewriter, node, x, spread), node.output)])
 
 
 def _begins(node: Node, spreads: Mapping[int, Spread]) -> bool:
@@ -62,7 +79,7 @@ def _same(operand: Spread | None, spread: Spread) -> bool:
 
 
 def _root_of(reader: MomentReader, reading: MomentReading) -> Spread | None:
-    """The spread whose root, or reciprocal root, the value is; the gain says which by its sign."""
+    """The spread whose root, or reciprocal root, the value is."""
     if reading.logarithm or len(reading.terms) != 1:
         return None
     (term, gain), = reading.terms.items()
@@ -76,11 +93,12 @@ def _spread_of(reader: MomentReader, reading: MomentReading) -> Spread | None:
     return None if reading.logarithm else reader.moments.spread(reading.terms)
 
 
-def _centred(graph: Graph, reader: MomentReader, rewriter: Rewriter, before: int) -> Value:
+def _centred(reader: MomentReader, rewriter: Rewriter, before: Node) -> Value:
     """x - mean, as something made before has it or anew."""
-    for node in graph.nodes[:before]:
-        reading = reader.known.get(id(node.outputs[0])) if len(node.outputs) == 1 else None
-        if reading is not None and node.output.type == reader.x.type and _is_difference(reading):
+    for node in reader.nodes:
+        if node is before:
+            break
+        if node.output.type == reader.x.type and _is_difference(reader.known[id(node.output)]):
             return node.output
     mean = rewriter.single("reduce_mean", x=reader.x, axes=list(reader.axes), keep_dims=True)
     return rewriter.single("sub", x=reader.x, y=mean)
