@@ -55,6 +55,9 @@ class Layouts:
             return None
         if whole:
             return ElementLayout.TURNED if turned else ElementLayout.WHOLE, runs
+        return self._part(shape)
+
+    def _part(self, shape: tuple[int, ...]) -> tuple[ElementLayout, Runs] | None:
         return (ElementLayout.PART, ()) if self._broadcasts(shape) else None
 
     def _fits(self, operand: LaidOut, shape: tuple[int, ...], kept: tuple[int, ...], runs: Runs) -> bool:

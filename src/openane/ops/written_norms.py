@@ -56,7 +56,7 @@ def written_norms(graph: Graph, names: set[str]) -> list[Node]:
 
 def _ends(node: Node, norms: Mapping[int, Norm]) -> bool:
     """Whether a node is the last of a norm: what follows one is of norms alone."""
-    return len(node.outputs) == 1 and id(node.output) in norms and \
+    return id(node.output) in norms and \
         any(not value.constant and id(value) not in norms for value in node.values())
 
 
@@ -110,20 +110,16 @@ def _norm(reader: MomentReader, reading: MomentReading) -> Norm | None:
     terms = dict(reading.terms)
     offset = terms.pop(ONE, None)
     gains = {term[:3]: (term, gain) for term, gain in terms.items()}
-    if len(gains) != len(terms) or not gains or X[:3] not in gains or not gains.keys() <= {X[:3], MEAN[:3]}:
+    if len(gains) != len(terms) or X[:3] not in gains or not gains.keys() <= {X[:3], MEAN[:3]}:
         return None
-    term, gain = gains[X[:3]]
-    if term.root != 1:
+    term, gain = gains.pop(X[:3])
+    if term.root != 1 or reader.settled(spread := reader.moments.spreads[term.spread]):
         return None
-    spread = reader.moments.spreads[term.spread]
-    if reader.settled(spread):
+    if len(gains) != spread.centred:
         return None
-    if spread.centred:
-        other, back = gains.get(MEAN[:3], (X, gain))
+    for other, back in gains.values():
         if (other.root, other.spread) != (1, term.spread) or not close(gain, -back):
             return None
-    elif len(gains) > 1:
-        return None
     return Norm(spread.centred, spread.epsilon / spread.gain, gain * spread.gain ** -0.5, offset)
 
 

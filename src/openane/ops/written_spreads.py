@@ -7,6 +7,7 @@ squares are no fp16 numbers (see reduce_composed.py): large numbers stay in rang
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import frexp, sqrt
 
 import numpy as np
@@ -29,46 +30,59 @@ RECIPROCALS = frozenset(["inverse", "real_div", "rsqrt"])
 def written_roots(graph: Graph, names: set[str]) -> list[Node]:
     """The nodes of the graph, roots of variances and mean squares, and their reciprocals, as lengths. Reciprocals that
     stay beside a norm are left: its gradient reads them."""
-    return _rewritten(graph, names, _root_of, _as_length, lambda node: node.op in RECIPROCALS)
+    return _rewritten(graph, names, Rewriting(_root_of, _as_length, lambda node: node.op in RECIPROCALS))
 
 
 def written_variances(graph: Graph, names: set[str]) -> list[Node]:
     """The nodes of the graph, variances and mean squares as sums of squares of what is small enough. Means of squares
     that stay beside a norm are left, too."""
-    return _rewritten(graph, names, _spread_of, _as_squares, lambda node: average_of(node) is not None)
+    return _rewritten(graph, names, Rewriting(_spread_of, _as_squares, lambda node: average_of(node) is not None))
 
 
-def _rewritten(graph: Graph, names: set[str], found: Callable[[MomentReader, MomentReading], Spread | None],
-               make: Callable[[MomentReader, Rewriter, Node, Value, Spread], Value],
-               leave: Callable[[Node], bool]) -> list[Node]:
-    """The nodes of the graph with `make` in place of the first node of each spread that is `found`, but those to
-    `leave` where their tensor is normalised as well."""
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """What is `found` of a value's reading, what to `make` of the first node that has it, and which nodes to `leave`
+    where their tensor is normalised as well."""
+
+    found: Callable[[MomentReader, MomentReading], Spread | None]
+    make: Callable[[MomentReader, Rewriter, Node, Value, Spread], Value]
+    leave: Callable[[Node], bool]
+
+
+def _rewritten(graph: Graph, names: set[str], rewriting: Rewriting) -> list[Node]:
     order = {id(node): place for place, node in enumerate(graph.nodes)}
     normal = {id(node.get("x")) for node in graph.nodes if get_op(node.op).normalises and node.op not in ALONE}
     made: Replacements = {}
     left: set[int] = set()
     for x, axes in subjects(graph):
         reader = MomentReader(graph, order, x, axes)
-        spreads = {number: spread for number, reading in reader.known.items()
-                   if reading.layout is ElementLayout.KEPT and (spread := found(reader, reading)) is not None
-                   and not reader.settled(spread)}
-        first = [node for node in reader.nodes if _begins(node, spreads) and order[id(node)] not in made]
-        left.update(id(node) for node in first if id(x) in normal and leave(node))
-        made |= {order[id(node)]: _made(reader, node, names, spreads[id(node.output)], make)
-                 for node in first if id(node) not in left}
+        for node, spread in _firsts(reader, rewriting):
+            if id(x) in normal and rewriting.leave(node):
+                left.add(id(node))
+            elif id(node) not in left and order[id(node)] not in made:
+                made[order[id(node)]] = _made(reader, node, names, spread, rewriting)
     return replaced(graph, made)
 
 
-def _made(reader: MomentReader, node: Node, names: set[str], spread: Spread,
-          make: Callable[[MomentReader, Rewriter, Node, Value, Spread], Value]) -> tuple[Node, ...]:
+def _firsts(reader: MomentReader, rewriting: Rewriting) -> list[tuple[Node, Spread]]:
+    """The first node of each spread that is found."""
+    spreads: dict[int, Spread] = {}
+    for number, reading in reader.known.items():
+        spread = rewriting.found(reader, reading) if reading.layout is ElementLayout.KEPT else None
+        if spread is not None and not reader.settled(spread):
+            spreads[number] = spread
+    return [(node, spreads[id(node.output)]) for node in reader.nodes if _begins(node, spreads)]
+
+
+def _made(reader: MomentReader, node: Node, names: set[str], spread: Spread, rewriting: Rewriting) -> tuple[Node, ...]:
     rewriter = Rewriter(node, names)
     x = _centred(reader, rewriter, node) if spread.centred else reader.x
-    return rewriter.instead([as_result(rewriter, make(reader, rewriter, node, x, spread), node.output)])
+    return rewriter.instead([as_result(rewriter, rewriting.make(reader, rewriter, node, x, spread), node.output)])
 
 
 def _begins(node: Node, spreads: Mapping[int, Spread]) -> bool:
     """Whether a node is the first to have a spread, and does not compute it well by itself."""
-    if len(node.outputs) != 1 or node.op in ALONE or id(node.output) not in spreads:
+    if node.op in ALONE or id(node.output) not in spreads:
         return False
     return not any(_same(spreads.get(id(value)), spreads[id(node.output)]) for value in node.values())
 

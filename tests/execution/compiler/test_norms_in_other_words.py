@@ -114,6 +114,7 @@ def in_float64(graph: Graph, x: np.ndarray) -> dict[str, np.ndarray]:
         "pow": np.power, "sqrt": np.sqrt, "relu": lambda x: np.maximum(x, 0), "square": np.square, "exp": np.exp,
         "log": lambda x, epsilon: np.log(x + epsilon), "rsqrt": lambda x, epsilon: 1 / np.sqrt(x + epsilon),
         "reduce_mean": lambda x, axes, keep_dims: x.mean(tuple(map(int, axes)), keepdims=bool(keep_dims)),
+        "reduce_sum_square": lambda x, axes, keep_dims: np.square(x).sum(tuple(map(int, axes)), keepdims=bool(keep_dims)),
         "reduce_sum": lambda x, axes, keep_dims: x.sum(tuple(map(int, axes)), keepdims=bool(keep_dims)),
         "identity": lambda x: x}
     for node in graph.nodes:
@@ -134,3 +135,93 @@ def test_what_only_looks_like_a_norm_keeps_its_numbers(write: Callable[[Written]
     x = np.random.default_rng(5).normal(0.5, 1, SHAPE).astype(np.float16)
     found = ane.run(compile(graph), {"x": x}, "simulator?arithmetic=exact")["y"].astype(np.float64)
     np.testing.assert_allclose(found, in_float64(graph, x)["y"], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["centred", "fast"])
+@pytest.mark.parametrize("shared", ["mean", "centred", "variance", "root"])
+def test_what_a_norm_shares_with_an_output_stays_right(shared: str, fast: bool) -> None:
+    w = Written()
+    mean = w.mean(w.x)
+    centred = w.of("sub", w.x, mean)
+    variance = w.of("sub", w.mean(w.square(w.x)), w.square(mean)) if fast else w.mean(w.square(centred))
+    root = w.root(variance)
+    values = {"mean": mean, "centred": centred, "variance": variance, "root": root}
+    graph = w.finish({"y": w.of("mul", centred, root), "shared": values[shared]})
+    assert "layer_norm" in {node.op for node in simplify(graph).nodes}
+    x = np.random.default_rng(6).normal(100, 2, SHAPE).astype(np.float16)
+    found, wanted = ane.run(compile(graph), {"x": x}, "simulator?arithmetic=exact"), in_float64(graph, x)
+    np.testing.assert_allclose(found["shared"], wanted["shared"], rtol=1e-2, atol=0.04)
+    np.testing.assert_allclose(found["y"], wanted["y"], rtol=1e-2, atol=0.03)
+
+
+def deviation(w: Written) -> Value:
+    return w.of("sqrt", w.mean(w.square(w.of("sub", w.x, w.mean(w.x)))))
+
+
+def deviation_of_less(w: Written) -> Value:
+    total = w.single("reduce_sum", x=w.square(w.of("sub", w.x, w.mean(w.x))), axes=[2], keep_dims=True)
+    return w.of("pow", w.of("real_div", total, 31.0), 0.5)
+
+
+def deviation_with_epsilon(w: Written) -> Value:
+    return w.of("sqrt", w.of("add", w.mean(w.square(w.of("sub", w.x, w.mean(w.x)))), 1e-5))
+
+
+def length(w: Written) -> Value:
+    return w.of("sqrt", w.single("reduce_sum", x=w.square(w.x), axes=[2], keep_dims=False))
+
+
+def length_of_sum_square(w: Written) -> Value:
+    return w.of("sqrt", w.single("reduce_sum_square", x=w.x, axes=[1, 2], keep_dims=True))
+
+
+def reciprocal_length(w: Written) -> Value:
+    return w.of("real_div", 1.0, w.of("sqrt", w.mean(w.square(w.x))))
+
+
+def standardised_with_a_large_bound(w: Written) -> Value:
+    centred = w.of("sub", w.x, w.mean(w.x))
+    return w.of("real_div", centred, w.of("maximum", w.of("sqrt", w.mean(w.square(centred))), 0.1767))
+
+
+def standardised_with_epsilon_outside(w: Written) -> Value:
+    centred = w.of("sub", w.x, w.mean(w.x))
+    return w.of("real_div", centred, w.of("add", w.of("sqrt", w.mean(w.square(centred))), 1e-5))
+
+
+ROOTS = (deviation, deviation_of_less, deviation_with_epsilon, length, length_of_sum_square, reciprocal_length,
+         standardised_with_a_large_bound, standardised_with_epsilon_outside)
+
+
+@pytest.mark.parametrize("write", ROOTS, ids=lambda write: write.__name__)
+@pytest.mark.parametrize(("low", "high"), [(300.0, 3000.0), (0.5, 2.0), (2e-4, 2e-3)], ids=["large", "usual", "small"])
+def test_roots_of_squares_hold_large_and_small_numbers(write: Callable[[Written], Value], low: float,
+                                                       high: float) -> None:
+    builder = Written()
+    graph = builder.finish({"y": write(builder)})
+    rng = np.random.default_rng(8)
+    x = (rng.choice([-1, 1], SHAPE) * rng.uniform(low, high, SHAPE)).astype(np.float16)
+    model, wanted = compile(graph), in_float64(graph, x)["y"]
+    for mode in ("fast", "exact"):
+        found = ane.run(model, {"x": x}, f"simulator?arithmetic={mode}")["y"].astype(np.float64)
+        assert np.abs(found - wanted).max() <= 5e-3 * np.abs(wanted).max()
+
+
+def variance(w: Written) -> Value:
+    return w.of("sub", w.mean(w.square(w.x)), w.square(w.mean(w.x)))
+
+
+def mean_square(w: Written) -> Value:
+    return w.mean(w.square(w.x))
+
+
+@pytest.mark.parametrize(("write", "offset"), [(variance, 1000.0), (variance, -300.0), (mean_square, 0.0)])
+def test_variances_and_mean_squares_of_large_numbers(write: Callable[[Written], Value], offset: float) -> None:
+    """Single squares are beyond fp16, their mean, or that of what is left of them, is not."""
+    builder = Written()
+    graph = builder.finish({"y": write(builder)})
+    x = np.random.default_rng(9).normal(offset, 4, SHAPE)
+    x[:, :, 3] += 200 if write is mean_square else 0
+    x = np.where(np.arange(32) == 5, 900 if write is mean_square else x, x).astype(np.float16)
+    found = ane.run(compile(graph), {"x": x}, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    np.testing.assert_allclose(found, in_float64(graph, x)["y"], rtol=1e-2)
