@@ -106,6 +106,11 @@ LOOKALIKES = (other_axis, large_epsilon_outside, mean_of_another, square_not_cen
               weighted, gain_of_one_side, negative_epsilon, bounded_deviation, cube_root, two_spreads)
 
 
+def reduced(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """A reduction with the operands MIL has."""
+    return lambda x, axes, keep_dims: function(x, axis=tuple(map(int, axes)), keepdims=bool(keep_dims))
+
+
 def in_float64(graph: Graph, x: np.ndarray) -> dict[str, np.ndarray]:
     """The graph's outputs, each operation as numpy has it."""
     known: dict[int, np.ndarray] = {id(graph.inputs[0]): x.astype(np.float64)}
@@ -113,9 +118,8 @@ def in_float64(graph: Graph, x: np.ndarray) -> dict[str, np.ndarray]:
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "real_div": np.divide, "maximum": np.maximum,
         "pow": np.power, "sqrt": np.sqrt, "relu": lambda x: np.maximum(x, 0), "square": np.square, "exp": np.exp,
         "log": lambda x, epsilon: np.log(x + epsilon), "rsqrt": lambda x, epsilon: 1 / np.sqrt(x + epsilon),
-        "reduce_mean": lambda x, axes, keep_dims: x.mean(tuple(map(int, axes)), keepdims=bool(keep_dims)),
-        "reduce_sum_square": lambda x, axes, keep_dims: np.square(x).sum(tuple(map(int, axes)), keepdims=bool(keep_dims)),
-        "reduce_sum": lambda x, axes, keep_dims: x.sum(tuple(map(int, axes)), keepdims=bool(keep_dims)),
+        "reduce_mean": reduced(np.mean), "reduce_sum": reduced(np.sum),
+        "reduce_sum_square": reduced(lambda x, **over: np.square(x).sum(**over)),
         "identity": lambda x: x}
     for node in graph.nodes:
         operands = {name: known[id(value)] if id(value) in known else np.asarray(value.data)
