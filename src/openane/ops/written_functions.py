@@ -24,20 +24,22 @@ Settings = Mapping[str, str]
 GRID = np.concatenate([np.linspace(-6, 6, 49), [-0.03, 0.07]]).astype(np.float32)
 TOLERANCE = 5e-4
 """What constants that are rounded to fp16 change at most, absolutely and relatively."""
-MOST = 24
+MOST = 14
 """Operations a function is written in at most."""
+EXPONENTIAL = frozenset(["exp"])
 PARTS = frozenset(["exp", "erf", "tanh", "sigmoid"])
-"""One of these is among the operations of any function that is written out."""
+"""One of these is among the operations of any function that is written out: of those looked for always, and where
+functions are to be close."""
 
 
 def written_functions(graph: Graph, names: set[str]) -> list[Node]:
     """The nodes of the graph, with functions that are written out as nodes of their own."""
     producers, made = graph.producers(), dict[int, tuple[Node, ...]]()
-    if not any(node.op in PARTS for node in graph.nodes):
+    close = graph.metadata.get(FUNCTIONS) == CLOSE
+    if not any(node.op in (PARTS if close else EXPONENTIAL) for node in graph.nodes):
         return list(graph.nodes)
-    wanted = _wanted(graph.metadata.get(FUNCTIONS) == CLOSE)
     for node in graph.nodes:
-        found = _found(node, producers, wanted)
+        found = _found(node, producers, close)
         if found is not None:
             x, op, settings = found
             rewriter = Rewriter(node, names)
@@ -58,14 +60,14 @@ def _wanted(close: bool) -> tuple[tuple[str, Settings, np.ndarray], ...]:
     return tuple(found)
 
 
-def _found(node: Node, producers: Mapping[int, Node],
-           wanted: tuple[tuple[str, Settings, np.ndarray], ...]) -> tuple[Value, str, Settings] | None:
+def _found(node: Node, producers: Mapping[int, Node], close: bool) -> tuple[Value, str, Settings] | None:
     """(x, function, settings) of the function of x the node ends."""
     if node.op not in ("add", "inverse", "log", "mul", "real_div"):
         return None
     parts = _parts(node, producers)
-    if len(parts) < 2 or not any(part.op in PARTS for part in parts):
+    if len(parts) < 2 or not any(part.op in (PARTS if close else EXPONENTIAL) for part in parts):
         return None
+    wanted = _wanted(close)
     for x in _sources(parts, node):
         values = _values(node, x, producers)
         if values is None:
@@ -110,21 +112,26 @@ def _sources(parts: list[Node], last: Node) -> Iterator[Value]:
 
 def _values(last: Node, x: Value, producers: Mapping[int, Node]) -> np.ndarray | None:
     """What the parts make of the grid in place of x; None where they depend on something else."""
+    parts: dict[int, Node] = {}
+    if not _lead(last.output, x, producers, parts):
+        return None
     known: dict[int, np.ndarray] = {id(x): GRID}
-
-    def value_of(value: Value, left: int) -> bool:
-        if value.constant or id(value) in known:
-            return True
-        node = producers.get(id(value))
-        if node is None or not left or not _elementwise(node) or \
-                not all(value_of(operand, left - 1) for operand in node.values()):
-            return False
+    for part in parts.values():
         try:
-            known[id(value)] = evaluate_node(node, known)[0]
+            known[id(part.output)] = evaluate_node(part, known)[0]
         except GraphError:
-            return False
-        return True
+            return None
+    result = known[id(last.output)]
+    return result if result.shape == GRID.shape and np.isfinite(result).all() else None
 
-    made = value_of(last.output, MOST // 2)
-    result = known.get(id(last.output)) if made else None
-    return result if result is not None and result.shape == GRID.shape and np.isfinite(result).all() else None
+
+def _lead(value: Value, x: Value, producers: Mapping[int, Node], parts: dict[int, Node]) -> bool:
+    """Whether a value is computed of x and numbers alone; `parts` takes the nodes that do it, in their order."""
+    if value is x or value.constant or id(value) in parts:
+        return True
+    node = producers.get(id(value))
+    if node is None or len(parts) >= MOST or not _elementwise(node) or \
+            not all(_lead(operand, x, producers, parts) for operand in node.values()):
+        return False
+    parts[id(value)] = node
+    return True
