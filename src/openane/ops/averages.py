@@ -98,7 +98,7 @@ def _even(weight: Value) -> bool:
     if not weight.constant:
         return False
     array = weight.array()
-    first = array.reshape(-1)[:FEW]  # most differ here
+    first = array.flat[:FEW]  # most differ here
     return bool(first.size) and bool(first[0]) and bool((first == first[0]).all()) and bool((array == first[0]).all())
 
 
