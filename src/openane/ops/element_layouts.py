@@ -50,8 +50,7 @@ class Layouts:
         turned = {operand.runs for operand in given if operand.layout is ElementLayout.TURNED}
         whole, runs = prod(shape) == self.elements, next(iter(turned), ())
         kept = self.kept_of(shape, runs) if whole else self.kept
-        fitting = [] if kept is None else [self._fits(operand, shape, kept, runs) for operand in given]
-        if not fitting or not all(fitting):
+        if not all(self._fits(operand, shape, kept, runs) for operand in given):
             return None
         if whole:
             return ElementLayout.TURNED if turned else ElementLayout.WHOLE, runs
@@ -60,11 +59,11 @@ class Layouts:
     def _part(self, shape: tuple[int, ...]) -> tuple[ElementLayout, Runs] | None:
         return (ElementLayout.PART, ()) if self._broadcasts(shape) else None
 
-    def _fits(self, operand: LaidOut, shape: tuple[int, ...], kept: tuple[int, ...], runs: Runs) -> bool:
+    def _fits(self, operand: LaidOut, shape: tuple[int, ...], kept: tuple[int, ...] | None, runs: Runs) -> bool:
         """Whether an operand lies in a result of a shape, which has means along `kept`, as x and its means do."""
         found = padded(operand.shape, len(shape))
         if operand.layout is ElementLayout.KEPT:
-            return found == padded(kept, len(shape))
+            return kept is not None and found == padded(kept, len(shape))
         if operand.layout is ElementLayout.PART:
             return self._broadcasts(shape)
         return found == shape and operand.runs == runs

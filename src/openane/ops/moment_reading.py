@@ -4,7 +4,7 @@ squares, roots, reciprocals, and whatever adds, multiplies and reshapes those.""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from openane.ops.element_layouts import ElementLayout, LaidOut, Layouts, Runs, b
 from openane.ops.moments import ONE, SAME, Moments, Spread, Terms, X, close, number, plus
 
 VIEWS = frozenset(["expand_dims", "identity", "reshape", "squeeze", "transpose", "cast", "flatten2d"])
+SHAPES = VIEWS - {"transpose"}
 POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "inverse": -1.0}
 PAIRS = frozenset(["add", "sub", "mul", "real_div", "maximum", "minimum"])
 REALS = ("fp16", "fp32")
@@ -35,38 +36,69 @@ class MomentReading:
     runs: Runs = ()
 
 
-class MomentReader:
-    """Reads what a graph computes of `x` and its means over `axes`: `known` by id of the value, and the `nodes` that
-    compute it. `order` has the positions of the graph's nodes by id."""
+class PlacedGraph:
+    """A graph with the positions of its nodes, by id, and the node that makes each value, by id of the value."""
 
-    def __init__(self, graph: Graph, order: Mapping[int, int], x: Value, axes: Sequence[int]) -> None:
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.users, self.producers = graph, graph.users(), graph.producers()
+        self.order = {id(node): place for place, node in enumerate(graph.nodes)}
+
+    def origin(self, value: Value) -> Value:
+        """What a value is another shape of."""
+        node = self.producers.get(id(value))
+        while node is not None and node.op in SHAPES and node["x"].dtype in REALS:
+            value = node["x"]
+            node = self.producers.get(id(value))
+        return value
+
+    def place(self, value: Value) -> int:
+        """Where a value is made; -1 for an input."""
+        node = self.producers.get(id(value))
+        return -1 if node is None else self.order[id(node)]
+
+
+class MomentReader:
+    """Reads what a graph computes of `x`, in whatever shape, and its means over `axes`: `known` by id of the value, and
+    the `nodes` that compute it when x is there."""
+
+    def __init__(self, placed: PlacedGraph, x: Value, axes: Sequence[int]) -> None:
         self.x, self.layouts = x, Layouts(x.shape, axes)
         self.axes = self.layouts.axes
         self.count = self.layouts.elements // self.layouts.means
         self.moments = Moments(self.axes, self.count)
         self._settled: list[Spread] = []
         self.nodes: list[Node] = []
-        self.known: dict[int, MomentReading] = {id(x): MomentReading({X: np.ones(())}, ElementLayout.WHOLE)}
-        self._read(graph, order)
+        whole, origin = MomentReading({X: np.ones(())}, ElementLayout.WHOLE), placed.origin(x)
+        self.known: dict[int, MomentReading] = {id(x): whole, id(origin): whole}
+        with np.errstate(all="ignore"):  # constants may be infinite
+            self._read(placed, origin, placed.place(x))
 
-    def _read(self, graph: Graph, order: Mapping[int, int]) -> None:
-        users = graph.users()
-        waiting = sorted({order[id(node)] for node in users.get(id(self.x), [])})
-        seen = set(waiting)
+    def _read(self, placed: PlacedGraph, origin: Value, first: int) -> None:
+        order, waiting = placed.order, list[int]()
+        seen: set[int] = set()
+
+        def await_users(value: Value) -> None:
+            for place in {order[id(user)] for user in placed.users.get(id(value), [])} - seen:
+                seen.add(place)
+                heapq.heappush(waiting, place)
+
+        await_users(origin)
         while waiting:
-            node = graph.nodes[heapq.heappop(waiting)]
+            place = heapq.heappop(waiting)
+            node = placed.graph.nodes[place]
             reading = self._reading(node)
-            if reading is None:
-                continue
-            self.known[id(node.output)] = reading
+            if reading is not None:
+                self.known[id(node.output)] = reading
+                self._note(node, reading, place > first)
+                await_users(node.output)
+
+    def _note(self, node: Node, reading: MomentReading, there: bool) -> None:
+        """Keeps a node that was read, and its spread where it is computed well."""
+        if there:
             self.nodes.append(node)
-            spread = self.moments.spread(reading.terms) if node.op == "reduce_sum_square" else None
-            if spread is not None and spread.gain < 2:
-                self._settled.append(spread)
-            for user in users.get(id(node.output), []):
-                if order[id(user)] not in seen:
-                    seen.add(order[id(user)])
-                    heapq.heappush(waiting, order[id(user)])
+        spread = self.moments.spread(reading.terms) if node.op == "reduce_sum_square" else None
+        if spread is not None and spread.gain < 2:
+            self._settled.append(spread)
 
     def _reading(self, node: Node) -> MomentReading | None:
         if len(node.outputs) != 1 or node.output.dtype not in REALS:

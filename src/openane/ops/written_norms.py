@@ -21,8 +21,9 @@ from openane.graph import Graph, Node, Value
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
 from openane.ops.element_layouts import ElementLayout, axes_along, runs_of
-from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading
-from openane.ops.moments import CLOSE, MEAN, ONE, X, close
+from openane.ops.halves import LARGEST
+from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading, PlacedGraph
+from openane.ops.moments import CLOSE, ONE, X, close
 from openane.ops.rewriter import Rewriter
 
 Replacements = dict[int, tuple[Node, ...]]
@@ -42,15 +43,14 @@ class Norm:
 
 def written_norms(graph: Graph, names: set[str]) -> list[Node]:
     """The nodes of the graph, with normalisations that are written out as nodes of their own."""
-    order = {id(node): place for place, node in enumerate(graph.nodes)}
-    made: Replacements = {}
-    for x, axes in subjects(graph):
-        reader = MomentReader(graph, order, x, axes)
+    placed, made = PlacedGraph(graph), Replacements()
+    for x, axes in subjects(placed):
+        reader = MomentReader(placed, x, axes)
         norms = {number: norm for number, reading in reader.known.items()
                  if (norm := _norm(reader, reading)) is not None}
         for node in reader.nodes if norms else ():
-            if order[id(node)] not in made and _ends(node, norms):
-                made[order[id(node)]] = _made(reader, norms[id(node.output)], node, names)
+            if placed.order[id(node)] not in made and _ends(node, norms):
+                made[placed.order[id(node)]] = _made(reader, norms[id(node.output)], node, names)
     return replaced(graph, made)
 
 
@@ -65,18 +65,18 @@ def replaced(graph: Graph, made: Replacements) -> list[Node]:
     return [new for place, node in enumerate(graph.nodes) for new in made.get(place, (node,))]
 
 
-def subjects(graph: Graph) -> Iterator[tuple[Value, tuple[int, ...]]]:
+def subjects(placed: PlacedGraph) -> Iterator[tuple[Value, tuple[int, ...]]]:
     """What means are taken of, and over which axes: operands of means, and what these are squares, products or views
     of."""
-    producers, seen = graph.producers(), set[tuple[int, tuple[int, ...]]]()
-    for node in graph.nodes:
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    for node in placed.graph.nodes:
         average = average_of(node)
         found = None if average is None or average.count == 1 else (average.x, average.axes)
         while found is not None and found[0].dtype in REALS:
             if (id(found[0]), found[1]) not in seen:
                 seen.add((id(found[0]), found[1]))
                 yield found
-            found = _below(producers.get(id(found[0])), found[1])
+            found = _below(placed.producers.get(id(found[0])), found[1])
 
 
 def _below(node: Node | None, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]] | None:
@@ -109,18 +109,15 @@ def _norm(reader: MomentReader, reading: MomentReading) -> Norm | None:
         return None
     terms = dict(reading.terms)
     offset = terms.pop(ONE, None)
-    gains = {term[:3]: (term, gain) for term, gain in terms.items()}
-    if len(gains) != len(terms) or X[:3] not in gains or not gains.keys() <= {X[:3], MEAN[:3]}:
+    first = next((term for term in terms if term[:3] == X[:3] and term.root == 1), None)
+    if first is None or reader.settled(spread := reader.moments.spreads[first.spread]):
         return None
-    term, gain = gains.pop(X[:3])
-    if term.root != 1 or reader.settled(spread := reader.moments.spreads[term.spread]):
+    gain = terms.pop(first)
+    back = terms.pop(first._replace(x=0, mean=1), None)
+    if terms or (back is not None) != spread.centred or (back is not None and not close(gain, -back)):
         return None
-    if len(gains) != spread.centred:
-        return None
-    for other, back in gains.values():
-        if (other.root, other.spread) != (1, term.spread) or not close(gain, -back):
-            return None
-    return Norm(spread.centred, spread.epsilon / spread.gain, gain * spread.gain ** -0.5, offset)
+    norm = Norm(spread.centred, spread.epsilon / spread.gain, gain * spread.gain ** -0.5, offset)
+    return norm if max(norm.epsilon, np.abs(norm.gain).max()) <= LARGEST else None
 
 
 def _made(reader: MomentReader, norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...]:

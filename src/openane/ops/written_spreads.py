@@ -12,11 +12,11 @@ from math import frexp, sqrt
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value
+from openane.graph import Graph, Node, Value, numpy_type
 from openane.ops import get_op
 from openane.ops.averages import average_of
 from openane.ops.element_layouts import ElementLayout
-from openane.ops.moment_reading import MomentReader, MomentReading
+from openane.ops.moment_reading import MomentReader, MomentReading, PlacedGraph
 from openane.ops.moments import CLOSE, MEAN, Spread, X
 from openane.ops.rewriter import Rewriter
 from openane.ops.written_norms import Replacements, as_result, replaced, subjects
@@ -50,17 +50,15 @@ class Rewriting:
 
 
 def _rewritten(graph: Graph, names: set[str], rewriting: Rewriting) -> list[Node]:
-    order = {id(node): place for place, node in enumerate(graph.nodes)}
+    placed, made, left = PlacedGraph(graph), Replacements(), set[int]()
     normal = {id(node.get("x")) for node in graph.nodes if get_op(node.op).normalises and node.op not in ALONE}
-    made: Replacements = {}
-    left: set[int] = set()
-    for x, axes in subjects(graph):
-        reader = MomentReader(graph, order, x, axes)
+    for x, axes in subjects(placed):
+        reader = MomentReader(placed, x, axes)
         for node, spread in _firsts(reader, rewriting):
             if id(x) in normal and rewriting.leave(node):
                 left.add(id(node))
-            elif id(node) not in left and order[id(node)] not in made:
-                made[order[id(node)]] = _made(reader, node, names, spread, rewriting)
+            elif id(node) not in left and placed.order[id(node)] not in made:
+                made[placed.order[id(node)]] = _made(reader, node, names, spread, rewriting)
     return replaced(graph, made)
 
 
@@ -143,8 +141,8 @@ def _as_length(reader: MomentReader, rewriter: Rewriter, node: Node, x: Value, s
     length = rewriter.single("reduce_l2_norm", x=_scaled(rewriter, x, power), axes=axes, keep_dims=True)
     length = _scaled(rewriter, length, rest)
     if spread.epsilon:
-        other = np.full(length.shape, sqrt(spread.epsilon))
-        both = rewriter.single("concat", values=(length, rewriter.constant(other.astype(np.float16))), axis=axes[0])
+        other = rewriter.constant(np.full(length.shape, sqrt(spread.epsilon), numpy_type(x.dtype)))
+        both = rewriter.single("concat", values=(length, other), axis=axes[0])
         length = rewriter.single("reduce_l2_norm", x=both, axes=axes[:1], keep_dims=True)
     reading = reader.known[id(node.output)]
     return rewriter.single("inverse", x=length, epsilon=0.0) if next(iter(reading.terms)).root == 1 else length

@@ -229,3 +229,60 @@ def test_variances_and_mean_squares_of_large_numbers(write: Callable[[Written], 
     x = np.where(np.arange(32) == 5, 900 if write is mean_square else x, x).astype(np.float16)
     found = ane.run(compile(graph), {"x": x}, "simulator?arithmetic=exact")["y"].astype(np.float64)
     np.testing.assert_allclose(found, in_float64(graph, x)["y"], rtol=1e-2)
+
+
+def root_of_products(w: Written, x: Value, y: Value) -> Value:
+    """As PyTorch's exporter by TorchScript writes it."""
+    squares = [w.single("reduce_sum", x=w.square(value), axes=[2], keep_dims=False) for value in (x, y)]
+    return w.of("maximum", w.of("sqrt", w.of("mul", *squares)), 1e-6)
+
+
+def product_of_roots(w: Written, x: Value, y: Value) -> Value:
+    lengths = [w.single("reduce_l2_norm", x=value, axes=[-1], keep_dims=False) for value in (y, x)]
+    return w.of("mul", *lengths)
+
+
+@pytest.mark.parametrize("lengths", [root_of_products, product_of_roots])
+@pytest.mark.parametrize(("low", "high"), [(300.0, 3000.0), (0.5, 2.0), (1e-3, 1e-2)], ids=["large", "usual", "small"])
+def test_cosines_of_large_and_small_vectors(lengths: Callable[..., Value], low: float, high: float) -> None:
+    w = Written()
+    other = w.input("other", "fp16", SHAPE)
+    product = w.single("reduce_sum", x=w.of("mul", w.x, other), axes=[2], keep_dims=False)
+    graph = w.finish({"y": w.of("real_div", product, lengths(w, w.x, other))})
+    assert [node.op for node in simplify(graph).nodes].count("rms_norm") == 2
+    rng = np.random.default_rng(12)
+    x, y = (rng.normal(1, 1, SHAPE) * rng.uniform(low, high, SHAPE) for _ in range(2))
+    given = {"x": x.astype(np.float16), "other": y.astype(np.float16)}
+    x, y = (array.astype(np.float64) for array in given.values())
+    wanted = (x * y).sum(2) / np.sqrt((x * x).sum(2) * (y * y).sum(2))
+    found = ane.run(compile(graph), given, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    assert np.abs(found - wanted).max() <= 2e-3
+
+
+def test_a_product_by_other_lengths_is_no_cosine() -> None:
+    w = Written()
+    other = w.input("other", "fp16", SHAPE)
+    product = w.single("reduce_sum", x=w.of("mul", w.x, other), axes=[2], keep_dims=False)
+    graph = w.finish({"y": w.of("real_div", product, root_of_products(w, w.x, w.x))})
+    assert not NORMS & {node.op for node in simplify(graph).nodes}
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_groups_of_channels_of_volumes(centre: bool) -> None:
+    """Six dimensions, of which the engine has five: each operation sees them folded in its own way."""
+    builder = GraphBuilder()
+    x = builder.single("reshape", x=builder.input("x", "fp16", (2, 3, 4, 4, 8)), shape=[2, 3, 4, 4, 4, 2])
+    over = {"axes": [1, 2, 3, 5], "keep_dims": True}
+    if centre:
+        x = builder.single("sub", x=x, y=builder.single("reduce_mean", x=x, **over))
+    squares = builder.single("reduce_mean", x=builder.single("mul", x=x, y=x), **over)
+    y = builder.single("real_div", x=x, y=builder.single("sqrt", x=builder.single("add", x=squares, y=1e-3)))
+    graph = builder.finish({"y": builder.single("reshape", x=y, shape=[2, 3, 4, 4, 8])})
+    assert [node.op for node in simplify(graph).nodes] == [
+        "reshape", "layer_norm" if centre else "rms_norm", "reshape"]
+    given = np.random.default_rng(13).normal(100, 300, (2, 3, 4, 4, 8)).astype(np.float16)
+    wide = given.astype(np.float64).reshape(2, 3, 4, 4, 4, 2)
+    wide = wide - wide.mean((1, 2, 3, 5), keepdims=True) if centre else wide
+    wanted = (wide / np.sqrt(np.square(wide).mean((1, 2, 3, 5), keepdims=True) + 1e-3)).reshape(given.shape)
+    found = ane.run(compile(graph), {"x": given}, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    assert np.abs(found - wanted).max() <= 4e-3
