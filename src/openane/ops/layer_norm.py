@@ -12,7 +12,6 @@ import numpy as np
 
 from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType, Value
-from openane.ops.fast_variance import any_layer_norm_of
 from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only, product, reshaped, unbroadcast
 from openane.ops.lowering import Lowering
@@ -117,7 +116,7 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
 
 OPS = (Op("layer_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, normalises=True, stores=True, table_of="rsqrt", weights=("gamma", "beta"),
-          computed=_computed, takes_up=("gamma", "beta"), recognise=any_layer_norm_of, fewer=along(PARAMETERS),
+          computed=_computed, takes_up=("gamma", "beta"), fewer=along(PARAMETERS),
           relayout=(
               "lay out an operand anew", "norms over the last axis instead of the channels, as far as layers between "
               "them gain nothing by the other layout")),)

@@ -22,9 +22,7 @@ from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.shaped import written_as
 from openane.ops.spec import Op, Rule, Upstream
-
-LONGEST = 1 << 15
-"""Elements one sum of exponentials may have: it is an fp16 number between 1 and their count."""
+from openane.ops.written_exponentials import LONGEST, log_sum_of
 
 Function = Callable[..., np.ndarray]
 
@@ -160,6 +158,7 @@ def _op(name: str, function: Function) -> Op:
               decompose=None if squares or name == "reduce_prod" else _decompose,
               gradient=_gradient if squares or name == "reduce_log_sum_exp" else None,
               expand=_expand_product if name == "reduce_prod" else None, normalises=name.endswith("_norm"),
+              recognise=log_sum_of if name == "reduce_log_sum_exp" else None,
               table_of=TABLES.get(name, ""), fewer=along(PARAMETERS),
               factors=(lambda node: {"x": 2.0}) if name == "reduce_sum_square" else None,
               homogeneous=(lambda node: ("x",)) if name in ("reduce_l1_norm", "reduce_l2_norm") else None)

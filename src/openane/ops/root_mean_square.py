@@ -21,7 +21,6 @@ from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter, Upstream
-from openane.ops.written_norms import rms_norm_of
 
 L2_NORM = (Parameter("x"), Parameter("epsilon", const=True, default=1e-6))
 RMS_NORM = (
@@ -128,5 +127,5 @@ OPS = (
     Op("l2_norm", L2_NORM, _infer_l2, _l2_reference, rules=ENGINE, lower=_lower_l2, gradient=_gradient,
        normalises=True),
     Op("rms_norm", RMS_NORM, _infer_rms, _rms_reference, rules=ENGINE, lower=_lower_rms, gradient=_gradient,
-       normalises=True, table_of="rsqrt", takes_up=("gamma",), recognise=rms_norm_of),
+       normalises=True, table_of="rsqrt", takes_up=("gamma",)),
 )

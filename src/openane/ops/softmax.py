@@ -18,10 +18,9 @@ from openane.ops.operands import Arguments
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
+from openane.ops.written_exponentials import SMALL, softmax_of
 
 PARAMETERS = (Parameter("x"), Parameter("axis", const=True, default=-1, kind="int32"))
-SMALL = 1e-4
-"""An epsilon below it does not change the logarithm of what fp16 keeps of a softmax."""
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -135,7 +134,12 @@ def logarithm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> 
     return rewriter.instead([rewriter.single("sub", x=below, y=rewriter.single("log", x=total))])
 
 
+def recognised(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
+    """A softmax that is written out, or the logarithm of one."""
+    return logarithm_of(node, names, producers) or softmax_of(node, names, producers)
+
+
 OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
-          gradient=_gradient, scores=True, table_of="exp", recognise=logarithm_of,
+          gradient=_gradient, scores=True, table_of="exp", recognise=recognised,
           fewer=along(PARAMETERS),
           inherent="maximum, difference, power, sum and quotient are a task each, over whatever axis"),)

@@ -13,6 +13,11 @@ import numpy as np
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, arguments, get_op
 from openane.ops.affine import factor, summand
+from openane.ops.written_cosines import written_cosines
+from openane.ops.written_functions import written_functions
+from openane.ops.written_norms import written_norms
+from openane.ops.written_spreads import written_roots, written_variances
+from openane.passes.dead_code import remove_dead_code
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 TAKES = {"gamma": factor, "beta": summand}
@@ -21,7 +26,11 @@ TAKES = {"gamma": factor, "beta": summand}
 
 def recognise(graph: Graph) -> Graph:
     """The graph with operations that were written out in others as themselves."""
-    producers, names = graph.producers(), taken_names(graph)
+    names = taken_names(graph)
+    for written in (written_norms, written_cosines, written_roots, written_variances, written_functions):
+        changed = rebuilt(graph, written(graph, names))
+        graph = graph if changed is graph else remove_dead_code(changed)
+    producers = graph.producers()
     known = [op.recognise for op in all_ops().values() if op.recognise is not None]
     nodes: list[Node] = []
     for node in graph.nodes:

@@ -1,0 +1,137 @@
+"""Functions of one tensor that are written out in other operations, found by what they are for numbers from -6 to 6.
+
+softplus and sigmoid are written with exponentials that fp16 does not hold beyond 11. silu and gelu are written as x
+times a share, which errs as little as the operations do where functions are to be close (accuracy.FUNCTIONS), and takes
+more tasks; elsewhere these are one table, which errs more, and what is written is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import numpy as np
+
+from openane.errors import GraphError
+from openane.graph import Graph, Node, Value
+from openane.ops import functions, get_op
+from openane.ops.accuracy import CLOSE, FUNCTIONS
+from openane.ops.arithmetic import scalar
+from openane.ops.evaluate import evaluate_node
+from openane.ops.rewriter import Rewriter
+
+Settings = Mapping[str, str]
+GRID = np.concatenate([np.linspace(-6, 6, 49), [-0.03, 0.07]]).astype(np.float32)
+TOLERANCE = 5e-4
+"""What constants that are rounded to fp16 change at most, absolutely and relatively."""
+MOST = 14
+"""Operations a function is written in at most."""
+EXPONENTIAL = frozenset(["exp"])
+PARTS = frozenset(["exp", "erf", "tanh", "sigmoid"])
+"""One of these is among the operations of any function that is written out: of those looked for always, and where
+functions are to be close."""
+
+
+def written_functions(graph: Graph, names: set[str]) -> list[Node]:
+    """The nodes of the graph, with functions that are written out as nodes of their own."""
+    producers, made = graph.producers(), dict[int, tuple[Node, ...]]()
+    close = graph.metadata.get(FUNCTIONS) == CLOSE
+    if not any(node.op in (PARTS if close else EXPONENTIAL) for node in graph.nodes):
+        return list(graph.nodes)
+    for node in graph.nodes:
+        found = _found(node, producers, close)
+        if found is not None:
+            x, op, settings = found
+            rewriter = Rewriter(node, names)
+            made[id(node)] = rewriter.instead([rewriter.single(op, x=x, **settings)])
+    return [new for node in graph.nodes for new in made.get(id(node), (node,))]
+
+
+@cache
+def _wanted(close: bool) -> tuple[tuple[str, Settings, np.ndarray], ...]:
+    """Functions that are looked for: name, settings, values on the grid."""
+    x = GRID.astype(np.float64)
+    found: list[tuple[str, Settings, np.ndarray]] = [
+        ("softplus", {}, functions.softplus(x)), ("sigmoid", {}, functions.sigmoid(x)), ("tanh", {}, np.tanh(x))]
+    if close:
+        found.append(("silu", {}, x * functions.sigmoid(x)))
+        found += [("gelu", {"mode": mode}, functions.gelu(x, mode))
+                  for mode in ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")]
+    return tuple(found)
+
+
+def _found(node: Node, producers: Mapping[int, Node], close: bool) -> tuple[Value, str, Settings] | None:
+    """(x, function, settings) of the function of x the node ends."""
+    if node.op not in ("add", "inverse", "log", "mul", "real_div"):
+        return None
+    parts = _parts(node, producers)
+    if len(parts) < 2 or not any(part.op in (PARTS if close else EXPONENTIAL) for part in parts):
+        return None
+    wanted = _wanted(close)
+    for x in _sources(parts, node):
+        values = _values(node, x, producers)
+        if values is None:
+            continue
+        errors = [float((np.abs(values - of) / (1 + np.abs(of))).max()) for *_, of in wanted]
+        best = int(np.argmin(errors))
+        if errors[best] <= TOLERANCE:
+            return x, wanted[best][0], wanted[best][1]
+    return None
+
+
+def _parts(node: Node, producers: Mapping[int, Node]) -> list[Node]:
+    """The node and those before it that compute each element from one and from numbers, as far as MOST."""
+    found, waiting = dict[int, Node](), [node]
+    while waiting and len(found) < MOST:
+        part = waiting.pop(0)
+        if id(part) in found or not _elementwise(part):
+            continue
+        found[id(part)] = part
+        waiting += [producers[id(value)] for value in part.values() if id(value) in producers]
+    return list(found.values())
+
+
+def _elementwise(node: Node) -> bool:
+    """Whether each element of the result is a function of one of each operand; constants are numbers."""
+    if len(node.outputs) != 1 or node.output.dtype not in ("fp16", "fp32"):
+        return False
+    op = get_op(node.op)
+    return (op.unary is not None or op.arithmetic is not None or node.op == "pow") and \
+        all(not value.constant or value.dtype == "string" or scalar(value) is not None for value in node.values())
+
+
+def _sources(parts: list[Node], last: Node) -> Iterator[Value]:
+    """What the function may be one of: operands of its parts, of the type of its result."""
+    seen: set[int] = set()
+    for part in parts:
+        for value in part.values():
+            if not value.constant and id(value) not in seen and value.type == last.output.type:
+                seen.add(id(value))
+                yield value
+
+
+def _values(last: Node, x: Value, producers: Mapping[int, Node]) -> np.ndarray | None:
+    """What the parts make of the grid in place of x; None where they depend on something else."""
+    parts: dict[int, Node] = {}
+    if not _lead(last.output, x, producers, parts):
+        return None
+    known: dict[int, np.ndarray] = {id(x): GRID}
+    for part in parts.values():
+        try:
+            known[id(part.output)] = evaluate_node(part, known)[0]
+        except GraphError:
+            return None
+    result = known[id(last.output)]
+    return result if result.shape == GRID.shape and np.isfinite(result).all() else None
+
+
+def _lead(value: Value, x: Value, producers: Mapping[int, Node], parts: dict[int, Node]) -> bool:
+    """Whether a value is computed of x and numbers alone; `parts` takes the nodes that do it, in their order."""
+    if value is x or value.constant or id(value) in parts:
+        return True
+    node = producers.get(id(value))
+    if node is None or len(parts) >= MOST or not _elementwise(node) or \
+            not all(_lead(operand, x, producers, parts) for operand in node.values()):
+        return False
+    parts[id(value)] = node
+    return True
