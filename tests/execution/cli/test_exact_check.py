@@ -27,7 +27,7 @@ def check(capsys: pytest.CaptureFixture[str], path: Path, *options: str, passes:
 
 def written(graph: Graph, folder: Path) -> Path:
     path = folder / "model.ane"
-    ane.compile(graph, allow_host=True).save(path)
+    ane.compile(graph, allow_host=True, precision="as-is").save(path)
     return path
 
 
