@@ -14,12 +14,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from openane.compiler.inspect.fp16_concerns import drawn
 from openane.compiler.partition.legality import check_known
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.graph.states import without_states
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
+from openane.ops.drawn_inputs import drawn
 from openane.ops.halves import RESCALED
 from openane.passes.rescale import Rescaled, rescale
 

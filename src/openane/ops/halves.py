@@ -15,10 +15,6 @@ RESCALED = "rescaled:"
 """Key of a graph's metadata, before the name of the largest tensor that is held times a power of two: how large it is
 without that, and what was done."""
 
-UNDOES = "undoes a rescaling"
-"""Source of a node that multiplies by a power of two what would leave the range if it were not made smaller or larger
-before: weights must not take it up."""
-
 SMALLEST_NORMAL = 2.0 ** -14
 """Smallest fp16 with all its digits."""
 SMALLEST = 2.0 ** -24

@@ -11,7 +11,6 @@ from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset
 from openane.ops.half_products import half_products
-from openane.ops.halves import UNDOES
 from openane.ops.spec import Product
 from openane.ops.weights import constant
 from openane.passes.rewrite import only_user, rebuilt
@@ -85,9 +84,7 @@ def _has_weights(node: Node) -> bool:
 def _affine(node: Node, before: Node) -> Affine | None:
     """What `node` does to each output channel of `before`, or None when it does something else."""
     product, result = get_op(before.op).product, before.output
-    if product is None or node.source == UNDOES:
-        return None
-    return gain_and_offset(node, result, product.axis % max(result.type.rank, 1))
+    return None if product is None else gain_and_offset(node, result, product.axis % max(result.type.rank, 1))
 
 
 def _with(node: Node, user: Node, affine: Affine) -> Node | None:

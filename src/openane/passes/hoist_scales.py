@@ -8,7 +8,6 @@ from dataclasses import replace
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
 from openane.ops.affine import factor
-from openane.ops.halves import UNDOES
 from openane.ops.spec import Movement
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
@@ -39,7 +38,7 @@ def hoist_scales(graph: Graph) -> Graph:
 def _scales(node: Node) -> bool:
     """A product of x with one constant number."""
     number = factor(node)
-    if number is None or not number.constant or node["x"].constant or node.source == UNDOES:
+    if number is None or not number.constant or node["x"].constant:
         return False
     return number.type.elements == 1 and node.output.type == node["x"].type
 

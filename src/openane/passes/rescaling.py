@@ -14,7 +14,7 @@ from openane.graph import Graph, Node, Operand, TensorType, Value
 from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation, products
-from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, UNDOES
+from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, Chosen, least
@@ -95,13 +95,14 @@ class Rescaling:
 
     def _multiplied(self, source: Value, exponent: int, of: Value, needed: bool = False) -> Value:
         """Times 2^exponent, in as many steps as fp16 has factors. Where sums need their exponent, be they those of what
-        `of` was made of, weights must not take it back."""
+        `of` was made of, weights must not take it back: they take up products, and no activations."""
         seen = self._range(of)
         needed = needed or seen.largest > LIMIT or seen.usual < least(MANY)
         while exponent:
             step = max(-14, min(15, exponent))
-            source = self._builder.single("mul", f"{of.name}_rescaled", UNDOES if needed else "", x=source,
-                                          y=2.0 ** step)
+            name = f"{of.name}_rescaled"
+            source = self._builder.single("linear_activation", name, x=source, alpha=2.0 ** step, beta=0.0) if needed \
+                else self._builder.single("mul", name, x=source, y=2.0 ** step)
             exponent -= step
         return source
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
@@ -161,6 +163,15 @@ def test_what_is_said_of_exponents_is_true() -> None:
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"precision 'exact'.*as-is, safe, fast"):
         compile(network(1, [0]), precision="exact")
+
+
+def test_a_bundle_of_a_rescaled_model_is_compiled_to_the_same_words(tmp_path: Path) -> None:
+    """The graph it holds is the rescaled one, and says all of it."""
+    model = compile(network(5, [8, 8, 6, -4]))
+    assert any("held times" in str(concern) for concern in model.concerns)
+    model.save(tmp_path / "model.ane")
+    again = compile(Model.load(tmp_path / "model.ane").graph, precision="as-is")
+    assert [task.words for task in again.program.tasks] == [task.words for task in model.program.tasks]
 
 
 def test_states_are_as_they_were() -> None:

@@ -16,7 +16,7 @@ from openane.compiler.records import Concern
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, get_op
 from openane.ops.affine import scales
-from openane.ops.drawn_inputs import drawn as drawn
+from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST, RESCALED, SATURATED, halves_finite
 
