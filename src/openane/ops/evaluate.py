@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from openane.ops.operands import default_data, element_type
 Reader = Callable[[Value, Mapping[int, np.ndarray]], Any]
 Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
 """Told of a node when its results are known: operands and results by id(value)."""
+SeenTogether = Callable[[Node, Sequence[Mapping[int, np.ndarray]]], None]
+"""The same for several samples."""
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None = None) -> dict[str, np.ndarray]:
@@ -23,20 +25,32 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None =
     Real numbers are float32 throughout, not rounded to fp16 between operations (only `cast` rounds); integers and
     booleans keep their type. GraphError when an input is missing, unknown, or of another shape or kind.
     """
-    results = {id(value): _input(value, inputs) for value in graph.inputs}
-    unknown = sorted(set(inputs) - {value.name for value in graph.inputs})
+    def told(node: Node, several: Sequence[Mapping[int, np.ndarray]]) -> None:
+        if seen is not None:
+            seen(node, several[0])
+
+    return evaluate_together(graph, [inputs], told)[0]
+
+
+def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], seen: SeenTogether
+                      ) -> list[dict[str, np.ndarray]]:
+    """As `evaluate`, for several samples node by node: `seen` is told of a node when its results are known for all of
+    them. Memory holds what is still to be read, of every sample."""
+    several = [{id(value): _input(value, inputs) for value in graph.inputs} for inputs in samples]
+    unknown = sorted({name for inputs in samples for name in inputs} - {value.name for value in graph.inputs})
     if unknown:
         raise GraphError(f"input {unknown[0]!r} is not one of {', '.join(value.name for value in graph.inputs)}")
     last = _last_uses(graph)
     for position, node in enumerate(graph.nodes):
-        arrays = evaluate_node(node, results)
-        results.update({id(value): array for value, array in zip(node.outputs, arrays, strict=True)})
-        if seen is not None:
-            seen(node, results)
+        for results in several:
+            arrays = evaluate_node(node, results)
+            results.update({id(value): array for value, array in zip(node.outputs, arrays, strict=True)})
+        seen(node, several)
         for value in (*node.values(), *node.outputs):
             if last.get(id(value)) == position:
-                results.pop(id(value), None)
-    return {value.name: np.asarray(_array(value, results)) for value in graph.outputs}
+                for results in several:
+                    results.pop(id(value), None)
+    return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
 
 
 def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -12,8 +12,9 @@ from openane.chips.weight_forms import WRITTEN, WeightForm
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
+from openane.quantization.candidates import Wanted, calibrated_candidates, nearest_candidates, parted
 from openane.quantization.choosing import Step, choose, steps_of
-from openane.quantization.forms import StoredWeight, store
+from openane.quantization.forms import StoredWeight
 from openane.quantization.layers import LEAST, Layer, computed_weights, constant_bytes, layers_of
 from openane.quantization.measuring import (
     Sample,
@@ -31,6 +32,8 @@ FORMS = (*(form.value for form in WeightForm), AUTO)
 """What `form` may be."""
 MAX_ERROR = 0.01
 """Error of the outputs that `auto` keeps to, unless another is stated."""
+DRAWN = 8
+"""How many samples are drawn to round by and to measure on; one to measure alone."""
 AUTOMATIC = (WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
 """What `auto` chooses among; sparse besides, for weights that are at least half zeros as they are."""
 
@@ -95,14 +98,18 @@ class Quantized:
 
 def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | None = None,
              samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
-             least: int = LEAST) -> Quantized:
+             least: int = LEAST, calibrate: bool = True, biases: bool = True) -> Quantized:
     """The graph with the weights of its layers in a `form`: int8, palette4, palette6, sparse (of which `zeros` is the
     share of numbers made 0), or auto, a form for each.
 
     Weights of convolutions, products, recurrent layers and tables of at least `least` elements are compressed, where
     that makes them smaller. With `max_error`, and with auto, layers are chosen such that the error of every output,
     measured on the samples, stays within it (auto: 0.01 unless stated). `samples` are one or several dictionaries of
-    arrays by input name; None draws one, an empty list measures nothing. The target decides what `streamed` says.
+    arrays by input name; None draws some, an empty list measures nothing. The target decides what `streamed` says.
+
+    With `calibrate` numbers are rounded such that each layer's results on the samples are near, not to the nearest, and
+    with `biases` the layers' biases take the mean of what is left. Three of four samples are for that; errors are
+    measured on the others (on the one, where there is one).
 
     UnsupportedError for forms that are none and for choices without samples, GraphError for samples that do not fit.
     """
@@ -111,9 +118,14 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     whole = computed_weights(graph)
     stateless = without_states(whole)
     plain = stateless.graph
-    given = _samples(plain, samples, stateless.states)
+    parts = parted(_samples(plain, samples, stateless.states, DRAWN if calibrate else 1))
     layers = layers_of(whole, least)
-    candidates = [_candidates(layer, form, zeros, packs_bits(whole)) for layer in layers]
+    packed = packs_bits(whole)
+    if calibrate and parts.fit:
+        candidates = calibrated_candidates(plain, layers, _wanted(form), parts, zeros, packed, biases)
+    else:
+        candidates = nearest_candidates(layers, _wanted(form), zeros, packed)
+    given = parts.held
     errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
                                                  in zip(layers, candidates, strict=True)})
     limit = MAX_ERROR if max_error is None and form == AUTO else max_error
@@ -143,23 +155,25 @@ def _known(form: str, max_error: float | None, zeros: float) -> None:
         raise UnsupportedError("quantize", "the share of numbers made 0 is from 0 to below 1", found=zeros)
 
 
-def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Sequence[Value]) -> list[Sample]:
+def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Sequence[Value], count: int
+             ) -> list[Sample]:
     """The samples, drawn where none are given; states that are not given are zeros, as when a model is loaded."""
     empty = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in states}
     if samples is None:
-        return [{**drawn(plain), **empty}]
+        return [{**drawn(plain, seed), **empty} for seed in range(count)]
     several = [samples] if isinstance(samples, Mapping) else list(samples)
     return [fitting({**empty, **sample}, plain) for sample in several]
 
 
-def _candidates(layer: Layer, form: str, zeros: float, packed: bool) -> list[StoredWeight]:
-    """The weight in each form that makes it smaller; for `auto` without its zeros too, where it is half zeros."""
-    weight = layer.weight.array()
-    forms = AUTOMATIC if form == AUTO else (WeightForm(form),)
-    found = [store(each, weight, layer.axis, zeros, packed) for each in forms]
-    if form == AUTO and 2 * (weight == 0).sum() >= weight.size:
-        found.append(store(WeightForm.SPARSE, weight, layer.axis, 0.0, packed))
-    return [stored for stored in found if stored.size < layer.size]
+def _wanted(form: str) -> Wanted:
+    """The forms a layer can take; for `auto` without its zeros too, where it is half zeros."""
+    if form != AUTO:
+        return lambda layer: (WeightForm(form),)
+
+    def forms(layer: Layer) -> Sequence[WeightForm]:
+        weight = layer.weight.array()
+        return (*AUTOMATIC, WeightForm.SPARSE) if 2 * (weight == 0).sum() >= weight.size else AUTOMATIC
+    return forms
 
 
 def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence[StoredWeight]],

@@ -53,6 +53,8 @@ class StoredWeight:
     form: WeightForm
     operation: Operation
     array: np.ndarray
+    bias: np.ndarray | None = None
+    """What the layer adds with this weight, where that is not what it added before."""
 
     @property
     def size(self) -> int:
@@ -73,14 +75,32 @@ def store(form: WeightForm, weight: np.ndarray, axis: int, zeros: float = 0.5, p
 def _int8(weight: np.ndarray, axis: int) -> StoredWeight:
     """Symmetric: 127 stands for the largest magnitude of the channel."""
     wide = weight.astype(np.float32, copy=False)
-    others = tuple(d for d in range(weight.ndim) if d != axis)
-    scale = scales(np.abs(wide).max(axis=others), weight.dtype)
-    laid = scale.astype(np.float32).reshape([-1 if d == axis else 1 for d in range(weight.ndim)])
-    data = np.clip(np.rint(wide / np.where(laid == 0, np.float32(1), laid)), -INT8, INT8).astype(np.int8)
+    scale = channel_scales(wide, axis, weight.dtype)
+    return int8_weight(nearest_integers(wide, along(scale, axis, weight.ndim)), scale, axis, weight.dtype)
+
+
+def channel_scales(weight: np.ndarray, axis: int, dtype: np.dtype[np.generic]) -> np.ndarray:
+    """What 1 stands for in each channel, so that 127 is the largest magnitude, in an element type."""
+    return scales(np.abs(weight).max(axis=tuple(d for d in range(weight.ndim) if d != axis)), dtype)
+
+
+def along(scale: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """Scales [channels] as float32 of a rank, along a dimension."""
+    return scale.astype(np.float32).reshape([-1 if d == axis else 1 for d in range(rank)])
+
+
+def nearest_integers(numbers: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Whole numbers from -127 to 127, of the type of `numbers`, whose products with the scales are nearest."""
+    return np.clip(np.rint(numbers / np.where(scale == 0, np.float32(1), scale)), -INT8, INT8)
+
+
+def int8_weight(integers: np.ndarray, scale: np.ndarray, axis: int, dtype: np.dtype[np.generic]) -> StoredWeight:
+    """The weight of an element type that integers and the scales of its channels stand for."""
+    data = integers.astype(np.int8)
     operation = Operation("constexpr_affine_dequantize", {
         "quantized_data": ("int8", data), "zero_point": ("int8", np.zeros((), np.int8)),
         "scale": (mil_type(scale.dtype), scale), "axis": ("int32", np.array(axis, np.int32))})
-    return StoredWeight(WeightForm.INT8, operation, (data * laid).astype(weight.dtype))
+    return StoredWeight(WeightForm.INT8, operation, (data * along(scale, axis, data.ndim)).astype(dtype))
 
 
 def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
@@ -93,24 +113,35 @@ def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
 
 
 def _palette(form: WeightForm, weight: np.ndarray, packed: bool) -> StoredWeight:
-    entries = 2 ** BITS[form]
-    lut = centres(weight.astype(np.float32), entries).astype(weight.dtype)
+    wide = weight.astype(np.float32)
+    lut = centres(wide, 2 ** BITS[form]).astype(weight.dtype)
+    return palette_weight(form, places(wide, lut), lut, packed)
+
+
+def places(numbers: np.ndarray, lut: np.ndarray) -> np.ndarray:
+    """Which of the ascending numbers of a palette is the nearest to each."""
     wide = lut.astype(np.float32)
-    indices = np.searchsorted((wide[1:] + wide[:-1]) / 2, weight.astype(np.float32)).astype(np.uint8)
-    kind, numbers = mil_type(lut.dtype), f"uint{BITS[form]}"
+    return np.searchsorted((wide[1:] + wide[:-1]) / 2, numbers)
+
+
+def palette_weight(form: WeightForm, indices: np.ndarray, lut: np.ndarray, packed: bool) -> StoredWeight:
+    """The weight of the palette's element type whose numbers have these places in it."""
+    kind, numbers, short = mil_type(lut.dtype), f"uint{BITS[form]}", indices.astype(np.uint8)
     if packed:
-        data = np.frombuffer(to_bytes(indices, numbers), np.uint8)
-        operands = {"indices": ("uint8", data), "lut": (kind, lut), "shape": ("uint32", _extents(weight))}
+        data = np.frombuffer(to_bytes(short, numbers), np.uint8)
+        operands = {"indices": ("uint8", data), "lut": (kind, lut), "shape": ("uint32", _extents(short))}
     else:
-        operands = {"indices": (numbers, indices), "lut": (kind, lut.reshape(*(1,) * weight.ndim, entries, 1))}
-    return StoredWeight(form, Operation("constexpr_lut_to_dense", operands), lut[indices])
+        operands = {"indices": (numbers, short), "lut": (kind, lut.reshape(*(1,) * short.ndim, lut.size, 1))}
+    return StoredWeight(form, Operation("constexpr_lut_to_dense", operands), lut[short])
 
 
-def centres(values: np.ndarray, entries: int, density: float = 1 / 3, rounds: int = ROUNDS) -> np.ndarray:
-    """So many ascending numbers, float32: those of least squared error that k-means on a histogram of `values` finds.
+def centres(values: np.ndarray, entries: int, density: float = 1 / 3, rounds: int = ROUNDS,
+            weights: np.ndarray | None = None) -> np.ndarray:
+    """So many ascending numbers, float32: those of least squared error that k-means on a histogram of `values` finds,
+    in which each counts as much as `weights`, of the same shape, say.
     It begins with as many of them for a number of values as a power of that, `density`, says; the cube root is best for
     many entries (Panter and Dite), 1 begins with evenly filled classes."""
-    counts, edges = np.histogram(values, BINS)
+    counts, edges = np.histogram(values, BINS, weights=weights)
     middles = (edges[1:] + edges[:-1]) / 2
     filled = np.cumsum(counts ** density)
     found = np.interp((np.arange(entries) + 0.5) / entries, filled / filled[-1], middles)

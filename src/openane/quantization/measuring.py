@@ -16,6 +16,7 @@ from openane.graph import Graph, Node, Value
 from openane.ops.evaluate import evaluate, evaluate_node
 from openane.quantization.forms import StoredWeight
 from openane.quantization.layers import Layer
+from openane.quantization.rewrite import with_bias
 
 Sample = Mapping[str, np.ndarray]
 Stored = Sequence[tuple[Layer, StoredWeight]]
@@ -51,7 +52,7 @@ def layer_errors(graph: Graph, samples: Sequence[Sample], candidates: Mapping[in
     def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
         for value in node.values():
             for stored in candidates.get(id(value), ()):
-                found = evaluate_node(_instead(node, value, stored.array), arrays)
+                found = evaluate_node(_instead(node, value, stored), arrays)
                 total = sums.setdefault((id(value), stored.form), [0.0, 0.0])
                 for array, result in zip(found, node.outputs, strict=True):
                     for place, square in enumerate(_squares(np.asarray(array), arrays[id(result)])):
@@ -61,11 +62,12 @@ def layer_errors(graph: Graph, samples: Sequence[Sample], candidates: Mapping[in
     return {key: _root(*total) for key, total in sums.items()}, outputs
 
 
-def _instead(node: Node, value: Value, array: np.ndarray) -> Node:
-    """The node with other numbers in place of a constant."""
-    other = replace(value, data=array)
-    return replace(node, operands={name: other if operand is value else operand
-                                   for name, operand in node.operands.items()})
+def _instead(node: Node, value: Value, stored: StoredWeight) -> Node:
+    """The node with what a stored weight gives back in place of a constant."""
+    other = replace(value, data=stored.array)
+    made = node if stored.bias is None else with_bias(node, {id(value): stored.bias})
+    return replace(made, operands={name: other if operand is value else operand
+                                   for name, operand in made.operands.items()})
 
 
 def outputs_of(graph: Graph, samples: Sequence[Sample]) -> list[dict[str, np.ndarray]]:

@@ -1,0 +1,136 @@
+"""Forms of weights whose rounding is calibrated: chosen such that a layer's results on samples are near.
+
+For every layer the numbers are rounded column by column (see rounding.py) with moments of what the samples give it, the
+scales of int8 refitted to the integers found, and what is left of the error's mean is taken out of the layer's bias.
+How much the moments are trusted, the damping, is chosen on vectors that they were not computed of: where those gain
+nothing over numbers rounded to the nearest, these stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from openane.chips.weight_forms import WeightForm
+from openane.quantization.forms import (
+    BITS,
+    StoredWeight,
+    along,
+    centres,
+    channel_scales,
+    int8_weight,
+    nearest_integers,
+    palette_weight,
+    places,
+    store,
+)
+from openane.quantization.layers import Layer
+from openane.quantization.matrices import Matrices
+from openane.quantization.moments import Moments, squared_error
+from openane.quantization.rounding import Nearest, factor_of, rounded
+
+DAMPINGS = (0.02, 0.1, 0.5)
+CALIBRATED = (WeightForm.INT8, WeightForm.PALETTE4, WeightForm.PALETTE6)
+"""Forms whose rounding can be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a layer's matrices are multiplied with: moments to round by, and those of vectors kept apart to choose by."""
+
+    fit: Moments
+    check: Moments
+
+
+def calibrated(form: WeightForm, layer: Layer, matrices: Matrices, seen: Seen, packed: bool,
+               biases: bool) -> StoredWeight:
+    """A layer's weight in a form, rounded by moments; with `biases` the layer's bias takes the mean of the error."""
+    adjusts = biases and matrices.biased
+    weight = layer.weight.array()
+    rows = matrices.rows(weight)
+    check, fit = (each.centred() if adjusts else each.square for each in (seen.check, seen.fit))
+    made = [store(form, weight, layer.axis, packed=packed)]
+    whole = seen.fit.joined(seen.check)
+    means = whole.centred() if adjusts else whole.square
+    best: tuple[float, float | None] = (_error(made[0], rows, matrices, check), None)
+    holder = _holder(form, layer, matrices, rows, means, packed)
+    for damping in DAMPINGS:
+        found = holder(fit, damping)
+        if found is not None:
+            best = min(best, (_error(found, rows, matrices, check), damping), key=lambda each: each[0])
+    stored = made[0] if best[1] is None else holder(means, best[1]) or made[0]
+    return _with_bias(stored, layer, matrices, rows, whole) if adjusts else stored
+
+
+def _error(stored: StoredWeight, rows: np.ndarray, matrices: Matrices, moments: np.ndarray) -> float:
+    return squared_error(rows - matrices.rows(stored.array), moments)
+
+
+Holder = Callable[[np.ndarray, float], StoredWeight | None]
+
+
+def _holder(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarray,
+            packed: bool) -> Holder:
+    """What rounds a layer's weight by moments and a damping; None where no factor is found."""
+    if form is WeightForm.INT8:
+        return lambda square, damping: _int8(layer, matrices, rows, square, damping)
+    importance = np.broadcast_to(np.diagonal(moments, axis1=1, axis2=2)[:, None, :], rows.shape)
+    shares = importance + 1e-3 * importance.mean() + np.finfo(float).tiny
+    wide = layer.weight.array()
+    lut = centres(rows, 2 ** BITS[form], weights=shares).astype(wide.dtype)
+    numbers = lut.astype(np.float64)
+
+    def held(square: np.ndarray, damping: float) -> StoredWeight | None:
+        found = _rounded(rows, square, damping, [lambda column: numbers[places(column, lut)]] * matrices.groups)
+        if found is None:
+            return None
+        return palette_weight(form, places(matrices.weight(found, wide.shape), lut), lut, packed)
+
+    return held
+
+
+def _int8(layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarray, damping: float
+          ) -> StoredWeight | None:
+    weight = layer.weight.array()
+    scale = channel_scales(weight.astype(np.float32), layer.axis, weight.dtype)
+    each = scale.astype(np.float64).reshape(matrices.groups, -1)
+    found = _rounded(rows, moments, damping, [_multiples(group) for group in each])
+    if found is None:
+        return None
+    laid = along(scale, layer.axis, weight.ndim)
+    integers = nearest_integers(matrices.weight(found, weight.shape).astype(np.float32), laid)
+    fitted = _fitted(matrices.rows(integers), rows, moments, each).reshape(-1).astype(np.float32)
+    return int8_weight(integers, fitted.astype(weight.dtype), layer.axis, weight.dtype)
+
+
+def _multiples(scale: np.ndarray) -> Nearest:
+    return lambda column: np.asarray(nearest_integers(column, scale) * scale)
+
+
+def _fitted(integers: np.ndarray, rows: np.ndarray, moments: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The scales [groups, outputs] of least squared error in the results for integers [groups, outputs, inputs]."""
+    turned = np.matmul(integers, moments)
+    wanted, size = (np.einsum("gon,gon->go", turned, other) for other in (rows, integers))
+    with np.errstate(all="ignore"):
+        found = wanted / size
+    return np.where(np.isfinite(found) & (np.abs(found / np.where(scale == 0, 1, scale) - 1) < 0.05), found, scale)
+
+
+def _rounded(rows: np.ndarray, moments: np.ndarray, damping: float, nearest: Sequence[Nearest]) -> np.ndarray | None:
+    """Matrices [groups, outputs, inputs] of numbers that a form holds."""
+    found = np.empty_like(rows)
+    for group, square in enumerate(moments):
+        factor = factor_of(square, damping)
+        if factor is None:
+            return None
+        found[group] = rounded(rows[group], factor, nearest[group])
+    return found
+
+
+def _with_bias(stored: StoredWeight, layer: Layer, matrices: Matrices, rows: np.ndarray,
+               whole: Moments) -> StoredWeight:
+    bias = layer.nodes[0]["bias"].array()
+    moved = np.matmul(rows - matrices.rows(stored.array), whole.mean[:, :, None]).reshape(-1)
+    return replace(stored, bias=(bias.astype(np.float64) + moved).astype(bias.dtype))

@@ -1,0 +1,103 @@
+"""What every layer can be stored as: its weight in each form that makes it smaller, rounded by samples where it can be.
+
+Samples are split in two: moments to round by are taken of the first part, which rounding is used is decided on the
+other, and errors are measured on that. One sample alone is split by its vectors, and measured on as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from openane.chips.weight_forms import WeightForm
+from openane.graph import Graph, Node
+from openane.ops.evaluate import evaluate_together
+from openane.quantization.calibrating import CALIBRATED, Seen, calibrated
+from openane.quantization.forms import StoredWeight, store
+from openane.quantization.layers import Layer
+from openane.quantization.matrices import Matrices, matrices_of
+from openane.quantization.measuring import Sample
+from openane.quantization.moments import Moments, moments_of
+
+APART = 4
+"""One of so many samples is kept apart."""
+Wanted = Callable[[Layer], Sequence[WeightForm]]
+Candidates = list[list[StoredWeight]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Samples to round by, and those to decide and measure on: the same one where there is one."""
+
+    fit: Sequence[Sample]
+    held: Sequence[Sample]
+
+
+def parted(samples: Sequence[Sample]) -> Parts:
+    """The samples in two parts: every fourth one is kept apart, the last of fewer."""
+    if len(samples) < 2:
+        return Parts(samples, samples)
+    first = min(APART, len(samples)) - 1
+    held = samples[first::APART]
+    return Parts([sample for place, sample in enumerate(samples) if place % APART != first], held)
+
+
+def nearest_candidates(layers: Sequence[Layer], wanted: Wanted, zeros: float, packed: bool) -> Candidates:
+    """The weight of each layer in the forms wanted, rounded to the nearest, where that makes it smaller."""
+    return [_smaller(layer, [store(form, layer.weight.array(), layer.axis, zeros, packed) for form in wanted(layer)])
+            for layer in layers]
+
+
+def calibrated_candidates(graph: Graph, layers: Sequence[Layer], wanted: Wanted, parts: Parts, zeros: float,
+                          packed: bool, biases: bool) -> Candidates:
+    """The same, rounded such that the layers' results on samples are near. `graph` computes what the layers' graph
+    does, with the same constants. Layers that are no matrices, or are given what is not finite, are rounded to the
+    nearest."""
+    known = {id(layer.weight): layer for layer in layers}
+    found: dict[int, list[StoredWeight]] = {}
+    fit = len(parts.fit)
+
+    def seen(node: Node, several: Sequence[Mapping[int, np.ndarray]]) -> None:
+        for value in node.values():
+            layer = known.get(id(value))
+            matrices = None if layer is None or len(layer.nodes) > 1 else matrices_of(replace(layer, nodes=(node,)))
+            if layer is None or matrices is None or not set(wanted(layer)) & set(CALIBRATED):
+                continue
+            looked = _seen(matrices, several, fit)
+            if looked is not None:
+                found[id(value)] = [
+                    calibrated(form, layer, matrices, looked, packed, biases) if form in CALIBRATED else
+                    store(form, layer.weight.array(), layer.axis, zeros, packed) for form in wanted(layer)]
+
+    evaluate_together(graph, [*parts.fit, *(() if parts.held is parts.fit else parts.held)], seen)
+    rest = [layer for layer in layers if id(layer.weight) not in found]
+    plain = dict(zip(map(id, rest), nearest_candidates(rest, wanted, zeros, packed), strict=True))
+    return [_smaller(layer, found[id(layer.weight)]) if id(layer.weight) in found else plain[id(layer)]
+            for layer in layers]
+
+
+def _seen(matrices: Matrices, several: Sequence[Mapping[int, np.ndarray]], fit: int) -> Seen | None:
+    """Moments of what a layer is given, None where that is not finite or too little."""
+    if fit == len(several):  # one sample, in two parts
+        vectors = matrices.vectors(several[0])
+        first = vectors.shape[1] - vectors.shape[1] // APART
+        parts = [_moments([vectors[:, :first]]), _moments([vectors[:, first:]])]
+    else:
+        parts = [_moments(matrices.vectors(arrays) for arrays in part) for part in (several[:fit], several[fit:])]
+    return None if parts[0] is None or parts[1] is None else Seen(parts[0], parts[1])
+
+
+def _moments(several: Iterable[np.ndarray]) -> Moments | None:
+    whole: Moments | None = None
+    for vectors in several:
+        if not vectors.shape[1] or not np.isfinite(vectors).all():
+            return None
+        found = moments_of(vectors)
+        whole = found if whole is None else whole.joined(found)
+    return whole
+
+
+def _smaller(layer: Layer, candidates: Sequence[StoredWeight]) -> list[StoredWeight]:
+    return [stored for stored in candidates if stored.size < layer.size]
