@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from openane.quantization import Quantized
     from openane.quantization.modelled import Modelled
 
-FORMS = ("int8", "palette4", "palette6", "sparse", "auto")
+FORMS = ("int8", "int8-blocks", "palette4", "palette6", "sparse", "auto")
 MOST_LINES = 24
 
 
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where to write it: .mlpackage, .mil, .onnx, .ane, .hwx or .anec (default: nothing is "
                              "written)")
     parser.add_argument("--form", choices=FORMS, default="int8",
-                        help="8 bits and a scale per channel; a palette of 16 or 64 numbers; without zeros; or auto, "
+                        help="8 bits and a scale per channel, or per channel and 32 inputs; a palette of 16 or 64 numbers; without zeros; or auto, "
                              "a form for each layer (default: int8)")
     parser.add_argument("--max-error", metavar="E", type=float,
                         help="choose layers, and with auto forms, such that the outputs' error stays within E "
@@ -57,6 +57,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="which function of a model that has several")
     parser.add_argument("--weights-only", action="store_true",
                         help="do not run the model: say nothing of the errors of results")
+    parser.add_argument("--nearest", action="store_true",
+                        help="round every number to the nearest, not such that results on the samples are near")
     parser.add_argument("--no-time", action="store_true",
                         help="do not compile the model before and after for what the engine reads and how long it "
                              "takes")
@@ -75,7 +77,8 @@ def run(options: argparse.Namespace) -> int:
     samples = None if not options.sample else given_samples(graph, options)
     target = chosen_target(options)
     found = quantize(graph, options.form, max_error=options.max_error, target=target, zeros=options.zeros,
-                     samples=[] if options.weights_only else samples, least=options.least)
+                     samples=[] if options.weights_only else samples, least=options.least,
+                     calibrate=not options.nearest, biases=options.output is None or options.output.suffix != ".onnx")
     compiled: tuple[Modelled, Modelled] | None = None
     left: tuple[str, ...] = ()
     reason = ""

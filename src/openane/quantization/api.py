@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from openane.quantization.measuring import (
     outputs_of,
     relative,
 )
-from openane.quantization.rewrite import packs_bits, with_arrays, with_stored
+from openane.quantization.rewrite import opset_of, packs_bits, with_arrays, with_stored
 from openane.quantization.samples import drawn, fitting
 
 AUTO = "auto"
@@ -34,7 +34,7 @@ MAX_ERROR = 0.01
 """Error of the outputs that `auto` keeps to, unless another is stated."""
 DRAWN = 8
 """How many samples are drawn to round by and to measure on; one to measure alone."""
-AUTOMATIC = (WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
+AUTOMATIC = (WeightForm.INT8_BLOCKS, WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
 """What `auto` chooses among; sparse besides, for weights that are at least half zeros as they are."""
 
 
@@ -42,7 +42,7 @@ AUTOMATIC = (WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
 class LayerReport:
     """A layer; `source` is the node of the model's file that it was read from. `form` is None where the weight stays as
     it is. Errors are relative: of the weight, and of the layer's results on the samples (None without samples). Sizes
-    are bytes in the model's file."""
+    are bytes in the model's file. `weight` is the constant as it was, `stored` what it became."""
 
     name: str
     op: str
@@ -53,6 +53,8 @@ class LayerReport:
     before: int
     after: int
     source: str = ""
+    weight: Value | None = field(default=None, repr=False, compare=False)
+    stored: StoredWeight | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,8 @@ class Quantized:
 def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | None = None,
              samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
              least: int = LEAST, calibrate: bool = True, biases: bool = True) -> Quantized:
-    """The graph with the weights of its layers in a `form`: int8, palette4, palette6, sparse (of which `zeros` is the
-    share of numbers made 0), or auto, a form for each.
+    """The graph with the weights of its layers in a `form`: int8, int8-blocks, palette4, palette6,
+    sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each.
 
     Weights of convolutions, products, recurrent layers and tables of at least `least` elements are compressed, where
     that makes them smaller. With `max_error`, and with auto, layers are chosen such that the error of every output,
@@ -121,10 +123,13 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     parts = parted(_samples(plain, samples, stateless.states, DRAWN if calibrate else 1))
     layers = layers_of(whole, least)
     packed = packs_bits(whole)
+    if packed and form == WeightForm.INT8_BLOCKS:
+        raise UnsupportedError("quantize", "scales for blocks of a weight came with iOS 18", limit="ios18 or later",
+                               found=opset_of(whole), remedy="int8, which has a scale for each channel")
     if calibrate and parts.fit:
-        candidates = calibrated_candidates(plain, layers, _wanted(form), parts, zeros, packed, biases)
+        candidates = calibrated_candidates(plain, layers, _wanted(form, packed), parts, zeros, packed, biases)
     else:
-        candidates = nearest_candidates(layers, _wanted(form), zeros, packed)
+        candidates = nearest_candidates(layers, _wanted(form, packed), zeros, packed)
     given = parts.held
     errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
                                                  in zip(layers, candidates, strict=True)})
@@ -165,14 +170,15 @@ def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Se
     return [fitting({**empty, **sample}, plain) for sample in several]
 
 
-def _wanted(form: str) -> Wanted:
+def _wanted(form: str, packed: bool) -> Wanted:
     """The forms a layer can take; for `auto` without its zeros too, where it is half zeros."""
     if form != AUTO:
         return lambda layer: (WeightForm(form),)
+    usual = tuple(each for each in AUTOMATIC if not (packed and each is WeightForm.INT8_BLOCKS))
 
     def forms(layer: Layer) -> Sequence[WeightForm]:
         weight = layer.weight.array()
-        return (*AUTOMATIC, WeightForm.SPARSE) if 2 * (weight == 0).sum() >= weight.size else AUTOMATIC
+        return (*usual, WeightForm.SPARSE) if 2 * (weight == 0).sum() >= weight.size else usual
     return forms
 
 
@@ -199,7 +205,8 @@ def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence
 def _report(layer: Layer, stored: StoredWeight | None, errors: Mapping[tuple[int, str], float]) -> LayerReport:
     source = layer.nodes[0].source
     if stored is None:
-        return LayerReport(layer.name, layer.op, layer.weight.shape, None, 0.0, 0.0, layer.size, layer.size, source)
+        return LayerReport(layer.name, layer.op, layer.weight.shape, None, 0.0, 0.0, layer.size, layer.size, source,
+                           layer.weight)
     return LayerReport(layer.name, layer.op, layer.weight.shape, stored.form,
                        relative(stored.array, layer.weight.array()), errors.get((id(layer.weight), stored.form)),
-                       layer.size, stored.size, source)
+                       layer.size, stored.size, source, layer.weight, stored)

@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from openane.chips.weight_forms import WeightForm
+from openane.ops.compressed import spread
 from openane.quantization.forms import (
     BITS,
     StoredWeight,
     along,
+    block_scales,
+    blocks_weight,
     centres,
     channel_scales,
     int8_weight,
@@ -32,13 +35,13 @@ from openane.quantization.moments import Moments, squared_error
 from openane.quantization.rounding import Nearest, factor_of, rounded
 
 DAMPINGS = (0.02, 0.1, 0.5)
-CALIBRATED = (WeightForm.INT8, WeightForm.PALETTE4, WeightForm.PALETTE6)
+CALIBRATED = (WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.PALETTE4, WeightForm.PALETTE6)
 """Forms whose rounding can be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a layer's matrices are multiplied with: moments to round by, and those of vectors kept apart to choose by."""
+    """What a layer's matrices are multiplied with: moments to round by, and of vectors kept apart to choose by."""
 
     fit: Moments
     check: Moments
@@ -76,6 +79,8 @@ def _holder(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray
     """What rounds a layer's weight by moments and a damping; None where no factor is found."""
     if form is WeightForm.INT8:
         return lambda square, damping: _int8(layer, matrices, rows, square, damping)
+    if form is WeightForm.INT8_BLOCKS:
+        return lambda square, damping: _blocks(layer, matrices, rows, square, damping)
     importance = np.broadcast_to(np.diagonal(moments, axis1=1, axis2=2)[:, None, :], rows.shape)
     shares = importance + 1e-3 * importance.mean() + np.finfo(float).tiny
     wide = layer.weight.array()
@@ -83,7 +88,7 @@ def _holder(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray
     numbers = lut.astype(np.float64)
 
     def held(square: np.ndarray, damping: float) -> StoredWeight | None:
-        found = _rounded(rows, square, damping, [lambda column: numbers[places(column, lut)]] * matrices.groups)
+        found = _rounded(rows, square, damping, [lambda column, _: numbers[places(column, lut)]] * matrices.groups)
         if found is None:
             return None
         return palette_weight(form, places(matrices.weight(found, wide.shape), lut), lut, packed)
@@ -106,7 +111,24 @@ def _int8(layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarra
 
 
 def _multiples(scale: np.ndarray) -> Nearest:
-    return lambda column: np.asarray(nearest_integers(column, scale) * scale)
+    """Of scales [outputs]."""
+    return lambda column, _: np.asarray(nearest_integers(column, scale) * scale)
+
+
+def _blocks(layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarray, damping: float
+            ) -> StoredWeight | None:
+    weight = layer.weight.array()
+    scale = block_scales(weight.astype(np.float32), layer.axis, weight.dtype)
+    laid = spread(scale.astype(np.float32), weight.shape)
+    found = _rounded(rows, moments, damping, [_own_multiples(group) for group in matrices.rows(laid)])
+    if found is None:
+        return None
+    return blocks_weight(nearest_integers(matrices.weight(found, weight.shape).astype(np.float32), laid), scale)
+
+
+def _own_multiples(scale: np.ndarray) -> Nearest:
+    """Of scales [outputs, inputs]."""
+    return lambda column, place: np.asarray(nearest_integers(column, scale[:, place]) * scale[:, place])
 
 
 def _fitted(integers: np.ndarray, rows: np.ndarray, moments: np.ndarray, scale: np.ndarray) -> np.ndarray:

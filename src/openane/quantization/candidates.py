@@ -58,6 +58,8 @@ def calibrated_candidates(graph: Graph, layers: Sequence[Layer], wanted: Wanted,
     known = {id(layer.weight): layer for layer in layers}
     found: dict[int, list[StoredWeight]] = {}
     fit = len(parts.fit)
+    samples = [*parts.fit, *(() if parts.held is parts.fit else parts.held)]
+    masks = [_mask(sample) for sample in samples]
 
     def seen(node: Node, several: Sequence[Mapping[int, np.ndarray]]) -> None:
         for value in node.values():
@@ -65,27 +67,42 @@ def calibrated_candidates(graph: Graph, layers: Sequence[Layer], wanted: Wanted,
             matrices = None if layer is None or len(layer.nodes) > 1 else matrices_of(replace(layer, nodes=(node,)))
             if layer is None or matrices is None or not set(wanted(layer)) & set(CALIBRATED):
                 continue
-            looked = _seen(matrices, several, fit)
+            looked = _seen(matrices, several, masks, fit)
             if looked is not None:
                 found[id(value)] = [
                     calibrated(form, layer, matrices, looked, packed, biases) if form in CALIBRATED else
                     store(form, layer.weight.array(), layer.axis, zeros, packed) for form in wanted(layer)]
 
-    evaluate_together(graph, [*parts.fit, *(() if parts.held is parts.fit else parts.held)], seen)
+    evaluate_together(graph, samples, seen)
     rest = [layer for layer in layers if id(layer.weight) not in found]
     plain = dict(zip(map(id, rest), nearest_candidates(rest, wanted, zeros, packed), strict=True))
     return [_smaller(layer, found[id(layer.weight)]) if id(layer.weight) in found else plain[id(layer)]
             for layer in layers]
 
 
-def _seen(matrices: Matrices, several: Sequence[Mapping[int, np.ndarray]], fit: int) -> Seen | None:
+def _mask(sample: Sample) -> np.ndarray | None:
+    """Which places of a sample count: what is not 0 in its only mask (an input with "mask" in its name) of zeros and
+    ones. The rest is padding."""
+    found = [array.ravel() != 0 for name, array in sample.items() if "mask" in name and np.isin(array, (0, 1)).all()]
+    return found[0] if len(found) == 1 and found[0].any() else None
+
+
+def _vectors(matrices: Matrices, arrays: Mapping[int, np.ndarray], mask: np.ndarray | None) -> np.ndarray:
+    """What a layer is given for a sample, without padding where there is a vector for each place."""
+    vectors = matrices.vectors(arrays)
+    return vectors if mask is None or mask.size != vectors.shape[1] else vectors[:, mask]
+
+
+def _seen(matrices: Matrices, several: Sequence[Mapping[int, np.ndarray]], masks: Sequence[np.ndarray | None],
+          fit: int) -> Seen | None:
     """Moments of what a layer is given, None where that is not finite or too little."""
     if fit == len(several):  # one sample, in two parts
-        vectors = matrices.vectors(several[0])
+        vectors = _vectors(matrices, several[0], masks[0])
         first = vectors.shape[1] - vectors.shape[1] // APART
         parts = [_moments([vectors[:, :first]]), _moments([vectors[:, first:]])]
     else:
-        parts = [_moments(matrices.vectors(arrays) for arrays in part) for part in (several[:fit], several[fit:])]
+        each = list(zip(several, masks, strict=True))
+        parts = [_moments(_vectors(matrices, *pair) for pair in part) for part in (each[:fit], each[fit:])]
     return None if parts[0] is None or parts[1] is None else Seen(parts[0], parts[1])
 
 

@@ -1,6 +1,7 @@
 """One weight in each form: the operation of MIL that gives it back, its operands, and what it gives.
 
     int8      constexpr_affine_dequantize: 8 bits and a scale per channel, no offset
+    int8-blocks  constexpr_blockwise_shift_scale: 8 bits and a scale per channel and 32 inputs, no offset
     palette4  constexpr_lut_to_dense: 16 numbers for the whole weight, found by k-means, and 4 bits each
     palette6  the same with 64 numbers and 6 bits
     sparse    constexpr_sparse_to_dense: a bit each, and what is not 0 as it is; the smallest are made 0
@@ -18,10 +19,13 @@ import numpy as np
 from openane.chips.weight_forms import WeightForm
 from openane.graph import TensorType, Value, mil_type
 from openane.graph.mil.packed import byte_count, to_bytes
+from openane.ops.compressed import spread
 
 BITS = {WeightForm.PALETTE4: 4, WeightForm.PALETTE6: 6}
 """Bits of a number's place in its palette."""
 INT8 = 127
+BLOCK = 32
+"""Inputs that share a scale."""
 ROUNDS = 40
 BINS = 4096
 PACKED_OPSETS = frozenset(("ios16", "ios17"))
@@ -67,6 +71,10 @@ def store(form: WeightForm, weight: np.ndarray, axis: int, zeros: float = 0.5, p
     numbers that the sparse form makes 0, `packed` says that bits are stored as bytes, as before iOS 18."""
     if form is WeightForm.INT8:
         return _int8(weight, axis % weight.ndim)
+    if form is WeightForm.INT8_BLOCKS:
+        wide = weight.astype(np.float32, copy=False)
+        scale = block_scales(wide, axis % weight.ndim, weight.dtype)
+        return blocks_weight(nearest_integers(wide, spread(scale.astype(np.float32), weight.shape)), scale)
     if form is WeightForm.SPARSE:
         return _sparse(weight, zeros, packed)
     return _palette(form, weight, packed)
@@ -110,6 +118,28 @@ def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
     found = exact.astype(dtype)
     short = found.astype(np.float32) * (INT8 + 0.5) < largest
     return np.where(short, np.nextafter(found, dtype.type(np.inf)), found)
+
+
+def block_scales(weight: np.ndarray, axis: int, dtype: np.dtype[np.generic]) -> np.ndarray:
+    """What 1 stands for in each block, so that 127 is its largest magnitude: blocks are one channel wide and 32 long in
+    the first other dimension that can be cut so, whole in all others."""
+    lengths = list(weight.shape)
+    cut = next((d for d, extent in enumerate(weight.shape) if d != axis and extent % BLOCK == 0), None)
+    lengths[axis] = 1
+    if cut is not None:
+        lengths[cut] = BLOCK
+    folded = weight.reshape([part for extent, length in zip(weight.shape, lengths, strict=True)
+                             for part in (extent // length, length)])
+    return scales(np.abs(folded).max(axis=tuple(range(1, folded.ndim, 2))), dtype)
+
+
+def blocks_weight(integers: np.ndarray, scale: np.ndarray) -> StoredWeight:
+    """The weight, of the scales' element type, that integers and the scales of their blocks stand for."""
+    data = integers.astype(np.int8)
+    operation = Operation("constexpr_blockwise_shift_scale", {
+        "data": ("int8", data), "scale": (mil_type(scale.dtype), scale)})
+    array = (data * spread(scale.astype(np.float32), data.shape)).astype(scale.dtype)
+    return StoredWeight(WeightForm.INT8_BLOCKS, operation, array)
 
 
 def _palette(form: WeightForm, weight: np.ndarray, packed: bool) -> StoredWeight:

@@ -89,7 +89,7 @@ def _product(node: Node, weight: Value, axis: int) -> Matrices | None:
     if node.op not in ("linear", "matmul") or weight.type.rank != 2:
         return None
     other = node["x"] if node.op == "linear" or node["y"] is weight else node["y"]
-    if other.constant or other.type.rank < 2 and (node.op != "linear"):
+    if other.constant or (other.type.rank < 2 and (node.op != "linear")):
         return None
     return Matrices(node, (axis, 1 - axis), 1, _biased(node))
 

@@ -16,8 +16,8 @@ import numpy as np
 
 BLOCK = 64
 """Columns whose errors are handed on one by one; those of a block go to all that follow in one product."""
-Nearest = Callable[[np.ndarray], np.ndarray]
-"""The nearest that a form holds, of a column [outputs] of numbers."""
+Nearest = Callable[[np.ndarray, int], np.ndarray]
+"""The nearest that a form holds, of a column [outputs] of numbers, the so-manieth of its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def rounded(weight: np.ndarray, factor: Factor, nearest: Nearest) -> np.ndarray:
         wanted = columns[:, first:last] + errors[:, :first] @ upper[:first, first:last]
         for place in range(first, last):
             column = wanted[:, place - first] + errors[:, first:place] @ upper[first:place, place]
-            errors[:, place] = columns[:, place] - nearest(column)
+            errors[:, place] = columns[:, place] - nearest(column, int(factor.order[place]))
     found = np.empty_like(columns)
     found[:, factor.order] = columns - errors
     return found
