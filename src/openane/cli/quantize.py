@@ -44,8 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where to write it: .mlpackage, .mil, .onnx, .ane, .hwx or .anec (default: nothing is "
                              "written)")
     parser.add_argument("--form", choices=FORMS, default="int8",
-                        help="8 bits and a scale per channel, or per channel and 32 inputs; a palette of 16 or 64 numbers; without zeros; or auto, "
-                             "a form for each layer (default: int8)")
+                        help="8 bits and a scale per channel, or per channel and 32 inputs; a palette of 16 or 64 "
+                             "numbers; without zeros; or auto, a form for each layer (default: int8)")
     parser.add_argument("--max-error", metavar="E", type=float,
                         help="choose layers, and with auto forms, such that the outputs' error stays within E "
                              "(default: every layer; auto: 0.01)")

@@ -35,7 +35,7 @@ def factor_of(moments: np.ndarray, damping: float) -> Factor | None:
     mean = float(diagonal.mean())
     if not np.isfinite(mean) or mean <= 0:
         return None
-    order = np.argsort(-diagonal, kind="stable")[::-1]
+    order = np.argsort(-diagonal, kind="stable")
     turned = moments[np.ix_(order, order)]
     turned[np.diag_indices_from(turned)] += damping * mean
     try:
