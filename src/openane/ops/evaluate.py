@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Graph, Node, Operand, Value, numpy_type
+from openane.graph import Graph, Node, Operand, Value, numpy_type, substituted
 from openane.ops import get_op
 from openane.ops.operands import default_data, element_type
 
@@ -42,8 +43,9 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
         raise GraphError(f"input {unknown[0]!r} is not one of {', '.join(value.name for value in graph.inputs)}")
     last = _last_uses(graph)
     for position, node in enumerate(graph.nodes):
+        wide = widened(node) if len(several) > 1 else node
         for results in several:
-            arrays = evaluate_node(node, results)
+            arrays = evaluate_node(wide, results)
             results.update({id(value): array for value, array in zip(node.outputs, arrays, strict=True)})
         seen(node, several)
         for value in (*node.values(), *node.outputs):
@@ -51,6 +53,14 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
                 for results in several:
                     results.pop(id(value), None)
     return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
+
+
+def widened(node: Node) -> Node:
+    """The node with constants as `evaluate_node` computes with them, which it then need not convert every time."""
+    if get_op(node.op).positions:
+        return node
+    return substituted(node, {id(value): replace(value, data=_widened(value.data)) for value in node.values()
+                              if isinstance(value.data, np.ndarray) and value.data.dtype == np.float16})
 
 
 def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -1,7 +1,8 @@
 """Forms of weights whose rounding is calibrated: chosen such that a layer's results on samples are near.
 
-For every layer the numbers are rounded column by column (see rounding.py) with moments of what the samples give it, the
-scales of int8 refitted to the integers found, and what is left of the error's mean is taken out of the layer's bias.
+For every layer the numbers are rounded column by column (see rounding.py) with moments of what the samples give it, and
+what is left of the error's mean is taken out of the layer's bias. Scales are those of the largest magnitudes: others of
+less error in the results were tried, and gain nothing at 8 bits.
 How much the moments are trusted, the damping, is chosen on vectors that they were not computed of: where those gain
 nothing over numbers rounded to the nearest, these stay.
 """
@@ -34,7 +35,8 @@ from openane.quantization.matrices import Matrices
 from openane.quantization.moments import Moments, squared_error
 from openane.quantization.rounding import Nearest, factor_of, rounded
 
-DAMPINGS = (0.02, 0.1, 0.5)
+DAMPINGS = (0.1, 0.5)
+"""Shares of the moments' mean diagonal that are added to it."""
 CALIBRATED = (WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.PALETTE4, WeightForm.PALETTE6)
 """Forms whose rounding can be chosen."""
 
@@ -106,8 +108,7 @@ def _int8(layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarra
         return None
     laid = along(scale, layer.axis, weight.ndim)
     integers = nearest_integers(matrices.weight(found, weight.shape).astype(np.float32), laid)
-    fitted = _fitted(matrices.rows(integers), rows, moments, each).reshape(-1).astype(np.float32)
-    return int8_weight(integers, fitted.astype(weight.dtype), layer.axis, weight.dtype)
+    return int8_weight(integers, scale, layer.axis, weight.dtype)
 
 
 def _multiples(scale: np.ndarray) -> Nearest:
@@ -129,15 +130,6 @@ def _blocks(layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndar
 def _own_multiples(scale: np.ndarray) -> Nearest:
     """Of scales [outputs, inputs]."""
     return lambda column, place: np.asarray(nearest_integers(column, scale[:, place]) * scale[:, place])
-
-
-def _fitted(integers: np.ndarray, rows: np.ndarray, moments: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The scales [groups, outputs] of least squared error in the results for integers [groups, outputs, inputs]."""
-    turned = np.matmul(integers, moments)
-    wanted, size = (np.einsum("gon,gon->go", turned, other) for other in (rows, integers))
-    with np.errstate(all="ignore"):
-        found = wanted / size
-    return np.where(np.isfinite(found) & (np.abs(found / np.where(scale == 0, 1, scale) - 1) < 0.05), found, scale)
 
 
 def _rounded(rows: np.ndarray, moments: np.ndarray, damping: float, nearest: Sequence[Nearest]) -> np.ndarray | None:

@@ -23,6 +23,8 @@ from openane.quantization.moments import Moments, moments_of
 
 APART = 4
 """One of so many samples is kept apart."""
+TOGETHER = 4096
+"""Vectors whose products are summed at once."""
 Wanted = Callable[[Layer], Sequence[WeightForm]]
 Candidates = list[list[StoredWeight]]
 
@@ -107,13 +109,22 @@ def _seen(matrices: Matrices, several: Sequence[Mapping[int, np.ndarray]], masks
 
 
 def _moments(several: Iterable[np.ndarray]) -> Moments | None:
+    """Moments of vectors, a few thousand at a time."""
     whole: Moments | None = None
+    waiting: list[np.ndarray] = []
     for vectors in several:
         if not vectors.shape[1] or not np.isfinite(vectors).all():
             return None
-        found = moments_of(vectors)
-        whole = found if whole is None else whole.joined(found)
-    return whole
+        waiting.append(vectors)
+        if sum(each.shape[1] for each in waiting) >= TOGETHER:
+            whole = _joined(whole, waiting)
+            waiting = []
+    return _joined(whole, waiting) if waiting else whole
+
+
+def _joined(whole: Moments | None, vectors: Sequence[np.ndarray]) -> Moments:
+    found = moments_of(np.concatenate(vectors, axis=1))
+    return found if whole is None else whole.joined(found)
 
 
 def _smaller(layer: Layer, candidates: Sequence[StoredWeight]) -> list[StoredWeight]:

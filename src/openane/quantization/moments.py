@@ -27,18 +27,18 @@ class Moments:
 
     def joined(self, other: Moments) -> Moments:
         """Those of both sets of vectors."""
-        count = self.count + other.count
-        a, b = self.count / count, other.count / count
-        return Moments(count, a * self.mean + b * other.mean, a * self.square + b * other.square)
+        share = np.float32(self.count / (self.count + other.count))
+        return Moments(self.count + other.count, *(share * a + (1 - share) * b for a, b in (
+            (self.mean, other.mean), (self.square, other.square))))
 
 
 def moments_of(vectors: np.ndarray) -> Moments:
     """The moments of vectors [groups, vectors, inputs], which are finite."""
     count = vectors.shape[1]
-    square = np.matmul(vectors.swapaxes(1, 2), vectors) / np.float32(count)
-    return Moments(count, vectors.mean(1, dtype=np.float64), square.astype(np.float64))
+    square = np.matmul(vectors.swapaxes(1, 2), vectors)
+    return Moments(count, vectors.mean(1, dtype=np.float64), square.astype(np.float64) / count)
 
 
 def squared_error(difference: np.ndarray, moments: np.ndarray) -> float:
     """The mean square that weights' differences [groups, outputs, inputs] make in results, summed over outputs."""
-    return float(np.einsum("gon,gon->", np.matmul(difference, moments), difference))
+    return float(np.vdot(np.matmul(difference, moments), difference))
