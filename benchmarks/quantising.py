@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from networks.transformers import minilm as drawn_minilm
 import openane as ane
 from openane.graph import Graph
 from openane.importers import load_onnx
-from openane.ops.evaluate import evaluate
+from openane.ops.evaluate import evaluate, evaluate_together
 from openane.quantization import Quantized
 from openane.quantization.modelled import modelled
 from openane.quantization.samples import drawn
@@ -115,24 +115,23 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "minilm": minilm, "resnet50": resnet50, "decoder": decoder}
 
 
-def rows(name: str) -> list[Row]:
+def rows(name: str) -> Iterator[Row]:
     """A network in every form, fp16 first."""
     graph, calibration, samples = NETWORKS[name]()
     first = graph.outputs[0].name
     wanted = [evaluate(graph, sample)[first] for sample in samples]
     plain = ane.quantize(graph, samples=[], least=1 << 60)
-    made = [row(name, "fp16", plain, wanted, samples)]
+    yield row(name, "fp16", plain, wanted, samples)
     for form, how in FORMS.items():
-        found = ane.quantize(graph, samples=calibration, **how)
-        made.append(row(name, form, found, wanted, samples))
-    return made
+        yield row(name, form, ane.quantize(graph, samples=calibration, **how), wanted, samples)
 
 
 def row(name: str, form: str, found: Quantized, wanted: Sequence[np.ndarray], samples: Samples) -> Row:
     """What one form costs and saves."""
     first = found.graph.outputs[0].name
-    pairs = [(evaluate(found.graph, sample)[first].ravel().astype(float), want.ravel().astype(float))
-             for sample, want in zip(samples, wanted, strict=True)]
+    results = evaluate_together(found.graph, samples, lambda node, several: None)
+    pairs = [(result[first].ravel().astype(float), want.ravel().astype(float))
+             for result, want in zip(results, wanted, strict=True)]
     norm = np.linalg.norm
     cosine = min(float(a @ b / (norm(a) * norm(b))) for a, b in pairs)
     error = float(np.sqrt(sum(norm(a - b) ** 2 for a, b in pairs) / sum(norm(b) ** 2 for _, b in pairs)))
