@@ -5,7 +5,8 @@
     ane quantize model.mlpackage -o small.ane --form auto --max-error 0.01 --sample samples/
 
 OUT ending in .mlpackage is a Core ML package, .mil MIL text with its weights beside it, .onnx ONNX QDQ (from an ONNX
-model); .ane, .hwx and .anec are compiled. All of them are read by ane compile and ane run.
+model), .safetensors the weights alone; .ane, .hwx and .anec are compiled. All but .safetensors are read by ane compile
+and ane run.
 
 Errors are relative (root of squared differences by that of values), of the weights, of each layer's results and of the
 outputs, on samples that are given, or drawn. A form makes the model's file smaller; what the engine reads is smaller
@@ -41,8 +42,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="the model, as for ane compile")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path,
-                        help="where to write it: .mlpackage, .mil, .onnx, .ane, .hwx or .anec (default: nothing is "
-                             "written)")
+                        help="where to write it: .mlpackage, .mil, .onnx, .safetensors (the weights alone), .ane, .hwx "
+                             "or .anec (default: nothing is written)")
     parser.add_argument("--form", choices=FORMS, default="int8",
                         help="8 bits and a scale per channel, or per channel and 32 inputs; a palette of 16 or 64 "
                              "numbers; without zeros; or auto, a form for each layer (default: int8)")
