@@ -58,6 +58,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="which function of a model that has several")
     parser.add_argument("--weights-only", action="store_true",
                         help="do not run the model: say nothing of the errors of results")
+    parser.add_argument("--activations", choices=("fp16", "int8"), default="fp16",
+                        help="int8 is refused, with what is known of it")
     parser.add_argument("--nearest", action="store_true",
                         help="round every number to the nearest, not such that results on the samples are near")
     parser.add_argument("--no-time", action="store_true",
@@ -77,9 +79,10 @@ def run(options: argparse.Namespace) -> int:
     graph = _graph(options)
     samples = None if not options.sample else given_samples(graph, options)
     target = chosen_target(options)
+    writes_onnx = options.output is not None and options.output.suffix == ".onnx"
     found = quantize(graph, options.form, max_error=options.max_error, target=target, zeros=options.zeros,
                      samples=[] if options.weights_only else samples, least=options.least,
-                     calibrate=not options.nearest, biases=options.output is None or options.output.suffix != ".onnx")
+                     activations=options.activations, calibrate=not options.nearest, biases=not writes_onnx)
     compiled: tuple[Modelled, Modelled] | None = None
     left: tuple[str, ...] = ()
     reason = ""

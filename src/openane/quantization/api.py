@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from openane.chips import DEFAULT_TARGET, machines
-from openane.chips.weight_forms import WRITTEN, WeightForm
+from openane.chips.weight_forms import ACTIVATIONS_OF_8_BITS, WRITTEN, WeightForm
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
@@ -100,7 +100,8 @@ class Quantized:
 
 def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | None = None,
              samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
-             least: int = LEAST, calibrate: bool = True, biases: bool = True) -> Quantized:
+             least: int = LEAST, calibrate: bool = True, biases: bool = True, activations: str = "fp16"
+             ) -> Quantized:
     """The graph with the weights of its layers in a `form`: int8, int8-blocks, palette4, palette6,
     sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each.
 
@@ -113,9 +114,13 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     with `biases` the layers' biases take the mean of what is left. Three of four samples are for that; errors are
     measured on the others (on the one, where there is one).
 
-    UnsupportedError for forms that are none and for choices without samples, GraphError for samples that do not fit.
+    UnsupportedError for forms that are none, for `activations` other than fp16 (no generation's mode for those of 8
+    bits is known) and for choices without samples, GraphError for samples that do not fit.
     """
     _known(form, max_error, zeros)
+    if activations != "fp16":
+        raise UnsupportedError("quantize", f"activations in {activations} are not built: {ACTIVATIONS_OF_8_BITS}",
+                               limit="fp16", found=activations, remedy="weights alone: --form int8")
     name = machines.target(target).name
     whole = computed_weights(graph)
     stateless = without_states(whole)
