@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,22 +37,31 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
                       ) -> list[dict[str, np.ndarray]]:
     """As `evaluate`, for several samples node by node: `seen` is told of a node when its results are known for all of
     them. Memory holds what is still to be read, of every sample."""
-    several = [{id(value): _input(value, inputs) for value in graph.inputs} for inputs in samples]
-    unknown = sorted({name for inputs in samples for name in inputs} - {value.name for value in graph.inputs})
-    if unknown:
-        raise GraphError(f"input {unknown[0]!r} is not one of {', '.join(value.name for value in graph.inputs)}")
+    several = [_inputs(graph, inputs) for inputs in samples]
     last = _last_uses(graph)
     for position, node in enumerate(graph.nodes):
         wide = widened(node) if len(several) > 1 else node
         for results in several:
-            arrays = evaluate_node(wide, results)
-            results.update({id(value): array for value, array in zip(node.outputs, arrays, strict=True)})
+            results.update(zip(map(id, node.outputs), evaluate_node(wide, results), strict=True))
         seen(node, several)
-        for value in (*node.values(), *node.outputs):
-            if last.get(id(value)) == position:
-                for results in several:
-                    results.pop(id(value), None)
+        done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
+        for results in several:
+            _forget(results, done)
     return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
+
+
+def _inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
+    """What is given, by id of the inputs."""
+    found = {id(value): _input(value, inputs) for value in graph.inputs}
+    unknown = sorted(set(inputs) - {value.name for value in graph.inputs})
+    if unknown:
+        raise GraphError(f"input {unknown[0]!r} is not one of {', '.join(value.name for value in graph.inputs)}")
+    return found
+
+
+def _forget(results: dict[int, np.ndarray], done: Collection[int]) -> None:
+    for key in done:
+        results.pop(key, None)
 
 
 def widened(node: Node) -> Node:

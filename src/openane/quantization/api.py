@@ -117,10 +117,7 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     UnsupportedError for forms that are none, for `activations` other than fp16 (no generation's mode for those of 8
     bits is known) and for choices without samples, GraphError for samples that do not fit.
     """
-    _known(form, max_error, zeros)
-    if activations != "fp16":
-        raise UnsupportedError("quantize", f"activations in {activations} are not built: {ACTIVATIONS_OF_8_BITS}",
-                               limit="fp16", found=activations, remedy="weights alone: --form int8")
+    _known(form, max_error, zeros, activations)
     name = machines.target(target).name
     whole = computed_weights(graph)
     stateless = without_states(whole)
@@ -128,9 +125,7 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     parts = parted(_samples(plain, samples, stateless.states, DRAWN if calibrate else 1))
     layers = layers_of(whole, least)
     packed = packs_bits(whole)
-    if packed and form == WeightForm.INT8_BLOCKS:
-        raise UnsupportedError("quantize", "scales for blocks of a weight came with iOS 18", limit="ios18 or later",
-                               found=opset_of(whole), remedy="int8, which has a scale for each channel")
+    _spelled(whole, form)
     if calibrate and parts.fit:
         candidates = calibrated_candidates(plain, layers, _wanted(form, packed), parts, zeros, packed, biases)
     else:
@@ -155,7 +150,17 @@ def _said(samples: Sample | Sequence[Sample] | None) -> str:
     return "drawn" if samples is None else "given" if samples else "none"
 
 
-def _known(form: str, max_error: float | None, zeros: float) -> None:
+def _spelled(graph: Graph, form: str) -> None:
+    """UnsupportedError for a form that the graph's opset has no operation for."""
+    if packs_bits(graph) and form == WeightForm.INT8_BLOCKS:
+        raise UnsupportedError("quantize", "scales for blocks of a weight came with iOS 18", limit="ios18 or later",
+                               found=opset_of(graph), remedy="int8, which has a scale for each channel")
+
+
+def _known(form: str, max_error: float | None, zeros: float, activations: str) -> None:
+    if activations != "fp16":
+        raise UnsupportedError("quantize", f"activations in {activations} are not built: {ACTIVATIONS_OF_8_BITS}",
+                               limit="fp16", found=activations, remedy="weights alone: --form int8")
     if form not in FORMS:
         raise UnsupportedError("quantize", "weights have no such form", limit=", ".join(FORMS), found=form)
     if max_error is not None and not max_error >= 0:

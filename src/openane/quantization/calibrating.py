@@ -37,7 +37,7 @@ from openane.quantization.rounding import Nearest, factor_of, rounded
 
 DAMPINGS = (0.1, 0.5)
 """Shares of the moments' mean diagonal that are added to it."""
-CALIBRATED = (WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.PALETTE4, WeightForm.PALETTE6)
+CALIBRATED = frozenset((WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.PALETTE4, WeightForm.PALETTE6))
 """Forms whose rounding can be chosen."""
 
 
@@ -56,17 +56,14 @@ def calibrated(form: WeightForm, layer: Layer, matrices: Matrices, seen: Seen, p
     weight = layer.weight.array()
     rows = matrices.rows(weight)
     check, fit = (each.centred() if adjusts else each.square for each in (seen.check, seen.fit))
-    made = [store(form, weight, layer.axis, packed=packed)]
-    whole = seen.fit.joined(seen.check)
-    means = whole.centred() if adjusts else whole.square
-    best: tuple[float, float | None] = (_error(made[0], rows, matrices, check), None)
-    holder = _holder(form, layer, matrices, rows, means, packed)
+    best = store(form, weight, layer.axis, packed=packed)
+    error = _error(best, rows, matrices, check)
+    holder = _holder(form, layer, matrices, rows, fit, packed)
     for damping in DAMPINGS:
         found = holder(fit, damping)
-        if found is not None:
-            best = min(best, (_error(found, rows, matrices, check), damping), key=lambda each: each[0])
-    stored = made[0] if best[1] is None else holder(means, best[1]) or made[0]
-    return _with_bias(stored, layer, matrices, rows, whole) if adjusts else stored
+        if found is not None and (now := _error(found, rows, matrices, check)) < error:
+            best, error = found, now
+    return _with_bias(best, layer, matrices, rows, seen.fit) if adjusts else best
 
 
 def _error(stored: StoredWeight, rows: np.ndarray, matrices: Matrices, moments: np.ndarray) -> float:

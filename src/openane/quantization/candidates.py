@@ -57,29 +57,31 @@ def calibrated_candidates(graph: Graph, layers: Sequence[Layer], wanted: Wanted,
     """The same, rounded such that the layers' results on samples are near. `graph` computes what the layers' graph
     does, with the same constants. Layers that are no matrices, or are given what is not finite, are rounded to the
     nearest."""
+    found = _calibrated(graph, [layer for layer in layers if len(layer.nodes) == 1], wanted, parts, packed, biases)
+    nearest = nearest_candidates(layers, wanted, zeros, packed)
+    return [_smaller(layer, [found.get((id(layer.weight), stored.form), stored) for stored in plain])
+            for layer, plain in zip(layers, nearest, strict=True)]
+
+
+def _calibrated(graph: Graph, layers: Sequence[Layer], wanted: Wanted, parts: Parts, packed: bool, biases: bool
+                ) -> dict[tuple[int, WeightForm], StoredWeight]:
+    """Weights rounded by samples, by id of the weight and form."""
     known = {id(layer.weight): layer for layer in layers}
-    found: dict[int, list[StoredWeight]] = {}
-    fit = len(parts.fit)
+    found: dict[tuple[int, WeightForm], StoredWeight] = {}
     samples = [*parts.fit, *(() if parts.held is parts.fit else parts.held)]
     masks = [_mask(sample) for sample in samples]
 
     def seen(node: Node, several: Sequence[Mapping[int, np.ndarray]]) -> None:
-        for value in node.values():
-            layer = known.get(id(value))
-            matrices = None if layer is None or len(layer.nodes) > 1 else matrices_of(replace(layer, nodes=(node,)))
-            if layer is None or matrices is None or not set(wanted(layer)) & set(CALIBRATED):
+        for layer in (known[id(value)] for value in node.values() if id(value) in known):
+            matrices = matrices_of(replace(layer, nodes=(node,)))
+            looked = None if matrices is None else _seen(matrices, several, masks, len(parts.fit))
+            if matrices is None or looked is None:
                 continue
-            looked = _seen(matrices, several, masks, fit)
-            if looked is not None:
-                found[id(value)] = [
-                    calibrated(form, layer, matrices, looked, packed, biases) if form in CALIBRATED else
-                    store(form, layer.weight.array(), layer.axis, zeros, packed) for form in wanted(layer)]
+            for form in CALIBRATED.intersection(wanted(layer)):
+                found[id(layer.weight), form] = calibrated(form, layer, matrices, looked, packed, biases)
 
     evaluate_together(graph, samples, seen)
-    rest = [layer for layer in layers if id(layer.weight) not in found]
-    plain = dict(zip(map(id, rest), nearest_candidates(rest, wanted, zeros, packed), strict=True))
-    return [_smaller(layer, found[id(layer.weight)]) if id(layer.weight) in found else plain[id(layer)]
-            for layer in layers]
+    return found
 
 
 def _mask(sample: Sample) -> np.ndarray | None:
