@@ -21,14 +21,14 @@ Nearest = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class MomentFactor:
     """U [inputs, inputs] of one group's moments, and the order of columns that it is for."""
 
     upper: np.ndarray
     order: np.ndarray
 
 
-def factor_of(moments: np.ndarray, damping: float) -> Factor | None:
+def factor_of(moments: np.ndarray, damping: float) -> MomentFactor | None:
     """The factor of moments [inputs, inputs], to whose diagonal `damping` times its mean is added; None where that is
     too little for a factor to be found, or nothing flows."""
     diagonal = np.diagonal(moments)
@@ -43,10 +43,10 @@ def factor_of(moments: np.ndarray, damping: float) -> Factor | None:
     except np.linalg.LinAlgError:
         return None
     upper = lower[::-1, ::-1]
-    return Factor(upper / np.diagonal(upper), order)
+    return MomentFactor(upper / np.diagonal(upper), order)
 
 
-def rounded(weight: np.ndarray, factor: Factor, nearest: Nearest) -> np.ndarray:
+def rounded(weight: np.ndarray, factor: MomentFactor, nearest: Nearest) -> np.ndarray:
     """A matrix [outputs, inputs] of numbers that the form holds, whose product with the inputs is near `weight`'s."""
     upper, columns = factor.upper, weight[:, factor.order]
     errors = np.zeros_like(columns)
