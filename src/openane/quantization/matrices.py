@@ -6,7 +6,7 @@ convolutions, weights that several nodes share) have no such view here and are r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -25,12 +25,16 @@ MOST_INPUTS = 8192
 @dataclass(frozen=True, slots=True)
 class Matrices:
     """The weight of a node as `groups` matrices [outputs, inputs]: its dimensions in `order` (outputs first), reshaped.
-    `biased` says whether the node adds a constant to every output."""
+    `biased` says whether the node adds a constant to every output; `other` is the operand multiplied with, `turned` where
+    its vectors are columns, `windows` where they are what a convolution sees."""
 
     node: Node
     order: tuple[int, ...]
     groups: int
     biased: bool
+    other: str = "x"
+    turned: bool = False
+    windows: bool = False
 
     def rows(self, weight: np.ndarray) -> np.ndarray:
         """A weight [...] as matrices [groups, outputs, inputs] of float64."""
@@ -44,13 +48,10 @@ class Matrices:
 
     def vectors(self, arrays: Mapping[int, np.ndarray]) -> np.ndarray:
         """What the matrices are multiplied with, [groups, vectors, inputs] float32, of operands by id(value)."""
-        if self.node.op == "conv":
-            return self._windows(arrays[id(self.node["x"])])
-        if self.node.op == "linear" or self.node["y"].constant:
-            turned, x = _flag(self.node, "transpose_x"), arrays[id(self.node["x"])]
-        else:
-            turned, x = not _flag(self.node, "transpose_y"), arrays[id(self.node["y"])]
-        vectors = np.swapaxes(x, -1, -2) if turned else x
+        x = arrays[id(self.node[self.other])]
+        if self.windows:
+            return self._windows(x)
+        vectors = np.swapaxes(x, -1, -2) if self.turned else x
         return np.asarray(vectors, np.float32).reshape(1, -1, vectors.shape[-1])
 
     def _windows(self, x: np.ndarray) -> np.ndarray:
@@ -72,26 +73,32 @@ def matrices_of(layer: Layer) -> Matrices | None:
     node, weight = layer.nodes[0], layer.weight
     if len(layer.nodes) > 1 or weight.type.rank < 2:
         return None
-    found = _convolution(node, weight) if node.op == "conv" else _product(node, weight, layer.axis)
+    view = VIEWS.get(node.op)
+    found = None if view is None else view(node, weight, layer.axis)
     if found is None or weight.type.elements // weight.shape[found.order[0]] > MOST_INPUTS:
         return None
     return found
 
 
-def _convolution(node: Node, weight: Value) -> Matrices | None:
+def _convolution(node: Node, weight: Value, axis: int) -> Matrices | None:
     if node["weight"] is not weight or node["x"] is weight:
         return None
     groups = node.get("groups")
-    return Matrices(node, tuple(range(weight.type.rank)), 1 if groups is None else int(groups.array()), _biased(node))
+    return Matrices(node, tuple(range(weight.type.rank)), 1 if groups is None else int(groups.array()), _biased(node),
+                    windows=True)
+
+
+def _linear(node: Node, weight: Value, axis: int) -> Matrices | None:
+    return None if weight.type.rank != 2 or node["x"].constant else Matrices(node, (axis, 1 - axis), 1, _biased(node))
 
 
 def _product(node: Node, weight: Value, axis: int) -> Matrices | None:
-    if node.op not in ("linear", "matmul") or weight.type.rank != 2:
+    right = node["y"] is weight
+    name = "x" if right else "y"
+    if weight.type.rank != 2 or node[name].constant or node[name].type.rank < 2:
         return None
-    other = node["x"] if node.op == "linear" or node["y"] is weight else node["y"]
-    if other.constant or (other.type.rank < 2 and (node.op != "linear")):
-        return None
-    return Matrices(node, (axis, 1 - axis), 1, _biased(node))
+    turned = _flag(node, "transpose_x") if right else not _flag(node, "transpose_y")
+    return Matrices(node, (axis, 1 - axis), 1, False, name, turned)
 
 
 def _biased(node: Node) -> bool:
@@ -102,3 +109,7 @@ def _biased(node: Node) -> bool:
 def _flag(node: Node, name: str) -> bool:
     flag = node.get(name)
     return flag is not None and bool(flag.array().any())
+
+
+VIEWS: Mapping[str, Callable[[Node, Value, int], Matrices | None]] = {
+    "conv": _convolution, "linear": _linear, "matmul": _product}
