@@ -6,13 +6,14 @@ convolutions, weights that several nodes share) have no such view here and are r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from openane.graph import Node, Value
+from openane.ops import get_op
 from openane.ops.conv import conv_window, patches
 from openane.quantization.layers import Layer
 
@@ -25,8 +26,8 @@ MOST_INPUTS = 8192
 @dataclass(frozen=True, slots=True)
 class Matrices:
     """The weight of a node as `groups` matrices [outputs, inputs]: its dimensions in `order` (outputs first), reshaped.
-    `biased` says whether the node adds a constant to every output; `other` is the operand multiplied with, `turned` where
-    its vectors are columns, `windows` where they are what a convolution sees."""
+    `biased` says whether the node adds a constant to every output; `other` is the operand multiplied with, `turned`
+    where its vectors are columns, `windows` where they are what a convolution sees."""
 
     node: Node
     order: tuple[int, ...]
@@ -73,14 +74,20 @@ def matrices_of(layer: Layer) -> Matrices | None:
     node, weight = layer.nodes[0], layer.weight
     if len(layer.nodes) > 1 or weight.type.rank < 2:
         return None
-    view = VIEWS.get(node.op)
-    found = None if view is None else view(node, weight, layer.axis)
+    if get_op(node.op).product is None:
+        return None
+    if node.get("y") is not None:
+        found = _product(node, weight, layer.axis)
+    elif weight.type.rank == 2:
+        found = _linear(node, weight, layer.axis)
+    else:
+        found = _convolution(node, weight) if layer.axis == 0 else None
     if found is None or weight.type.elements // weight.shape[found.order[0]] > MOST_INPUTS:
         return None
     return found
 
 
-def _convolution(node: Node, weight: Value, axis: int) -> Matrices | None:
+def _convolution(node: Node, weight: Value) -> Matrices | None:
     if node["weight"] is not weight or node["x"] is weight:
         return None
     groups = node.get("groups")
@@ -109,7 +116,3 @@ def _biased(node: Node) -> bool:
 def _flag(node: Node, name: str) -> bool:
     flag = node.get(name)
     return flag is not None and bool(flag.array().any())
-
-
-VIEWS: Mapping[str, Callable[[Node, Value, int], Matrices | None]] = {
-    "conv": _convolution, "linear": _linear, "matmul": _product}

@@ -16,6 +16,8 @@ import numpy as np
 from openane.chips.weight_forms import WeightForm
 from openane.errors import FormatError, UnsupportedError
 from openane.graph import Value
+from openane.ops import get_op
+from openane.ops.spec import OperationEvidence
 from openane.quantization.api import LayerReport, Quantized
 
 PIP = 'pip install "openane[llm]"'
@@ -55,7 +57,8 @@ def _tensors(quantized: Quantized) -> tuple[dict[str, np.ndarray], list[str]]:
 
 def _constants(quantized: Quantized) -> list[Value]:
     """Float tensors that no compressed weight is made of."""
-    return [value for node in quantized.graph.nodes if not node.op.startswith("constexpr_") for value in node.values()
+    nodes = [node for node in quantized.graph.nodes if get_op(node.op).evidence is not OperationEvidence.FOLDED]
+    return [value for node in nodes for value in node.values()
             if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f" and value.type.rank]
 
 
