@@ -5,7 +5,8 @@
     ane quantize model.mlpackage -o small.ane --form auto --max-error 0.01 --sample samples/
 
 OUT ending in .mlpackage is a Core ML package, .mil MIL text with its weights beside it, .onnx ONNX QDQ (from an ONNX
-model); .ane, .hwx and .anec are compiled. All of them are read by ane compile and ane run.
+model), .safetensors the weights alone; .ane, .hwx and .anec are compiled. All but .safetensors are read by ane compile
+and ane run.
 
 Errors are relative (root of squared differences by that of values), of the weights, of each layer's results and of the
 outputs, on samples that are given, or drawn. A form makes the model's file smaller; what the engine reads is smaller
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from openane.quantization import Quantized
     from openane.quantization.modelled import Modelled
 
-FORMS = ("int8", "palette4", "palette6", "sparse", "auto")
+FORMS = ("int8", "int8-blocks", "palette4", "palette6", "sparse", "auto")
 MOST_LINES = 24
 
 
@@ -41,11 +42,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="the model, as for ane compile")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path,
-                        help="where to write it: .mlpackage, .mil, .onnx, .ane, .hwx or .anec (default: nothing is "
-                             "written)")
+                        help="where to write it: .mlpackage, .mil, .onnx, .safetensors (the weights alone), .ane, .hwx "
+                             "or .anec (default: nothing is written)")
     parser.add_argument("--form", choices=FORMS, default="int8",
-                        help="8 bits and a scale per channel; a palette of 16 or 64 numbers; without zeros; or auto, "
-                             "a form for each layer (default: int8)")
+                        help="8 bits and a scale per channel, or per channel and 32 inputs; a palette of 16 or 64 "
+                             "numbers; without zeros; or auto, a form for each layer (default: int8)")
     parser.add_argument("--max-error", metavar="E", type=float,
                         help="choose layers, and with auto forms, such that the outputs' error stays within E "
                              "(default: every layer; auto: 0.01)")
@@ -57,6 +58,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="which function of a model that has several")
     parser.add_argument("--weights-only", action="store_true",
                         help="do not run the model: say nothing of the errors of results")
+    parser.add_argument("--activations", choices=("fp16", "int8"), default="fp16",
+                        help="int8 is refused, with what is known of it")
+    parser.add_argument("--nearest", action="store_true",
+                        help="round every number to the nearest, not such that results on the samples are near")
     parser.add_argument("--no-time", action="store_true",
                         help="do not compile the model before and after for what the engine reads and how long it "
                              "takes")
@@ -74,8 +79,10 @@ def run(options: argparse.Namespace) -> int:
     graph = _graph(options)
     samples = None if not options.sample else given_samples(graph, options)
     target = chosen_target(options)
+    writes_onnx = options.output is not None and options.output.suffix == ".onnx"
     found = quantize(graph, options.form, max_error=options.max_error, target=target, zeros=options.zeros,
-                     samples=[] if options.weights_only else samples, least=options.least)
+                     samples=[] if options.weights_only else samples, least=options.least,
+                     activations=options.activations, calibrate=not options.nearest, biases=not writes_onnx)
     compiled: tuple[Modelled, Modelled] | None = None
     left: tuple[str, ...] = ()
     reason = ""

@@ -9,9 +9,10 @@ from typing import Any
 from openane.errors import FormatError, UnsupportedError
 from openane.models.activations import ACTIVATIONS
 from openane.models.config import MOST
+from openane.models.eight_bits import METHODS, is_readable
 
 NEUTRAL: Mapping[str, tuple[object, str]] = {
-    "quantization_config": (None, "weights are read as float tensors"),
+    "quantization_config": (None, f"weights are read as float tensors, or as {METHODS}"),
     "partial_rotary_factor": (1.0, "rotary positions turn a whole head"),
     "use_sliding_window": (False, "attention over a window that slides is not built for this model_type"),
     "attn_logit_softcapping": (None, "scores are not capped in this model_type"),
@@ -59,6 +60,8 @@ def require_neutral(fields: Mapping[str, Any], read: Collection[str] = ()) -> No
     reads itself."""
     for name, (built, rule) in NEUTRAL.items():
         found = fields.get(name)
+        if name == "quantization_config" and is_readable(found):
+            continue
         if name not in read and found is not None and found != built:
             raise UnsupportedError(f"{name} of config.json", rule, limit=built, found=found, remedy=REMEDY)
     kinds = fields.get("layer_types") or ()

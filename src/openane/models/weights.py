@@ -15,6 +15,7 @@ import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
 from openane.models.closing import Closing
+from openane.models.eight_bits import is_beside, real, require_readable, scales_of
 from openane.ops.halves import LARGEST
 
 INDEX = "model.safetensors.index.json"
@@ -23,9 +24,11 @@ PIP = 'pip install "openane[llm]"'
 
 
 class Tensors(Closing, Mapping[str, np.ndarray]):
-    """The tensors of one or several safetensors files by name; use it in a `with` statement, or close it.
+    """The tensors of one or several safetensors files by name; use it in a `with` statement, or close it. Weights of 8
+    bits are given as the numbers they stand for (eight_bits), without the scales beside them.
 
-    FormatError when a file is not one; UnsupportedError with the pip line where the library is missing.
+    FormatError when a file is not one; UnsupportedError with the pip line where the library is missing, and for
+    weights in a compressed form that is not read.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -36,11 +39,16 @@ class Tensors(Closing, Mapping[str, np.ndarray]):
             for file in files:
                 opened = self._stack.enter_context(_opened(library, file))
                 self._files |= dict.fromkeys(opened.keys(), opened)
+            require_readable(self._files)
         except BaseException:
             self._stack.close()
             raise
 
     def __getitem__(self, name: str) -> np.ndarray:
+        found, beside = self._read(name), scales_of(name, self._files)
+        return real(name, found, beside, self._read) if found.dtype == np.int8 and beside else found
+
+    def _read(self, name: str) -> np.ndarray:
         file = self._files[name]
         try:
             found: np.ndarray = file.get_tensor(name)
@@ -49,10 +57,10 @@ class Tensors(Closing, Mapping[str, np.ndarray]):
         return found.astype(np.float32) if found.dtype.kind == "V" or found.dtype.name == "bfloat16" else found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
+        return (name for name in self._files if not is_beside(name, self._files))
 
     def __len__(self) -> int:
-        return len(self._files)
+        return sum(1 for _ in self)
 
     def close(self) -> None:
         """Closes the files."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Graph, Node, Operand, Value, numpy_type
+from openane.graph import Graph, Node, Operand, Value, numpy_type, substituted
 from openane.ops import get_op
 from openane.ops.operands import default_data, element_type
 
 Reader = Callable[[Value, Mapping[int, np.ndarray]], Any]
 Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
 """Told of a node when its results are known: operands and results by id(value)."""
+SeenTogether = Callable[[Node, Sequence[Mapping[int, np.ndarray]]], None]
+"""The same for several samples."""
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None = None) -> dict[str, np.ndarray]:
@@ -23,20 +26,50 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None =
     Real numbers are float32 throughout, not rounded to fp16 between operations (only `cast` rounds); integers and
     booleans keep their type. GraphError when an input is missing, unknown, or of another shape or kind.
     """
-    results = {id(value): _input(value, inputs) for value in graph.inputs}
+    def told(node: Node, several: Sequence[Mapping[int, np.ndarray]]) -> None:
+        if seen is not None:
+            seen(node, several[0])
+
+    return evaluate_together(graph, [inputs], told)[0]
+
+
+def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], seen: SeenTogether
+                      ) -> list[dict[str, np.ndarray]]:
+    """As `evaluate`, for several samples node by node: `seen` is told of a node when its results are known for all of
+    them. Memory holds what is still to be read, of every sample."""
+    several = [_inputs(graph, inputs) for inputs in samples]
+    last = _last_uses(graph)
+    for position, node in enumerate(graph.nodes):
+        wide = widened(node) if len(several) > 1 else node
+        for results in several:
+            results.update(zip(map(id, node.outputs), evaluate_node(wide, results), strict=True))
+        seen(node, several)
+        done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
+        for results in several:
+            _forget(results, done)
+    return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
+
+
+def _inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
+    """What is given, by id of the inputs."""
+    found = {id(value): _input(value, inputs) for value in graph.inputs}
     unknown = sorted(set(inputs) - {value.name for value in graph.inputs})
     if unknown:
         raise GraphError(f"input {unknown[0]!r} is not one of {', '.join(value.name for value in graph.inputs)}")
-    last = _last_uses(graph)
-    for position, node in enumerate(graph.nodes):
-        arrays = evaluate_node(node, results)
-        results.update({id(value): array for value, array in zip(node.outputs, arrays, strict=True)})
-        if seen is not None:
-            seen(node, results)
-        for value in (*node.values(), *node.outputs):
-            if last.get(id(value)) == position:
-                results.pop(id(value), None)
-    return {value.name: np.asarray(_array(value, results)) for value in graph.outputs}
+    return found
+
+
+def _forget(results: dict[int, np.ndarray], done: Collection[int]) -> None:
+    for key in done:
+        results.pop(key, None)
+
+
+def widened(node: Node) -> Node:
+    """The node with constants as `evaluate_node` computes with them, which it then need not convert every time."""
+    if get_op(node.op).positions:
+        return node
+    return substituted(node, {id(value): replace(value, data=_widened(value.data)) for value in node.values()
+                              if isinstance(value.data, np.ndarray) and value.data.dtype == np.float16})
 
 
 def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from openane.chips import DEFAULT_TARGET, machines
-from openane.chips.weight_forms import WRITTEN, WeightForm
+from openane.chips.weight_forms import ACTIVATIONS_OF_8_BITS, WRITTEN, WeightForm
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
 from openane.ops.drawn_inputs import drawn
+from openane.quantization.candidates import Wanted, calibrated_candidates, nearest_candidates, parted
 from openane.quantization.choosing import Step, choose, steps_of
-from openane.quantization.forms import StoredWeight, store
+from openane.quantization.forms import StoredWeight
 from openane.quantization.layers import LEAST, Layer, computed_weights, constant_bytes, layers_of
 from openane.quantization.measuring import (
     Sample,
@@ -24,7 +25,7 @@ from openane.quantization.measuring import (
     outputs_of,
     relative,
 )
-from openane.quantization.rewrite import packs_bits, with_arrays, with_stored
+from openane.quantization.rewrite import opset_of, packs_bits, with_arrays, with_stored
 from openane.quantization.samples import fitting
 
 AUTO = "auto"
@@ -32,7 +33,9 @@ FORMS = (*(form.value for form in WeightForm), AUTO)
 """What `form` may be."""
 MAX_ERROR = 0.01
 """Error of the outputs that `auto` keeps to, unless another is stated."""
-AUTOMATIC = (WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
+DRAWN = 8
+"""How many samples are drawn to round by and to measure on; one to measure alone."""
+AUTOMATIC = (WeightForm.INT8_BLOCKS, WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
 """What `auto` chooses among; sparse besides, for weights that are at least half zeros as they are."""
 
 
@@ -40,7 +43,7 @@ AUTOMATIC = (WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
 class LayerReport:
     """A layer; `source` is the node of the model's file that it was read from. `form` is None where the weight stays as
     it is. Errors are relative: of the weight, and of the layer's results on the samples (None without samples). Sizes
-    are bytes in the model's file."""
+    are bytes in the model's file. `weight` is the constant as it was, `stored` what it became."""
 
     name: str
     op: str
@@ -51,6 +54,8 @@ class LayerReport:
     before: int
     after: int
     source: str = ""
+    weight: Value | None = field(default=None, repr=False, compare=False)
+    stored: StoredWeight | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +101,37 @@ class Quantized:
 
 def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | None = None,
              samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
-             least: int = LEAST) -> Quantized:
-    """The graph with the weights of its layers in a `form`: int8, palette4, palette6, sparse (of which `zeros` is the
-    share of numbers made 0), or auto, a form for each.
+             least: int = LEAST, calibrate: bool = True, biases: bool = True, activations: str = "fp16"
+             ) -> Quantized:
+    """The graph with the weights of its layers in a `form`: int8, int8-blocks, palette4, palette6,
+    sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each.
 
     Weights of convolutions, products, recurrent layers and tables of at least `least` elements are compressed, where
     that makes them smaller. With `max_error`, and with auto, layers are chosen such that the error of every output,
     measured on the samples, stays within it (auto: 0.01 unless stated). `samples` are one or several dictionaries of
-    arrays by input name; None draws one, an empty list measures nothing. The target decides what `streamed` says.
+    arrays by input name; None draws some, an empty list measures nothing. The target decides what `streamed` says.
 
-    UnsupportedError for forms that are none and for choices without samples, GraphError for samples that do not fit.
+    With `calibrate` numbers are rounded such that each layer's results on the samples are near, not to the nearest, and
+    with `biases` the layers' biases take the mean of what is left. Three of four samples are for that; errors are
+    measured on the others (on the one, where there is one).
+
+    UnsupportedError for forms that are none, for `activations` other than fp16 (no generation's mode for those of 8
+    bits is known) and for choices without samples, GraphError for samples that do not fit.
     """
-    _known(form, max_error, zeros)
+    _known(form, max_error, zeros, activations)
     name = machines.target(target).name
     whole = computed_weights(graph)
     stateless = without_states(whole)
     plain = stateless.graph
-    given = _samples(plain, samples, stateless.states)
+    parts = parted(_samples(plain, samples, stateless.states, DRAWN if calibrate else 1))
     layers = layers_of(whole, least)
-    candidates = [_candidates(layer, form, zeros, packs_bits(whole)) for layer in layers]
+    packed = packs_bits(whole)
+    _spelled(whole, form)
+    if calibrate and parts.fit:
+        candidates = calibrated_candidates(plain, layers, _wanted(form, packed), parts, zeros, packed, biases)
+    else:
+        candidates = nearest_candidates(layers, _wanted(form, packed), zeros, packed)
+    given = parts.held
     errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
                                                  in zip(layers, candidates, strict=True)})
     limit = MAX_ERROR if max_error is None and form == AUTO else max_error
@@ -134,7 +151,17 @@ def _said(samples: Sample | Sequence[Sample] | None) -> str:
     return "drawn" if samples is None else "given" if samples else "none"
 
 
-def _known(form: str, max_error: float | None, zeros: float) -> None:
+def _spelled(graph: Graph, form: str) -> None:
+    """UnsupportedError for a form that the graph's opset has no operation for."""
+    if packs_bits(graph) and form == WeightForm.INT8_BLOCKS:
+        raise UnsupportedError("quantize", "scales for blocks of a weight came with iOS 18", limit="ios18 or later",
+                               found=opset_of(graph), remedy="int8, which has a scale for each channel")
+
+
+def _known(form: str, max_error: float | None, zeros: float, activations: str) -> None:
+    if activations != "fp16":
+        raise UnsupportedError("quantize", f"activations in {activations} are not built: {ACTIVATIONS_OF_8_BITS}",
+                               limit="fp16", found=activations, remedy="weights alone: --form int8")
     if form not in FORMS:
         raise UnsupportedError("quantize", "weights have no such form", limit=", ".join(FORMS), found=form)
     if max_error is not None and not max_error >= 0:
@@ -144,23 +171,26 @@ def _known(form: str, max_error: float | None, zeros: float) -> None:
         raise UnsupportedError("quantize", "the share of numbers made 0 is from 0 to below 1", found=zeros)
 
 
-def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Sequence[Value]) -> list[Sample]:
+def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Sequence[Value], count: int
+             ) -> list[Sample]:
     """The samples, drawn where none are given; states that are not given are zeros, as when a model is loaded."""
     empty = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in states}
     if samples is None:
-        return [{**drawn(plain), **empty}]
+        return [{**drawn(plain, seed), **empty} for seed in range(count)]
     several = [samples] if isinstance(samples, Mapping) else list(samples)
     return [fitting({**empty, **sample}, plain) for sample in several]
 
 
-def _candidates(layer: Layer, form: str, zeros: float, packed: bool) -> list[StoredWeight]:
-    """The weight in each form that makes it smaller; for `auto` without its zeros too, where it is half zeros."""
-    weight = layer.weight.array()
-    forms = AUTOMATIC if form == AUTO else (WeightForm(form),)
-    found = [store(each, weight, layer.axis, zeros, packed) for each in forms]
-    if form == AUTO and 2 * (weight == 0).sum() >= weight.size:
-        found.append(store(WeightForm.SPARSE, weight, layer.axis, 0.0, packed))
-    return [stored for stored in found if stored.size < layer.size]
+def _wanted(form: str, packed: bool) -> Wanted:
+    """The forms a layer can take; for `auto` without its zeros too, where it is half zeros."""
+    if form != AUTO:
+        return lambda layer: (WeightForm(form),)
+    usual = tuple(each for each in AUTOMATIC if not (packed and each is WeightForm.INT8_BLOCKS))
+
+    def forms(layer: Layer) -> Sequence[WeightForm]:
+        weight = layer.weight.array()
+        return (*usual, WeightForm.SPARSE) if 2 * (weight == 0).sum() >= weight.size else usual
+    return forms
 
 
 def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence[StoredWeight]],
@@ -186,7 +216,8 @@ def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence
 def _report(layer: Layer, stored: StoredWeight | None, errors: Mapping[tuple[int, str], float]) -> LayerReport:
     source = layer.nodes[0].source
     if stored is None:
-        return LayerReport(layer.name, layer.op, layer.weight.shape, None, 0.0, 0.0, layer.size, layer.size, source)
+        return LayerReport(layer.name, layer.op, layer.weight.shape, None, 0.0, 0.0, layer.size, layer.size, source,
+                           layer.weight)
     return LayerReport(layer.name, layer.op, layer.weight.shape, stored.form,
                        relative(stored.array, layer.weight.array()), errors.get((id(layer.weight), stored.form)),
-                       layer.size, stored.size, source)
+                       layer.size, stored.size, source, layer.weight, stored)

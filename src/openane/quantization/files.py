@@ -10,10 +10,11 @@ from openane.importers import write_mlpackage
 from openane.quantization.api import Quantized
 from openane.quantization.onnx_qdq import write_qdq
 from openane.quantization.rewrite import opset_of
+from openane.quantization.safetensors_file import write_safetensors
 
 COMPILED = (".ane", ".hwx", ".anec")
 """Suffixes of what the compiler writes."""
-WRITABLE = (".mlpackage", ".mil", ".onnx", *COMPILED)
+WRITABLE = (".mlpackage", ".mil", ".onnx", ".safetensors", *COMPILED)
 """Suffixes of what a compressed model can be written as."""
 
 
@@ -27,11 +28,11 @@ def require_suffix(path: Path) -> None:
 
 def save_quantized(quantized: Quantized, path: str | Path, source: str | Path | None = None) -> tuple[str, ...]:
     """Writes a compressed model: a Core ML package (.mlpackage), MIL text with its weights in NAME.weights beside it
-    (.mil), or, for the ONNX file `source` it was read from, ONNX QDQ (.onnx). The names of layers that ONNX QDQ keeps
-    as they are; none for other forms.
+    (.mil), its weights alone (.safetensors), or, for the ONNX file `source` it was read from, ONNX QDQ (.onnx). The
+    names of layers that ONNX QDQ keeps as they are; none for other forms.
 
-    UnsupportedError for other suffixes and for forms that ONNX has no operator for; FormatError when it cannot be
-    written.
+    UnsupportedError for other suffixes and for forms that ONNX or safetensors have no spelling for; FormatError when it
+    cannot be written.
     """
     file = Path(path)
     require_suffix(file)
@@ -43,7 +44,9 @@ def save_quantized(quantized: Quantized, path: str | Path, source: str | Path | 
             raise UnsupportedError(f"{file}", "ONNX QDQ is written from an ONNX model", found=str(source or "a graph"),
                                    remedy=f"write {file.with_suffix('.mlpackage').name}, or begin with an .onnx file")
         return write_qdq(source, quantized, file)
-    if file.suffix == ".mil":
+    if file.suffix == ".safetensors":
+        write_safetensors(quantized, file)
+    elif file.suffix == ".mil":
         _write_mil(quantized, file)
     else:
         write_mlpackage(quantized.graph, file, opset_of(quantized.graph))

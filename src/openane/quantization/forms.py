@@ -1,6 +1,7 @@
 """One weight in each form: the operation of MIL that gives it back, its operands, and what it gives.
 
     int8      constexpr_affine_dequantize: 8 bits and a scale per channel, no offset
+    int8-blocks  constexpr_blockwise_shift_scale: 8 bits and a scale per channel and 32 inputs, no offset
     palette4  constexpr_lut_to_dense: 16 numbers for the whole weight, found by k-means, and 4 bits each
     palette6  the same with 64 numbers and 6 bits
     sparse    constexpr_sparse_to_dense: a bit each, and what is not 0 as it is; the smallest are made 0
@@ -18,10 +19,13 @@ import numpy as np
 from openane.chips.weight_forms import WeightForm
 from openane.graph import TensorType, Value, mil_type
 from openane.graph.mil.packed import byte_count, to_bytes
+from openane.ops.compressed import spread
 
 BITS = {WeightForm.PALETTE4: 4, WeightForm.PALETTE6: 6}
 """Bits of a number's place in its palette."""
 INT8 = 127
+BLOCK = 32
+"""Inputs that share a scale."""
 ROUNDS = 40
 BINS = 4096
 PACKED_OPSETS = frozenset(("ios16", "ios17"))
@@ -53,6 +57,8 @@ class StoredWeight:
     form: WeightForm
     operation: Operation
     array: np.ndarray
+    bias: np.ndarray | None = None
+    """What the layer adds with this weight, where that is not what it added before."""
 
     @property
     def size(self) -> int:
@@ -65,6 +71,10 @@ def store(form: WeightForm, weight: np.ndarray, axis: int, zeros: float = 0.5, p
     numbers that the sparse form makes 0, `packed` says that bits are stored as bytes, as before iOS 18."""
     if form is WeightForm.INT8:
         return _int8(weight, axis % weight.ndim)
+    if form is WeightForm.INT8_BLOCKS:
+        wide = weight.astype(np.float32, copy=False)
+        scale = block_scales(wide, axis % weight.ndim, weight.dtype)
+        return blocks_weight(nearest_integers(wide, spread(scale.astype(np.float32), weight.shape)), scale)
     if form is WeightForm.SPARSE:
         return _sparse(weight, zeros, packed)
     return _palette(form, weight, packed)
@@ -73,14 +83,32 @@ def store(form: WeightForm, weight: np.ndarray, axis: int, zeros: float = 0.5, p
 def _int8(weight: np.ndarray, axis: int) -> StoredWeight:
     """Symmetric: 127 stands for the largest magnitude of the channel."""
     wide = weight.astype(np.float32, copy=False)
-    others = tuple(d for d in range(weight.ndim) if d != axis)
-    scale = scales(np.abs(wide).max(axis=others), weight.dtype)
-    laid = scale.astype(np.float32).reshape([-1 if d == axis else 1 for d in range(weight.ndim)])
-    data = np.clip(np.rint(wide / np.where(laid == 0, np.float32(1), laid)), -INT8, INT8).astype(np.int8)
+    scale = channel_scales(wide, axis, weight.dtype)
+    return int8_weight(nearest_integers(wide, along(scale, axis, weight.ndim)), scale, axis, weight.dtype)
+
+
+def channel_scales(weight: np.ndarray, axis: int, dtype: np.dtype[np.generic]) -> np.ndarray:
+    """What 1 stands for in each channel, so that 127 is the largest magnitude, in an element type."""
+    return scales(np.abs(weight).max(axis=tuple(d for d in range(weight.ndim) if d != axis)), dtype)
+
+
+def along(scale: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """Scales [channels] as float32 of a rank, along a dimension."""
+    return scale.astype(np.float32).reshape([-1 if d == axis else 1 for d in range(rank)])
+
+
+def nearest_integers(numbers: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Whole numbers from -127 to 127, of the type of `numbers`, whose products with the scales are nearest."""
+    return np.clip(np.rint(numbers / np.where(scale == 0, np.float32(1), scale)), -INT8, INT8)
+
+
+def int8_weight(integers: np.ndarray, scale: np.ndarray, axis: int, dtype: np.dtype[np.generic]) -> StoredWeight:
+    """The weight of an element type that integers and the scales of its channels stand for."""
+    data = integers.astype(np.int8)
     operation = Operation("constexpr_affine_dequantize", {
         "quantized_data": ("int8", data), "zero_point": ("int8", np.zeros((), np.int8)),
         "scale": (mil_type(scale.dtype), scale), "axis": ("int32", np.array(axis, np.int32))})
-    return StoredWeight(WeightForm.INT8, operation, (data * laid).astype(weight.dtype))
+    return StoredWeight(WeightForm.INT8, operation, (data * along(scale, axis, data.ndim)).astype(dtype))
 
 
 def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
@@ -92,25 +120,58 @@ def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
     return np.where(short, np.nextafter(found, dtype.type(np.inf)), found)
 
 
+def block_scales(weight: np.ndarray, axis: int, dtype: np.dtype[np.generic]) -> np.ndarray:
+    """What 1 stands for in each block, so that 127 is its largest magnitude: blocks are one channel wide and 32 long in
+    the first other dimension that can be cut so, whole in all others."""
+    lengths = list(weight.shape)
+    cut = next((d for d, extent in enumerate(weight.shape) if d != axis and extent % BLOCK == 0), None)
+    lengths[axis] = 1
+    if cut is not None:
+        lengths[cut] = BLOCK
+    folded = weight.reshape([part for extent, length in zip(weight.shape, lengths, strict=True)
+                             for part in (extent // length, length)])
+    return scales(np.abs(folded).max(axis=tuple(range(1, folded.ndim, 2))), dtype)
+
+
+def blocks_weight(integers: np.ndarray, scale: np.ndarray) -> StoredWeight:
+    """The weight, of the scales' element type, that integers and the scales of their blocks stand for."""
+    data = integers.astype(np.int8)
+    operation = Operation("constexpr_blockwise_shift_scale", {
+        "data": ("int8", data), "scale": (mil_type(scale.dtype), scale)})
+    array = (data * spread(scale.astype(np.float32), data.shape)).astype(scale.dtype)
+    return StoredWeight(WeightForm.INT8_BLOCKS, operation, array)
+
+
 def _palette(form: WeightForm, weight: np.ndarray, packed: bool) -> StoredWeight:
-    entries = 2 ** BITS[form]
-    lut = centres(weight.astype(np.float32), entries).astype(weight.dtype)
+    wide = weight.astype(np.float32)
+    lut = centres(wide, 2 ** BITS[form]).astype(weight.dtype)
+    return palette_weight(form, places(wide, lut), lut, packed)
+
+
+def places(numbers: np.ndarray, lut: np.ndarray) -> np.ndarray:
+    """Which of the ascending numbers of a palette is the nearest to each."""
     wide = lut.astype(np.float32)
-    indices = np.searchsorted((wide[1:] + wide[:-1]) / 2, weight.astype(np.float32)).astype(np.uint8)
-    kind, numbers = mil_type(lut.dtype), f"uint{BITS[form]}"
+    return np.searchsorted((wide[1:] + wide[:-1]) / 2, numbers)
+
+
+def palette_weight(form: WeightForm, indices: np.ndarray, lut: np.ndarray, packed: bool) -> StoredWeight:
+    """The weight of the palette's element type whose numbers have these places in it."""
+    kind, numbers, short = mil_type(lut.dtype), f"uint{BITS[form]}", indices.astype(np.uint8)
     if packed:
-        data = np.frombuffer(to_bytes(indices, numbers), np.uint8)
-        operands = {"indices": ("uint8", data), "lut": (kind, lut), "shape": ("uint32", _extents(weight))}
+        data = np.frombuffer(to_bytes(short, numbers), np.uint8)
+        operands = {"indices": ("uint8", data), "lut": (kind, lut), "shape": ("uint32", _extents(short))}
     else:
-        operands = {"indices": (numbers, indices), "lut": (kind, lut.reshape(*(1,) * weight.ndim, entries, 1))}
-    return StoredWeight(form, Operation("constexpr_lut_to_dense", operands), lut[indices])
+        operands = {"indices": (numbers, short), "lut": (kind, lut.reshape(*(1,) * short.ndim, lut.size, 1))}
+    return StoredWeight(form, Operation("constexpr_lut_to_dense", operands), lut[short])
 
 
-def centres(values: np.ndarray, entries: int, density: float = 1 / 3, rounds: int = ROUNDS) -> np.ndarray:
-    """So many ascending numbers, float32: those of least squared error that k-means on a histogram of `values` finds.
+def centres(values: np.ndarray, entries: int, density: float = 1 / 3, rounds: int = ROUNDS,
+            weights: np.ndarray | None = None) -> np.ndarray:
+    """So many ascending numbers, float32: those of least squared error that k-means on a histogram of `values` finds,
+    in which each counts as much as `weights`, of the same shape, say.
     It begins with as many of them for a number of values as a power of that, `density`, says; the cube root is best for
     many entries (Panter and Dite), 1 begins with evenly filled classes."""
-    counts, edges = np.histogram(values, BINS)
+    counts, edges = np.histogram(values, BINS, weights=weights)
     middles = (edges[1:] + edges[:-1]) / 2
     filled = np.cumsum(counts ** density)
     found = np.interp((np.arange(entries) + 0.5) / entries, filled / filled[-1], middles)

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from openane.graph import Graph, Node, Value
-from openane.ops.evaluate import evaluate, evaluate_node
+from openane.ops.evaluate import evaluate_node, evaluate_together, widened
 from openane.quantization.forms import StoredWeight
 from openane.quantization.layers import Layer
+from openane.quantization.rewrite import with_bias
 
 Sample = Mapping[str, np.ndarray]
 Stored = Sequence[tuple[Layer, StoredWeight]]
@@ -48,29 +49,31 @@ def layer_errors(graph: Graph, samples: Sequence[Sample], candidates: Mapping[in
     itself hands it; and the model's outputs for every sample. `candidates` are by id of the weight they stand for."""
     sums: dict[tuple[int, str], list[float]] = {}
 
-    def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
+    def seen(node: Node, several: Sequence[Mapping[int, np.ndarray]]) -> None:
         for value in node.values():
             for stored in candidates.get(id(value), ()):
-                found = evaluate_node(_instead(node, value, stored.array), arrays)
+                made = widened(_instead(node, value, stored))
                 total = sums.setdefault((id(value), stored.form), [0.0, 0.0])
-                for array, result in zip(found, node.outputs, strict=True):
-                    for place, square in enumerate(_squares(np.asarray(array), arrays[id(result)])):
-                        total[place] += square
+                for arrays in several:
+                    for array, result in zip(evaluate_node(made, arrays), node.outputs, strict=True):
+                        for place, square in enumerate(_squares(np.asarray(array), arrays[id(result)])):
+                            total[place] += square
 
-    outputs = [evaluate(graph, sample, seen) for sample in samples]
+    outputs = evaluate_together(graph, samples, seen) if samples else []
     return {key: _root(*total) for key, total in sums.items()}, outputs
 
 
-def _instead(node: Node, value: Value, array: np.ndarray) -> Node:
-    """The node with other numbers in place of a constant."""
-    other = replace(value, data=array)
-    return replace(node, operands={name: other if operand is value else operand
-                                   for name, operand in node.operands.items()})
+def _instead(node: Node, value: Value, stored: StoredWeight) -> Node:
+    """The node with what a stored weight gives back in place of a constant."""
+    other = replace(value, data=stored.array)
+    made = node if stored.bias is None else with_bias(node, {id(value): stored.bias})
+    return replace(made, operands={name: other if operand is value else operand
+                                   for name, operand in made.operands.items()})
 
 
 def outputs_of(graph: Graph, samples: Sequence[Sample]) -> list[dict[str, np.ndarray]]:
     """The outputs for every sample."""
-    return [evaluate(graph, sample) for sample in samples]
+    return evaluate_together(graph, samples, lambda node, several: None) if samples else []
 
 
 def output_errors(found: Sequence[Mapping[str, np.ndarray]], wanted: Sequence[Mapping[str, np.ndarray]]

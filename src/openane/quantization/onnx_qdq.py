@@ -6,6 +6,7 @@ Palettes and zeros left out have no operator of ONNX: only int8 can be written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 from openane.chips.weight_forms import WeightForm
 from openane.errors import FormatError, UnsupportedError
 from openane.importers.onnx.model import package, read_model
-from openane.quantization.api import Quantized
-from openane.quantization.forms import Operation, store
+from openane.quantization.api import LayerReport, Quantized
+from openane.quantization.forms import store
 
 OPSET = 13
 """The first whose DequantizeLinear has a scale for each place along an axis."""
@@ -29,7 +30,9 @@ Proto = Any
 
 def write_qdq(source: str | Path | bytes, quantized: Quantized, path: str | Path) -> tuple[str, ...]:
     """Writes the ONNX model of file or bytes `source`, of which `quantized` was made, with the same layers in int8. The
-    names of layers that keep their weights because these are no constants of the model.
+    names of layers that keep their weights because these are no constants of the model. Numbers are rounded as those
+    of `quantized` where the tensor holds the layer's weight, in any order of its dimensions, and the layer's bias
+    stayed as it is (quantize(..., biases=False)); to the nearest elsewhere.
 
     UnsupportedError for other forms than int8 and for operator sets before 13; FormatError when it cannot be written.
     """
@@ -54,8 +57,9 @@ def refused(form: str) -> UnsupportedError:
 def _write(model: Proto, quantized: Quantized, path: Path) -> tuple[str, ...]:
     onnx = package()
     tensors = {tensor.name: tensor for tensor in model.graph.initializer} | _constants(onnx, model.graph)
-    axes, left = _chosen(model.graph, quantized, tensors)
-    made = [node for name, axis in axes.items() for node in _stored(onnx, model, tensors[name], axis)]
+    chosen, left = _chosen(model.graph, quantized, tensors)
+    axes = {name: axis for name, (axis, _) in chosen.items()}
+    made = [node for name, (axis, layer) in chosen.items() for node in _stored(onnx, model, tensors[name], axis, layer)]
     rest = [node for node in model.graph.node if node.op_type != "Constant" or node.output[0] not in axes]
     del model.graph.node[:]
     model.graph.node.extend([*made, *rest])
@@ -80,17 +84,18 @@ def _constants(onnx: Any, graph: Proto) -> dict[str, Proto]:
     return found
 
 
-def _chosen(graph: Proto, quantized: Quantized, tensors: Mapping[str, Proto]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The tensors that are weights of compressed layers, with their dimension of channels; and the names of layers
-    whose weight is none of them."""
+def _chosen(graph: Proto, quantized: Quantized, tensors: Mapping[str, Proto]
+            ) -> tuple[dict[str, tuple[int, LayerReport]], tuple[str, ...]]:
+    """The tensors that are weights of compressed layers, with their dimension of channels and the layer; and the names
+    of layers whose weight is none of them."""
     nodes = {label(node, position): node for position, node in enumerate(graph.node)}
-    axes: dict[str, int] = {}
+    axes: dict[str, tuple[int, LayerReport]] = {}
     left: list[str] = []
     for layer in quantized.layers:
         if layer.form is None:
             continue
         found = dict(_weights(nodes.get(layer.source), tensors, int(np.prod(layer.shape))))
-        free = {name: axis for name, axis in found.items() if name not in axes}
+        free = {name: (axis, layer) for name, axis in found.items() if name not in axes}
         axes |= dict(list(free.items())[:1])
         left += [] if found else [layer.name]
     return axes, tuple(left)
@@ -133,13 +138,27 @@ def _axis(node: Proto, place: int, rank: int) -> int:
     return 1 if rank == 3 and node.op_type in RECURRENT else 0
 
 
-def _stored(onnx: Any, model: Proto, tensor: Proto, axis: int) -> list[Proto]:
+def _rounded(array: np.ndarray, axis: int, layer: LayerReport) -> tuple[np.ndarray, np.ndarray]:
+    """A tensor in int8 and its scales: those of the layer where it is the layer's weight, its dimensions in any order,
+    the nearest elsewhere."""
+    if layer.weight is not None and layer.stored is not None and layer.stored.bias is None:
+        held, operands = layer.weight.array(), layer.stored.operation.operands
+        for order in permutations(range(array.ndim)):
+            turned = array.transpose(order)
+            if turned.shape == held.shape and np.array_equal(turned.astype(held.dtype), held) \
+                    and order[int(operands["axis"][1])] == axis:
+                return operands["quantized_data"][1].transpose(np.argsort(order)), operands["scale"][1]
+    operands = store(WeightForm.INT8, np.asarray(array, np.float32), axis).operation.operands
+    return operands["quantized_data"][1], operands["scale"][1]
+
+
+def _stored(onnx: Any, model: Proto, tensor: Proto, axis: int, layer: LayerReport) -> list[Proto]:
     """Adds the initialisers of a weight in int8; the nodes that make the weight of them."""
     array = onnx.numpy_helper.to_array(tensor)
     name = tensor.name
-    operation: Operation = store(WeightForm.INT8, np.asarray(array, np.float32), axis).operation
-    scale = operation.operands["scale"][1].astype(np.float32)
-    for suffix, data in (("quantized", operation.operands["quantized_data"][1]), ("scale", scale),
+    integers, scale = _rounded(array, axis, layer)
+    scale = scale.astype(np.float32)
+    for suffix, data in (("quantized", integers), ("scale", scale),
                          ("zero_point", np.zeros(scale.shape, np.int8))):
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(data), f"{name}_{suffix}"))
     single = array.dtype == np.float32

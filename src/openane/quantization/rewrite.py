@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from openane.graph import Graph, Node, Value, substituted
 from openane.graph.mil.program import OPSETS
 from openane.quantization.forms import PACKED_OPSETS, StoredWeight
@@ -32,6 +34,7 @@ def with_stored(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> G
     taken = {value.name for value in (*graph.inputs, *(each for node in graph.nodes for each in node.outputs))}
     made: dict[int, Value] = {}
     nodes: list[Node] = []
+    biases = _biases(stored)
     for layer, weight in stored:
         name = _unused(layer.weight.name, taken)
         made[id(layer.weight)] = result = Value(name, layer.weight.type)
@@ -39,14 +42,28 @@ def with_stored(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> G
                           layer.nodes[0].source))
     own = graph.metadata.get("opset")
     metadata = graph.metadata if own is None else {**graph.metadata, "opset": opset_of(graph)}
-    return replace(graph, nodes=(*nodes, *(substituted(node, made) for node in graph.nodes)), metadata=metadata)
+    return replace(graph, nodes=(*nodes, *(substituted(with_bias(node, biases), made) for node in graph.nodes)),
+                   metadata=metadata)
 
 
 def with_arrays(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> Graph:
     """The graph with what the stored weights give back as constants: it computes what the other form does."""
     values: Mapping[int, Value] = {id(layer.weight): replace(layer.weight, data=weight.array)
                                    for layer, weight in stored}
-    return replace(graph, nodes=tuple(substituted(node, values) for node in graph.nodes))
+    biases = _biases(stored)
+    return replace(graph, nodes=tuple(substituted(with_bias(node, biases), values) for node in graph.nodes))
+
+
+def with_bias(node: Node, biases: Mapping[int, np.ndarray]) -> Node:
+    """The node with another bias, where it reads one of the weights that have one, by id."""
+    found = next((biases[id(value)] for value in node.values() if id(value) in biases), None)
+    if found is None:
+        return node
+    return replace(node, operands={**node.operands, "bias": replace(node["bias"], data=found)})
+
+
+def _biases(stored: Sequence[tuple[Layer, StoredWeight]]) -> dict[int, np.ndarray]:
+    return {id(layer.weight): weight.bias for layer, weight in stored if weight.bias is not None}
 
 
 def _unused(name: str, taken: set[str]) -> str:

@@ -6,26 +6,24 @@ saturate. Dynamic quantisation, which has no plain kernels, uses weights of 7 bi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 from onnxruntime.quantization import (
-    CalibrationDataReader,
     QuantFormat,
     QuantType,
     quantize_dynamic,
     quantize_static,
 )
+from support.quantised_networks import Calibration, Network, drawn, node, plain, saved
 
 import openane as ane
 
-node = helper.make_node
 BYTES, SIGNED, FOUR = QuantType.QUInt8, QuantType.QInt8, QuantType.QInt4
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "one scale": {"activation_type": BYTES, "weight_type": SIGNED},
@@ -38,24 +36,20 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "pairs at weights": {"per_channel": True, "extra_options": {"AddQDQPairToWeight": True}}}
 
 
-def drawn(*shape: int, size: float = 1.0) -> np.ndarray:
-    return (np.random.default_rng(shape).standard_normal(shape) * size).astype(np.float32)
-
-
-def conv() -> tuple[list[onnx.NodeProto], tuple[int, ...], dict[str, np.ndarray]]:
+def conv() -> Network:
     return ([node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]), node("Relu", ["c"], ["y"])],
             (1, 8, 9, 9), {"w": drawn(16, 8, 3, 3, size=0.1), "b": drawn(16)})
 
 
-def gemm() -> tuple[list[onnx.NodeProto], tuple[int, ...], dict[str, np.ndarray]]:
+def gemm() -> Network:
     return ([node("Gemm", ["x", "w", "b"], ["y"], transB=1)], (4, 32), {"w": drawn(24, 32, size=0.2), "b": drawn(24)})
 
 
-def matmul() -> tuple[list[onnx.NodeProto], tuple[int, ...], dict[str, np.ndarray]]:
+def matmul() -> Network:
     return [node("MatMul", ["x", "w"], ["y"])], (2, 5, 32), {"w": drawn(32, 12, size=0.2)}
 
 
-def add() -> tuple[list[onnx.NodeProto], tuple[int, ...], dict[str, np.ndarray]]:
+def add() -> Network:
     """A residual: a depthwise convolution and what went into it."""
     return ([node("Conv", ["x", "w"], ["c"], group=6, pads=[1, 1, 1, 1]), node("Add", ["c", "x"], ["y"])],
             (1, 6, 5, 5), {"w": drawn(6, 1, 3, 3, size=0.3)})
@@ -64,34 +58,13 @@ def add() -> tuple[list[onnx.NodeProto], tuple[int, ...], dict[str, np.ndarray]]
 MODELS = {"conv": conv, "gemm": gemm, "matmul": matmul, "add": add}
 
 
-class Calibration(CalibrationDataReader):
-    """Eight drawn inputs."""
-
-    def __init__(self, shape: Sequence[int]) -> None:
-        self.left = [{"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)} for seed in range(8)]
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        return self.left.pop() if self.left else None
-
-
 @pytest.fixture
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, tuple[int, ...]]:
     """A model's file before it is quantised, and the shape of its input."""
-    nodes, shape, arrays = MODELS[request.param]()
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-                              [numpy_helper.from_array(array, name) for name, array in arrays.items()])
+    network = MODELS[request.param]()
     path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return path, shape
-
-
-def plain(path: Path) -> Callable[[np.ndarray], np.ndarray]:
-    """onnxruntime without optimisations."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(path), options)
-    return lambda x: np.asarray(session.run(None, {"x": x})[0])
+    saved(network, path)
+    return path, network[1]
 
 
 def step_of(path: Path) -> float:

@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
 
 import openane as ane
 from openane.chips.weight_forms import WeightForm
@@ -18,6 +19,7 @@ from openane.cli import FAILED, main
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
+from openane.ops.compressed import spread
 from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
 from openane.quantization.files import save_quantized
@@ -60,6 +62,10 @@ def onnx_model(opset: int = 17, dtype: int = TensorProto.FLOAT) -> onnx.ModelPro
 @pytest.mark.parametrize("suffix", [".mlpackage", ".mil"])
 @pytest.mark.parametrize("form", WeightForm)
 def test_files_are_read_back_as_they_were(form: WeightForm, suffix: str, opset: str | None, tmp_path: Path) -> None:
+    if form is WeightForm.INT8_BLOCKS and opset in ("ios15", "ios16"):
+        with pytest.raises(UnsupportedError, match="came with iOS 18"):
+            ane.quantize(network(opset), form, least=1)
+        return
     found = ane.quantize(network(opset), form, least=1)
     assert save_quantized(found, tmp_path / f"small{suffix}") == ()
     again = ane.load_graph(tmp_path / f"small{suffix}")
@@ -143,6 +149,34 @@ def test_onnx_recurrent_weights_are_those_of_both_directions(directions: int, tm
     x = RANDOM.standard_normal((5, 1, 16)).astype(np.float32)
     before, after = (onnxruntime.InferenceSession(str(path)).run(None, {"x": x})[0] for path in (source, small))
     assert relative(after, before) < 0.02
+
+
+def test_safetensors_hold_integers_and_their_scales(tmp_path: Path) -> None:
+    graph = network()
+    for form in ("int8", "int8-blocks"):
+        found = ane.quantize(graph, form, least=1)
+        assert save_quantized(found, tmp_path / "small.safetensors") == ()
+        tensors = load_file(tmp_path / "small.safetensors")
+        assert len([name for name, array in tensors.items() if array.dtype == np.int8]) == 2
+        for layer in found.layers:
+            data, scale = tensors[layer.weight.name], tensors[f"{layer.weight.name}_scale"]
+            assert np.array_equal((data * spread(scale, data.shape)).astype(np.float16), layer.stored.array)
+    with pytest.raises(UnsupportedError, match="no convention says how weights of the form palette4"):
+        save_quantized(ane.quantize(graph, "palette4"), tmp_path / "small.safetensors")
+
+
+def test_onnx_integers_are_those_that_were_chosen(tmp_path: Path) -> None:
+    """In whatever order the tensor's dimensions lie."""
+    source, small = tmp_path / "m.onnx", tmp_path / "small.onnx"
+    onnx.save(onnx_model(), source)
+    found = ane.quantize(ane.load_graph(source), least=512, biases=False)
+    save_quantized(found, small, source)
+    written = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(small).graph.initializer}
+    chosen = [layer.stored.operation.operands["quantized_data"][1] for layer in found.layers]
+    for name in ("w1", "w2", "w3"):
+        array = written[f"{name}_quantized"]
+        assert any(np.array_equal(array.ravel(), each.ravel()) or np.array_equal(array.T.ravel(), each.ravel())
+                   for each in chosen if each.size == array.size)
 
 
 def test_onnx_has_no_palettes_and_needs_opset_13(tmp_path: Path) -> None:

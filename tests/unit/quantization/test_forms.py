@@ -14,7 +14,8 @@ from openane.ops import get_op
 from openane.ops.evaluate import evaluate_node
 from openane.quantization.forms import centres, scales, store
 
-ERRORS = {WeightForm.INT8: 0.012, WeightForm.PALETTE4: 0.11, WeightForm.PALETTE6: 0.035, WeightForm.SPARSE: 0.3}
+ERRORS = {WeightForm.INT8: 0.012, WeightForm.INT8_BLOCKS: 0.007, WeightForm.PALETTE4: 0.11,
+          WeightForm.PALETTE6: 0.035, WeightForm.SPARSE: 0.3}
 """Largest relative error of normal numbers in each form."""
 SHAPES = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(tuple)
 
@@ -56,6 +57,7 @@ def test_bytes_are_those_of_the_bits() -> None:
     weight = drawn((64, 256), 3)
     count = weight.size
     assert store(WeightForm.INT8, weight, 0).size == count + 64 * 2 + 1 + 4
+    assert store(WeightForm.INT8_BLOCKS, weight, 0).size == count + count // 32 * 2
     assert store(WeightForm.PALETTE4, weight, 0).size == count // 2 + 16 * 2
     assert store(WeightForm.PALETTE6, weight, 0).size == count * 6 // 8 + 64 * 2
     assert store(WeightForm.SPARSE, weight, 0, 0.75).size == count // 8 + count // 4 * 2
@@ -101,5 +103,6 @@ def test_every_chip_says_what_its_engine_reads() -> None:
         streamed = get_chip(name).facts.streamed
         assert {WeightForm.PALETTE4, WeightForm.SPARSE} <= streamed
         assert (WeightForm.INT8 in streamed) == (name != "h13"), "int8 becomes fp16 on M1"
-        assert get_chip(name).facts.folded == ({WeightForm.INT8} if name == "h13" else set())
+        assert (WeightForm.INT8_BLOCKS in streamed) == (name not in ("h13", "h14")), "blocks become fp16 before A16"
+        assert get_chip(name).facts.folded == {WeightForm.INT8, WeightForm.INT8_BLOCKS} - streamed
     assert set(WRITTEN) == set(WeightForm)

@@ -53,13 +53,13 @@ def encoder() -> Graph:
 @pytest.mark.parametrize("form", WeightForm)
 def test_the_graph_computes_what_its_errors_say(form: WeightForm) -> None:
     graph = network()
-    found = ane.quantize(graph, form)
+    sample = drawn(graph)
+    found = ane.quantize(graph, form, samples=sample)
     assert [layer.name for layer in found.layers if layer.form is form] == ["first", "second", "last"]
     found.graph.verify()
-    sample = drawn(graph)
     error = relative(evaluate(found.graph, sample)["y"], evaluate(graph, sample)["y"])
     assert found.error == pytest.approx(error, rel=0.02)
-    assert found.samples == "drawn"
+    assert found.samples == "given"
     assert found.after < found.before
     assert found.before - found.after == sum(layer.before - layer.after for layer in found.layers)
 
@@ -197,6 +197,7 @@ def test_samples_that_do_not_fit_are_refused(sample: dict[str, np.ndarray], says
 
 @pytest.mark.parametrize(("arguments", "says"), [
     ({"form": "int4"}, "weights have no such form"), ({"form": "auto", "samples": []}, "measured on samples"),
+    ({"activations": "int8"}, "no record shows how the engine multiplies activations of 8 bits"),
     ({"max_error": -1.0}, "0 or more"), ({"form": "sparse", "zeros": 1.0}, "below 1")])
 def test_what_cannot_be_is_refused(arguments: dict[str, object], says: str) -> None:
     with pytest.raises(UnsupportedError, match=says):

@@ -8,7 +8,7 @@ from openane.chips.h13.policy import POLICY
 from openane.chips.h13.registers import HEADER, STREAM_BANK
 from openane.chips.h13.rules import RULES
 from openane.chips.linked import LinkedChip, linked_format
-from openane.chips.weight_forms import EARLY_FORMS, FORMS
+from openane.chips.weight_forms import EARLY_FORMS, LATE_FORMS
 
 LONGEST = 512  # words of a task: Header.Next.NextSize has nine bits
 
@@ -18,7 +18,7 @@ CHIP = LinkedChip(
     facts=Facts(isa=7, subtype=4, chip="m1", tasks="header of 10 words, linked; dense runs of register writes",
                 operations=EMITTED, compiled=True, driver=True,
                 shown=SHOWN_EARLY | {"sum of channels", "largest channel", "tensors of 8 bits"}, streamed=EARLY_FORMS,
-                folded=FORMS - EARLY_FORMS),
+                folded=LATE_FORMS - EARLY_FORMS),
     arithmetic=Arithmetic(crop_gain=True))
 
 __all__ = ["CHIP"]

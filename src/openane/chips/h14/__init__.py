@@ -11,7 +11,7 @@ from openane.chips.frame_writer import FrameWriter
 from openane.chips.h14.policy import POLICY
 from openane.chips.h14.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, IndexedReader, indexed_format
-from openane.chips.weight_forms import FORMS
+from openane.chips.weight_forms import FORMS, LATE_FORMS
 
 
 class H14Reader(IndexedReader):
@@ -35,6 +35,7 @@ CHIP = IndexedChip("h14", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), PO
                    Facts(isa=11, subtype=5, chip="m2", tasks=frames(8), operations=EMITTED,
                          compiled=True, unknown_868=3, task_events=1,
                          inferred=(OLDER, SEVERAL_WEIGHTS, BYTES),
-                         shown=SHOWN_EARLY | {"product of channels"}, streamed=FORMS), Arithmetic(crop_gain=True))
+                         shown=SHOWN_EARLY | {"product of channels"}, streamed=FORMS,
+                         folded=LATE_FORMS - FORMS), Arithmetic(crop_gain=True))
 
 __all__ = ["CHIP", "H14Reader", "H14Writer"]

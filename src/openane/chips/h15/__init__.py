@@ -12,7 +12,7 @@ from openane.chips.h15.policy import POLICY
 from openane.chips.h15.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, indexed_format
 from openane.chips.reader import STREAMED
-from openane.chips.weight_forms import FORMS
+from openane.chips.weight_forms import LATE_FORMS
 from openane.registers import Fields
 
 
@@ -52,6 +52,6 @@ CHIP = IndexedChip("h15", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), PO
                    Facts(isa=8, subtype=6, chip="m3", tasks=frames(8), operations=EMITTED,
                          compiled=True, unknown_868=5,
                          inferred=(CARRIED, SEVERAL_WEIGHTS, BYTES),
-                         shown=SHOWN | {"product of channels"}, streamed=FORMS), Arithmetic())
+                         shown=SHOWN | {"product of channels"}, streamed=LATE_FORMS), Arithmetic())
 
 __all__ = ["CHIP", "H15Reader", "H15Writer"]

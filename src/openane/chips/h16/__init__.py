@@ -11,7 +11,7 @@ from openane.chips.h15 import H15Reader, H15Writer
 from openane.chips.h16.policy import POLICY
 from openane.chips.h16.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, indexed_format
-from openane.chips.weight_forms import FORMS
+from openane.chips.weight_forms import LATE_FORMS
 
 
 class H16Reader(H15Reader):
@@ -35,6 +35,6 @@ CHIP = IndexedChip("h16", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), PO
                    Facts(isa=17, subtype=7, chip="m4", tasks=frames(9), operations=EMITTED,
                          compiled=True, unknown_868=4, limited=True,
                          inferred=(CARRIED, SEVERAL_WEIGHTS, BYTES),
-                         shown=SHOWN | {"product of channels"}, streamed=FORMS), Arithmetic())
+                         shown=SHOWN | {"product of channels"}, streamed=LATE_FORMS), Arithmetic())
 
 __all__ = ["CHIP", "H16Reader", "H16Writer"]

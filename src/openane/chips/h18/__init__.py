@@ -8,7 +8,7 @@ from openane.chips.h16 import H16Reader, H16Writer
 from openane.chips.h18.policy import POLICY
 from openane.chips.h18.registers import HEADER_BANK, POINTERS, STREAM_BANK
 from openane.chips.indexed import IndexedChip, indexed_format
-from openane.chips.weight_forms import FORMS
+from openane.chips.weight_forms import LATE_FORMS
 from openane.registers import Fields
 
 
@@ -26,6 +26,6 @@ CHIP = IndexedChip("h18", indexed_format(HEADER_BANK, STREAM_BANK, POINTERS), PO
                    Facts(isa=20, subtype=10, chip="m6", tasks=frames(9), operations=EMITTED,
                          compiled=True, unknown_868=4, limited=True,
                          inferred=(CARRIED, SEVERAL_WEIGHTS, GUESSED_BYTES),
-                         shown=SHOWN, streamed=FORMS), Arithmetic(winograd=True))
+                         shown=SHOWN, streamed=LATE_FORMS), Arithmetic(winograd=True))
 
 __all__ = ["CHIP", "H18Writer"]

@@ -55,7 +55,7 @@ def _real(step: OnnxStep, operand: Operand, index: int) -> Value:
     return step.cast(operand, "fp16")
 
 
-def _dequantized(step: OnnxStep, index: int) -> Operand:
+def dequantized(step: OnnxStep, index: int) -> Operand:
     """(x - zero point) * scale for the three inputs from `index` on; constants at once, in their precision; numbers
     that were not quantised after all as they are."""
     x = step.operand(index)
@@ -76,7 +76,7 @@ def _dequantized(step: OnnxStep, index: int) -> Operand:
 
 
 def _dequantize(step: OnnxStep) -> Operand:
-    return _dequantized(step, 0)
+    return dequantized(step, 0)
 
 
 def _target(step: OnnxStep, index: int, ranges: Mapping[str, tuple[int, int]] = RANGES) -> str:
@@ -96,7 +96,7 @@ def _target(step: OnnxStep, index: int, ranges: Mapping[str, tuple[int, int]] = 
     return name
 
 
-def _quantized(step: OnnxStep, value: Value, index: int) -> Value:
+def quantized(step: OnnxStep, value: Value, index: int) -> Value:
     """round(value / scale) + zero point, within the type, for scale and zero point from input `index` on."""
     name = _target(step, index + 1)
     scale = _spread(step, step.operand(index), value.shape)
@@ -118,7 +118,7 @@ def _held(step: OnnxStep, units: Value, index: int, name: str) -> Value:
 
 
 def _quantize(step: OnnxStep) -> Operand:
-    return _within(step) if step.unrounded else _quantized(step, step.real(0), 1)
+    return _within(step) if step.unrounded else quantized(step, step.real(0), 1)
 
 
 def _within(step: OnnxStep) -> Operand:
@@ -218,13 +218,13 @@ def _real_bias(step: OnnxStep) -> tuple[np.ndarray, ...]:
 
 
 def _quantized_conv(step: OnnxStep) -> Operand:
-    x = _real(step, _dequantized(step, 0), 0)
-    weight = _real(step, _dequantized(replace(step, attributes={"axis": 0}), 3), 3)
+    x = _real(step, dequantized(step, 0), 0)
+    weight = _real(step, dequantized(replace(step, attributes={"axis": 0}), 3), 3)
     product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight, *_real_bias(step)),
                                                 input_names=[step.input_names[place] for place in (0, 3, 8)
                                                              if step.has(place)]))
     assert isinstance(product, Value)
-    return _quantized(step, product, 6)
+    return quantized(step, product, 6)
 
 
 OPERATORS: Mapping[str, Handler] = {

@@ -1,0 +1,61 @@
+"""Rounds a weight such that its layer's results, not its numbers, are near.
+
+Columns are rounded one after another, and the error of each is made good by those that follow as far as the inputs'
+second moments let them: H = U D U', U of unit diagonal, and column k is rounded after U[:k, k] of the errors before it
+was added. This is the rounding of GPTQ (Frantar and others, 2022), in the form that QuIP (Chee and others, 2023) shows
+to be the same, which needs one Cholesky factor and no inverse. Columns of the largest inputs are rounded first, as all
+others can make good for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+BLOCK = 64
+"""Columns whose errors are handed on one by one; those of a block go to all that follow in one product."""
+Nearest = Callable[[np.ndarray, int], np.ndarray]
+"""The nearest that a form holds, of a column [outputs] of numbers, the so-manieth of its weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentFactor:
+    """U [inputs, inputs] of one group's moments, and the order of columns that it is for."""
+
+    upper: np.ndarray
+    order: np.ndarray
+
+
+def factor_of(moments: np.ndarray, damping: float) -> MomentFactor | None:
+    """The factor of moments [inputs, inputs], to whose diagonal `damping` times its mean is added; None where that is
+    too little for a factor to be found, or nothing flows."""
+    diagonal = np.diagonal(moments)
+    mean = float(diagonal.mean())
+    if not np.isfinite(mean) or mean <= 0:
+        return None
+    order = np.argsort(-diagonal, kind="stable")
+    turned = moments[np.ix_(order, order)]
+    turned[np.diag_indices_from(turned)] += damping * mean
+    try:
+        lower = np.linalg.cholesky(turned[::-1, ::-1])
+    except np.linalg.LinAlgError:
+        return None
+    upper = lower[::-1, ::-1]
+    return MomentFactor(upper / np.diagonal(upper), order)
+
+
+def rounded(weight: np.ndarray, factor: MomentFactor, nearest: Nearest) -> np.ndarray:
+    """A matrix [outputs, inputs] of numbers that the form holds, whose product with the inputs is near `weight`'s."""
+    upper, columns = factor.upper, weight[:, factor.order]
+    errors = np.zeros_like(columns)
+    for first in range(0, columns.shape[1], BLOCK):
+        last = min(first + BLOCK, columns.shape[1])
+        wanted = columns[:, first:last] + errors[:, :first] @ upper[:first, first:last]
+        for place in range(first, last):
+            column = wanted[:, place - first] + errors[:, first:place] @ upper[first:place, place]
+            errors[:, place] = columns[:, place] - nearest(column, int(factor.order[place]))
+    found = np.empty_like(columns)
+    found[:, factor.order] = columns - errors
+    return found
