@@ -32,7 +32,7 @@ from openane.quantization.forms import (
 )
 from openane.quantization.layers import Layer
 from openane.quantization.matrices import Matrices
-from openane.quantization.moments import Moments, squared_error
+from openane.quantization.moments import InputMoments, squared_error
 from openane.quantization.rounding import Nearest, factor_of, rounded
 
 DAMPINGS = (0.1, 0.5)
@@ -42,14 +42,14 @@ CALIBRATED = frozenset((WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.PALE
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LayerInputs:
     """What a layer's matrices are multiplied with: moments to round by, and of vectors kept apart to choose by."""
 
-    fit: Moments
-    check: Moments
+    fit: InputMoments
+    check: InputMoments
 
 
-def calibrated(form: WeightForm, layer: Layer, matrices: Matrices, seen: Seen, packed: bool,
+def calibrated(form: WeightForm, layer: Layer, matrices: Matrices, seen: LayerInputs, packed: bool,
                biases: bool) -> StoredWeight:
     """A layer's weight in a form, rounded by moments; with `biases` the layer's bias takes the mean of the error."""
     adjusts = biases and matrices.biased
@@ -141,7 +141,7 @@ def _rounded(rows: np.ndarray, moments: np.ndarray, damping: float, nearest: Seq
 
 
 def _with_bias(stored: StoredWeight, layer: Layer, matrices: Matrices, rows: np.ndarray,
-               whole: Moments) -> StoredWeight:
+               whole: InputMoments) -> StoredWeight:
     bias = layer.nodes[0]["bias"].array()
     moved = np.matmul(rows - matrices.rows(stored.array), whole.mean[:, :, None]).reshape(-1)
     return replace(stored, bias=(bias.astype(np.float64) + moved).astype(bias.dtype))

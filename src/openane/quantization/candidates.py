@@ -14,12 +14,12 @@ import numpy as np
 from openane.chips.weight_forms import WeightForm
 from openane.graph import Graph, Node
 from openane.ops.evaluate import evaluate_together
-from openane.quantization.calibrating import CALIBRATED, Seen, calibrated
+from openane.quantization.calibrating import CALIBRATED, LayerInputs, calibrated
 from openane.quantization.forms import StoredWeight, store
 from openane.quantization.layers import Layer
 from openane.quantization.matrices import Matrices, matrices_of
 from openane.quantization.measuring import Sample
-from openane.quantization.moments import Moments, moments_of
+from openane.quantization.moments import InputMoments, moments_of
 
 APART = 4
 """One of so many samples is kept apart."""
@@ -98,7 +98,7 @@ def _vectors(matrices: Matrices, arrays: Mapping[int, np.ndarray], mask: np.ndar
 
 
 def _seen(matrices: Matrices, several: Sequence[Mapping[int, np.ndarray]], masks: Sequence[np.ndarray | None],
-          fit: int) -> Seen | None:
+          fit: int) -> LayerInputs | None:
     """Moments of what a layer is given, None where that is not finite or too little."""
     if fit == len(several):  # one sample, in two parts
         vectors = _vectors(matrices, several[0], masks[0])
@@ -107,12 +107,12 @@ def _seen(matrices: Matrices, several: Sequence[Mapping[int, np.ndarray]], masks
     else:
         each = list(zip(several, masks, strict=True))
         parts = [_moments(_vectors(matrices, *pair) for pair in part) for part in (each[:fit], each[fit:])]
-    return None if parts[0] is None or parts[1] is None else Seen(parts[0], parts[1])
+    return None if parts[0] is None or parts[1] is None else LayerInputs(parts[0], parts[1])
 
 
-def _moments(several: Iterable[np.ndarray]) -> Moments | None:
+def _moments(several: Iterable[np.ndarray]) -> InputMoments | None:
     """Moments of vectors, a few thousand at a time."""
-    whole: Moments | None = None
+    whole: InputMoments | None = None
     waiting: list[np.ndarray] = []
     for vectors in several:
         if not vectors.shape[1] or not np.isfinite(vectors).all():
@@ -124,7 +124,7 @@ def _moments(several: Iterable[np.ndarray]) -> Moments | None:
     return _joined(whole, waiting) if waiting else whole
 
 
-def _joined(whole: Moments | None, vectors: Sequence[np.ndarray]) -> Moments:
+def _joined(whole: InputMoments | None, vectors: Sequence[np.ndarray]) -> InputMoments:
     found = moments_of(np.concatenate(vectors, axis=1))
     return found if whole is None else whole.joined(found)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class InputMoments:
     """Of `count` vectors: their `mean` [groups, inputs] and the mean of their products `square` [groups, inputs,
     inputs], float64."""
 
@@ -25,18 +25,18 @@ class Moments:
         """The covariance."""
         return np.asarray(self.square - self.mean[:, :, None] * self.mean[:, None, :])
 
-    def joined(self, other: Moments) -> Moments:
+    def joined(self, other: InputMoments) -> InputMoments:
         """Those of both sets of vectors."""
         share = np.float32(self.count / (self.count + other.count))
-        return Moments(self.count + other.count, *(share * a + (1 - share) * b for a, b in (
+        return InputMoments(self.count + other.count, *(share * a + (1 - share) * b for a, b in (
             (self.mean, other.mean), (self.square, other.square))))
 
 
-def moments_of(vectors: np.ndarray) -> Moments:
+def moments_of(vectors: np.ndarray) -> InputMoments:
     """The moments of vectors [groups, vectors, inputs], which are finite."""
     count = vectors.shape[1]
     square = np.matmul(vectors.swapaxes(1, 2), vectors)
-    return Moments(count, vectors.mean(1, dtype=np.float64), square.astype(np.float64) / count)
+    return InputMoments(count, vectors.mean(1, dtype=np.float64), square.astype(np.float64) / count)
 
 
 def squared_error(difference: np.ndarray, moments: np.ndarray) -> float:
