@@ -131,11 +131,11 @@ def hold(inputs: Mapping[str, np.ndarray], made: Made, weights: Mapping[str, np.
 
 def hold_on_engine(inputs: Mapping[str, np.ndarray], made: Made, weights: Mapping[str, np.ndarray] | None = None,
                    bound: float = 2e-2) -> None:
-    """The joint graph, strictly compiled, within `bound` of each gradient's largest element (at least 1)."""
+    """The joint graph, strictly compiled as trainings do (as it is), within `bound` of each gradient's largest element (at least 1)."""
     graph, weights = summed(inputs, made, "fp16", weights), weights or {}
     values = {**inputs, **promote(graph, list(weights))[1]}
     joint = gradient(graph, "loss", list(values))
-    model = ane.compile(joint)
+    model = ane.compile(joint, precision="as-is")
     assert not model.host_operations
     found, wanted = ane.run(model, values), evaluate(joint, values)
     for name in values:

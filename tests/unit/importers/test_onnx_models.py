@@ -9,6 +9,7 @@ import pytest
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers import load_graph
 from openane.importers.onnx import RunTimeOperandError, load_onnx
+from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 
 helper = onnx.helper
 
@@ -99,7 +100,7 @@ def test_port_types_are_recorded(model):
     proto.graph.input.append(helper.make_tensor_value_info("i", onnx.TensorProto.INT64, (2, 2)))
     proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
     graph = load_onnx(proto.SerializeToString())
-    assert graph.metadata == {"dtype:x": "fp32", "dtype:i": "int64", "dtype:y": "int64"}
+    assert graph.metadata == {"dtype:x": "fp32", "dtype:i": "int64", "dtype:y": "int64", FUNCTIONS: CLOSE_IF_SAFE}
     assert [value.dtype for value in (*graph.inputs, *graph.outputs)] == ["fp16", "int32", "int32"]
 
 
