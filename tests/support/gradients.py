@@ -131,7 +131,8 @@ def hold(inputs: Mapping[str, np.ndarray], made: Made, weights: Mapping[str, np.
 
 def hold_on_engine(inputs: Mapping[str, np.ndarray], made: Made, weights: Mapping[str, np.ndarray] | None = None,
                    bound: float = 2e-2) -> None:
-    """The joint graph, strictly compiled as trainings do (as it is), within `bound` of each gradient's largest element (at least 1)."""
+    """The joint graph, strictly compiled, as it is (so do trainings), within `bound` of each gradient's largest element
+    (at least 1)."""
     graph, weights = summed(inputs, made, "fp16", weights), weights or {}
     values = {**inputs, **promote(graph, list(weights))[1]}
     joint = gradient(graph, "loss", list(values))
