@@ -12,9 +12,8 @@ HEAD = """# Models that were tried
 
 Written by `python benchmarks/zoo.py --write`. Networks of torchvision, timm and transformers are built by these
 libraries with random weights and exported with `torch.export`; published networks have the weights they were published
-with, inside of Python packages. Each is loaded, compiled for H13, verified, and run on the simulator with sums in
-float32 (fast arithmetic): exact arithmetic also drops products below 2^-16, which costs networks whose activations are
-small more than is shown here (docs/precision.md).
+with, inside of Python packages. Each is loaded, compiled for H13 with the precision `safe`, on drawn inputs, verified,
+and run on the simulator in exact arithmetic.
 
 - *engine*: everything runs on the engine. *lookups*: but for lookups at computed positions (embeddings) and arithmetic
   on integers, which the host does and lists. *host*: operations beside these had to be given to the host. *refused*,
