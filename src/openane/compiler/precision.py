@@ -85,9 +85,12 @@ def _told(graph: Graph, made: Rescaled, source: str) -> Graph:
         return graph
     exponents = [exponent for exponent, _ in made.exponents.values()]
     largest, name = max(((largest, name) for name, (_, largest) in made.exponents.items()), default=(0.0, graph.name))
-    said = [f"held times 2^{min(exponents)} to 2^{max(exponents)}: {_counted(len(exponents), 'tensor')}"] \
-        if exponents else []
-    said += [f"only summed times a power of two: {_counted(made.sums, 'tensor')}"] if made.sums else []
+    said = []
+    if exponents:
+        said.append(f"the largest of {_counted(len(exponents), 'tensor')} held times 2^{min(exponents)} to "
+                    f"2^{max(exponents)}")
+    if made.sums:
+        said.append(f"{_counted(made.sums, 'sum')} made times a power of two that the same task takes back")
     text = f"{'; '.join(said)}; from what {source} made"
     left = f"; beyond fp16 where they are read as they are: {', '.join(made.beyond[:4])}" if made.beyond else ""
     return replace(made.graph, metadata={**made.graph.metadata, f"{RESCALED}{name}": f"{largest:g} {text}{left}"})
