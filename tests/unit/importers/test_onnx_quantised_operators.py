@@ -1,0 +1,78 @@
+"""onnxruntime's operators on quantised tensors, one at a time between a quantisation and a dequantisation: the imported
+graph gives what onnxruntime gives, but for a step of the result's quantisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from openane.importers.onnx import load_onnx
+from openane.ops.evaluate import evaluate
+
+STEP = 0.05
+"""One step of every result."""
+X, Y = ["qx", "sx", "zx"], ["qy", "sy", "zy"]
+RESULT = ["sr", "zr"]
+SCALES = {"sx": np.float32(0.03), "zx": np.uint8(120), "sy": np.float32(0.02), "zy": np.uint8(131),
+          "sr": np.float32(STEP), "zr": np.uint8(128)}
+UNIT = {"sr": np.float32(1 / 256), "zr": np.uint8(0)}
+"""What onnxruntime wants of results from 0 to 1."""
+
+
+@pytest.mark.parametrize(("op", "inputs", "shape", "attributes", "constants"), [
+    ("QLinearAdd", X + Y + RESULT, (1, 4, 6, 6), {}, {}),
+    ("QLinearMul", X + Y + RESULT, (1, 4, 6, 6), {}, {}),
+    ("QLinearConcat", RESULT + X + Y, (1, 4, 6, 6), {"axis": 1}, {}),
+    ("QLinearWhere", ["cond", *X, *Y, *RESULT], (4, 6), {}, {"cond": np.arange(24).reshape(4, 6) % 3 == 0}),
+    ("QLinearLeakyRelu", X + RESULT, (1, 4, 6, 6), {"alpha": 0.25}, {}),
+    ("QLinearSigmoid", X + RESULT, (1, 4, 6, 6), {}, UNIT),
+    ("QLinearSoftmax", X + RESULT, (3, 10), {"axis": -1, "opset": 17}, UNIT),
+    ("QLinearAveragePool", X + RESULT, (1, 4, 6, 6), {"kernel_shape": [2, 2], "strides": [2, 2]}, {}),
+    ("QLinearGlobalAveragePool", X + RESULT, (1, 4, 6, 6), {"channels_last": 0}, {}),
+    ("QGemm", [*X, "w", "sw", "zw", "b", *RESULT], (3, 8), {"transB": 1},
+     {"w": np.arange(40, dtype=np.uint8).reshape(5, 8), "sw": np.float32(0.01), "zw": np.uint8(20),
+      "b": np.arange(5, dtype=np.int32) * 100}),
+])
+def test_results_are_within_a_step(op: str, inputs: list[str], shape: tuple[int, ...], attributes: dict[str, Any],
+                                   constants: dict[str, np.ndarray]) -> None:
+    model, used = _model(op, inputs, shape, attributes, SCALES | constants)
+    rng = np.random.default_rng(len(op))
+    data = {name: rng.standard_normal(shape).astype(np.float16).astype(np.float32) for name in used}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    wanted, = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, data)
+    found = evaluate(load_onnx(model), data)["result"]
+    assert found.shape == wanted.shape
+    step = float((SCALES | constants)["sr"])
+    assert np.abs(found - wanted).max() <= 1.01 * step
+    assert np.mean(np.abs(found - wanted) < 0.1 * step) > 0.9
+
+
+def test_means_which_onnxruntime_writes_and_does_not_run() -> None:
+    model, _ = _model("QLinearReduceMean", X + RESULT, (1, 4, 6, 6), {"axes": [2, 3], "keepdims": 1}, SCALES)
+    x = np.random.default_rng(3).standard_normal((1, 4, 6, 6)).astype(np.float16).astype(np.float32)
+    held = (np.clip(np.rint(x / 0.03) + 120, 0, 255) - 120) * 0.03
+    found = evaluate(load_onnx(model), {"x": x})["result"]
+    assert np.abs(found - held.mean((2, 3), keepdims=True)).max() <= 0.51 * STEP
+
+
+def _model(op: str, inputs: list[str], shape: tuple[int, ...], attributes: dict[str, Any],
+           tables: Mapping[str, np.ndarray | np.generic]) -> tuple[onnx.ModelProto, list[str]]:
+    """One operator between quantisations of x and y, as far as it reads them, and a dequantisation; which it reads."""
+    used = [name for name in ("x", "y") if f"q{name}" in inputs]
+    nodes = [helper.make_node("QuantizeLinear", [name, f"s{name}", f"z{name}"], [f"q{name}"]) for name in used]
+    nodes += [helper.make_node(op, inputs, ["q"], domain="com.microsoft", **attributes),
+              helper.make_node("DequantizeLinear", ["q", "sr", "zr"], ["result"])]
+    graph = helper.make_graph(
+        nodes, "quantised", [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in used],
+        [helper.make_tensor_value_info("result", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in tables.items()])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
+                                                                  helper.make_opsetid("com.microsoft", 1)])
+    return model, used
