@@ -30,8 +30,9 @@ class AneError(Exception):
     """Root of every error openane raises on purpose."""
 
     def within(self, place: object) -> Self:
-        """The same error, its message preceded by the file or part it was found in."""
-        self.args = (f"{place}: {self}",)
+        """The same error, its message preceded by the file or part it was found in, once."""
+        if not str(self).startswith(f"{place}: "):
+            self.args = (f"{place}: {self}",)
         return self
 
 

@@ -1,5 +1,7 @@
 """How quantities are written wherever people read them: one spelling for commands, reports and messages."""
 
+LONGEST_MESSAGE = 1000
+"""Characters of a line of a message."""
 LONGEST = 160
 """Characters of a name in a line for people."""
 
@@ -17,6 +19,11 @@ def byte_text(count: int) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 task`, `3 tasks`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def message_text(text: str) -> str:
+    """A message that may quote a file, for a terminal: lines stay, each as `line_text` has it."""
+    return "\n".join(line_text(line, LONGEST_MESSAGE) for line in text.split("\n"))
 
 
 def line_text(text: str, longest: int = LONGEST) -> str:

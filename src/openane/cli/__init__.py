@@ -98,7 +98,9 @@ def _overview() -> argparse.ArgumentParser:
 
 
 def _fail(message: str) -> int:
+    from openane.wording import message_text
+
     if sys.stdout is not None:  # it was closed before the start
         sys.stdout.flush()
-    print(f"ane: error: {message}", file=sys.stderr)
+    print(f"ane: error: {message_text(message)}", file=sys.stderr)
     return FAILED

@@ -20,15 +20,20 @@ from openane.importers.onnx.step import OnnxStep, axes_of
 MAXIMUM_ELEMENTS = 1 << 27
 """Largest array folding may create from smaller ones: the first fully connected layer of VGG has 98 million weights."""
 
+ITEM = 4
+"""Bytes of an element in the count; float64 and int64 take twice as many."""
+
 Fold = Callable[[OnnxStep], np.ndarray]
 
 
 def bounded(step: OnnxStep, shape: Sequence[int]) -> tuple[int, ...]:
-    """`shape` when an array of it may be made. GraphError when it is negative or too large."""
+    """`shape` when an array of it may be made, which counts then. GraphError when it is negative or too large,
+    UnsupportedError when the model's constants together are."""
     given = max((operand.size for operand in step.inputs if isinstance(operand, np.ndarray)), default=0)
     limit = max(MAXIMUM_ELEMENTS, given)
     if any(extent < 0 for extent in shape) or prod(shape) > limit:
         raise GraphError(f"{step.label}: a constant of shape {list(shape)[:16]} is outside 0..{limit} elements")
+    step.folding.take(step.label, prod(shape) * ITEM)
     return tuple(shape)
 
 
@@ -61,18 +66,22 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _cast(step: OnnxStep) -> np.ndarray:
+    bounded(step, step.array(0, "input").shape)
     return step.array(0, "input").astype(numpy_dtype(step.integer("to", 0), step.label))
 
 
 def _cast_like(step: OnnxStep) -> np.ndarray:
     """Of the element type of input 1, which need not be known itself."""
+    bounded(step, step.array(0, "input").shape)
     like = step.operand(1)
     dtype = like.dtype if isinstance(like, np.ndarray) else numpy_type("fp32" if like.dtype == "fp16" else like.dtype)
     return step.array(0, "input").astype(dtype)
 
 
 def _concat(step: OnnxStep) -> np.ndarray:
-    return np.concatenate(_inputs(step), step.integer("axis", 0))
+    arrays = _inputs(step)
+    bounded(step, (sum(array.size for array in arrays),))
+    return np.concatenate(arrays, step.integer("axis", 0))
 
 
 def _gather(step: OnnxStep) -> np.ndarray:
@@ -142,7 +151,7 @@ def _expand(step: OnnxStep) -> np.ndarray:
 
 def _reshape(step: OnnxStep) -> np.ndarray:
     data = step.array(0, "data")
-    return data.reshape(reshaped(step, data.shape))
+    return data.reshape(bounded(step, reshaped(step, data.shape)))
 
 
 def _filled(shape: list[int], elements: int) -> list[int]:
@@ -186,6 +195,7 @@ def _reduce(function: Callable[..., np.ndarray], since: int) -> Fold:
         data, axes = step.array(0, "data"), axes_of(step, 1, since)
         if not axes and step.integer("noop_with_empty_axes", 0):
             return data
+        bounded(step, data.shape)
         return np.asarray(function(data, axis=axes or None, keepdims=bool(step.integer("keepdims", 1)),
                                    dtype=data.dtype))
     return fold
@@ -268,8 +278,9 @@ def try_fold(step: OnnxStep) -> np.ndarray | tuple[np.ndarray, ...] | None:
 def _by_reference(step: OnnxStep) -> tuple[np.ndarray, ...]:
     """The results as ONNX's own reference computes it, for operators whose results are about as large as their
     inputs."""
-    bounded(step, np.broadcast_shapes(*(array.shape for array in _inputs(step)))
-            if step.op in BROADCAST_FOLDS else ())
+    arrays = [array for array in step.inputs if isinstance(array, np.ndarray)]
+    bounded(step, np.broadcast_shapes(*(array.shape for array in arrays))
+            if step.op in BROADCAST_FOLDS else (sum(array.size for array in arrays),))
     import onnx.helper
     import onnx.reference
     feeds: dict[str, Any] = {name: array for name, array in zip(step.input_names, step.inputs, strict=True) if name}

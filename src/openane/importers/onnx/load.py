@@ -19,6 +19,7 @@ from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.dynamic import RelativeNumbers, relative_numbers
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
+from openane.importers.onnx.folding_budget import FoldingBudget
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
@@ -95,6 +96,7 @@ class _Import:
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
     entries: set[int] = field(default_factory=set)
     budget: list[int] = field(default_factory=lambda: [MOST_NODES])
+    folding: FoldingBudget = field(default_factory=FoldingBudget)
     builder: GraphBuilder = field(init=False)
     constants: OnnxConstants = field(init=False)
     outputs: frozenset[str] = field(init=False)
@@ -151,7 +153,9 @@ class _Import:
             self.release([tensor.name] if tensor.name not in self.read else [])
 
     def _array(self, tensor: Proto) -> np.ndarray:
-        return tensor_array(tensor, f"initialiser {tensor.name!r}", self.storage)
+        array = tensor_array(tensor, f"initialiser {tensor.name!r}", self.storage)
+        self.folding.read(array)
+        return array
 
     def release(self, names: Iterable[str]) -> None:
         """Gives up the arrays of tensors that nothing will use again."""
@@ -173,7 +177,7 @@ class _Import:
                         [self._use(name, label) for name in node.input], list(node.input),
                         [name if name in self.read else "" for name in node.output], self.constants,
                         partial(self.body, origins), self.lookups, not self.positions.isdisjoint(node.output),
-                        not self.relative.fine.isdisjoint(node.output))
+                        not self.relative.fine.isdisjoint(node.output), self.folding)
         try:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(node.output) else _result(step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
+from openane.importers.onnx.folding_budget import FoldingBudget
 from openane.importers.step import ImportStep as AnyStep
 from openane.ops.halves import SMALLEST
 
@@ -62,6 +63,8 @@ class OnnxStep(AnyStep):
     """Whether its results are such positions, which stay integers where they are computed."""
     unrounded: bool = False
     """Whether what it quantises may stay as it is: see importers.onnx.dynamic."""
+    folding: FoldingBudget = field(default_factory=FoldingBudget)
+    """That of the whole model."""
     stated: ClassVar[str] = "attribute"
 
     # Inputs
