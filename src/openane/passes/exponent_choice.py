@@ -98,7 +98,7 @@ def _gains(largest: float, sums: bool, ranges: Ranges, border: Border) -> bool:
     """Whether it helps to make a group smaller: not where fp16 holds all of it anyway, nor where nothing of it that is
     read is read otherwise, and is then beyond fp16."""
     held = any(ranges[member].largest <= LARGEST_HALF for member in border.plain if member in ranges)
-    return border.relieves or (held and (sums or largest > LARGEST_HALF))
+    return border.relieves or border.joined or (held and (sums or largest > LARGEST_HALF))
 
 
 def _inner(node: Node, seen: Range, exponent: int) -> int:

@@ -75,6 +75,27 @@ def test_layers_of_any_scale(seed: int, scales: list[int]) -> None:
     assert count <= error(graph, inputs, "as-is")[1] + 4
 
 
+@pytest.mark.parametrize("apart", [0, 12, 14])
+def test_branches_of_far_sizes_that_are_joined(apart: int) -> None:
+    """Both are beyond fp16; where they are too far apart for one exponent, each has its own up to where they join."""
+    rng, builder = np.random.default_rng(apart), GraphBuilder("branches")
+    x = builder.input("x", "fp16", SHAPE)
+    inputs = {"x": half(rng.standard_normal(SHAPE))}
+
+    def layer(x: Value, channels: int, exponent: int) -> Value:
+        weight = half(rng.standard_normal((channels, x.shape[1], 1, 1)) * 2.0 ** exponent)
+        return builder.single("conv", x=x, weight=weight, pad=[0] * 4, pad_type="valid", strides=[1, 1])
+
+    large = layer(x, 8, 10)
+    small = builder.single("relu", x=layer(large, 8, 8))
+    large = builder.single("relu", x=layer(layer(large, 8, apart // 2 + 4), 8, apart - apart // 2 + 4))
+    joined = builder.single("concat", values=(small, large), axis=1)
+    y = layer(layer(layer(joined, 8, -10), 8, -12), 4, -8 - apart)
+    graph = builder.finish({"y": y})
+    found, _ = error(graph, inputs, "safe")
+    assert found < 5e-3
+
+
 def test_repairs_cost_little_and_what_is_in_range_keeps_its_words() -> None:
     inputs = {"x": half(np.random.default_rng(7).standard_normal(SHAPE))}
     faint = {"x": inputs["x"] * np.float16(2 ** -9)}
