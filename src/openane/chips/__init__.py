@@ -9,8 +9,6 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from openane.chips.chip import Breach, Chip, EmittedTask, NamedSlots, Passage, Rule, TaskFields, TaskLink
-from openane.chips.emit.exponents import Contents, table_kinds
-from openane.chips.emit.tiling import Tiling
 from openane.chips.limits import Limits
 from openane.errors import UnsupportedError
 
@@ -67,7 +65,6 @@ def generation_of(subtype: int) -> str | None:
     return next((name for name in generations() if get_chip(name).facts.subtype == subtype), None)
 
 
-__all__ = ["DEFAULT_TARGET", "Breach", "Chip", "Contents", "EmittedTask", "Limits", "NamedSlots", "Passage", "Rule",
-           "TaskFields", "TaskLink", "Tiling", "compiled_generations", "described_generations", "driver_generation",
-           "generation_of", "generations", "get_chip", "recognised_generations",
-           "table_kinds"]
+__all__ = ["DEFAULT_TARGET", "Breach", "Chip", "EmittedTask", "Limits", "NamedSlots", "Passage", "Rule",
+           "TaskFields", "TaskLink", "compiled_generations", "described_generations", "driver_generation",
+           "generation_of", "generations", "get_chip", "recognised_generations"]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from openane.chips.arithmetic import Arithmetic
-from openane.chips.emit.exponents import Contents
-from openane.chips.emit.tiling import Tiling
 from openane.chips.facts import Facts
 from openane.chips.limits import Limits
 from openane.engine import Operation, Space
 from openane.registers import Bank, Value
+
+if TYPE_CHECKING:
+    from openane.chips.emit.exponents import Contents
+    from openane.chips.emit.tiling import Tiling
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
-from openane.chips.emit.exponents import Contents
 from openane.chips.emit.policy import Policy
-from openane.chips.emit.program import emit_program
-from openane.chips.emit.tiling import Tiling, tiled
 from openane.chips.facts import Facts
 from openane.chips.frame_rules import frame_rules
 from openane.chips.frame_writer import FrameWriter
@@ -29,6 +27,10 @@ from openane.chips.stream import StreamFormat
 from openane.engine import CoefficientSection, CoefficientStream, Operation, Space
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank, Evidence, Field, Fields, Value
+
+if TYPE_CHECKING:
+    from openane.chips.emit.exponents import Contents
+    from openane.chips.emit.tiling import Tiling
 
 ADDED = frozenset(("KernelDMA.KernelOCGStride.Stride", "TileDMASrc.SecondFmt.Interleave"))
 """Fields that H13 lacks and records of H14 show in use."""
@@ -185,11 +187,15 @@ class IndexedChip:
 
     def tiling(self, operations: Sequence[Operation]) -> Tiling:
         """How a chain of operations walks what it streams."""
+        from openane.chips.emit.tiling import tiled
+
         return tiled(operations, self.policy)
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26",
              tiling: Tiling | None = None, contents: Contents | None = None) -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations; of `layout` there is one."""
+        from openane.chips.emit.program import emit_program
+
         return emit_program(operations, self.policy, self._writer, layout, tiling, contents)
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,

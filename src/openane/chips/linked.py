@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from openane.chips import decode
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import EmittedTask, NamedSlots, Passage, Rule, TaskFields
-from openane.chips.emit.exponents import Contents
 from openane.chips.emit.neural import idle_stream_sizes, stream_fields
 from openane.chips.emit.policy import Policy
-from openane.chips.emit.program import emit_program, relayout_program
-from openane.chips.emit.tiling import Tiling, tiled
 from openane.chips.facts import Facts
 from openane.chips.limits import Limits
 from openane.chips.passages import BASES, PLACES, enabled_slots, passages
@@ -29,6 +27,10 @@ from openane.engine import Operation, Space
 from openane.errors import ProgramError
 from openane.registers import Bank, Block, Fields
 from openane.rounding import round_up
+
+if TYPE_CHECKING:
+    from openane.chips.emit.exponents import Contents
+    from openane.chips.emit.tiling import Tiling
 
 Records = tuple[tuple[int, int], ...]
 LINKS = ("Header.Task.TID", "Header.Task.LNID", "Header.Task.EON", "Header.Next.NextSize", "Header.NextPointer.Offset",
@@ -216,16 +218,22 @@ class LinkedChip:
 
     def tiling(self, operations: Sequence[Operation]) -> Tiling:
         """How a chain of operations walks what it streams."""
+        from openane.chips.emit.tiling import tiled
+
         return tiled(operations, self.policy)
 
     def emit(self, operations: Sequence[Operation], layout: str = "macos26",
              tiling: Tiling | None = None, contents: Contents | None = None) -> tuple[EmittedTask, ...]:
         """Descriptors of a chain of operations."""
+        from openane.chips.emit.program import emit_program
+
         return emit_program(operations, self.policy, self._writer, layout, tiling, contents)
 
     def relayout(self, tasks: Sequence[Sequence[int]], layout: str,
                  slots: Mapping[int, int]) -> tuple[EmittedTask, ...]:
         """The same tasks in another container layout, their base-address slots renumbered."""
+        from openane.chips.emit.program import relayout_program
+
         return relayout_program([self.decode(words) for words in tasks], self._writer, layout, BASES, LINKS, slots)
 
     @cached_property

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.chip import Breach, EmittedTask, NamedSlots, Passage, Rule, TaskFields, TaskLink
-from openane.chips.emit.exponents import Contents
-from openane.chips.emit.tiling import Tiling
 from openane.chips.facts import Facts
 from openane.chips.h13.limits import LIMITS as H13_LIMITS
 from openane.chips.limits import Limits
 from openane.engine import Operation, Space
 from openane.errors import ProgramError, UnsupportedError
 from openane.registers import Bank
+
+if TYPE_CHECKING:
+    from openane.chips.emit.exponents import Contents
+    from openane.chips.emit.tiling import Tiling
 
 CORES = 8  # of A12 and A13
 LIMITS = replace(H13_LIMITS, lanes=replace(H13_LIMITS.lanes, cores=CORES),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from openane.devices.shapes import ShapeChoice
 
 Array = np.ndarray[Any, np.dtype[Any]]
+THRESHOLD = 0.01
+"""Relative L2 error from which a tensor is said to diverge."""
 
 
 @dataclass(frozen=True, slots=True)

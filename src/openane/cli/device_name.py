@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from openane.chips import compiled_generations, driver_generation
+from openane.chips import driver_generation, generations, get_chip
 from openane.devices import DEFAULT, VARIABLE
 from openane.devices.options import parts
 
@@ -23,4 +23,4 @@ def device_chip(name: str) -> str | None:
     kind, target, _ = parts(name)
     if kind == LINUX:
         return driver_generation()
-    return target if kind == SIMULATOR and target in compiled_generations() else None
+    return target if kind == SIMULATOR and target in generations() and get_chip(target).facts.compiled else None

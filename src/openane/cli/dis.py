@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints or writes the text form."""
     for file, data in program_files(options.file, single=options.output is not None):
-        listing = _listing(file, data, options.output.name if options.output else None)
+        listing = _listing(file, bytes(data), options.output.name if options.output else None)
         if options.output is None:
             sys.stdout.writelines(listing.text.splitlines(keepends=True))
         else:

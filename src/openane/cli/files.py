@@ -11,6 +11,7 @@ from openane.cli.directories import directory_graphs, is_directory
 from openane.errors import AneError, FormatError, UnsupportedError
 from openane.formats import detect, load_program, read_hwx
 from openane.formats.bundled import bundled_programs
+from openane.formats.mapping import map_file
 
 if TYPE_CHECKING:
     from openane.compiler import Model
@@ -33,7 +34,7 @@ def container(path: Path) -> str | None:
     if path.is_dir():
         return "bundle" if (path / "manifest.json").is_file() else None
     try:
-        return detect(path.read_bytes())
+        return detect(map_file(path))
     except FormatError:
         return path.suffix[1:] if path.suffix in (".hwx", ".anec") else None
 
@@ -68,7 +69,7 @@ def programs(path: Path) -> list[Program]:
     return [_read(data, file) for file, data in bundled_programs(path)]
 
 
-def program_files(path: Path, single: bool = False) -> Iterator[tuple[Path, bytes]]:
+def program_files(path: Path, single: bool = False) -> Iterator[tuple[Path, bytes | memoryview]]:
     """The files that hold the engine programs of a compiled file or bundle, and the bytes of each program.
     UnsupportedError for a model, and where a `single` one is asked for and there are several."""
     if not path.is_dir():
@@ -87,7 +88,7 @@ def program_files(path: Path, single: bool = False) -> Iterator[tuple[Path, byte
     yield from found
 
 
-def _read(data: bytes, file: Path) -> Program:
+def _read(data: bytes | memoryview, file: Path) -> Program:
     """The program of a bundle, with the file it is from. Errors name the file."""
     try:
         program = read_hwx(data)

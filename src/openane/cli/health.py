@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from openane.checking.watched import WatchedSimulator
-from openane.cli.arrays import Array, gather
+from openane.cli.arrays import THRESHOLD, Array, gather
 from openane.cli.output import shape_text
 from openane.cli.subject import Subject
-from openane.cli.tensors import THRESHOLD, compared, known_tensors
+from openane.cli.tensors import compared, known_tensors
 from openane.compiler import Model
 from openane.devices.simulator import SimulatorDevice
 from openane.simulator import RunReport

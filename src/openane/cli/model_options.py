@@ -103,6 +103,8 @@ def samples_of(graph: Graph, options: Namespace) -> Samples | None:
 def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndarray]]:
     """The samples that --sample names: those of files and folders, else one of single arrays. UnsupportedError for a
     name that is no input."""
+    if not options.sample:
+        return []
     from openane.quantization import read_samples
 
     arrays = _named_arrays(graph, {name: path for name, path in options.sample if name})

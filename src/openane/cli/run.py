@@ -13,30 +13,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 
-from openane.checking.names import short
-from openane.checking.watched import WatchedSimulator
-from openane.cli.arrays import Array, ArrayPort, compare, gather, parse_seed, unlike
+from openane.cli.arrays import THRESHOLD, Array, ArrayPort, compare, gather, parse_seed, unlike
 from openane.cli.device_name import SIMULATOR, device_chip, device_name
 from openane.cli.files import parse_input
 from openane.cli.output import as_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
 from openane.cli.summary import PortText, cache_lines, port_lines, report_option, said
-from openane.cli.tensors import EXACT_CHECK, THRESHOLD, compared, known_tensors
-from openane.cli.tensors import lines as tensor_lines
-from openane.compiler import Model
-from openane.compiler.records import ProgramStep
 from openane.devices import open_device
 from openane.devices.options import parts
-from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError
 from openane.graph import mil_type
+from openane.program import Program
 from openane.simulator import RunReport
 from openane.wording import line_text, plural
+
+if TYPE_CHECKING:
+    from openane.compiler import Model
 
 Document = dict[str, Any]
 EXACT = "exact"
@@ -68,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output_dir is not None:
         options.output_dir.mkdir(parents=True, exist_ok=True)
     name = device_name(options.device, options.arithmetic)
-    subject = open_subject(options, device_chip(name))
+    subject = open_subject(options, device_chip(name), recalls=True)
     files = dict(options.input)
     inputs = gather(subject.inputs, files, options.seed, subject.choice)
     wanted = subject.reference(inputs) if options.check else {}
@@ -126,6 +123,10 @@ def _input(port: ArrayPort, file: Path | None, seed: int) -> Document:
 def _with_tensors(subject: Subject, inputs: Mapping[str, Array], name: str,
                   options: argparse.Namespace) -> tuple[dict[str, Array], float, RunReport, list[Document]]:
     """A run on the simulator that keeps every tensor: outputs, seconds, report, and the tensors beside float64."""
+    from openane.checking.watched import WatchedSimulator
+    from openane.cli.tensors import EXACT_CHECK, compared, known_tensors
+    from openane.devices.simulator import SimulatorDevice
+
     known = known_tensors(subject, subject.host_operations > 0 or options.allow_host)
     with open_device(name) as plain:  # says what is wrong with the name
         assert isinstance(plain, SimulatorDevice)
@@ -193,9 +194,12 @@ def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
     yield from port_lines(_ports(document), report)
     yield from (f"  {line_text(name)} against the reference: {_error(port)}"
                 for name, port in document["outputs"].items() if "error" in port)
-    model = subject.content if isinstance(subject.content, Model) and document["executed"] == "program" else None
+    content = subject.content
+    model = None if isinstance(content, Program) or document["executed"] != "program" else content
     yield from said(model, report, _infinities(document, model))
     if "tensors" in document:
+        from openane.cli.tensors import lines as tensor_lines
+
         yield from tensor_lines(document["tensors"], document["threshold"])
     yield from (f"  check failed: {failure}" for failure in document.get("check", {}).get("failures", ()))
 
@@ -229,6 +233,8 @@ def _infinities(document: Document, model: Model | None) -> list[str]:
 
 def _operations(model: Model) -> dict[int, str]:
     """The model's operation of every task of a run, by the task's number in it."""
+    from openane.compiler import ProgramStep
+
     found: dict[int, str] = {}
     start = 0
     for step in model.steps:
@@ -241,6 +247,8 @@ def _operations(model: Model) -> dict[int, str]:
 
 def _unlike_numbers(task: Document, names: Mapping[int, str]) -> str:
     """What a task stored and read that is no number."""
+    from openane.checking.names import short
+
     name = names.get(task["task"])
     place = f"task {task['task']} ({task['operation']})"
     named = place if name is None else f"{line_text(short(name))}, {place}"

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,19 +16,19 @@ from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import container, open_file
 from openane.cli.model_options import chosen_target, compilation, model_options, refuse_for_compiled
+from openane.cli.recall import Recall
 from openane.cli.shapes import chosen, several_shapes, shaped_model
-from openane.compiler import Model, Where, compile
-from openane.compiler.precision import several
-from openane.compiler.states import reference
 from openane.devices import Device
 from openane.devices.packer import NUMPY, logical_shape
 from openane.devices.shapes import ShapeChoice
 from openane.devices.steps import convert
 from openane.errors import UnsupportedError
 from openane.graph import Graph, mil_type, numpy_type
-from openane.importers.alternatives import load_shapes
 from openane.program import Buffer, Program
 from openane.simulator import RunReport
+
+if TYPE_CHECKING:
+    from openane.compiler import Model
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Subject:
         if isinstance(self.content, Program):
             raise UnsupportedError("--check", "a compiled program does not hold the model it was made from",
                                    remedy="run the model itself or its bundle (.ane)")
+        from openane.compiler.states import reference
+
         return self._cut(reference(self.content.graph, inputs))
 
     def run(self, device: Device, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], float, RunReport]:
@@ -83,19 +86,32 @@ def subject_options(parser: ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="which function (default: a bundle's first, a model's own)")
 
 
-def open_subject(options: Namespace, chip: str | None = None) -> Subject:
+def open_subject(options: Namespace, chip: str | None = None, recalls: bool = False) -> Subject:
     """The subject in the file; a model is compiled as the options of `model_options` say, without a target for that of
     `chip`, a machine, chip or generation. The option `function` chooses one of several. UnsupportedError for options
-    that compile, where the file is compiled already."""
+    that compile, where the file is compiled already. One that `recalls` takes a model the cache remembers of the same
+    file, without the inputs on which the compiler looked."""
     path: Path = options.file
     files = dict(getattr(options, "input", ()))
     if several_shapes(options) and container(path) is None:
+        from openane.importers.alternatives import load_shapes
+
         graphs = load_shapes(path, dict(options.shape), options.function, dict(options.value))
         return _shaped(shaped_model(graphs, options, chosen_target(options, chip)), files)
+    recall = Recall(path, options, chosen_target(options, chip)) if recalls else None
+    known = recall.model() if recall is not None else None
+    if known is not None:
+        return replace(_model_subject(known), from_cache=True)
     content = open_file(path, dict(options.shape), options.function, dict(options.value))
     if isinstance(content, Graph):
+        from openane.compiler import compile
+        from openane.compiler.precision import several
+
         how = compilation(content, options, chip=chip)
-        return replace(_model_subject(compile(content, **how.arguments)), from_cache=how.from_cache,
+        model = compile(content, **how.arguments)
+        if recall is not None:
+            recall.keep(content, how.samples)
+        return replace(_model_subject(model), from_cache=how.from_cache,
                        samples=next(iter(several(how.samples)), None))
     if isinstance(content, Program):
         refuse_for_compiled(path, options, [content.chip])
@@ -131,6 +147,8 @@ def _function(model: Model, name: str | None) -> Model:
 
 
 def _model_subject(model: Model) -> Subject:
+    from openane.compiler import Where
+
     def ports(side: str) -> tuple[ArrayPort, ...]:
         return tuple(ArrayPort(p.name, p.shape, numpy_type(p.dtype)) for p in getattr(model, side))
 

@@ -10,12 +10,16 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from openane.chips import get_chip
 from openane.chips.machines import chips_of
 from openane.cli.output import shape_text, table
-from openane.compiler import Entry, Model, Port, Where
+from openane.compiler import Entry, Port, Where
 from openane.wording import byte_text, line_text, plural
+
+if TYPE_CHECKING:
+    from openane.compiler import Model
 
 FEW = 20
 """Up to so many entries a compilation lists its operations one by one."""

@@ -31,8 +31,6 @@ from openane.graph import Node
 from openane.ops.halves import LARGEST
 from openane.wording import line_text
 
-THRESHOLD = 0.01
-"""Relative L2 error from which a tensor is said to diverge."""
 SHOWN = 40
 """Rows of a table; beyond, the worst."""
 NAME = 80

@@ -17,7 +17,6 @@ from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.hosting import AllowHost, HostPolicy
-from openane.compiler.pipeline import compile_graph
 from openane.compiler.precision import PrecisionMode, Samples, precise, several, with_functions
 from openane.errors import AneError
 from openane.graph import Graph, Value
@@ -55,8 +54,16 @@ def cached(graph: Graph, target: str, allow_host: AllowHost, samples: Samples | 
     return model
 
 
+def _fresh(graph: Graph, target: str, allow_host: AllowHost = False,
+           sample: Mapping[str, np.ndarray] | None = None) -> CompiledModel:
+    """The graph compiled. What compiles is imported here, since an entry of the cache needs none of it."""
+    from openane.compiler.pipeline import compile_graph
+
+    return compile_graph(graph, target, allow_host, samples=sample)
+
+
 def _compiled(graph: Graph, target: str, allow_host: AllowHost, samples: Samples | None) -> CompiledModel:
-    return compile_graph(graph, target, allow_host, samples=next(iter(several(samples)), None))
+    return _fresh(graph, target, allow_host, next(iter(several(samples)), None))
 
 
 class MappedModels:
@@ -97,14 +104,14 @@ class MappedModels:
             self._own.cleanup()
 
     def _compiled(self, graph: Graph, target: str, key: str) -> CompiledModel:
-        model = replace(compile_graph(graph, target), known_programs=(), patchable=None)
+        model = replace(_fresh(graph, target), known_programs=(), patchable=None)
         bare = replace(model, programs=tuple(replace(program, constants=b"") for program in model.programs))
         files: dict[str, bytes | memoryview] = {**model_files(bare, graphs=False, write=write_cached)}
         files |= {CONSTANTS.format(number): program.constants for number, program in enumerate(model.programs)}
         if not self._cache.put(key, files, f"{graph.name} for {target}"):
             return model
         del files, model  # the same bytes again, before they are mapped
-        return self._read(key, {graph.name: graph}) or compile_graph(graph, target)
+        return self._read(key, {graph.name: graph}) or _fresh(graph, target)
 
     def _read(self, key: str, graphs: Mapping[str, Graph]) -> CompiledModel | None:
         files = self._cache.mapped(key)

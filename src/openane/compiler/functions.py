@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from openane.chips import DEFAULT_TARGET
-from openane.compiler.api import Model, compile
+from openane.compiler.api import compile
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.precision import PrecisionMode
+from openane.compiler.saved_model import Model
 from openane.errors import GraphError
 from openane.graph import Graph
 

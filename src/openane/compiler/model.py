@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from openane.compiler.patch.writer import Patchable
+from openane.compiler.patch.patchable import Patchable
 from openane.compiler.records import Concern, Entry, HostStep, KnownProgram, Port, ProgramStep, State, Where
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.program import Program
+
+Source = Graph | Callable[[], Graph]
+"""A graph, or what reads it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class CompiledModel:
     programs: tuple[Program, ...]
     steps: tuple[ProgramStep | HostStep, ...]
     report: tuple[Entry, ...]
-    source: Graph | Callable[[], Graph] = field(compare=False)
+    source: Source = field(compare=False)
     concerns: tuple[Concern, ...] = field(default=(), compare=False)
     states: tuple[State, ...] = ()
     others: tuple[Self, ...] = ()

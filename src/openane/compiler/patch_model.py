@@ -22,7 +22,7 @@ from openane.chips.coefficients import HALFWORD, Channel, CoefficientFormat
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.planning import plan
 from openane.compiler.patch.find_routes import traced
-from openane.compiler.patch.writer import Patchable
+from openane.compiler.patch.patchable import Patchable
 from openane.compiler.weights.layout_records import ConstantRecord, Routes
 from openane.engine import Coefficients, CoefficientSection, Convolution, Operation, Packing, geometry_of
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError

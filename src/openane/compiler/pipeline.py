@@ -18,7 +18,7 @@ from openane.compiler.partition.events import Tell
 from openane.compiler.partition.hosting import AllowHost
 from openane.compiler.partition.planning import PartitionPlan, plan
 from openane.compiler.patch.find_routes import traced
-from openane.compiler.patch.writer import Patchable
+from openane.compiler.patch.patchable import Patchable
 from openane.compiler.records import Port, State
 from openane.graph import Graph, Value, numpy_type
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openane.compiler.partition.legality import check_known
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
-from openane.graph.states import without_states
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
-from openane.ops.drawn_inputs import drawn
 from openane.ops.halves import RESCALED
-from openane.passes.rescale import Rescaled, rescale
+
+if TYPE_CHECKING:
+    from openane.passes.rescale import Rescaled
 
 Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
 """Arrays by input name: of one sample, or of several."""
@@ -54,6 +54,11 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
     graph = with_functions(graph, precision)
     if precision != PrecisionMode.SAFE:
         return graph
+    from openane.compiler.partition.legality import check_known
+    from openane.graph.states import without_states
+    from openane.ops.drawn_inputs import drawn
+    from openane.passes.rescale import rescale
+
     check_known(without_states(graph).graph)
     if samples:
         return _told(graph, rescale(graph, several(samples)), "samples")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openane.compiler.buffers.storage import VirtualBuffer
 from openane.engine import DType, Operation
 from openane.errors import GraphError
-from openane.graph import Graph, Node, Value, numpy_type
-from openane.ops.evaluate import evaluate_node
-from openane.passes.rewrite import substituted
+from openane.graph import Graph, Node, Value, numpy_type, substituted
 from openane.program import Layout, Program
+
+if TYPE_CHECKING:
+    from openane.compiler.buffers.storage import VirtualBuffer
 
 Watch = Callable[[str, str], None]
 """Called with the name of a stage of a compilation (a file name in order of time) and its text."""
@@ -79,6 +80,8 @@ class HostStep:
 
         Real numbers are computed in float32. GraphError when an operand is missing.
         """
+        from openane.ops.evaluate import evaluate_node
+
         missing = [value.name for value in self.operands if value.name not in arrays]
         if missing:
             raise GraphError(f"{self.node.label}: operand {missing[0]!r} has not been computed")

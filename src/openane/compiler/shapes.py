@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from openane.chips import DEFAULT_TARGET
-from openane.compiler.api import Model
 from openane.compiler.functions import compile_functions
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.precision import PrecisionMode
+from openane.compiler.saved_model import Model
 from openane.errors import GraphError
 from openane.graph import Graph, Value
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from openane.chips.machines import ALL, named_targets, target
-from openane.compiler.api import Model, compile
+from openane.compiler.api import compile
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.precision import PrecisionMode, Samples, precise
+from openane.compiler.saved_model import Model
 from openane.graph import Graph
 
 

@@ -25,7 +25,7 @@ from openane.formats.tasks import (
     task_slots,
     without_stand_in,
 )
-from openane.program import Buffer, Layout, Program, Role
+from openane.program import Buffer, Constants, Layout, Program, Role
 from openane.rounding import ceil_div, round_up
 
 HEADERS = (0x1000, 0x800)
@@ -48,7 +48,7 @@ class AnecHeader(Record):
     nchw: tuple[int, ...] = u64s(SLOTS * NUMBERS_PER_SLOT)
 
 
-def is_anec(data: bytes) -> bool:
+def is_anec(data: Constants) -> bool:
     """Whether the sizes in the first bytes agree with each other and with the file's length."""
     try:
         _payload(ByteReader(data))
@@ -57,7 +57,7 @@ def is_anec(data: bytes) -> bool:
     return True
 
 
-def read_anec(data: bytes) -> Program:
+def read_anec(data: Constants) -> Program:
     """Reads either header size.
 
     Buffers get their roles from what the tasks do: a slot that is only read is an input, one that is only written an
@@ -71,7 +71,7 @@ def read_anec(data: bytes) -> Program:
                           found=hex(header.first_task))
     text = payload.window(0, header.text, "the task descriptors")
     tasks = read_tasks(chip, text, 0, header.first_task // 4, header.tasks)
-    constants = payload.take(round_up(header.text, CONSTANT_ALIGNMENT), header.constants, "the constants")
+    constants = payload.part(round_up(header.text, CONSTANT_ALIGNMENT), header.constants, "the constants")
     slots = task_slots(chip, tasks)
     start = str(hex(payload.start))
     return Program(chip.name, tasks, without_stand_in(constants, chip.limits.slots.constants, slots),

@@ -16,12 +16,13 @@ from typing import Any
 
 from openane.errors import FormatError
 from openane.formats.common import common_runs
-from openane.program import Program
+from openane.formats.mapping import map_file
+from openane.program import Constants, Program
 
 MANIFEST = "manifest.json"
 SHARED = "shared"
 """What the manifest calls its list of constants that programs share."""
-Read = Callable[[str], bytes]
+Read = Callable[[str], Constants]
 """The bytes of a bundle's file by its path. FormatError when it is not there."""
 
 
@@ -44,28 +45,30 @@ class SharedConstants:
         return found
 
 
+def mapped(file: Path) -> memoryview:
+    """The bytes of a bundle's file, mapped. FormatError when it cannot be read."""
+    try:
+        return map_file(file)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
 def bundle_reader(path: Path) -> Read:
-    """What reads the files of a bundle that is a folder."""
-    def read(name: str) -> bytes:
-        try:
-            return (path / name).read_bytes()
-        except OSError as error:
-            raise FormatError(f"{path / name} cannot be read: {error.strerror or error}") from None
-
-    return read
+    """What reads the files of a bundle that is a folder: mapped."""
+    return lambda name: mapped(path / name)
 
 
-def bundled_programs(path: Path) -> Iterator[tuple[Path, bytes]]:
+def bundled_programs(path: Path) -> Iterator[tuple[Path, Constants]]:
     """The file of every program of a bundle, in order, and its HWX file, whole. Only where constants are shared is the
     manifest read. FormatError when a file cannot be read, or the manifest is malformed."""
     files = sorted((file for file in (path / "programs").glob("*.*") if file.suffix in (".hwx", ".part")),
                    key=lambda file: (len(file.stem), file.stem))
     read = bundle_reader(path)
     if all(file.suffix == ".hwx" for file in files):
-        yield from ((file, read(f"programs/{file.name}")) for file in files)
+        yield from ((file, mapped(file)) for file in files)
         return
     try:
-        found = program_data(read, len(files), json.loads(read(MANIFEST))[SHARED])
+        found = program_data(read, len(files), json.loads(bytes(read(MANIFEST)))[SHARED])
         yield from ((file, data) for file, (data, _) in zip(files, found, strict=True))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{MANIFEST} does not say what constants programs share: {error}") from None
@@ -135,7 +138,7 @@ def _shared(programs: Sequence[Program], able: Sequence[bool]) -> list[list[_Run
     return found
 
 
-def program_data(read: Read, total: int, stated: Mapping[str, Any]) -> Iterator[tuple[bytes, int]]:
+def program_data(read: Read, total: int, stated: Mapping[str, Any]) -> Iterator[tuple[Constants, int]]:
     """The HWX file of every program of a bundle, in order, and the number of the program whose constants it has: mostly
     its own. FormatError where a file is missing or lacks other bytes than the manifest states; ValueError, KeyError
     and TypeError where that is malformed."""
@@ -148,12 +151,12 @@ def program_data(read: Read, total: int, stated: Mapping[str, Any]) -> Iterator[
             yield read(whole_name(number)), number
 
 
-def _filled(read: Read, number: int, shared: Mapping[int, Sequence[SharedConstants]]) -> bytes:
+def _filled(read: Read, number: int, shared: Mapping[int, Sequence[SharedConstants]]) -> Constants:
     """The file of a program with the constants it lacks. ValueError for a list that states none."""
     part = read(part_name(number))
     if not shared[number]:
         raise ValueError(f"program {number} lacks nothing")
-    pieces: list[bytes] = []
+    pieces: list[Constants] = []
     taken = made = 0
     for hole in shared[number]:
         whole = read(whole_name(hole.program))

@@ -10,28 +10,30 @@ from pathlib import Path
 from openane.errors import AneError, FormatError, ProgramError
 from openane.formats.anec import is_anec, read_anec, write_anec
 from openane.formats.hwx import MAGIC, read_hwx, write_hwx
-from openane.program import Program
+from openane.formats.mapping import map_file
+from openane.program import Constants, Program
 
 
-def detect(data: bytes) -> str:
+def detect(data: Constants) -> str:
     """`hwx` or `anec`, from the content. FormatError when it is neither."""
     if data[:4] == MAGIC.to_bytes(4, "little"):
         return "hwx"
     if is_anec(data):
         return "anec"
-    raise FormatError("not a compiled program", offset=0, found=data[:4].hex(" ") or "nothing",
+    raise FormatError("not a compiled program", offset=0, found=bytes(data[:4]).hex(" ") or "nothing",
                       expected="the HWX magic number ce fa ef be, or an ANEC header whose sizes agree with the file's")
 
 
 def load_program(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Program:
     """The engine program in a file (or in its bytes). FormatError when it cannot be read or breaks its format,
-    ProgramError when its task descriptors are none."""
+    ProgramError when its task descriptors are none. A file's constants stay in it, mapped."""
+    data: Constants
     if isinstance(source, (bytes, bytearray, memoryview)):
         data, name = bytes(source), ""
     else:
         name = os.fspath(source)
         try:
-            data = Path(name).read_bytes()
+            data = map_file(Path(name))
         except (OSError, ValueError) as error:
             raise FormatError(f"{name!r} cannot be read: {error}") from None
     if not name:
@@ -44,7 +46,7 @@ def load_program(source: str | os.PathLike[str] | bytes | bytearray | memoryview
     return program
 
 
-def _read(data: bytes, suffix: str = "") -> Program:
+def _read(data: Constants, suffix: str = "") -> Program:
     """By content; the suffix only chooses whose complaint is heard about a file that is neither."""
     named_anec = suffix == ".anec" and data[:4] != MAGIC.to_bytes(4, "little")
     return read_anec(data) if named_anec or detect(data) == "anec" else read_hwx(data)

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from pathlib import Path
 
 
 def map_file(path: Path) -> memoryview:
-    """The bytes of a file, to be read. They stay when the file is removed. OSError when it cannot be mapped."""
+    """The bytes of a file, to be read. They stay when the file is removed or replaced. What is no regular file (a pipe)
+    is read. OSError when it cannot be mapped."""
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return memoryview(file.read())
+        size = status.st_size
         return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")  # not of 0 bytes
 
 

@@ -77,6 +77,10 @@ class Record:
 
 
 R = TypeVar("R", bound=Record)
+Bytes = bytes | memoryview
+"""Bytes in memory, or of a mapped file."""
+SHORT = 256
+"""Bytes in which most texts end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class ByteReader:
 
     __slots__ = ("_data", "base", "end", "start")
 
-    def __init__(self, data: bytes, start: int = 0, end: int | None = None, base: int = 0) -> None:
+    def __init__(self, data: Bytes, start: int = 0, end: int | None = None, base: int = 0) -> None:
         self._data = data
         self.start = start
         self.end = len(data) if end is None else end
@@ -144,6 +148,10 @@ class ByteReader:
 
     def take(self, offset: int, size: int, what: str) -> bytes:
         """A copy of `size` bytes."""
+        return bytes(self.part(offset, size, what))
+
+    def part(self, offset: int, size: int, what: str) -> Bytes:
+        """`size` bytes; those of a mapped file stay where they are."""
         self.check(offset, size, what)
         return self._data[self.start + offset:self.start + offset + size]
 
@@ -176,14 +184,18 @@ class ByteReader:
         """The NUL-terminated UTF-8 text at `offset`, at most `limit` bytes."""
         self.check(offset, 1, what)
         start = self.start + offset
-        end = self._data.find(b"\0", start, min(self.end, start + limit + 1))
+        last = min(self.end, start + limit + 1)
+        found = bytes(self._data[start:min(last, start + SHORT)])
+        if b"\0" not in found:
+            found = bytes(self._data[start:last])
+        end = found.find(b"\0")
         if end < 0:
             raise self.error(offset, f"{what} does not end", expected=f"NUL within {limit} bytes", found="none")
         try:
-            return self._data[start:end].decode()
+            return found[:end].decode()
         except UnicodeDecodeError as error:
             raise self.error(offset + error.start, f"{what} is not UTF-8", expected="UTF-8",
-                             found=f"byte 0x{self._data[start + error.start]:02x}") from None
+                             found=f"byte 0x{found[error.start]:02x}") from None
 
     def _ascii(self, raw: bytes, offset: int, what: str) -> str:
         try:

@@ -100,7 +100,7 @@ def task_slots(chip: Chip, tasks: Iterable[Task]) -> list[NamedSlots]:
     return [chip.slots(task.words) for task in tasks]
 
 
-def without_stand_in(constants: bytes, slot: int, slots: Iterable[NamedSlots]) -> bytes:
+def without_stand_in(constants: Constants, slot: int, slots: Iterable[NamedSlots]) -> Constants:
     """No constants where a file holds only the zeros that stand in for them: Apple's compiler writes 0x4000 zero bytes
     for a program whose tasks read none from their `slot` (every file without coefficients in the corpus)."""
     if constants == STAND_IN and not any(slot in s.reads | s.coefficients for s in slots):

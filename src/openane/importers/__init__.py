@@ -1,24 +1,25 @@
-"""Other people's model files to graphs, told apart by content."""
+"""Other people's model files to graphs, told apart by content. What reads a format is imported when a file has it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
-
-import numpy as np
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
-from openane.importers.coreml import load_coreml
-from openane.importers.coreml.write import write_mlpackage
-from openane.importers.espresso import FOLDER_NETWORK, load_espresso
-from openane.importers.mil import load_mil
-from openane.importers.netplist import load_netplist, write_netplist
-from openane.importers.onnx import load_onnx
 from openane.importers.shapes import Shapes, Values, agreeing
-from openane.importers.torch import is_exported, load_torch
+
+if TYPE_CHECKING:
+    from openane.importers.coreml import load_coreml
+    from openane.importers.coreml.write import write_mlpackage
+    from openane.importers.espresso import load_espresso
+    from openane.importers.mil import load_mil
+    from openane.importers.netplist import load_netplist, write_netplist
+    from openane.importers.onnx import load_onnx
+    from openane.importers.torch import load_torch
 
 Reader = Callable[[Path, Shapes, str | None], Graph]
 ExportedProgram = Any
@@ -43,7 +44,7 @@ def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None,
     FormatError for files that cannot be read or break their format, UnsupportedError for other kinds of file and for
     models outside what is supported, GraphError for inconsistent ones.
     """
-    if is_exported(path):
+    if not isinstance(path, str | Path) and _is_exported(path):
         return _torch(path, shapes or {}, function)
     file = Path(path)
     try:
@@ -68,22 +69,47 @@ def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None,
 def _onnx(file: Path, shapes: Shapes, function: str | None, values: Values | None = None) -> Graph:
     if function not in (None, "main"):
         raise GraphError(f"the model has no function {function!r}: ONNX models have one, main")
+    import numpy as np
+
+    from openane.importers.onnx import load_onnx
+
     return load_onnx(file, shapes, values={name: np.asarray(value) for name, value in (values or {}).items()})
 
 
 def _mil(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    from openane.importers.mil import load_mil
+
     return load_mil(file, function=function or "main", shapes=shapes)
 
 
+def _coreml(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    from openane.importers.coreml import load_coreml
+
+    return load_coreml(file, shapes, function)
+
+
 def _netplist(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    from openane.importers.netplist import load_netplist
+
     return _only_main(agreeing(load_netplist(file), shapes, "the net.plist"), function, "net.plist files")
 
 
 def _espresso(file: Path, shapes: Shapes, function: str | None) -> Graph:
+    from openane.importers.espresso import load_espresso
+
     return _only_main(load_espresso(file, shapes), function, "espresso models")
 
 
+def _is_exported(source: object) -> bool:
+    """Whether it is a program of `torch.export`."""
+    from openane.importers.torch import is_exported
+
+    return is_exported(source)
+
+
 def _torch(source: Path | ExportedProgram, shapes: Shapes, function: str | None) -> Graph:
+    from openane.importers.torch import load_torch
+
     return _only_main(load_torch(source, shapes), function, "PyTorch programs")
 
 
@@ -93,7 +119,7 @@ def _only_main(graph: Graph, function: str | None, kind: str) -> Graph:
     return graph
 
 
-READERS: Mapping[str, Reader] = {"onnx": _onnx, "mil": _mil, "coreml": load_coreml, "netplist": _netplist,
+READERS: Mapping[str, Reader] = {"onnx": _onnx, "mil": _mil, "coreml": _coreml, "netplist": _netplist,
                                  "espresso": _espresso, "torch": _torch}
 """How each kind of file is read."""
 
@@ -150,6 +176,8 @@ def _archive(file: Path) -> str:
 
 
 def _folder(folder: Path) -> str:
+    from openane.importers.espresso import FOLDER_NETWORK
+
     if (folder / "Manifest.json").is_file() or (folder / "model.mil").is_file():
         return "coreml"
     if (folder / FOLDER_NETWORK).is_file():
@@ -158,6 +186,19 @@ def _folder(folder: Path) -> str:
         return f"a {folder.suffix} folder without " + (
             "a Manifest.json" if folder.suffix == ".mlpackage" else f"a model.mil or {FOLDER_NETWORK}")
     return "a folder"
+
+
+_HOMES = {"load_coreml": "openane.importers.coreml", "load_espresso": "openane.importers.espresso",
+          "load_mil": "openane.importers.mil", "load_netplist": "openane.importers.netplist",
+          "load_onnx": "openane.importers.onnx", "load_torch": "openane.importers.torch",
+          "write_mlpackage": "openane.importers.coreml.write", "write_netplist": "openane.importers.netplist"}
+
+
+def __getattr__(name: str) -> object:
+    """Imports a reader or writer of one format on first use (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
 
 __all__ = ["READABLE", "READERS", "load_coreml", "load_espresso", "load_graph", "load_mil", "load_netplist",

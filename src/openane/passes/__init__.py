@@ -1,5 +1,1 @@
 """Graph rewrites that are not about one operation: pure functions from graph to graph, run in the order of `order`."""
-
-from openane.passes.order import PASSES, simplify
-
-__all__ = ["PASSES", "simplify"]

@@ -10,10 +10,10 @@ from openane.ops import all_ops, get_op
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 from openane.ops.rewriter import Rewriter
-from openane.passes import simplify
 from openane.passes.decompose import decompose
 from openane.passes.hoist_scales import hoist_scales
 from openane.passes.merge_affine import merge_affine
+from openane.passes.order import simplify
 
 
 def small():

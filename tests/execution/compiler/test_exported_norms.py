@@ -16,7 +16,7 @@ from openane.compiler import compile
 from openane.graph import Graph
 from openane.importers import load_graph
 from openane.ops.build import GraphBuilder
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 
 def drawn(kind: str, shape: tuple[int, ...]) -> np.ndarray:

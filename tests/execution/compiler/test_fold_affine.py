@@ -5,7 +5,7 @@ import pytest
 
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 
 @pytest.mark.parametrize("op", ["conv", "conv_transpose"])

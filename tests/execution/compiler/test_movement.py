@@ -12,7 +12,7 @@ from openane.graph import numpy_type
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 from openane.ops.indexing import pieces
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 FEW = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SHAPES = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from openane.compiler import compile
 from openane.errors import UnsupportedError
 from openane.ops.build import GraphBuilder
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 EXTENTS = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)

@@ -12,7 +12,7 @@ import openane as ane
 from openane.compiler import compile
 from openane.graph import Graph, Value
 from openane.ops.build import GraphBuilder
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 SHAPE = (2, 8, 32)
 NORMS = {"layer_norm", "rms_norm", "instance_norm"}

@@ -5,7 +5,7 @@ import pytest
 
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
-from openane.passes import PASSES, simplify
+from openane.passes.order import PASSES, simplify
 
 
 def sample():

@@ -14,7 +14,7 @@ from openane.graph import Value
 from openane.ops import functions
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 SHAPE = (2, 6, 32)
 Write = Callable[[GraphBuilder, Value], Value]

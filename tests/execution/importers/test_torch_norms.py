@@ -13,7 +13,7 @@ import pytest
 import openane as ane
 from openane.compiler import compile
 from openane.importers import load_graph
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 pytestmark = [pytest.mark.needs("torch", "transformers"), pytest.mark.filterwarnings("ignore")]
 ROWS, IMAGE = (2, 8, 32), (2, 16, 6, 6)

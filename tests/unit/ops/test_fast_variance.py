@@ -8,7 +8,7 @@ import pytest
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
-from openane.passes import simplify
+from openane.passes.order import simplify
 
 SHAPE = (2, 6, 8)
 

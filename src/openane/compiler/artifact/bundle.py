@@ -27,20 +27,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from openane.chips import get_chip
+from openane.chips import Limits, get_chip
 from openane.compiler.artifact.manifest import describe, restore
 from openane.compiler.artifact.source_graphs import FUNCTIONS, join_graphs, read_graphs
-from openane.compiler.model import CompiledModel
-from openane.compiler.patch.routes_json import FILE as ROUTES
-from openane.compiler.patch.routes_json import read_routes, write_routes
-from openane.compiler.patch.writer import Patchable
+from openane.compiler.model import CompiledModel, Source
+from openane.compiler.patch.patchable import FILE as ROUTES
+from openane.compiler.patch.patchable import Patchable
 from openane.compiler.weights.layout_records import Routes
 from openane.errors import FormatError, GraphError
 from openane.formats import read_hwx, save_program, write_hwx
 from openane.formats.bundled import MANIFEST, SHARED, Read, bundle_reader, divided, program_data, whole_name
 from openane.formats.folders import write_folder
 from openane.graph import Graph
-from openane.program import Program
+from openane.program import Constants, Program
 
 VERSION = 2
 """Of a bundle for one generation."""
@@ -92,6 +91,8 @@ def _unused(name: str, functions: Sequence[CompiledModel]) -> str:
 
 def _route_files(model: CompiledModel, name: str) -> dict[str, bytes]:
     """Where constants lie in the programs, of the functions of which that is known, as the file `name`."""
+    from openane.compiler.patch.routes_json import write_routes
+
     known = {function.name: (function.patchable.routes, function.graph) for function in model.functions.values()
              if function.patchable is not None and not function.patchable.routes.refused}
     return {name: write_routes(known)} if known else {}
@@ -134,14 +135,14 @@ def _program_files(held: Mapping[bytes, tuple[int, Program]],
     return files, {SHARED: lacking}
 
 
-def read_model(read: Read, sources: Mapping[str, Graph] | None = None,
-               program: Callable[[bytes], Program] = read_hwx) -> CompiledModel:
+def read_model(read: Read, sources: Mapping[str, Source] | None = None,
+               program: Callable[[Constants], Program] = read_hwx) -> CompiledModel:
     """The model in the files `read` gives, each program of them read by `program`. `sources` has the source graphs by
-    function, where the files have none.
+    function, or what reads them, where the files have none.
 
     FormatError when a file is missing or malformed.
     """
-    document = _document(read(MANIFEST))
+    document = _document(bytes(read(MANIFEST)))
     with _malformed():
         functions = list(document["functions"])
         programs = _programs(read, document, program)
@@ -173,7 +174,7 @@ def _total(document: Mapping[str, Any]) -> int:
     return total
 
 
-def _programs(read: Read, document: Mapping[str, Any], program: Callable[[bytes], Program]) -> list[Program]:
+def _programs(read: Read, document: Mapping[str, Any], program: Callable[[Constants], Program]) -> list[Program]:
     """The programs of a bundle. Constants that several have are one object."""
     programs: list[Program] = []
     for data, owner in program_data(read, _total(document), document.get(SHARED, {})):
@@ -187,7 +188,7 @@ def _programs(read: Read, document: Mapping[str, Any], program: Callable[[bytes]
 def _patchable(read: Read, models: Sequence[CompiledModel], name: str) -> list[CompiledModel]:
     """The functions with where their constants lie, which is read, from the file `name`, when it is asked for."""
     try:
-        data = read(name)
+        data = bytes(read(name))
     except (FormatError, KeyError):
         missing = Routes(refused=f"there is no {name} with it")
         return [replace(model, patchable=Patchable(missing, get_chip(model.target).limits)) for model in models]
@@ -196,7 +197,14 @@ def _patchable(read: Read, models: Sequence[CompiledModel], name: str) -> list[C
 
 def _with_routes(model: CompiledModel, data: bytes) -> CompiledModel:
     limits = get_chip(model.target).limits
-    return replace(model, patchable=Patchable(partial(read_routes, data, model.name, model.programs, limits), limits))
+    return replace(model, patchable=Patchable(partial(_read_routes, data, model.name, model.programs, limits), limits))
+
+
+def _read_routes(data: bytes, name: str, programs: Sequence[Program], limits: Limits) -> Routes:
+    """See routes_json.read_routes."""
+    from openane.compiler.patch.routes_json import read_routes
+
+    return read_routes(data, name, programs, limits)
 
 
 def _counts(model: CompiledModel) -> str:

@@ -10,9 +10,11 @@ from array import array
 
 from openane.engine import DType
 from openane.errors import FormatError
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Constants, Layout, Program, Role, Task
 
 WORD = "I"
+PIECE = 1 << 16
+"""Bytes that are searched at a time for the end of the line."""
 
 
 def write_cached(program: Program) -> bytes:
@@ -25,11 +27,11 @@ def write_cached(program: Program) -> bytes:
     return b"".join((json.dumps(head).encode(), b"\n", words.tobytes(), program.constants))
 
 
-def read_cached(data: bytes) -> Program:
+def read_cached(data: Constants) -> Program:
     """The program. FormatError when these are no bytes of `write_cached`."""
     try:
-        end = data.index(b"\n")
-        head = json.loads(data[:end])
+        end = _line_end(data)
+        head = json.loads(bytes(data[:end]))
         count = sum(size for _, size in head["tasks"])
         words = array(WORD)
         words.frombytes(data[end + 1:end + 1 + count * words.itemsize])
@@ -43,6 +45,15 @@ def read_cached(data: bytes) -> Program:
                        kernel_starts=tuple(head["kernels"]))
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"this is no kept program: {error}") from None
+
+
+def _line_end(data: Constants) -> int:
+    """Where the line of JSON ends. ValueError where no line does."""
+    for start in range(0, len(data), PIECE):
+        found = bytes(data[start:start + PIECE]).find(b"\n")
+        if found >= 0:
+            return start + found
+    raise ValueError("there is no line")
 
 
 def _layout(shape: list[int], strides: list[int], dtype: str, interleave: int) -> Layout:

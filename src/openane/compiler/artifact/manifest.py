@@ -9,11 +9,11 @@ from math import prod
 from typing import Any
 
 from openane.compiler.artifact.source_graphs import Graphs
-from openane.compiler.model import CompiledModel
+from openane.compiler.model import CompiledModel, Source
 from openane.compiler.records import Concern, Entry, HostStep, Port, ProgramStep, State, Where
 from openane.engine import DType
 from openane.errors import FormatError
-from openane.graph import NUMPY_TYPES, Graph
+from openane.graph import NUMPY_TYPES
 from openane.program import Layout, Program
 
 Document = dict[str, Any]
@@ -42,7 +42,7 @@ def describe(model: CompiledModel, programs: Sequence[int], hosted: Sequence[str
 
 
 def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Graphs,
-            source: Graph | None) -> CompiledModel:
+            source: Source | None) -> CompiledModel:
     """The function of a manifest. FormatError where programs and manifest do not fit; KeyError, TypeError, ValueError
     and AttributeError where the manifest is malformed."""
     name = str(function["name"])

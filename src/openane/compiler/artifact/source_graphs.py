@@ -9,11 +9,8 @@ from typing import Any
 
 from openane.errors import FormatError, GraphError
 from openane.formats.blob import read_blob
-from openane.graph import Graph, Value
-from openane.graph.mil import parse_mil
-from openane.graph.mil.printer import print_program
-from openane.graph.mil.unbuild import to_program
-from openane.passes.rewrite import substituted
+from openane.graph import Graph, Value, substituted
+from openane.program import Constants
 
 FUNCTIONS = "model.mil"
 WEIGHTS = "weights/weight.bin"
@@ -39,6 +36,9 @@ def join_graphs(graphs: Sequence[Graph]) -> dict[str, bytes]:
     """
     if not graphs:
         return {}
+    from openane.graph.mil.printer import print_program
+    from openane.graph.mil.unbuild import to_program
+
     programs = [to_program(graph, OPSET) for graph in graphs]
     whole = programs[0]
     for program in programs[1:]:
@@ -48,7 +48,7 @@ def join_graphs(graphs: Sequence[Graph]) -> dict[str, bytes]:
     return {FUNCTIONS: text.encode()} | ({WEIGHTS: weights} if weights else {})
 
 
-def read_graphs(read: Callable[[str], bytes], functions: Sequence[Mapping[str, Any]]) -> Graphs:
+def read_graphs(read: Callable[[str], Constants], functions: Sequence[Mapping[str, Any]]) -> Graphs:
     """The functions of a program, read when the first is asked for. `functions` are the manifest's: they name ports and
     metadata where several functions had to share what MIL states once."""
     stated = {str(function["name"]): Stated([str(name) for name in function["arguments"]],
@@ -59,17 +59,19 @@ def read_graphs(read: Callable[[str], bytes], functions: Sequence[Mapping[str, A
     @cache
     def files() -> tuple[str, Callable[[str, int], tuple[str, memoryview]]]:
         try:
-            text = read(FUNCTIONS).decode()
+            text = bytes(read(FUNCTIONS)).decode()
         except UnicodeDecodeError as error:
             raise FormatError(f"{FUNCTIONS} is not UTF-8 text", offset=error.start) from None
         return text, lambda path, offset: read_blob(weights(), offset)
 
     @cache
-    def weights() -> bytes:
+    def weights() -> Constants:
         return read(WEIGHTS)
 
     @cache
     def find(name: str) -> Graph:
+        from openane.graph.mil import parse_mil
+
         graph = parse_mil(*files(), function=name)
         return named(graph, stated[name]) if name in stated else graph
 

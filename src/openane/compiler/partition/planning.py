@@ -18,9 +18,9 @@ from openane.errors import UnsupportedError
 from openane.graph import Graph, Node, Value
 from openane.graph.states import Stateless, without_states
 from openane.ops import get_op
-from openane.passes import simplify
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
+from openane.passes.order import simplify
 from openane.passes.rewrite import substituted
 
 UNLOWERED = "the operation has no lowering to engine operations"

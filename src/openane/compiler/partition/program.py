@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from openane.chips import Chip, Contents, table_kinds
+from openane.chips import Chip
+from openane.chips.emit.exponents import Contents, table_kinds
 from openane.chips.limits import BaseSlots
 from openane.compiler.lower.builder import lower
 from openane.compiler.lower.lowered import Lowered

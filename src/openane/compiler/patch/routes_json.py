@@ -29,6 +29,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.chips.coefficients import HALFWORD
+from openane.compiler.patch.patchable import FILE
 from openane.compiler.weights.layout_records import (
     ConstantForm,
     ConstantPiece,
@@ -45,7 +46,6 @@ from openane.errors import FormatError
 from openane.graph import NUMPY_TYPES, Graph
 from openane.program import Program
 
-FILE = "routes.json"
 VERSION = 1
 LARGEST = 1 << 26
 """The most bytes a file of routes may have."""

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from openane.chips import Chip, Contents, EmittedTask, Limits, Tiling
+from openane.chips import Chip, EmittedTask, Limits
+from openane.chips.emit.exponents import Contents
+from openane.chips.emit.tiling import Tiling
 from openane.compiler.buffers.storage import VirtualBuffer, VirtualBuffers
 from openane.compiler.schedule.chaining import chain, in_place, keep
 from openane.compiler.schedule.copy_elimination import forwarded

@@ -20,10 +20,10 @@ from openane.formats.hwx.symbols import EXTERNAL_SYMBOL, SECTION_SYMBOL, read_te
 from openane.formats.hwx.wide import WIDE_PROGRAM, read_wide_program
 from openane.formats.macho import Ident, Library, MachO, Section, Segment, Thread, read_macho, section_data
 from openane.formats.tasks import misfit, read_frames, read_tasks, task_slots, without_stand_in
-from openane.program import Buffer, Layout, Program, Role, Task
+from openane.program import Buffer, Constants, Layout, Program, Role, Task
 
 
-def read_hwx(data: bytes) -> Program:
+def read_hwx(data: Constants) -> Program:
     """The program in an HWX file of any compiler from zin 4 (2020) to zin 9 (macOS 26), or written by openane.
 
     FormatError names the byte that breaks the format; ProgramError comes from task descriptors that are none.
@@ -120,18 +120,18 @@ def _section(file: MachO, segment_name: str, section_name: str) -> tuple[Segment
     raise FormatError(f"there is no section {segment_name},{section_name}", offset=0x20)
 
 
-def _constants(file: MachO) -> bytes:
+def _constants(file: MachO) -> Constants:
     try:
         segment, section = _section(file, *CONSTANT_SECTION)
     except FormatError:
         return b""
     reader = section_data(segment, section)
-    return reader.take(0, len(reader), "the constants")
+    return reader.part(0, len(reader), "the constants")
 
 
-def _kernels(file: MachO, addresses: Sequence[int]) -> dict[int, bytes]:
+def _kernels(file: MachO, addresses: Sequence[int]) -> dict[int, Constants]:
     """What the kernel DMA reads from sections of its own, by the slot that points to each, in slot order."""
-    found: dict[int, bytes] = {}
+    found: dict[int, Constants] = {}
     for segment in file.segments:
         if not segment.name.startswith(KERNEL_SEGMENTS):
             continue
@@ -144,7 +144,7 @@ def _kernels(file: MachO, addresses: Sequence[int]) -> dict[int, bytes]:
             raise FormatError(f"no slot of its own points to {segment.name}", offset=segment.offset,
                               expected=f"a slot with 0x{section.address:x}", found="none" if slot is None else slot)
         reader = section_data(segment, section)
-        found[slot] = reader.take(0, len(reader), "a kernel section")
+        found[slot] = reader.part(0, len(reader), "a kernel section")
     return dict(sorted(found.items()))
 
 

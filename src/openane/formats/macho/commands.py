@@ -156,7 +156,7 @@ class Segment:
     protection: int = 0
     flags: int = 0
     sections: tuple[Section, ...] = ()
-    data: bytes = b""
+    data: bytes | memoryview = b""
     offset: int = 0
 
 

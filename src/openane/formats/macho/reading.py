@@ -33,10 +33,10 @@ from openane.formats.macho.commands import (
     ThreadRecord,
     Unknown,
 )
-from openane.formats.reader import ByteReader
+from openane.formats.reader import ByteReader, Bytes
 
 
-def read_macho(data: bytes, magic: int) -> MachO:
+def read_macho(data: Bytes, magic: int) -> MachO:
     """Reads header, commands, symbols and segment contents. FormatError names the byte that breaks the format."""
     file = ByteReader(data)
     header = file.record(MachOHeader, 0, "the file header")
@@ -89,7 +89,7 @@ def _read_segment(file: ByteReader, command: ByteReader) -> Segment:
     count = range(record.nsects)
     sections = tuple(command.record(Section, start + i * Section.byte_size(), "a section") for i in count)
     what = f"segment {record.name}: the content"
-    data = file.take(record.fileoff, record.filesize, what) if record.filesize else b""
+    data = file.part(record.fileoff, record.filesize, what) if record.filesize else b""
     if record.filesize > record.vmsize:
         raise command.error(0x30, f"segment {record.name} has more content than addresses",
                             expected=f"at most 0x{record.vmsize:x}", found=hex(record.filesize))

@@ -40,14 +40,14 @@ def write_macho(file: MachO) -> bytes:
     table, strings = _symbol_tables([s for c in file.commands if isinstance(c, SymbolTable) for s in c.symbols])
     position = round_up(start + len(table) + len(strings), PAGE)
     body: list[bytes] = []
-    contents: list[bytes] = []
+    contents: list[bytes | memoryview] = []
     for command in file.commands:
         content = command.data if isinstance(command, Segment) else b""
         body.append(_write_command(command, position if content else 0, start))
         if content:
-            padded = round_up(len(content), PAGE)
-            contents.append(content.ljust(padded, b"\0"))
-            position += padded
+            padding = -len(content) % PAGE
+            contents += [content, bytes(padding)]
+            position += len(content) + padding
     header = replace(file.header, ncmds=len(body), sizeofcmds=sum(sizes)).pack()
     front = b"".join((header, *body, table, strings))
     return b"".join((front.ljust(round_up(len(front), PAGE), b"\0"), *contents))

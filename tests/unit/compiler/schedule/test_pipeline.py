@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from support.h13 import CHIP, LIMITS
 
-from openane.chips import Contents, EmittedTask, Tiling
+from openane.chips import EmittedTask
+from openane.chips.emit.exponents import Contents
+from openane.chips.emit.tiling import Tiling
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, VirtualBuffers
 from openane.compiler.schedule import pipeline
 from openane.compiler.schedule.pipeline import store
