@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from math import isinf
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp, inf, isinf, log
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -21,6 +21,8 @@ and run on the simulator in exact arithmetic.
 - The error is the largest difference to fp32, over the largest number of that output; beside it that of PyTorch in fp16
   with the same weights. Networks with random weights often make outputs that differ little from each other, so that
   this says more of arithmetic than of answers.
+- *Times* is our error over that in fp16, neither taken as smaller than 2^-11, which is what rounding the output to fp16
+  costs by itself.
 - Seconds are of loading and compiling, the first in a process.
 """
 
@@ -45,23 +47,51 @@ def page(found: Sequence[Document]) -> str:
     for name in libraries:
         counts = Counter(d["verdict"] for d in found if d["model"].startswith(f"{name}/") and d["verdict"] != "unbuilt")
         lines.append(f"| {name} | {sum(counts.values())} | " + " | ".join(str(counts[v]) for v in VERDICTS) + " |")
+    lines += ["", *_means(found, libraries)]
     for name in libraries:
-        lines += ["", f"## {name}", "", "| Model | Verdict | Tasks | Host | Error | In fp16 | Seconds |",
-                  "| --- | --- | ---: | --- | ---: | ---: | ---: |"]
+        lines += ["", f"## {name}", "", "| Model | Verdict | Tasks | Host | Error | In fp16 | Times | Seconds |",
+                  "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |"]
         lines += [_cells(document) for document in found
                   if document["model"].startswith(f"{name}/") and document["verdict"] != "unbuilt"]
         lines += _messages([document for document in found if document["model"].startswith(f"{name}/")])
     return "\n".join(lines) + "\n"
 
 
+ROUNDING = 2.0 ** -11
+"""By how much rounding to fp16 changes a number at most, over the number."""
+LARGEST_TIMES = 4
 VERDICTS = ("engine", "lookups", "host", "refused", "unloaded", "wrong", "crash", "late")
 
 
 def _cells(document: Document) -> str:
     cells = [document["model"].partition("/")[2], document["verdict"], str(document.get("tasks", "")),
-             on_host(document), error(document.get("error")), error(document.get("half_error")),
+             on_host(document), error(document.get("error")), error(document.get("half_error")), error(times(document)),
              f"{seconds(document):.1f}" if "seconds" in document else ""]
     return f"| {' | '.join(cells)} |"
+
+
+def times(document: Document) -> float | None:
+    """A model's error over that in fp16, both at least the rounding of an output; None where one is not known."""
+    ours, half = document.get("error"), document.get("half_error")
+    return None if ours is None or half is None else max(ours, ROUNDING) / max(half, ROUNDING)
+
+
+def _means(found: Sequence[Document], libraries: Iterable[str]) -> list[str]:
+    """The geometric mean of `times` by library, and the models beyond the limit."""
+    known = {document["model"]: number for document in found if (number := times(document)) is not None}
+    finite = {model: number for model, number in known.items() if number < inf}
+    if not finite:
+        return []
+    lines = ["| Library | Models with an error in fp16 | Times, geometric mean |", "| --- | ---: | ---: |"]
+    for name in (*libraries, ""):
+        numbers = [number for model, number in finite.items() if model.startswith(name)]
+        if numbers:
+            lines.append(f"| {name or 'all'} | {len(numbers)} | {exp(sum(map(log, numbers)) / len(numbers)):.2f} |")
+    beyond = sorted((model for model in known if known[model] > LARGEST_TIMES), key=lambda model: -known[model])
+    if beyond:
+        lines += ["", f"{len(beyond)} models err more than {LARGEST_TIMES} times as much as in fp16:", "",
+                  *(f"- {model}: {error(known[model])}" for model in beyond)]
+    return lines
 
 
 def _messages(found: Sequence[Document]) -> list[str]:

@@ -63,5 +63,6 @@ def test_results_are_a_line_and_a_page() -> None:
                  {"model": "published/b", "verdict": "refused", "message": "conv 'x': a rule\nmore"}]
     assert "12 tasks, error 0.004 (fp16 0.001), 1.5 s, host: gather 2" in row(documents[0])
     text = page(documents)
-    assert "| a | lookups | 12 | gather 2 | 0.004 | 0.001 | 1.5 |" in text
+    assert "| a | lookups | 12 | gather 2 | 0.004 | 0.001 | 4 | 1.5 |" in text
+    assert "| timm | 1 | 4.00 |" in text
     assert "- b: conv 'x': a rule more" in text
