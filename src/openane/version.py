@@ -1,3 +1,3 @@
-"""The version of the package, as pyproject.toml states it."""
+"""The version of the package: stated here, read by the build."""
 
 __version__ = "0.1.0"

@@ -40,6 +40,7 @@ VERBS = {
     "info": "show what a program or a model contains",
     "ops": "list operations: where each runs, under which rules, how that is known",
     "chips": "list generations, chips and machines; print registers",
+    "completion": "print the completion of ane for bash, zsh or fish",
 }
 """Verb to the line `ane --help` shows. A verb lives in `openane.cli.VERB`: `arguments(parser)` and `run(options)`."""
 
@@ -77,11 +78,8 @@ def _dispatch(arguments: list[str]) -> int:
                                                         f"the verbs are {', '.join(VERBS)}"))
     for text in import_module("openane.cli.shadow").shadows():
         print(f"ane: warning: {text}", file=sys.stderr)
-    module = import_module(f"openane.cli.{verb}")
-    parser = argparse.ArgumentParser(prog=f"ane {verb}", description=module.__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    module.arguments(parser)
-    status: int = module.run(parser.parse_args(arguments[1:]))
+    options = import_module("openane.cli.parsers").verb_parser(verb).parse_args(arguments[1:])
+    status: int = import_module(f"openane.cli.{verb}").run(options)
     if sys.stdout is not None:  # it was closed before the start
         sys.stdout.flush()
     return status

@@ -1,0 +1,210 @@
+"""What `make release` does: builds wheel and sdist, checks them, and tries the wheel where nothing else is installed.
+
+    python packaging/release.py [--python python3.12]... [--extras all|light|none] [--output dist]
+
+1. Wheel and sdist are built twice, from the time of the newest commit, and must be the same bytes.
+2. `twine check --strict`; the wheel holds the package, completion of shells and manual pages, and nothing else.
+3. On every Python from 3.11 on that is found (or those of --python), the wheel alone is installed into a fresh
+   environment: importing it needs numpy alone, and every command that needs no extra does what it should.
+4. On the first of them, each extra is installed into an environment of its own, then all together, where the demo runs
+   and every command answers. `light` leaves out extras with PyTorch or an MPI, `none` all of them.
+
+Sizes and times of import are printed. Exit code 1 where anything fails, with what the failing command printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shutil import which
+
+ROOT = Path(__file__).parent.parent
+MODEL = Path(__file__).with_name("model.mil")
+LARGEST_WHEEL = 1_500_000
+"""Bytes a core wheel should have at most; a larger one is said, as its size is no fault of the build."""
+PYTHONS = tuple(f"python3.{minor}" for minor in range(11, 20))
+HEAVY = ("full", "mpi", "pretrained", "torch")
+"""Extras that bring PyTorch, or are compiled against an MPI of the system."""
+DEVELOPMENT = ("dev", "docs", "full", "release")
+CORE = (
+    "--version", "chips", "ops", "devices", "doctor", "cache", "completion bash",
+    "compile model.mil -o model.hwx", "info model.hwx", "dis model.hwx -o model.ane.s",
+    "asm model.ane.s -o again.hwx", "diff model.hwx again.hwx", "verify model.hwx", "run model.hwx", "run model.mil",
+    "profile model.hwx", "explain model.mil", "check model.mil", "compile model.mil --target all -o model.ane",
+    "info model.ane",
+)
+"""Commands that need no extra, in an order in which each finds its files."""
+
+
+class Failed(Exception):
+    """A step that failed, with what it printed."""
+
+
+def main() -> int:
+    """Goes through the steps; 1 when one fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", action="append", metavar="PYTHON", help="try it on this one; may be repeated")
+    parser.add_argument("--extras", choices=("all", "light", "none"), default="all")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist")
+    options = parser.parse_args()
+    pythons = options.python or list(found_pythons())
+    try:
+        wheel, _ = built(options.output)
+        check_contents(wheel)
+        say(f"Trying {wheel.name} on {', '.join(pythons)}")
+        for python in pythons:
+            try_core(python, wheel)
+        for extras in wanted_extras(options.extras):
+            try_extras(pythons[0], wheel, extras)
+    except Failed as failure:
+        print(f"release: {failure}", file=sys.stderr)
+        return 1
+    say("Everything passed")
+    return 0
+
+
+def built(output: Path) -> tuple[Path, Path]:
+    """Wheel and sdist in `output`, once two builds made the same bytes and twine found no fault."""
+    say("Building twice")
+    moment = run(["git", "log", "-1", "--format=%ct"]).strip()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("first", "second"):
+            run([sys.executable, "-m", "build", "--outdir", f"{folder}/{name}", "."], SOURCE_DATE_EPOCH=moment)
+        first, second = ({path.name: path.read_bytes() for path in sorted(Path(folder, name).iterdir())}
+                         for name in ("first", "second"))
+    for name, data in first.items():
+        if second.get(name) != data:
+            raise Failed(f"{name}: two builds of one commit differ")
+        output.mkdir(parents=True, exist_ok=True)
+        (output / name).write_bytes(data)
+        say(f"  {name}: {len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}")
+    run([sys.executable, "-m", "twine", "check", "--strict", *(str(output / name) for name in first)])
+    wheel, source = (next(output / name for name in first if name.endswith(end)) for end in (".whl", ".tar.gz"))
+    if wheel.stat().st_size > LARGEST_WHEEL:
+        say(f"  the wheel is larger than the {LARGEST_WHEEL:,} bytes that were aimed at")
+    return wheel, source
+
+
+def check_contents(wheel: Path) -> None:
+    """Holds the wheel to what may be in it."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+    stem = wheel.name.removesuffix("-py3-none-any.whl")
+    allowed = ("openane/", f"{stem}.dist-info/", f"{stem}.data/data/share/")
+    stray = [name for name in names if not name.startswith(allowed) or "test" in name.split("/")[1]]
+    package = [name for name in names if name.startswith("openane/")
+               and not name.endswith((".py", "py.typed", ".c", ".h", ".m", ".html", ".css", ".js"))]
+    if stray or package:
+        raise Failed(f"{wheel.name} holds what it should not: {', '.join((stray + package)[:5])}")
+    if not any(name.endswith("man1/ane-compile.1") for name in names):
+        raise Failed(f"{wheel.name} holds no manual page of ane compile")
+    say(f"  {len(names)} files: the package, completion of shells and manual pages")
+
+
+def try_core(python: str, wheel: Path) -> None:
+    """The wheel alone: what it imports, and its commands."""
+    with tempfile.TemporaryDirectory() as folder:
+        binaries = installed(python, str(wheel), Path(folder))
+        listed = run([str(binaries / "python"), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"])
+        names = {line.partition("==")[0] for line in listed.split()} - {"pip", "setuptools"}
+        if names != {"numpy", "openane"}:
+            raise Failed(f"{python}: the wheel alone brings {', '.join(sorted(names))}; it should bring numpy")
+        took = import_time(binaries)
+        commands(binaries, Path(folder), CORE)
+        say(f"  {python}, no extras: {len(CORE)} commands, import openane {took:.0f} ms")
+
+
+def try_extras(python: str, wheel: Path, extras: Sequence[str]) -> None:
+    """The wheel with extras: one alone must install and leave the commands working; all together run the demo."""
+    with tempfile.TemporaryDirectory() as folder:
+        binaries = installed(python, f"{wheel}[{','.join(extras)}]", Path(folder))
+        every = verbs(binaries)
+        commands(binaries, Path(folder), [*CORE, *(f"{verb} --help" for verb in every)])
+        if len(extras) > 1:
+            run([str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                 "onnxruntime", "scikit-learn"])  # what the demo compares with
+            run([str(binaries / "python"), str(ROOT / "examples/digits/demo.py")], folder)
+        what = f"extra {extras[0]}" if len(extras) == 1 else f"{len(extras)} extras, and the demo"
+        say(f"  {python}, {what}: {len(CORE)} commands, help of {len(every)}")
+
+
+def wanted_extras(which_ones: str) -> Iterator[tuple[str, ...]]:
+    """Each extra a user may ask for, then all of them."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        every = tomllib.load(file)["project"]["optional-dependencies"]
+    left_out = {"all": DEVELOPMENT, "light": (*DEVELOPMENT, *HEAVY), "none": tuple(every)}[which_ones]
+    names = [name for name in every if name not in left_out]
+    yield from ((name,) for name in names)
+    if names:
+        yield tuple(name for name in names if name != "mpi")
+
+
+def found_pythons() -> Iterator[str]:
+    """Interpreters from 3.11 on that are on the path and start."""
+    for name in PYTHONS:
+        if which(name) and subprocess.run([name, "-c", ""], capture_output=True, check=False).returncode == 0:
+            yield name
+
+
+def installed(python: str, requirement: str, folder: Path) -> Path:
+    """The folder of programs of a new environment that has the requirement."""
+    run([python, "-m", "venv", str(folder / "venv")])
+    binaries = folder / "venv" / "bin"
+    run([str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement])
+    return binaries
+
+
+def commands(binaries: Path, folder: Path, lines: Sequence[str]) -> None:
+    """Runs `ane` with each line in a folder of its own that has a model."""
+    place = folder / "work"
+    place.mkdir(exist_ok=True)
+    (place / MODEL.name).write_bytes(MODEL.read_bytes())
+    for line in lines:
+        run([str(binaries / "ane"), *shlex.split(line)], place, XDG_CACHE_HOME=str(folder / "cache"))
+
+
+def verbs(binaries: Path) -> list[str]:
+    """Every verb of the installed command."""
+    return run([str(binaries / "python"), "-c", "from openane.cli import VERBS; print(*VERBS)"]).split()
+
+
+def import_time(binaries: Path) -> float:
+    """Milliseconds of `import openane` beyond starting Python: the least of five."""
+    took = []
+    for code in ("pass", "import openane"):
+        moments = []
+        for _ in range(5):
+            start = time.perf_counter()
+            run([str(binaries / "python"), "-c", code])
+            moments.append(time.perf_counter() - start)
+        took.append(min(moments))
+    return 1e3 * (took[1] - took[0])
+
+
+def run(command: Sequence[str], folder: str | Path = ROOT, **variables: str) -> str:
+    """What a command prints. Raises Failed, with the end of it, when it fails."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run(command, cwd=folder, env=environment | variables, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise Failed(f"{shlex.join(command)} ended with {done.returncode}:\n{last}")
+    return done.stdout
+
+
+def say(text: str) -> None:
+    """Prints a line at once."""
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
