@@ -39,6 +39,8 @@ docs: $(INSTALLED)
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 	@$(BIN)/python benchmarks/evidence.py --write
 	@cd tests && ../$(BIN)/python -m support.architecture
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "the site is build/site/index.html"
 
 # Wheel and sdist into dist/, checked and tried in fresh environments. RELEASE_OPTIONS="--extras light" leaves out PyTorch.
 release: $(RELEASE)/.installed
