@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from openane.graph import Node, Value
 from openane.ops import all_ops, get_op
 from openane.ops.arithmetic import first_factor, scalar
-from openane.ops.halves import fits
+from openane.ops.halves import fits, normal
+from openane.ops.operands import FLOATS
 
-PRODUCT, SUM, DIFFERENCE = "mul", "add", "sub"
+PRODUCT, SUM, DIFFERENCE, LINE = "mul", "add", "sub", "linear_activation"
 
 
 def factor(node: Node, x: Value | None = None) -> Value | None:
@@ -46,6 +49,18 @@ def scales(node: Node) -> bool:
             gain = float(made[0][0])
             return fits(gain / first_factor(gain))
     return False
+
+
+def power_of_two(node: Node) -> float | None:
+    """The power of two that x is multiplied by where that is all a node is; None for others. It changes no digit, so
+    it makes no difference whether the task of a neighbour does it."""
+    if node.op == LINE:
+        number = scalar(node["alpha"]) if scalar(node["beta"]) == 0 else None
+    else:
+        other = factor(node)
+        known = other is not None and not node["x"].constant and node["x"].type == node.output.type
+        number = scalar(other) if other is not None and known and node.output.dtype in FLOATS else None
+    return number if number is not None and number > 0 and normal(number) and math.frexp(number)[0] == 0.5 else None
 
 
 def gain_and_offset(node: Node, x: Value, axis: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -19,6 +19,9 @@ FACTOR = 2.0 ** 12
 def lower_arithmetic(node: Node, lowering: Lowering, *, arithmetic: BinaryArithmetic) -> None:
     """Dispatches on what is constant: a scalar, one number per position of an axis, or tensors."""
     x, y = node["x"], node["y"]
+    if arithmetic.planar is not None and not (x.constant or y.constant):
+        _of_two(node, lowering, arithmetic, arithmetic.planar)
+        return
     value, relu = lowering.relu_behind(node) if arithmetic.clamps else (node.output, False)
     target = lowering.result(value)
     for number, lower, other in ((scalar(y), arithmetic.right, x), (scalar(x), arithmetic.left, y)):
@@ -31,9 +34,24 @@ def lower_arithmetic(node: Node, lowering: Lowering, *, arithmetic: BinaryArithm
         arithmetic.pair(lowering, target, lowering.read(x), lowering.read(y))
         return
     assert arithmetic.planar is not None, f"{arithmetic.name} of two tensors is a planar function or lowered otherwise"
-    (first, clamp_first), (second, clamp_second) = lowering.clamped(x), lowering.clamped(y)
-    lowering.elementwise(target, first, second, arithmetic.planar, subtract=arithmetic.subtracts, relu=relu,
-                         first_relu=clamp_first, second_relu=clamp_second)
+    lowering.elementwise(target, lowering.read(x), lowering.read(y), arithmetic.planar, subtract=arithmetic.subtracts,
+                         relu=relu)
+
+
+def _of_two(node: Node, lowering: Lowering, arithmetic: BinaryArithmetic, function: Binary) -> None:
+    """One planar operation of two tensors, which clamps and multiplies by powers of two on the way in and out. It can
+    multiply its first operand alone: the second one becomes that, with the signs of a difference exchanged."""
+    if arithmetic.clamps:
+        value, scale, relu = lowering.scale_and_relu_behind(node)
+    else:
+        value, scale, relu = node.output, 1.0, False
+    first, second = lowering.entering(node["x"]), lowering.entering(node["y"])
+    subtract, before = arithmetic.subtracts, first.scale
+    if second.scale != 1:
+        first, second, subtract = second, first, False
+        before = -first.scale if arithmetic.subtracts else first.scale
+    lowering.elementwise(lowering.result(value), first.tensor, second.tensor, function, pre_scale=before, scale=scale,
+                         subtract=subtract, relu=relu, first_relu=first.relu, second_relu=second.relu)
 
 
 def scale_stage(node: Node, lowering: Lowering) -> Stage | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from openane.engine import Binary
 from openane.graph import Node, Value
-from openane.ops import all_ops
+from openane.ops import all_ops, get_op
 from openane.ops.arithmetic import scalar
 from openane.ops.operands import FLOATS
 from openane.ops.spec import Movement, Op, Unary
@@ -39,6 +39,7 @@ class Relation(StrEnum):
     SCALED = "scaled"    # one operand times a constant, element by element: as LINEAR
     AFFINE = "affine"    # x times a gain plus an offset for each channel (batch_norm): as LINEAR
     TIED = "tied"        # the result has the exponent that all the operands named must have
+    SUMMED = "summed"    # x and y of any exponents: the planar engine multiplies on the way in and out
     NORM = "norm"        # the exponent of x goes away, if epsilon is scaled as x's square
     GATED = "gated"      # x times a share that x itself, as it is, decides (Unary.share)
     POWERS = "powers"    # the result's exponent is that of each computed operand times its degree, added up
@@ -77,6 +78,8 @@ def products(node: Node) -> int:
     """How many products each result of a node sums in the accumulator, those with weights of 0 left out; 0 where it
     sums none."""
     op = all_ops().get(node.op)
+    if op is not None and op.averages is not None:
+        return op.averages(node)
     if op is None or not op.sums_products:
         return 0
     other = node.get("weight") or node.get("y")
@@ -90,6 +93,18 @@ def products(node: Node) -> int:
         return max(1, other.type.elements // max(1, other.shape[0]))
     batches = math.prod(result.shape[:-2])
     return max(1, round(math.sqrt(x.elements * other.type.elements / max(1, result.elements * batches))))
+
+
+def factors(node: Node, about: Exponents) -> list[tuple[Value, Value]]:
+    """What a node multiplies by constants that take up exponents, and these constants, the channels first."""
+    product = get_op(node.op).product if about.relation is Relation.LINEAR else None
+    form = None if product is None else product.form(node, node.output.name)
+    if form is not None:
+        return [(form["x"], form["weight"])]
+    if about.relation is Relation.SCALED:
+        (name,), ((constant, degree),) = about.operands, about.degrees.items()
+        return [(node[name], node[constant])] if degree > 0 else []
+    return []
 
 
 def _of_x(op: Op, node: Node) -> Exponents | None:
@@ -173,6 +188,9 @@ def _known(value: object) -> bool:
 def _tied(op: Op, node: Node) -> Exponents | None:
     """Where the result has the exponent of operands that have the same."""
     names: tuple[str, ...] = ()
+    if op.arithmetic is not None and op.arithmetic.planar is Binary.ADD \
+            and not (_known(node.get("x")) or _known(node.get("y"))):
+        return Exponents(Relation.SUMMED, ("x", "y"))
     if op.arithmetic is not None:
         names = ("x", "y") if op.arithmetic.planar in SAME_SCALE else ()
     elif op.homogeneous is not None:

@@ -7,6 +7,7 @@ which implements `Lowering`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,10 +18,20 @@ from openane.engine.table import Table
 from openane.graph import Node, Value
 from openane.ops.tensor import ELEMENT, Tensor, plane_axis
 
-__all__ = ["ELEMENT", "Lowering", "Move", "Tensor", "plane_axis"]
+__all__ = ["ELEMENT", "Entering", "Lowering", "Move", "Tensor", "plane_axis"]
 
 Move = tuple[Tensor, np.ndarray, np.ndarray | None]
 """A source, the positions of it that are read, and the positions of the result they go to (None: 0, 1, ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entering:
+    """An operand of a planar operation: the tensor, whether it is clamped at 0 as it is read, and the power of two that
+    it is multiplied by."""
+
+    tensor: Tensor
+    relu: bool = False
+    scale: float = 1.0
 
 
 class Lowering(Protocol):
@@ -177,8 +188,14 @@ class Lowering(Protocol):
         """The value a planar operation makes when a ReLU alone reads its result: then (the ReLU's result, True)."""
         ...
 
-    def clamped(self, value: Value) -> tuple[Tensor, bool]:
-        """Like `read` for an operand of a planar operation; with True it must be clamped at 0 as it is read."""
+    def scale_and_relu_behind(self, node: Node) -> tuple[Value, float, bool]:
+        """As `relu_behind` for a planar operation that also multiplies its result by a power of two: (the value, that
+        power, whether it is clamped)."""
+        ...
+
+    def entering(self, value: Value) -> Entering:
+        """Like `read` for an operand of a planar operation of two tensors, and what is done to it as it is read. No
+        more than one operand of an operation is multiplied."""
         ...
 
     def part(self, tensor: Tensor, axis: int, start: int, count: int, step: int = 1) -> Tensor:

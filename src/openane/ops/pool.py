@@ -171,6 +171,12 @@ def _lower_average(node: Node, lowering: Lowering) -> None:
         lowering.elementwise(target, mean, lowering.constant(area / counts), Binary.MULTIPLY)
 
 
+def _averages(node: Node) -> int:
+    """The taps of the depthwise convolution; 0 where it is a reduction, which the planar engine does."""
+    window = pool_window(node.op, node.operands)
+    return 0 if window.whole else prod(window.kernel)
+
+
 def _gradient_average(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """Each window hands its share to all of its elements: a transposed depthwise convolution with ones."""
     x, given, window = node["x"], only(upstream), pool_window(node.op, node.operands)
@@ -211,5 +217,5 @@ OPS = (
        evidence=OperationEvidence.INFERRED,
        note="The windowed planar operation is known from register maps of later generations only."),
     Op("avg_pool", AVG_PARAMETERS, partial(_infer, name="avg_pool"), _avg_pool, rules=ENGINE,
-       lower=_lower_average, gradient=_gradient_average, homogeneous=lambda node: ("x",)),
+       lower=_lower_average, gradient=_gradient_average, homogeneous=lambda node: ("x",), averages=_averages),
 )

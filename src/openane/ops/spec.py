@@ -219,6 +219,7 @@ class Op:
     takes_up: tuple[str, ...] = ()
     merge: Callable[[Node, Node], Node | None] | None = None
     sums_products: bool = False  # in the neural engine's accumulator
+    averages: Callable[[Node], int] | None = None  # so many elements of x in the accumulator, each times a constant
     normalises: bool = False     # makes a norm, or divides by one
     scores: bool = False         # makes probabilities of scores, in the order of these
     shape_only: bool = False     # reads nothing but the shape of what it is given

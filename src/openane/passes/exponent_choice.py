@@ -10,13 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node
-from openane.ops.exponents import Relation, products
+from openane.ops.exponents import Relation, factors, products
 from openane.ops.halves import LARGEST as LARGEST_HALF
 from openane.ops.halves import SMALLEST_NORMAL
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.ranges import Range, Ranges
+from openane.passes.weight_room import room
 
 LIMIT = SUM_LIMIT / 4
 """Sums that are measured to be larger are made smaller: samples show some of what a model meets."""
@@ -30,11 +33,14 @@ COSTLY = 2.0 ** -2
 """By how much smaller numbers must be for what costs a task."""
 USUAL = 1.0
 """The root mean square that what loses digits is given."""
+MOST = 64
+"""By which power of two no number needs to be raised."""
 RAISED = 2.0 ** 6
 """How large the largest number may be made where small ones are raised: inputs may be larger than those measured."""
 SMALL = 2.0 ** 4 * SMALLEST_NORMAL
 """Tensors whose root mean square is smaller lose digits where they are stored."""
-MADE = (Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.POWERS, Relation.RAISING, Relation.GATED)
+MADE = (Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Relation.POWERS, Relation.RAISING,
+        Relation.GATED)
 """Whose results can be given digits by an exponent; what others make has been rounded by then."""
 
 
@@ -50,23 +56,93 @@ class Chosen:
 
 def chosen(graph: Graph, said: Said, ranges: Ranges) -> Chosen:
     """The exponents that numbers of these ranges need."""
-    counts = {id(value): _count(node, said) for node in graph.nodes for value in node.outputs
-              if said.exponents[id(node)].relation in MADE}
+    groups = _Groups(graph, said, ranges)
     borders = Borders(graph, said)
-    found: dict[int, int] = {}
     for members in groups_of(graph, said, ranges):
-        known = [member for member in members if member in ranges and ranges[member].usual]
-        exponent = _exponent(known, counts, ranges, borders.of(members)) if known else 0
-        if exponent:
-            found.update(dict.fromkeys(members, exponent))
+        groups.choose(members, borders.of(members))
+    if groups.found:
+        groups.lower_within_weights()
+    found = {number: exponent for number, exponent in groups.found.items() if exponent}
     return Chosen(found, _inner_of_all(graph, said, ranges, found))
+
+
+class _Groups:
+    """The exponents `found` for groups of values, by id of the value; `movable` has, by id, the groups of those that
+    may have any."""
+
+    def __init__(self, graph: Graph, said: Said, ranges: Ranges) -> None:
+        self._graph, self._said, self._ranges = graph, said, ranges
+        self._made = graph.producers()
+        self._counts = {id(value): _count(node, said) for node in graph.nodes for value in node.outputs
+                        if said.exponents[id(node)].relation in MADE or products(node)}
+        self._movable: dict[int, Sequence[int]] = {}
+        self.found: dict[int, int] = {}
+
+    def choose(self, members: Sequence[int], border: Border) -> None:
+        """The exponent of a group."""
+        known = self._known(members)
+        exponent = _exponent(known, self._counts, self._ranges, border) if known else 0
+        if exponent:
+            rooms = [_products_room(self._made[member], self._said, self._ranges) for member in border.linear]
+            exponent = self._for_products(exponent, min(rooms, default=exponent), known)
+            self.found.update(dict.fromkeys(members, exponent))
+        if exponent or not border.costs:
+            self._movable.update(dict.fromkeys(members, members))
+
+    def lower_within_weights(self) -> None:
+        """Where weights do not take up all that their result is held smaller by than what they multiply, that is held
+        smaller too, so that no task has to make it so; results first, since what reads them may be why they are."""
+        for node in reversed(self._graph.nodes):
+            for x, weight in factors(node, self._said.exponents[id(node)]):
+                short = self.found.get(id(x), 0) - self.found.get(id(node.output), 0)
+                ends = room(weight.array()) if short > 0 else None
+                if ends is not None and short > -ends[0]:
+                    self._lower(self._movable.get(id(x), ()), short + ends[0])
+
+    def _known(self, members: Sequence[int]) -> list[int]:
+        return [member for member in members if member in self._ranges and self._ranges[member].usual]
+
+    def _lower(self, members: Sequence[int], short: int) -> None:
+        """Lowers the exponent of a group where that leaves it its digits."""
+        known = self._known(members)
+        exponent = self.found.get(known[0], 0) - short if known else 0
+        if known and self._keeps_digits(known, exponent):
+            self.found.update(dict.fromkeys(members, exponent))
+
+    def _for_products(self, exponent: int, most: int, members: Sequence[int]) -> int:
+        """The exponent of a group, no larger than its products have room for: what is raised is raised less, what is
+        made smaller is made smaller still where it keeps its digits."""
+        if exponent > 0:
+            return max(0, min(exponent, most))
+        return most if most < exponent and self._keeps_digits(members, most) else exponent
+
+    def _keeps_digits(self, members: Sequence[int], exponent: int) -> bool:
+        """Whether what is stored and summed of a group has its digits with an exponent."""
+        return all(self._ranges[member].usual * 2.0 ** exponent >= max(SMALL, least(self._counts.get(member, 0)))
+                   for member in members)
+
+
+def _products_room(node: Node, said: Said, ranges: Ranges) -> int:
+    """The exponent up to which the largest product that a node sums is in range: where products cancel, their sum may
+    be small."""
+    (x, weight), = factors(node, said.exponents[id(node)])
+    seen = ranges.get(id(x))
+    product = float(np.max(np.abs(weight.array().astype(np.float64)), initial=0.0)) * (seen.largest if seen else 0.0)
+    return _room(product, SUM_LIMIT / 2) if product else MOST
 
 
 def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, int]) -> Mapping[int, int]:
     """The exponents that sums have beside those of their results."""
-    inner = {id(node.output): _inner(node, ranges[id(node.output)], found.get(id(node.output), 0))
-             for node in graph.nodes if said.exponents[id(node)].relation is Relation.LINEAR}
-    return {number: exponent for number, exponent in inner.items() if exponent}
+    inner = {}
+    for node in graph.nodes:
+        if said.exponents[id(node)].relation is Relation.LINEAR:
+            exponent = found.get(id(node.output), 0)
+            own = _inner(node, ranges[id(node.output)], exponent)
+            if own > 0:
+                own = max(0, min(own, _products_room(node, said, ranges) - exponent))
+            if own:
+                inner[id(node.output)] = own
+    return inner
 
 
 def _count(node: Node, said: Said) -> int:

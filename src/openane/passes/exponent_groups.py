@@ -12,7 +12,7 @@ from openane.passes.ranges import Ranges
 
 SPREAD = 2.0 ** 12
 """How much larger the largest number of one tensor may be than that of another with the same exponent."""
-FREE = {Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.NORM}
+FREE = {Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Relation.NORM}
 """Who takes up any exponent without a task."""
 RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}
 """Who reads numbers that are held times a power of two as that."""

@@ -20,12 +20,13 @@ from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, Chosen, least
 from openane.passes.exponent_groups import Said
 from openane.passes.ranges import Range, Ranges
-
-WEIGHTS = (2.0 ** -9, 2.0 ** 14)
-"""Between what the largest weight of an operation stays: what fp16 then drops of others is a 2^-16th of it."""
+from openane.passes.weight_room import share
 
 MANY = 4096
 """More products than most sums have."""
+
+DECIDED = 29
+"""The power of two that makes 32 of the smallest difference of two fp16 numbers: who scores 32 less has none of it."""
 
 
 class Rescaling:
@@ -42,7 +43,8 @@ class Rescaling:
         self.known: dict[str, tuple[int, float]] = {}
         self.beyond: list[str] = []
         self._ways = {Relation.LINEAR: self._linear, Relation.SCALED: self._scaled, Relation.AFFINE: self._affine,
-                      Relation.TIED: self._tied, Relation.GATED: self._gated, Relation.POWERS: self._powers,
+                      Relation.TIED: self._tied, Relation.SUMMED: self._summed,
+                      Relation.GATED: self._gated, Relation.POWERS: self._powers,
                       Relation.RAISING: self._raised, Relation.LOWERING: self._lowered, Relation.NORM: self._norm,
                       Relation.SCORES: self._scores}
 
@@ -121,46 +123,85 @@ class Rescaling:
                                                         if name not in names})))
 
     def _linear(self, node: Node, about: Exponents) -> None:
-        """The weights take up what they can of the difference, x the rest. An exponent that only the sums have is taken
-        back behind them, by the post scale of the same task."""
+        """The weights take up what they can of the difference, x what it has room for. An exponent that only the sums
+        have is taken back behind them, by the post scale of the same task."""
         product = get_op(node.op).product
         assert product is not None
         form = product.form(node, node.output.name)
         assert form is not None
         x, weight, bias = form["x"], form["weight"], form.get("bias")
         wanted, inner = self._exponent(node.output), self._wanted.sums.get(id(node.output), 0)
-        share = _share(weight.array(), wanted + inner - self._exponent(x))
-        operands: dict[str, Operand] = {**form.operands, "x": self._at(x, wanted + inner - share),
-                                        "weight": times(weight, share)}
+        taken = share(weight.array(), wanted + inner - self._exponent(x))
+        given = self._room(x, wanted + inner - taken)
+        made = given + taken
+        operands: dict[str, Operand] = {**form.operands, "x": self._at(x, given), "weight": times(weight, taken)}
         if bias is not None:
-            operands["bias"] = times(bias, wanted + inner)
-        made, = self._add(replace(form, name=f"{node.output.name}_sums" if inner else node.name), operands)
-        self._keep(node, (self._multiplied(made, -inner, node.output, True),), wanted)
+            operands["bias"] = times(bias, made)
+        result, = self._add(replace(form, name=f"{node.output.name}_sums" if made != wanted else node.name), operands)
+        self._keep(node, (self._multiplied(result, wanted - made, node.output, True),), wanted)
+
+    def _room(self, x: Value, exponent: int) -> int:
+        """The exponent, as far as fp16 holds x times that, or x is held at it anyway."""
+        largest = self._range(x).largest
+        room = math.floor(math.log2(LARGEST / largest)) if largest else exponent
+        return min(exponent, max(room, self._exponent(x)))
 
     def _scaled(self, node: Node, about: Exponents) -> None:
-        """The constant takes up what it can of the difference."""
+        """The constant takes up what it can of the difference, x what it has room for."""
         (name,), ((constant, degree),) = about.operands, about.degrees.items()
         wanted = self._exponent(node.output)
         sign = round(degree)
-        share = _share(node[constant].array(), sign * (wanted - self._exponent(node[name])))
-        x, number = self._at(node[name], wanted - sign * share), times(node[constant], share)
+        taken = share(node[constant].array(), sign * (wanted - self._exponent(node[name])))
+        given = self._room(node[name], wanted - sign * taken)
+        made = given + sign * taken
+        x, number = self._at(node[name], given), times(node[constant], taken)
         if number.type.elements == 1 and x.type == node.output.type and (number.array() == 1).all():
-            return self._keep(node, (x,), wanted)
-        return self._keep(node, self._add(node, self._others(node, (name, constant)) | {name: x, constant: number}),
-                          wanted)
+            result: tuple[Value, ...] = (x,)
+        else:
+            result = self._add(node, self._others(node, (name, constant)) | {name: x, constant: number})
+        self._keep(node, (self._multiplied(result[0], wanted - made, node.output, True),), wanted)
 
     def _affine(self, node: Node, about: Exponents) -> None:
         """The mean has the exponent of x; gamma takes up the difference to that of beta and the result."""
         x, variance, wanted = node["x"], node["variance"], self._exponent(node.output)
         ones = Value(f"{node.output.name}_gamma", variance.type, np.ones(variance.shape, variance.array().dtype))
         gamma = node.get("gamma") or ones
-        share = _share(gamma.array(), wanted - self._exponent(x))
-        given = wanted - share
+        taken = share(gamma.array(), wanted - self._exponent(x))
+        given = self._room(x, wanted - taken)
+        made = given + taken
         operands = self._others(node, ("x",)) | {"x": self._at(x, given), "mean": times(node["mean"], given),
-                                                 "gamma": times(gamma, share)}
+                                                 "gamma": times(gamma, taken)}
         if (beta := node.get("beta")) is not None:
-            operands["beta"] = times(beta, wanted)
-        self._keep(node, self._add(node, operands), wanted)
+            operands["beta"] = times(beta, made)
+        result, = self._add(node, operands)
+        self._keep(node, (self._multiplied(result, wanted - made, node.output, True),), wanted)
+
+    def _summed(self, node: Node, about: Exponents) -> None:
+        """Operands and result at their own exponents: the planar engine multiplies one operand as it reads it, and the
+        result as it writes it. Added at an exponent where both, and their sum, are in range."""
+        x, y, wanted = node["x"], node["y"], self._exponent(node.output)
+        ways = [(first, second, made) for first in self._held[id(x)] for second in self._held[id(y)]
+                for made in {first, second, wanted}]
+
+        def cost(way: tuple[int, int, int]) -> float:
+            first, second, made = way
+            beyond = sum(self._beyond(value, made) for value in (x, y, node.output))
+            return 64 * beyond + 16 * (first != made != second) + abs(made - wanted) / 64
+
+        first, second, made = min(ways, key=cost)
+        operands = {"x": self._entering(x, first, made), "y": self._entering(y, second, made)}
+        name = f"{node.output.name}_sum" if made != wanted else node.name
+        result, = self._add(replace(node, name=name), operands)
+        self._keep(node, (self._multiplied(result, wanted - made, node.output, True),), wanted)
+
+    def _entering(self, value: Value, known: int, exponent: int) -> Value:
+        """The value times 2^exponent for one planar operation, which multiplies what nothing else reads."""
+        return self._multiplied(self._held[id(value)][known], exponent - known, value, True)
+
+    def _beyond(self, value: Value, exponent: int) -> float:
+        """How far, in powers of two, a value times 2^exponent is beyond fp16."""
+        largest = self._range(value).largest
+        return max(0.0, math.log2(largest / LARGEST) + exponent) if largest else 0.0
 
     def _gated(self, node: Node, about: Exponents) -> None:
         """x, times what it decides as it is."""
@@ -169,8 +210,8 @@ class Rescaling:
             return self._keep(node, self._add(node, self._plain(node)), 0)
         assert unary is not None
         assert unary.share is not None
-        share = unary.share(self._builder, self._at(node["x"], 0), settings(unary, node.operands))
-        made = self._builder.single("mul", node.name or None, node.source, x=self._at(node["x"], exponent), y=share)
+        gate = unary.share(self._builder, self._at(node["x"], 0), settings(unary, node.operands))
+        made = self._builder.single("mul", node.name or None, node.source, x=self._at(node["x"], exponent), y=gate)
         return self._keep(node, (made,), exponent)
 
     def _powers(self, node: Node, about: Exponents) -> None:
@@ -256,7 +297,8 @@ class Rescaling:
         largest = self._builder.single("reduce_max", f"{name}_largest", x=x, axes=(axis,), keep_dims=True)
         below = self._builder.single("sub", f"{name}_below", x=x, y=largest)
         operands = self._others(node, ("x",))
-        self._keep(node, self._add(node, operands | {"x": self._multiplied(below, -exponent, node["x"])}), 0)
+        scores = self._multiplied(below, min(-exponent, DECIDED), node["x"], True)
+        self._keep(node, self._add(node, operands | {"x": scores}), 0)
 
 
 def _total(degrees: Mapping[str, float], way: Mapping[str, int]) -> int:
@@ -265,16 +307,6 @@ def _total(degrees: Mapping[str, float], way: Mapping[str, int]) -> int:
 
 def _whole(degrees: Mapping[str, float], way: Mapping[str, int]) -> bool:
     return float(sum(degrees[name] * exponent for name, exponent in way.items())).is_integer()
-
-
-def _share(weight: np.ndarray, exponent: int) -> int:
-    """How much of a power of two weights can take up: all of it where that leaves them in `WEIGHTS`; nothing of it
-    where they are further out than they would be."""
-    largest = float(np.max(np.abs(weight.astype(np.float64)), initial=0.0))
-    if not exponent or not largest or not math.isfinite(largest):
-        return exponent
-    low, high = (math.floor(math.log2(end / largest)) for end in WEIGHTS)
-    return max(min(exponent, max(high, 0)), min(low, 0))
 
 
 def times(constant: Value, exponent: int) -> Value:

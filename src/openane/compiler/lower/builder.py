@@ -85,7 +85,7 @@ class Builder(Allocation, Fusion, Values):
 
     def lower(self, node: Node) -> None:
         """Lowers one node. UnsupportedError when its operation has no lowering."""
-        if id(node) in self.fused or self.clamps_operand(node):
+        if id(node) in self.fused or self.enters(node):
             return
         function = get_op(node.op).lower
         if function is None:

@@ -1,7 +1,9 @@
-"""Nodes that are carried out within another operation's task: post stages behind the neural engine, ReLU before and
-behind planar operations."""
+"""Nodes that are carried out within another operation's task: post stages behind the neural engine, ReLU and powers of
+two before and behind planar operations."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from openane.compiler.lower.users import Users
 from openane.compiler.recipes.context import RecipeContext
@@ -9,7 +11,8 @@ from openane.engine import Activation, Post
 from openane.engine.table import Table
 from openane.graph import Node, Value
 from openane.ops import get_op
-from openane.ops.lowering import Tensor
+from openane.ops.affine import power_of_two
+from openane.ops.lowering import Entering
 
 
 class Fusion(RecipeContext):
@@ -18,7 +21,8 @@ class Fusion(RecipeContext):
 
     def __init__(self, users: Users) -> None:
         self._users = users
-        self._clamps: dict[int, Value] = {}
+        self._entering: dict[int, list[Node]] = {}
+        self._multiplied = set[int]()
         self.fused: dict[int, Node] = {}
 
     def only_user(self, value: Value) -> Node | None:
@@ -59,21 +63,49 @@ class Fusion(RecipeContext):
         self.fused[id(user)] = node
         return user.output, True
 
-    def clamped(self, value: Value) -> tuple[Tensor, bool]:
+    def scale_and_relu_behind(self, node: Node) -> tuple[Value, float, bool]:
         """See ops.lowering.Lowering."""
-        source = self._clamps.get(id(value))
-        return (self.read(value), False) if source is None else (self.read(source), True)
+        chain = self._chain(self.only_user(node.output))
+        self.fused.update((id(each), node) for each in chain)
+        return (chain[-1].output if chain else node.output), _scale(chain), any(map(_is_relu, chain))
 
-    def clamps_operand(self, node: Node) -> bool:
-        """Whether a ReLU is done by the planar operation that alone reads its result, as it reads it."""
-        user = self.only_user(node.output) if _is_relu(node) else None
+    def entering(self, value: Value) -> Entering:
+        """See ops.lowering.Lowering."""
+        chain = self._entering.get(id(value), [])
+        tensor = self.read(chain[0]["x"] if chain else value)
+        return Entering(tensor, any(map(_is_relu, chain)), _scale(chain))
+
+    def enters(self, node: Node) -> bool:
+        """Whether a ReLU, a multiplication by a power of two, or one of each, the first of which is `node`, is done by
+        the planar operation that alone reads the result, as it reads it. It multiplies one operand, and there is no
+        sense in clamping what is multiplied in a task of its own."""
+        chain = self._chain(node)
+        user = self.only_user(chain[-1].output) if chain else None
         arithmetic = None if user is None else get_op(user.op).arithmetic
         if user is None or arithmetic is None or arithmetic.planar is None \
                 or any(value.constant for value in user.values()):
             return False
-        self._clamps[id(node.output)] = node["x"]
-        self.fused[id(node)] = user
+        if _scale(chain) != 1:
+            if id(user) in self._multiplied:
+                return False
+            self._multiplied.add(id(user))
+        self._entering[id(chain[-1].output)] = chain
+        self.fused.update((id(each), user) for each in chain)
         return True
+
+    def _chain(self, node: Node | None) -> list[Node]:
+        """The node, and those behind it that alone read what is before them, as far as they are one ReLU and one
+        multiplication by a power of two, in any order."""
+        chain = list[Node]()
+        while node is not None and (_is_relu(node) or power_of_two(node) is not None) \
+                and _is_relu(node) not in map(_is_relu, chain):
+            chain.append(node)
+            node = self.only_user(node.output)
+        return chain
+
+
+def _scale(chain: Sequence[Node]) -> float:
+    return next((number for node in chain if (number := power_of_two(node)) is not None), 1.0)
 
 
 def _is_relu(node: Node) -> bool:

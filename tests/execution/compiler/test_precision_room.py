@@ -1,0 +1,60 @@
+"""Numbers that are raised, or made smaller, stay inside of what holds them: neither what weights do not take up, nor
+what a sum passes through on its way, becomes infinite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openane.compiler import compile
+from openane.devices import run
+from openane.graph import Graph, Value
+from openane.ops.build import GraphBuilder
+from openane.ops.evaluate import evaluate
+
+Inputs = dict[str, np.ndarray]
+
+
+def convolved(builder: GraphBuilder, x: Value, weight: np.ndarray) -> Value:
+    return builder.single("conv", x=x, weight=weight.astype(np.float16)[:, :, None, None], pad=[0] * 4,
+                          pad_type="valid", strides=[1, 1])
+
+
+def differences(weight: float, large: int = 0) -> tuple[Graph, Inputs]:
+    """Neighbours that are the same but for a few, taken from each other: small results of large products. `large`: how
+    many layers before make them 2^12 times as large, and behind smaller."""
+    rng, builder = np.random.default_rng(3), GraphBuilder("differences")
+    x = y = builder.input("x", "fp16", (1, 2, 64, 64))
+    for _ in range(large):
+        y = convolved(builder, y, 2.0 ** 12 * np.eye(2))
+    y = builder.single("relu", x=convolved(builder, y, np.array([[weight, -weight]])))
+    for _ in range(large):
+        y = convolved(builder, y, 2.0 ** -12 * np.eye(1))
+    y = convolved(builder, y, rng.standard_normal((4, 1)))
+    base = np.full((1, 1, 64, 64), 2.0 ** 8)
+    steps = (rng.random(base.shape) < 2.0 ** -11) * 2.0 ** -2
+    return builder.finish({"y": y}), {x.name: np.concatenate([base + steps, base], 1).astype(np.float16)}
+
+
+def uneven() -> tuple[Graph, Inputs]:
+    """A factor that is small where numbers are large, and large where they are small."""
+    builder = GraphBuilder("uneven")
+    x = builder.input("x", "fp16", (1, 2, 8, 8))
+    sizes = np.array([2.0 ** -12, 1.0]).reshape(1, 2, 1, 1)
+    y = builder.single("mul", x=builder.single("relu", x=x), y=(2.0 ** -12 / sizes).astype(np.float16))
+    y = convolved(builder, y, np.full((4, 2), 2.0 ** -2))
+    y = convolved(builder, y, np.full((4, 4), 2.0 ** 10))
+    numbers = np.random.default_rng(4).uniform(0.5, 1, (1, 2, 8, 8)) * sizes
+    return builder.finish({"y": y}), {"x": numbers.astype(np.float16)}
+
+
+@pytest.mark.parametrize("made", [differences(2.0 ** -12), differences(2.0 ** -8), differences(2.0 ** -4),
+                                  differences(1.0, 3), differences(2.0 ** -6, 2), uneven()],
+                         ids=["of faint weights", "of small weights", "of weights", "of large numbers",
+                              "of large numbers and small weights", "uneven"])
+def test_what_is_raised_has_room(made: tuple[Graph, Inputs]) -> None:
+    graph, inputs = made
+    wanted = evaluate(graph, inputs)["y"]
+    model = compile(graph, samples=inputs, allow_host=False)
+    found = run(model, inputs, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    assert np.linalg.norm(found - wanted) <= 2e-3 * np.linalg.norm(wanted)
