@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": {"graph", *_FILES},
     "passes": {"graph", "ops", *_FILES},
     "cache": {"formats"},
-    "compiler": {"cache"} | _GRAPH | _ENGINE,
+    "compiler": {"cache", "timing"} | _GRAPH | _ENGINE,
     "importers": {"graph", "ops", "formats"},
     "simulator": _FILES,
     "timing": _FILES,

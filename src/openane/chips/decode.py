@@ -214,8 +214,10 @@ def _accumulated(reader: Reader, common: dict[str, Any], unicast: int) -> Operat
     """Products with runtime or constant coefficients, summed."""
     coefficients, shape = common["coefficients"], common["result"].shape
     if coefficients is not None and coefficients.runtime:
-        reader.refuse_unless("NE.KernelCfg.GroupKernelReuse", int(shape[0] > 1))  # groups with matrices of their own
-        return MatrixProduct(**common)
+        shared = bool(reader.get("NE.KernelCfg.GroupKernelReuse"))
+        if shape[0] == 1:
+            reader.refuse_unless("NE.KernelCfg.GroupKernelReuse", 0)
+        return MatrixProduct(**common, grouped=shape[0] > 1 and not shared)
     if coefficients is None and not reader.get("NE.MACCfg.NoKernel"):
         raise ProgramError("weights are expected but no kernel DMA is enabled", register="NE.MACCfg", field="NoKernel")
     get = reader.get

@@ -156,6 +156,7 @@ def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:
 def _functions(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
     """The functions, or shapes, as one model, and whether the cache had them all."""
     from openane.compiler import compile_functions
+    from openane.ops.optimisation import with_level
 
     if options.dump is not None or options.sample:
         raise UnsupportedError("--function", "--dump and --sample look at one function", found=len(graphs),
@@ -163,6 +164,7 @@ def _functions(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Mo
     known = not options.no_cache and all(in_cache(graph, options.target, options) for graph in graphs)
     if several_shapes(options):
         return shaped_model(graphs, options, options.target), known
+    graphs = [with_level(graph, options.optimise) for graph in graphs]
     return compile_functions(graphs, options.target, options.allow_host, not options.no_cache, options.precision), known
 
 

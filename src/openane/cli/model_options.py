@@ -44,6 +44,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
                     "help": "safe: evaluate the model on --sample, or drawn inputs, and move numbers that leave the "
                             "engine's range into it by powers of two; as-is: leave them; fast: as-is, and one "
                             "table for every function (default: %(default)s)"},
+    "--optimise": {"metavar": "LEVEL", "type": int, "choices": range(4), "default": 0,
+                   "help": "how far to change programs so that they take less time: 0: as Apple's compiler makes them; "
+                           "1: by rules; 2, 3: also try up to 3 or 11 other ways and take what is modelled to be "
+                           "fastest "
+                           "(default: %(default)s)"},
     "--allow-host": {"action": "store_const", "const": True, "default": HOST_DEFAULT,
                      "help": "let the host compute whatever the engine cannot take, between engine programs, instead "
                              "of refusing the model; every such operation is listed. Without it the host computes "
@@ -77,12 +82,13 @@ class Compilation:
     cache: bool
     from_cache: bool
     precision: str
+    optimise: int
 
     @property
     def arguments(self) -> dict[str, Any]:
         """What to pass to `compile`."""
         return {"target": self.target, "allow_host": self.allow_host, "samples": self.samples, "cache": self.cache,
-                "precision": self.precision}
+                "precision": self.precision, "optimise": self.optimise}
 
 
 def chosen_target(options: Namespace, chip: str | None = None) -> str:
@@ -130,7 +136,7 @@ def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str 
     samples, target = samples_of(graph, options), chosen_target(options, chip)
     cache = cache and not options.no_cache
     return Compilation(target, options.allow_host, samples, cache,
-                       cache and in_cache(graph, target, options, samples), options.precision)
+                       cache and in_cache(graph, target, options, samples), options.precision, options.optimise)
 
 
 def in_cache(graph: Graph, target: str, options: Namespace, samples: Samples | None = None) -> bool:
@@ -138,12 +144,13 @@ def in_cache(graph: Graph, target: str, options: Namespace, samples: Samples | N
     it."""
     from openane.cache import Cache
     from openane.compiler.cache import model_key
+    from openane.ops.optimisation import with_level
 
     try:
         folder = Cache().folder
     except OSError:
         return False
-    return (folder / model_key(graph, generation_of(target).name, options.allow_host, samples,
+    return (folder / model_key(with_level(graph, options.optimise), generation_of(target).name, options.allow_host, samples,
                                precision=options.precision)).is_dir()
 
 
@@ -159,6 +166,7 @@ def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) 
                                remedy=f"compile its model with --target {command}")
     for name, given in (("--shape", options.shape), ("--value", options.value), ("--sample", options.sample),
                         ("--pad", options.pad),
+                        ("--optimise", options.optimise != OPTIONS["--optimise"]["default"]),
                         ("--precision", options.precision != OPTIONS["--precision"]["default"])):
         if given:
             raise compiled_already(path, name)

@@ -23,7 +23,7 @@ class Recall:
         """`target` is a machine, chip or generation. Nothing is remembered without the cache, and with samples."""
         self._path, self._options, self._target = path, options, target
         said = (options.shape, options.value, options.function, generation_of(target).name, options.allow_host,
-                options.precision)
+                options.precision, options.optimise)
         self._key = None if options.no_cache or options.sample else file_key(path, said)
 
     def model(self) -> Model | None:
@@ -33,17 +33,19 @@ class Recall:
     def keep(self, graph: Graph, samples: Samples | None) -> None:
         """Remembers what was just compiled of the file's graph, where the cache holds it."""
         from openane.compiler.cache import model_key
+        from openane.ops.optimisation import with_level
 
         if self._key is not None:
             options = self._options
-            key = model_key(graph, generation_of(self._target).name, options.allow_host, samples,
-                            precision=options.precision)
+            key = model_key(with_level(graph, options.optimise), generation_of(self._target).name, options.allow_host,
+                            samples, precision=options.precision)
             remember(self._path, self._key, key, graph.name)
 
     def _graph(self) -> Graph:
         from openane.compiler.precision import with_functions
         from openane.importers import load_graph
+        from openane.ops.optimisation import with_level
 
         options = self._options
         graph = load_graph(self._path, dict(options.shape), options.function, dict(options.value))
-        return with_functions(graph, options.precision)
+        return with_functions(with_level(graph, options.optimise), options.precision)

@@ -33,7 +33,9 @@ def require_one_shape(options: Namespace) -> None:
 def shaped_model(graphs: Sequence[Graph], options: Namespace, target: str) -> Model:
     """The model compiled for all of its shapes, padded as --pad says."""
     from openane.compiler import compile_shapes
+    from openane.ops.optimisation import with_level
 
+    graphs = [with_level(graph, options.optimise) for graph in graphs]
     padding = dict(options.pad) if options.pad else None
     return compile_shapes(graphs, padding, target, options.allow_host, not options.no_cache, options.precision)
 

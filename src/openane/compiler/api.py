@@ -12,6 +12,7 @@ from openane.compiler.precision import PrecisionMode, Samples, precise, require_
 from openane.compiler.records import Watch
 from openane.compiler.saved_model import Model
 from openane.graph import Graph
+from openane.ops.optimisation import with_level
 
 if TYPE_CHECKING:
     from openane.compiler.partition.capacity import Capacity
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = LOOKUPS, watch: Watch | None = None,
             samples: Samples | None = None, cache: bool | str | Path = False,
-            capacity: Capacity | None = None, precision: str = PrecisionMode.SAFE) -> Model:
+            capacity: Capacity | None = None, precision: str = PrecisionMode.SAFE,
+            optimise: int | None = None) -> Model:
     """The graph as engine programs for `target` (a machine, chip or generation): one, or as many as hold it.
 
     Everything runs on the engine except packing of ports (element type fp32, strides) and what `allow_host` lets the
@@ -33,10 +35,12 @@ def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = 
     `precision`: `safe` evaluates the model in fp32 on `samples` (arrays by input name, of one sample or several; drawn
     where there are none) and moves numbers that leave the engine's range into it, `as-is` leaves them, `fast` makes a
     table of every function; see compiler.precision. `concerns` of the result say what was moved, and where the model
-    leaves fp16 on the first of `samples`.
+    leaves fp16 on the first of `samples`. `optimise`: how far programs are changed to take less time, 0 to 3, see
+    docs/optimising.md; at 0 they are as Apple's compiler makes them; None: as the graph says.
     """
     target = machines.target(target).name
     require_known(precision)
+    graph = graph if optimise is None else with_level(graph, optimise)
     if cache and watch is None and capacity is None:
         return Model.of(cached(graph, target, allow_host, samples, None if cache is True else Path(cache), precision))
     from openane.compiler.inspect.dump import Dump

@@ -22,7 +22,7 @@ from openane.errors import AneError
 from openane.graph import Graph, Value
 from openane.version import __version__
 
-ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "passes", "compiler")
+ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "passes", "timing", "compiler")
 """What a compilation depends on, of this package."""
 OTHER = "other"
 """An empty file of an entry whose graph is not the one that was to be compiled, but what a precision made of it."""

@@ -16,10 +16,11 @@ from openane.compiler.model import CompiledModel
 from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.events import Tell
 from openane.compiler.partition.hosting import AllowHost
-from openane.compiler.partition.planning import PartitionPlan, plan
+from openane.compiler.partition.planning import PartitionPlan
 from openane.compiler.patch.find_routes import traced
 from openane.compiler.patch.patchable import Patchable
 from openane.compiler.records import Port, State
+from openane.compiler.search import best_plan
 from openane.graph import Graph, Value, numpy_type
 
 
@@ -28,7 +29,7 @@ def compile_graph(graph: Graph, target: str, allow_host: AllowHost = False, tell
     """The graph as engine programs for the generation `target`. `tell` hears what happens; other arguments, and errors,
     as for `api.compile`."""
     chip = get_chip(target)
-    made = plan(graph, target, allow_host, tell, capacity)
+    made = best_plan(graph, target, allow_host, tell, capacity)
     plain = made.source
     ports = {value.name: _port(graph, value, made, chip) for value in (*plain.graph.inputs, *plain.graph.outputs)}
     states = tuple(State(ports[value.name], plain.next.get(value.name)) for value in plain.states)

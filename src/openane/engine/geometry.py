@@ -44,7 +44,8 @@ def multiplications(operation: Operation) -> int:
 def geometry_of(operation: Operation | NeuralOperation | None) -> Geometry | None:
     """How an operation's weights are arranged; None for operations without weights."""
     if isinstance(operation, MatrixProduct):
-        return Geometry(1, operation.result.shape[1], operation.source.shape[1])
+        return Geometry(operation.result.shape[0] if operation.grouped else 1, operation.result.shape[1],
+                        operation.source.shape[1])
     if not isinstance(operation, Convolution):
         return None
     groups = 1 if operation.shared else operation.result.shape[0]

@@ -69,9 +69,11 @@ class MatrixProduct(NeuralOperation):
     """A 1x1 convolution whose weights are another operation's result: result[n, o, w] = sum_c source[n, c, w] k[o, c].
 
     `coefficients.runtime` is set; they are read from a buffer in coefficient packing while the program runs. N is a
-    batch, all of which meets the same coefficients (inferred from convolutions with constant ones: products seen have
-    one group).
+    batch, all of which meets the same coefficients, or where `grouped` is set, each those of its own, a plane behind
+    the other in every stream (both inferred from convolutions with constant ones: products seen have one group).
     """
+
+    grouped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,11 @@ class Lowering(Protocol):
     limits: Limits
 
     @property
+    def level(self) -> int:
+        """How far programs are optimised (optimisation.LEVEL): at 0 they are as Apple's."""
+        ...
+
+    @property
     def close_functions(self) -> bool:
         """Whether the graph asks for functions of less error than their tables have (accuracy.FUNCTIONS)."""
         ...

@@ -14,6 +14,9 @@ from openane.passes.fold_shapes import fold_shapes
 from openane.passes.hoist_scales import hoist_scales
 from openane.passes.merge_affine import merge_affine
 from openane.passes.merge_movement import merge_movement
+from openane.passes.norms_into_products import norms_into_products
+from openane.passes.optimised import optimised
+from openane.passes.quotients import quotients
 from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
 from openane.passes.sink_reshapes import sink_reshapes
@@ -29,12 +32,15 @@ PASSES: tuple[Pass, ...] = (
     merge_movement,      # neighbours become fewer, and slices of a whole operand identities
     remove_identities,   # before patterns of neighbours are matched
     recognise,           # while the pattern is as it was written
+    quotients,           # factors, which the next passes move and fold
     sink_reshapes,       # puts activations next to the products they can be fused with
     hoist_scales,        # brings scales next to the weights that take them up
     fold_affine,         # needs weights and vectors as constants, and neighbours without reshapes between
     merge_affine,        # what no product or convolution could take up
+    norms_into_products, # once products are linear nodes with the weights they will have
     fold_constants,      # what became constant by folding
-    remove_dead_code,    # last: the others leave unused nodes behind
+    remove_dead_code,    # the others leave unused nodes behind
+    optimised,           # last: what is left is what will run
 )
 
 

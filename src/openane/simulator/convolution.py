@@ -55,7 +55,8 @@ class ConvolutionTask:
         self._accumulator = Accumulator(mode, context.form.of(products) if mode is Mode.EXACT else SumForm.NUMPY)
         context.report.arithmetic, context.report.form = str(mode), str(self._accumulator.form)
         self._by_row = mode is Mode.FAST and self._rows_pay()
-        self._own = isinstance(operation, Convolution) and not operation.shared and result.shape[0] > 1
+        own = not operation.shared if isinstance(operation, Convolution) else operation.grouped
+        self._own = own and result.shape[0] > 1
         self._beside = mode is Mode.EXACT and not self._unicast and not self._own
         self._pieces = [self._piece(tile) for tile in self._plan()]
         for piece in self._pieces[:1]:  # the largest

@@ -177,7 +177,7 @@ def test_a_matrix_that_meets_a_whole_batch(compare, batch, rows, reduction):
     place, product = next((number, found) for number, found in enumerate(operations(graph))
                           if isinstance(found, MatrixProduct))
     assert product.result.shape[0] == batch
-    with pytest.raises(VerifyError, match="GroupKernelReuse"):  # each with a matrix of its own: not described
+    with pytest.raises(VerifyError, match="stream_sizes"):  # each with a matrix of its own: there is one
         edit_task(program, place, {"NE.KernelCfg.GroupKernelReuse": 0})
     compare(graph, low=-1.0, high=1.0, absolute=3e-2, relative=1e-2)
 

@@ -17,7 +17,8 @@ from openane.importers import write_mlpackage
 from openane.ops.build import GraphBuilder
 
 TAKES = {**{verb: set(OPTIONS) for verb in ("compile", "run", "profile", "explain")}, "info": {"--shape"},
-         "quantize": set(OPTIONS) - {"--pad", "--precision"}, "check": set(OPTIONS) - {"--pad", "--no-cache"},
+         "quantize": set(OPTIONS) - {"--pad", "--precision", "--optimise"},
+         "check": set(OPTIONS) - {"--pad", "--no-cache", "--optimise"},
          "generate": {"--target", "--no-cache"}, "serve": {"--target", "--no-cache"},
          "transcribe": {"--target", "--no-cache"}}
 """Verbs that take models to their options. `info` compiles nothing, `quantize` takes one shape; language models state

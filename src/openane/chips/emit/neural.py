@@ -102,9 +102,9 @@ def _mode(operation: NeuralOperation) -> Fields:  # decisions: one case for each
     if isinstance(operation, MatrixProduct):
         if operation.coefficients is None or not operation.coefficients.runtime:
             raise ProgramError("a matrix product needs coefficients marked runtime")
-        # groups share runtime coefficients as they do constant ones (inferred)
+        # groups share runtime coefficients, or have their own, as with constant ones (inferred)
         return {"NE.MACCfg.OpMode": "multiply_accumulate", "NE.KernelCfg.RuntimeKernel": 1,
-                "NE.KernelCfg.GroupKernelReuse": int(source.shape[0] > 1)}
+                "NE.KernelCfg.GroupKernelReuse": int(source.shape[0] > 1 and not operation.grouped)}
     if isinstance(operation, ChannelMaximum):
         if source.shape[1] != operation.channels * result.shape[1]:
             raise ProgramError(f"a maximum over {operation.channels} channels needs that many per result channel")

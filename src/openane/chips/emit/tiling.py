@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from openane.chips.emit.flow import Flow, flows
@@ -17,13 +17,14 @@ from openane.errors import ProgramError
 class Tiling:
     """What data passes between the operations of a program, which of them are alike but for their addresses (see
     `flow` and `repeats`), and the tiles of each. `refused` is the number of the first operation that breaks `rule`: of
-    it and those behind there are no tiles."""
+    it and those behind there are no tiles. `cramped` are the numbers of all that have no room."""
 
     flows: Sequence[Flow]
     forms: Sequence[int]
     plans: Sequence[TilePlan]
     refused: int | None = None
     rule: str = ""
+    cramped: tuple[int, ...] = ()
 
 
 def tiled(operations: Sequence[Operation], policy: Policy) -> Tiling:
@@ -40,10 +41,18 @@ def tiled(operations: Sequence[Operation], policy: Policy) -> Tiling:
         except ProgramError as error:
             raise named(index, operation, error) from error
         if plan is None:
+            cramped = (index, *_cramped(index + 1, operations, planner, related))
             return Tiling(related, alike, plans, index, f"one row of each streamed operand must fit the "
-                          f"{policy.limits.l2_size} bytes of L2 beside what is resident there")
+                          f"{policy.limits.l2_size} bytes of L2 beside what is resident there", cramped)
         plans.append(plan)
     return Tiling(related, alike, plans)
+
+
+def _cramped(start: int, operations: Sequence[Operation], planner: Planner, related: Sequence[Flow]) -> Iterator[int]:
+    """The operations from `start` on that find no room; those that are handed their source are not looked at."""
+    for index in range(start, len(operations)):
+        if operations[index - 1].result.space is not Space.CHAIN and planner.plan(index, None, related[index]) is None:
+            yield index
 
 
 def named(index: int, operation: Operation, error: ProgramError) -> ProgramError:

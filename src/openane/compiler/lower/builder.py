@@ -28,6 +28,7 @@ from openane.graph import Graph, Node
 from openane.ops import get_op
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.lowering import Lowering
+from openane.ops.optimisation import level_of
 
 
 def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Lowered:
@@ -68,6 +69,11 @@ class Builder(Allocation, Fusion, Values):
     convolution = convolution_axes.convolution
     product, rows_product = constant_product.product, constant_product.rows_product
     runtime_product, runtime_convolution = runtime_product.product_of, runtime_product.runtime_convolution
+
+    @property
+    def level(self) -> int:
+        """See ops.lowering.Lowering."""
+        return level_of(self._graph)
 
     @property
     def close_functions(self) -> bool:

@@ -18,6 +18,7 @@ from openane.compiler.records import KnownProgram
 from openane.compiler.schedule.pipeline import ScheduledOperations, store
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, copy_of
+from openane.ops.optimisation import level_of
 from openane.program import Buffer, Program, Role, Task
 
 
@@ -88,7 +89,8 @@ def _stored(lowered: Lowered, size: int, settings: CompileSettings) -> CompiledP
     labels = [emitted.label for emitted in lowered.emitted]
     slots = [lowered.slots[value.name] for _, value in _ports(lowered.graph)]
     contents = _contents(lowered, lowered.constants, settings.chip.limits.slots)
-    stored = store(settings.chip, lowered.operations, lowered.blocks, slots, labels, contents)
+    stored = store(settings.chip, lowered.operations, lowered.blocks, slots, labels, contents,
+                   level_of(lowered.graph))
     end = stored.tasks[-1].offset + 4 * len(stored.tasks[-1].words)
     check_size(len(stored.tasks), size + stored.placement.scratch + end, settings.capacity)
     if settings.tell is not None:

@@ -18,6 +18,7 @@ from openane.compiler.loops.assign import OperandRole, access, legal, row_cut
 from openane.compiler.loops.split import ranges
 from openane.compiler.recipes.constant_product import Pixels, feeds_product, pixel_rows
 from openane.compiler.recipes.context import RecipeContext
+from openane.compiler.recipes.grouped_product import grouped_product
 from openane.compiler.recipes.neural_ops import spans
 from openane.compiler.recipes.split_product import reduction_parts, summed
 from openane.engine import (
@@ -110,7 +111,8 @@ def runtime_product(context: RecipeContext, target: Tensor, left: Tensor, right:
     Last matrix first and last rows first, as in every one of Apple's programs. Where that would be hundreds of
     operations and few with the columns of `right` as coefficients, the result is made transposed.
     """
-    if _together(context, target, left, right, post):
+    pieces = _reduction_parts(context, left, right)
+    if _at_once(context, target, left, right, post, len(pieces)):
         return
     rules = context.limits.lanes
     lanes = rules.runtime_product(left.shape[-2])
@@ -118,7 +120,6 @@ def runtime_product(context: RecipeContext, target: Tensor, left: Tensor, right:
     if len(parts) > MANY_PARTS and right.shape[-1] * TURN_PAYS <= left.shape[-2]:
         runtime_product(context, _turned(target), _turned(right), _turned(left), post)
         return
-    pieces = _reduction_parts(context, left, right)
     if len(pieces) > 1:
         summed(context, target, [
             partial(runtime_product, context, left=_range(context, left, left.rank - 1, start, count),
@@ -136,6 +137,13 @@ def runtime_product(context: RecipeContext, target: Tensor, left: Tensor, right:
             seen = {matrix.offset: pixel_rows(context, matrix.transpose((1, 0)))}
         _multiply(context, _at(target, index), seen[matrix.offset], post or Post(),
                   [(start, count, rows.part(index, start, count)) for start, count in parts])
+
+
+def _at_once(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post | None,
+             pieces: int) -> bool:
+    """A batch whose matrices need not be multiplied one by one, of a reduction in so many pieces."""
+    return _together(context, target, left, right, post) \
+        or (pieces == 1 and grouped_product(context, target, left, right, post))
 
 
 def _together(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:

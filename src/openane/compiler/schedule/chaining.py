@@ -105,12 +105,15 @@ class _Copy:
         return moved / (self.size * (self.readers[-1].operation - self.maker.operation + 1))
 
 
-def keep(operations: Sequence[Operation], blocks: VirtualBuffers, share: int, limits: Limits) -> list[Operation]:
+def keep(operations: Sequence[Operation], blocks: VirtualBuffers, share: int, limits: Limits,
+         reserved: Sequence[int] = ()) -> list[Operation]:
     """Operations in which a tensor of memory that several of them walk alike is read from L2 after the first.
 
-    New L2 blocks are added to `blocks`; residents and copies together take at most `share` bytes at any time.
+    New L2 blocks are added to `blocks`; residents and copies together take at most `share` bytes at any time, less
+    those `reserved` during an operation.
     """
-    held = residents(len(operations), {slot: life[:2] for slot, life in lives(operations).items()}, blocks.table)
+    held = residents(len(operations), {slot: life[:2] for slot, life in lives(operations).items()}, blocks.table,
+                     reserved)
     changed = list(operations)
     for copy in sorted(_copies(operations, limits), key=lambda c: -c.gain):
         first, last = copy.maker.operation, copy.readers[-1].operation

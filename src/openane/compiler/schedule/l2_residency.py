@@ -42,10 +42,12 @@ class Candidate:
 
 
 def settle(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer],
-           share: int, limits: Limits) -> tuple[list[Operation], dict[int, VirtualBuffer]]:
-    """Operations and buffers with as many scratch buffers in L2 as `share` bytes allow at any time."""
+           share: int, limits: Limits,
+           reserved: Sequence[int] = ()) -> tuple[list[Operation], dict[int, VirtualBuffer]]:
+    """Operations and buffers with as many scratch buffers in L2 as `share` bytes allow at any time, less those that
+    are `reserved` during each operation."""
     uses = usage(operations)
-    held = residents(len(operations), {slot: use.life for slot, use in uses.items()}, blocks)
+    held = residents(len(operations), {slot: use.life for slot, use in uses.items()}, blocks, reserved)
     candidates = [c for c in (_candidate(slot, use, blocks[slot], share, limits) for slot, use in uses.items())
                   if c is not None]
     moved: dict[tuple[int, str], Access] = {}
@@ -78,9 +80,11 @@ def resident_strides(access: Access, limits: Limits) -> tuple[int, tuple[int, in
     return step, (strides[0], strides[1], strides[2], strides[3], strides[4])
 
 
-def residents(operations: int, lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, VirtualBuffer]) -> list[int]:
-    """Bytes that L2 buffers take during each of so many operations; `lives` are the first and last that name one."""
-    held = [0] * operations
+def residents(operations: int, lives: Mapping[int, tuple[int, int]], blocks: Mapping[int, VirtualBuffer],
+              reserved: Sequence[int] = ()) -> list[int]:
+    """Bytes that L2 buffers take during each of so many operations, with those `reserved`; `lives` are the first and
+    last operation that name a buffer."""
+    held = list(reserved) or [0] * operations
     for slot, life in lives.items():
         if blocks[slot].kind is BufferKind.L2:
             hold(held, life, blocks[slot].size)

@@ -3,13 +3,14 @@ L2 addresses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openane.chips import Chip, EmittedTask, Limits
 from openane.chips.emit.exponents import Contents
 from openane.chips.emit.tiling import Tiling
 from openane.compiler.buffers.storage import VirtualBuffer, VirtualBuffers
+from openane.compiler.buffers.uses import operands
 from openane.compiler.schedule.chaining import chain, in_place, keep
 from openane.compiler.schedule.copy_elimination import forwarded
 from openane.compiler.schedule.direct_operands import direct
@@ -20,6 +21,8 @@ from openane.errors import UnsupportedError
 
 SHARES = (2, 4, 8)
 """Residents get 1/2 of L2; where that leaves no room for the rings of a streamed operation, less."""
+EIGHTH, ATTEMPTS = 8, 12
+"""Parts of L2 that are given and taken, and how often, where residents may have nearly all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class _Planned:
 
 
 def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int],
-          labels: Sequence[str], contents: Contents | None = None) -> ScheduledOperations:
+          labels: Sequence[str], contents: Contents | None = None, level: int = 0) -> ScheduledOperations:
     """Gives every buffer a place, keeping in L2 what fits beside the rings, and emits the tasks.
 
     `labels` say where each operation comes from, `contents` what the constant sections hold. UnsupportedError names the
@@ -65,19 +68,41 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Virt
     steps = direct(steps, chip.limits)
     origins = tuple(number for number, _ in steps)
     shares = (*(chip.limits.l2_size // part for part in SHARES), 0)
-    attempts = (_planned(chip, [operation for _, operation in steps], all_blocks.table, share, ports)
-                for share in shares)
-    planned = next(each for share, each in zip(shares, attempts, strict=True) if each.room or share == 0)
+    kept = [operation for _, operation in steps]
+    planned = _crowded(chip, kept, all_blocks.table, ports) if level else None
+    attempts = (_planned(chip, kept, all_blocks.table, share, ports) for share in shares)
+    planned = planned or next(each for share, each in zip(shares, attempts, strict=True) if each.room or share == 0)
     if planned.tiling is None or planned.tiling.refused is not None:
         raise _refusal(planned, [labels[number] for number in origins], chip.limits)
     return ScheduledOperations(planned.placed, origins, planned.virtual, planned.blocks, planned.placement,
                                chip.emit(planned.placed, tiling=planned.tiling, contents=contents))
 
 
+def _crowded(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer],
+             ports: Sequence[int]) -> _Planned | None:
+    """The operations with residents of nearly all L2, less where some need room for their rings: those and others of
+    their extents are left an eighth of L2 at first, then twice as much each time they find none. None where that does
+    not end in time."""
+    part = chip.limits.l2_size // EIGHTH
+    forms = [(type(operation), *(access.shape for _, access in operands(operation))) for operation in operations]
+    wanted: dict[Hashable, int] = {}
+    for _ in range(ATTEMPTS):
+        reserved = [wanted.get(form, 0) for form in forms]
+        neighbours = [max(reserved[max(0, number - 1):number + 2]) for number in range(len(reserved))]
+        planned = _planned(chip, operations, blocks, chip.limits.l2_size - part, ports, neighbours)
+        if planned.room:
+            return planned
+        cramped = {number for first, last in planned.placement.crowded for number in range(first, last + 1)}
+        cramped.update(() if planned.tiling is None else planned.tiling.cramped)
+        for form in {forms[number] for number in cramped}:
+            wanted[form] = 2 * wanted.get(form, part // 2)
+    return None
+
+
 def _planned(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], share: int,
-             ports: Sequence[int]) -> _Planned:
-    """The operations with residents of at most `share` bytes."""
-    virtual, table = resident(operations, blocks, share, chip.limits)
+             ports: Sequence[int], reserved: Sequence[int] = ()) -> _Planned:
+    """The operations with residents of at most `share` bytes, less those `reserved` during an operation."""
+    virtual, table = resident(operations, blocks, share, chip.limits, reserved)
     placement = place(virtual, table, ports, chip.limits)
     if placement.overflow is not None:
         return _Planned(tuple(virtual), table, placement)
@@ -97,11 +122,13 @@ def _refusal(planned: _Planned, labels: Sequence[str], limits: Limits) -> Unsupp
 
 
 def resident(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer],
-             share: int, limits: Limits) -> tuple[list[Operation], dict[int, VirtualBuffer]]:
-    """Operations with intermediates in L2, handed over, or kept there after their first use, within `share` bytes."""
+             share: int, limits: Limits,
+             reserved: Sequence[int] = ()) -> tuple[list[Operation], dict[int, VirtualBuffer]]:
+    """Operations with intermediates in L2, handed over, or kept there after their first use, within `share` bytes less
+    those `reserved` during an operation."""
     if share == 0:
         return list(operations), dict(blocks)
-    settled, table = settle(operations, blocks, share, limits)
+    settled, table = settle(operations, blocks, share, limits, reserved)
     all_blocks = VirtualBuffers(table)
-    kept = keep(chain(settled, table), all_blocks, share, limits)
+    kept = keep(chain(settled, table), all_blocks, share, limits, reserved)
     return in_place(kept, all_blocks.table), all_blocks.table

@@ -27,12 +27,14 @@ from openane.rounding import round_up
 @dataclass(frozen=True, slots=True)
 class BufferPlacement:
     """(slot, offset) of every virtual buffer that is used, bytes of scratch and of L2 at the peak. `overflow` is the
-    number of the operation from which on L2 does not hold what it is to keep, None where it does."""
+    number of the operation from which on L2 does not hold what it is to keep, None where it does; `crowded` are the
+    first and last operations of all that it does not hold."""
 
     places: Mapping[int, tuple[int, int]]
     scratch: int
     l2: int
     overflow: int | None = None
+    crowded: tuple[tuple[int, int], ...] = ()
 
 
 def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], ports: Sequence[int],
@@ -45,9 +47,11 @@ def place(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], 
     places |= {key: (limits.slots.scratch, offset) for key, offset in offsets.items()}
     resident = _requests(lives, blocks, BufferKind.L2, limits.l2_alignment)
     l2_offsets, peak = allocate_l2(resident, operations, limits)
-    worst = max(resident, key=lambda r: l2_offsets[r.key] + r.size) if peak > limits.l2_size else None
+    beyond = [r for r in resident if l2_offsets[r.key] + r.size > limits.l2_size] if peak > limits.l2_size else []
+    worst = max(beyond, key=lambda r: l2_offsets[r.key] + r.size, default=None)
     places |= {key: (0, offset) for key, offset in l2_offsets.items()}
-    return BufferPlacement(places, round_up(total, limits.page), peak, None if worst is None else worst.first)
+    return BufferPlacement(places, round_up(total, limits.page), peak, None if worst is None else worst.first,
+                           tuple((r.first, r.last) for r in beyond))
 
 
 def lifetimes(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
