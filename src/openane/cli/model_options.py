@@ -150,8 +150,9 @@ def in_cache(graph: Graph, target: str, options: Namespace, samples: Samples | N
         folder = Cache().folder
     except OSError:
         return False
-    return (folder / model_key(with_level(graph, options.optimise), generation_of(target).name, options.allow_host, samples,
-                               precision=options.precision)).is_dir()
+    key = model_key(with_level(graph, options.optimise), generation_of(target).name, options.allow_host, samples,
+                    precision=options.precision)
+    return (folder / key).is_dir()
 
 
 def refuse_for_compiled(path: Path, options: Namespace, targets: Sequence[str]) -> None:

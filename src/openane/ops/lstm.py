@@ -14,7 +14,7 @@ import numpy as np
 
 from openane.engine import Activation, Binary, Post
 from openane.graph import Node, Operand, TensorType, Value
-from openane.ops import recurrent, tables, unrolled
+from openane.ops import lstm_steps, recurrent, tables, unrolled
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments, refusal
@@ -111,7 +111,7 @@ def _run(x: np.ndarray, state: np.ndarray, cell: np.ndarray, side: Side, names: 
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """Nine engine operations per step and direction."""
+    """Nine engine operations per step and direction, or four (see lstm_steps)."""
     arguments = Arguments("lstm", PARAMETERS, node.operands)
     x = lowering.read(node["x"])
     known = {name: recurrent.array(arguments, name) for name in (*SIDE, *(f"{name}_back" for name in SIDE))}
@@ -120,11 +120,25 @@ def _lower(node: Node, lowering: Lowering) -> None:
     ends: list[tuple[Tensor, Tensor]] = []
     sequences = []
     for number, side in enumerate(sides):
-        sequences.append(lowering.scratch((steps, batch, hidden), (0, 2, 1)))
         starts = [recurrent.turned(lowering, lowering.part(lowering.read(node[name]), 1, number * hidden, hidden))
                   for name in ("initial_h", "initial_c")]
-        ends.append(_unrolled(lowering, arguments, x, sequences[-1], (starts[0], starts[1]), side, number == 1))
+        start = starts[0], starts[1]
+        if _in_few_tasks(lowering, arguments, x, side, number == 1):
+            weights = side.inputs, side.hidden
+            sequence, *end = lstm_steps.unrolled(lowering, x, start, weights, side.bias, side.backwards)
+            ends.append((end[0], end[1]))
+        else:
+            sequence = lowering.scratch((steps, batch, hidden), (0, 2, 1))
+            ends.append(_unrolled(lowering, arguments, x, sequence, start, side, number == 1))
+        sequences.append(sequence)
     recurrent.settle_all(lowering, node, sequences, [[state for state, _ in ends], [cell for _, cell in ends]])
+
+
+def _in_few_tasks(lowering: Lowering, arguments: Arguments, x: Tensor, side: Side, in_place: bool) -> bool:
+    """Whether a direction takes four tasks a step: it writes each state where its step is."""
+    names = tuple(str(arguments.constant(name)) for name in FUNCTIONS)
+    plain = side.peephole is None and not arguments.given("clip") and (in_place or not side.backwards)
+    return lstm_steps.fits(lowering, x, side.hidden.shape[1], names, plain)
 
 
 def _unrolled(lowering: Lowering, arguments: Arguments, x: Tensor, sequence: Tensor, start: tuple[Tensor, Tensor],
