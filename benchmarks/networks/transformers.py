@@ -36,7 +36,12 @@ MELS, FRAMES = 80, 3000
 
 def vit_tiny(seed: int = 0) -> ModelProto:
     """Image [1, 3, 224, 224] to 1000 logits."""
-    config, graph = VIT_TINY, OnnxGraph("vit_tiny", seed)
+    return vit(VIT_TINY, "vit_tiny", seed)
+
+
+def vit(config: Encoder, name: str, seed: int = 0) -> ModelProto:
+    """The same of any configuration."""
+    graph = OnnxGraph(name, seed)
     image = graph.input("input", 1, 3, IMAGE, IMAGE)
     tokens = (IMAGE // PATCH) ** 2
     patches = graph.add("Conv", image, graph.weight("patch.weight", config.width, 3, PATCH, PATCH),
@@ -54,7 +59,12 @@ def vit_tiny(seed: int = 0) -> ModelProto:
 
 def whisper_tiny_encoder(seed: int = 0) -> ModelProto:
     """Log-mel spectrogram [1, 80, 3000] to states [1, 1500, 384]."""
-    config, graph = WHISPER_TINY, OnnxGraph("whisper_tiny_encoder", seed)
+    return whisper_encoder(WHISPER_TINY, "whisper_tiny_encoder", seed)
+
+
+def whisper_encoder(config: Encoder, name: str, seed: int = 0) -> ModelProto:
+    """The same of any configuration."""
+    graph = OnnxGraph(name, seed)
     x, inputs, tokens = graph.input("input", 1, MELS, FRAMES), MELS, FRAMES // 2
     for number, stride in ((1, 1), (2, 2)):
         kernel = graph.weight(f"conv{number}.weight", config.width, inputs, 3)

@@ -124,7 +124,7 @@ def test_every_share_gives_the_same_numbers(share, execute, monkeypatch):
     inputs = {"x": np.random.default_rng(1).standard_normal((2, 3, 10, 10)).astype(np.float16)}
     expected = execute(compile(graph), inputs, "exact")["y"]
     monkeypatch.setattr("openane.compiler.schedule.pipeline.resident",
-                        lambda ops, blocks, _, limits: resident(ops, blocks, share, limits))
+                        lambda ops, blocks, _, limits, *rest: resident(ops, blocks, share, limits))
     model = compile(graph)
     verify(model.program)
     np.testing.assert_array_equal(execute(model, inputs, "exact")["y"], expected)
