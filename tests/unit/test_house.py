@@ -37,6 +37,7 @@ BITS_BY_HAND = {
     "ops/half_products.py": "rounding works on the bits of a number",
     "program/verify/written_l2.py": "a set of bytes is the binary digits of one number",
     "simulator/arithmetic": "rounding works on the bits of a number",
+    "simulator/compiled": "rounding works on the bits of a number",
 }
 """Where shifts, masks and struct.pack may appear, and why. Everywhere else the register tables do it."""
 

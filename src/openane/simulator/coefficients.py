@@ -23,6 +23,8 @@ from openane.simulator.sparse import expand
 
 Stores = Callable[[int], np.ndarray]
 """Gives the bytes behind a slot (uint8)."""
+Known = tuple[Floats, bool | None]
+"""Weights, and whether they are finite where that is known."""
 
 GATHER = 1 << 15  # weights gathered at a time: their positions take four times their memory
 LANES = 4         # lanes of a block from which blocks are copied whole
@@ -75,20 +77,24 @@ class Gather:
             bits[start - low:end - low] = (lanes if plain else lanes[order]).T
         return bits
 
-    def repeated(self, store: np.ndarray, order: np.ndarray, workspace: Workspace) -> Callable[[], Floats]:
-        """What reads weights that change between runs, as `read_weights` does: where they lie is worked out once."""
+    def repeated(self, store: np.ndarray, order: np.ndarray, workspace: Workspace) -> Callable[[], Known]:
+        """What reads weights that change between runs, as `read_weights` does, and says whether they are finite where
+        it knows: where they lie is worked out once."""
         if self.first is None or self.step is None or len(self.first) * self.geometry.rows > KEPT:
-            return lambda: self.read_weights(store, order)
+            return lambda: (self.read_weights(store, order), None)
         positions = self.first[:, None] + self.step[:, None] * order
         base = int(positions.min())
         places = positions - base
         if (store.ctypes.data + base) % HALFWORD or (places % HALFWORD).any():
-            return lambda: self.read_weights(store, order)
+            return lambda: (self.read_weights(store, order), None)
         kept = workspace.positions(places // HALFWORD)
         words = store[base:base + (store.size - base) // HALFWORD * HALFWORD].view(np.uint16)
 
-        def read() -> Floats:
-            return decoded(words.take(kept, mode="clip")).reshape(self.geometry.shape)  # bounds are proved
+        def read() -> Known:
+            if workspace.kernels is None or not words.flags.writeable:
+                return decoded(words.take(kept, mode="clip")).reshape(self.geometry.shape), None  # bounds are proved
+            weights = np.empty(self.geometry.shape, np.float32)
+            return weights, workspace.kernels.gather(words, kept.reshape(-1), weights.reshape(-1))
 
         return read
 

@@ -9,9 +9,10 @@ from math import prod
 import numpy as np
 
 from openane.chips import Chip
-from openane.rounding import round_up
+from openane.rounding import ceil_div, round_up
 from openane.simulator.arithmetic import HalfEncoder, Mode, SumForm
 from openane.simulator.arithmetic.half import Bits, Floats
+from openane.simulator.kernels import Kernels
 from openane.simulator.memory import Memory
 from openane.simulator.report import TaskReport
 from openane.simulator.sharing import SharedWeights
@@ -43,6 +44,7 @@ class Workspace:
     def __init__(self, weights: SharedWeights | None = None) -> None:
         """`weights`: where weights that are constants are looked up, among those of other programs."""
         self.encoder = HalfEncoder()
+        self.kernels: Kernels | None = None  # until they are brought
         self.weights = weights or SharedWeights()
         self._floats = np.empty(0, np.float32)
         self._ends: dict[int, int] = {}
@@ -74,6 +76,11 @@ class Workspace:
         if end > self._floats.size:  # what lies in the old memory stays valid
             self._floats = np.empty(max(end, self._reserved), np.float32)
         return self._floats[start:end].reshape(shape)
+
+    def halves(self, shape: tuple[int, ...], place: int) -> Bits:
+        """The same of fp16 words."""
+        count = prod(shape)
+        return self.floats((ceil_div(count, 2),), place).view(np.uint16)[:count].reshape(shape)
 
     def bits(self, shape: tuple[int, ...]) -> Bits:
         """An array of fp16 words with undefined contents, valid until the next call."""

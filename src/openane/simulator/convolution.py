@@ -26,6 +26,7 @@ from openane.simulator.arithmetic.half import BLOCK, INFINITY_BITS, Bits, Floats
 from openane.simulator.blocks import apart
 from openane.simulator.context import TaskContext, padded
 from openane.simulator.streams import MAP_FROM, WORDS, read, write
+from openane.simulator.tile_loops import TileLoops
 from openane.simulator.tiles import Tile, TileElements
 from openane.simulator.weights import ConvolutionWeights
 
@@ -59,6 +60,7 @@ class ConvolutionTask:
         self._own = own and result.shape[0] > 1
         self._beside = mode is Mode.EXACT and not self._unicast and not self._own
         self._pieces = [self._piece(tile) for tile in self._plan()]
+        self._loops = TileLoops(context, operation.input_relu, self._terms, self._beside)
         for piece in self._pieces[:1]:  # the largest
             context.workspace.reserve(padded(prod(piece.shape)) + prod(self._columns_shape(piece.tile, self._by_row)))
 
@@ -116,9 +118,11 @@ class ConvolutionTask:
 
     def _compute_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
         sums = self._sums(piece, weights)
-        if weights.bias is not None:
-            bias = weights.bias[self._sets(piece.tile), slice(*piece.tile.channels), None]
-            sums += bias[0] if self._beside else bias
+        bias = None if weights.bias is None else weights.bias[self._sets(piece.tile), slice(*piece.tile.channels)]
+        if self._loops.store(piece, sums, bias, weights.stage):
+            return
+        if bias is not None:
+            sums += bias[0, :, None] if self._beside else bias[:, :, None]
         if self._terms > 1:
             saturate(sums)
         write(weights.stage.apply(sums), piece.target, self._context, to_even=False)
@@ -151,19 +155,15 @@ class ConvolutionTask:
         raw = piece.source if piece.inside is None else self._padded(piece)
         if has_special(raw):
             return False
-        words = self._halves(raw.shape, 0)
+        words = self._context.workspace.halves(raw.shape, 0)
         table.take(raw, out=words, mode="clip")
-        result = self._halves(piece.target.shape, 1)
+        result = self._context.workspace.halves(piece.target.shape, 1)
         sources, targets = (words, result) if self._beside else (words.swapaxes(0, 1), result.swapaxes(0, 1))
         for target, term in zip(targets, weights.single.terms[slice(*piece.tile.channels)], strict=True):
             target[...] = self._window(piece, sources, term)
         self._report.stored(result)
         piece.target[...] = result
         return True
-
-    def _halves(self, shape: tuple[int, ...], place: int) -> Bits:
-        count = prod(shape)
-        return self._context.workspace.floats((ceil_div(count, 2),), place).view(np.uint16)[:count].reshape(shape)
 
     def _window(self, piece: TileElements, sources: np.ndarray, term: int) -> np.ndarray:
         """The source elements [groups, rows, columns] of one term; `sources` is [channels, groups, D, H, W]."""
@@ -213,6 +213,10 @@ class ConvolutionTask:
 
     def _channel_sums(self, tile: Tile, weights: Floats, slab: Floats, finite: bool) -> np.ndarray:
         every = weights if len(weights) == tile.count else np.repeat(weights, tile.count, axis=0)
+        if finite and self._accumulator.mode is Mode.FAST:
+            found = self._loops.channel_sums(slab, every, tile, self._unicast, self._kernel, self._stride)
+            if found is not None:
+                return found
         sums = self._accumulator.channels(every.reshape(-1, self._terms).T, self._columns(tile, slab), finite=finite)
         return sums.reshape(*every.shape[:2], -1)
 
@@ -306,6 +310,8 @@ class ConvolutionTask:
     def _slab(self, piece: TileElements) -> Floats:
         """The source elements a tile needs as float32, zeros where they are padding."""
         slab, raw = self._context.workspace.floats(piece.shape), piece.source
+        if self._loops.read(piece, slab):
+            return slab
         if piece.inside is not None:
             raw = self._padded(piece)
         if raw.size:

@@ -15,7 +15,7 @@ from openane.errors import ProgramError, SimulationError
 from openane.program import Buffer, Constants, Program
 from openane.program.patch import ByteRange, meets
 from openane.program.verify import Verified
-from openane.simulator import neural_engine, planar_engine
+from openane.simulator import kernels, neural_engine, planar_engine
 from openane.simulator.arithmetic import Mode, SumForm
 from openane.simulator.context import TaskContext, Workspace
 from openane.simulator.memory import ELEMENT, Memory, OperandArray, overlapping
@@ -48,6 +48,7 @@ class LoadedProgram:
         self._form = SumForm.choose(arithmetic, map(multiplications, self.operations))
         self._workspace = Workspace(weights)
         self._owns_constants = False
+        self._spent = 0.0
         self._tasks = self._prepare_all()
 
     def _prepare_all(self) -> list[_Prepared]:
@@ -148,6 +149,8 @@ class LoadedProgram:
         name or size does not fit.
         """
         self.memory.fill(buffers or {})
+        if self._workspace.kernels is None and (self._spent >= kernels.PATIENCE or kernels.at_hand()):
+            self._workspace.kernels = kernels.kernels()
         start = time.perf_counter()
         with np.errstate(all="ignore"):
             for index, task in enumerate(self._tasks):
@@ -159,6 +162,7 @@ class LoadedProgram:
                 if seen is not None:
                     seen(index, task.result.array)
         seconds = time.perf_counter() - start
+        self._spent += seconds
         return RunReport(tuple(task.report.numbered(task.report.index) for task in self._tasks), seconds)
 
     def _prepare(self, index: int, operation: Operation, chained: OperandArray | None) -> _Prepared:

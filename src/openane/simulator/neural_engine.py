@@ -182,8 +182,8 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     def gathered() -> ConvolutionWeights:
         store = stores(section.slot)
         stage = PostStage.of(operation.post, gather.read_table(stores), what)
-        weights = shared(gather.read_weights(store, order)) if repeated is None else repeated()
-        return ConvolutionWeights.of(weights, gather.read_bias(store), stage)
+        weights, finite = (shared(gather.read_weights(store, order)), None) if repeated is None else repeated()
+        return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite)
 
     return gathered
 

@@ -26,15 +26,20 @@ from openane.engine import (
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import coalesce, split
+from openane.simulator.chunks import LoopStep, Recipe, ValuesReader
 from openane.simulator.context import TaskContext
 from openane.simulator.memory import OperandArray
+from openane.simulator.stores import PoolLoop
 from openane.simulator.streams import ElementwiseTask, Function, read, write
 
 BINARY: dict[Binary, Callable[..., Floats]] = {
     Binary.ADD: np.add, Binary.MULTIPLY: np.multiply, Binary.MAXIMUM: np.maximum, Binary.MINIMUM: np.minimum,
     Binary.SQUARE_SUM: np.add,
 }
+LOOP_FUNCTION = {Binary.ADD: 1, Binary.MULTIPLY: 2, Binary.MAXIMUM: 3, Binary.MINIMUM: 4, Binary.SQUARE_SUM: 1}
+"""How the compiled loop calls them; 0 is a function of one operand."""
 POOL_FILL = {Pool.AVERAGE: 0.0, Pool.MAXIMUM: -np.inf, Pool.MINIMUM: np.inf}
+LOOP_POOL = {Pool.AVERAGE: 1, Pool.MAXIMUM: 3, Pool.MINIMUM: 4}
 POOL_STEP: dict[Pool, Callable[..., Floats]] = {Pool.AVERAGE: np.add, Pool.MAXIMUM: np.maximum,
                                                 Pool.MINIMUM: np.minimum}
 
@@ -47,7 +52,8 @@ def prepare(operation: PlanarOperation, first: OperandArray, second: OperandArra
         sources = [first] if second is None else [first, second]
         _require_fit(sources, result.array.shape, what)
         key = _without_operands(operation) if second is None else None
-        return ElementwiseTask(sources, result, _elementwise(operation), context, to_even=True, key=key).execute
+        return ElementwiseTask(sources, result, _elementwise(operation), context, to_even=True, key=key,
+                               recipe=recipe(operation, len(sources))).execute
     if isinstance(operation, GainOffset):
         return _gain_offset(operation, first, second, result, context)
     if isinstance(operation, Reduction):
@@ -125,6 +131,20 @@ def _elementwise(operation: Elementwise) -> Function:
     return lambda *operands: _relu(compute(*operands), operation.relu)
 
 
+def recipe(operation: Elementwise | GainOffset | Reduction, operands: int) -> Recipe:
+    """The same function of so many operands for the compiled loop."""
+    function = Binary.ADD if isinstance(operation, GainOffset) else operation.function
+    steps = {
+        LoopStep.FIRST_RELU: operation.first_relu, LoopStep.PRE_SCALE: operation.pre_scale != 1,
+        LoopStep.NEGATE: operation.negate, LoopStep.ABSOLUTE: operation.absolute,
+        LoopStep.SECOND_RELU: operation.second_relu, LoopStep.SUBTRACT: operation.subtract,
+        LoopStep.GAIN: isinstance(operation, GainOffset), LoopStep.SQUARE: function is Binary.SQUARE_SUM,
+        LoopStep.SCALE: operation.scale != 1, LoopStep.BIAS: operation.bias != 0,
+        LoopStep.RELU: operation.relu and not isinstance(operation, Reduction)}
+    return Recipe(sum(step for step, wanted in steps.items() if wanted), LOOP_FUNCTION[function] if operands > 1 else 0,
+                  np.array([operation.pre_scale, operation.scale, operation.bias], np.float32))
+
+
 def _without_operands(operation: Elementwise) -> Hashable:
     """What makes two operations on other operands the same function."""
     return tuple((each.name, getattr(operation, each.name)) for each in fields(operation)
@@ -149,7 +169,8 @@ def _gain_offset(operation: GainOffset, first: OperandArray, second: OperandArra
         np.multiply(x, gain, out=x)
         return _relu(_affine(x, scale, bias), operation.relu)
 
-    return ElementwiseTask([first, offsets, gains], result, compute, context, to_even=True).execute
+    return ElementwiseTask([first, offsets, gains], result, compute, context, to_even=True,
+                           recipe=recipe(operation, 3)).execute
 
 
 class Reducer:
@@ -168,25 +189,41 @@ class Reducer:
         _require_fit(operands, shape, what)
         views = _planes([np.broadcast_to(operand.array, shape) for operand in operands])
         self._blocks = [(part[:2], [view[part] for view in views]) for part in split(views[0].shape, BLOCK)]
+        self._readers: list[ValuesReader | None] | None = None
 
     def execute(self) -> None:
         """Accumulates block by block, then finishes all (n, c) at once."""
         summing = self._operation.reduce is Reduce.SUM
         total = np.full(self._result.shape[:2], 0.0 if summing else -np.inf)
-        for place, raw in self._blocks:
-            numbers: list[Floats] = []
-            for source in raw:
-                values = self._context.workspace.floats(source.shape, len(numbers))
-                read(source, values, self._context.report)
-                numbers.append(values)
-            values = self._function(*numbers)
-            quieten(values)
+        for number, (place, raw) in enumerate(self._blocks):
+            values = self._values(number, raw)
             axes = tuple(range(2, values.ndim))
             if summing:
                 total[place] += values.sum(axis=axes, dtype=np.float64)
             else:
                 np.maximum(total[place], values.max(axis=axes), out=total[place])
         self._finish(total)
+
+    def _values(self, number: int, raw: list[np.ndarray]) -> Floats:
+        """What is reduced of a block, none of it NaN."""
+        workspace, report = self._context.workspace, self._context.report
+        if workspace.kernels is not None:
+            if self._readers is None:
+                described = recipe(self._operation, len(raw))
+                self._readers = [ValuesReader.of(block, described) for _, block in self._blocks]
+            reader = self._readers[number]
+            if reader is not None:
+                found = workspace.floats(raw[0].shape)
+                reader(workspace.kernels, found, report)
+                return found
+        numbers: list[Floats] = []
+        for source in raw:
+            values = workspace.floats(source.shape, len(numbers))
+            read(source, values, report)
+            numbers.append(values)
+        values = self._function(*numbers)
+        quieten(values)
+        return values
 
     def _finish(self, total: np.ndarray) -> None:
         operation = self._operation
@@ -217,6 +254,7 @@ class Pooler:
         self._padded = (height, width)
         planes = max(1, BLOCK // (height * width))
         self._parts = list(split(source.array.shape[:3], planes))
+        self._loops: list[PoolLoop | None] | None = None
 
     def _extent(self, axis: int) -> int:
         operation = self._operation
@@ -226,8 +264,27 @@ class Pooler:
 
     def execute(self) -> None:
         """Pools some planes at a time."""
-        for part in self._parts:
+        workspace = self._context.workspace
+        if workspace.kernels is not None and self._loops is None:
+            self._loops = [self._loop(part) for part in self._parts]
+        for number, part in enumerate(self._parts):
+            loop = self._loops[number] if self._loops is not None and workspace.kernels is not None else None
+            if loop is not None and workspace.kernels is not None:
+                loop(workspace.kernels, workspace.floats(loop.shape), self._context.report)
+                continue
             write(self._pool(self._source[part]), self._result[part], self._context, to_even=True)
+
+    def _loop(self, part: tuple[slice, ...]) -> PoolLoop | None:
+        """The compiled loop for some planes; None where it does not know the operation."""
+        operation, source = self._operation, self._source[part]
+        plain = not (operation.first_relu or operation.negate or operation.absolute)
+        if not plain or (operation.pre_scale, operation.scale, operation.bias) != (1, 1, 0):
+            return None
+        (top, left), (height, width) = operation.padding, source.shape[3:]
+        inside = (slice(top, top + height), slice(left, left + width))
+        return PoolLoop.of(source, self._result[part], (*source.shape[:3], *self._padded), inside,
+                           (*operation.kernel, *operation.stride), LOOP_POOL[operation.pool],
+                           POOL_FILL[operation.pool], operation.final_scale, operation.relu)
 
     def _pool(self, raw: np.ndarray) -> Floats:
         operation = self._operation

@@ -62,6 +62,15 @@ class TaskReport:
             self.overflows += count_infinite(bits)
         self.widen(low, high)
 
+    def surveyed(self, bits: Bits, low: int, high: int, signed_high: int) -> None:
+        """Counts a block of fp16 words without NaN as stored, whose `survey` is known."""
+        self.held(bits, *extremes(low, high, signed_high))
+
+    def met(self, nan: int, infinite: int) -> None:
+        """Counts NaN and infinities among what was read."""
+        self.nan_inputs += nan
+        self.infinite_inputs += infinite
+
     def copied(self, source: np.ndarray, target: np.ndarray) -> None:
         """Counts a block of fp16 words as read and, unchanged but for NaN, stored in `target`,
         where NaN become infinite."""

@@ -12,13 +12,16 @@ import numpy as np
 
 from openane.simulator.arithmetic.half import (
     BLOCK,
+    Bits,
     Floats,
     decode,
     encode_away,
     encode_even,
 )
 from openane.simulator.blocks import paired_blocks
+from openane.simulator.chunks import ChunkTask, Recipe, TranslateTask
 from openane.simulator.context import Lookup, TaskContext
+from openane.simulator.kernels import Kernels
 from openane.simulator.memory import OperandArray
 from openane.simulator.report import TaskReport
 
@@ -65,15 +68,21 @@ class ElementwiseTask:
     """One prepared element-by-element task."""
 
     def __init__(self, sources: Sequence[OperandArray], result: OperandArray, function: Function | None,
-                 context: TaskContext, *, to_even: bool, key: Hashable = None) -> None:
+                 context: TaskContext, *, to_even: bool, key: Hashable = None,
+                 recipe: Recipe | None = None) -> None:
         """`function` None copies elements as they are. Every source must broadcast to the result's shape. `key` says
-        which function of one operand it is: equal ones share their table."""
+        which function of one operand it is: equal ones share their table; `recipe` is the function for the compiled
+        loop, where that knows it."""
         self._function, self._to_even, self._context, self._report = function, to_even, context, context.report
         arrays = [operand.array for operand in (*sources, result)]
         self._blocks = paired_blocks(arrays, BLOCK)
         halves = all(array.dtype == np.uint16 for array in arrays)
         self._copies = function is None and halves
         self._size = result.array.size
+        self._arrays, self._recipe = arrays, recipe
+        self._chunks: ChunkTask | None = None
+        self._translation: TranslateTask | None = None
+        self._translates = halves and len(sources) == 1 and recipe is None
         self._lookup: Lookup | None = None
         if function is not None and len(sources) == 1 and halves:
             self._lookup = Lookup() if key is None else context.workspace.lookup((key, to_even))
@@ -82,14 +91,38 @@ class ElementwiseTask:
 
     def execute(self) -> None:
         """Computes every block."""
+        kernels = self._context.workspace.kernels
+        if kernels is not None and self._by_loop(kernels):
+            return
         step = self._copy if self._copies else self._compute
         if self._lookup is not None:
-            if self._lookup.computed >= WORDS:
-                self._tabulate()
+            step = self._compute if self._table() is None else self._look_up
             self._lookup.computed += self._size
-            step = self._compute if self._lookup.table is None else self._look_up
         for block in self._blocks:
             step(*block)
+
+    def _by_loop(self, kernels: Kernels) -> bool:
+        """Computes everything by the compiled loop; False where that cannot be."""
+        if self._recipe is not None:
+            self._chunks, self._recipe = ChunkTask.of(self._arrays[:-1], self._arrays[-1], self._recipe), None
+        if self._translates and self._translation is None:
+            self._translation = TranslateTask.of(*self._arrays)
+            self._translates = self._translation is not None
+        if self._chunks is not None:
+            self._chunks.execute(kernels, self._report)
+        elif self._translation is not None and (self._copies or self._table() is not None):
+            self._translation.execute(kernels, self._report, None if self._copies else self._table())
+        else:
+            return False
+        return True
+
+    def _table(self) -> Bits | None:
+        """The results of every word, once they are known."""
+        if self._lookup is None:
+            return None
+        if self._lookup.computed >= WORDS:
+            self._tabulate()
+        return self._lookup.table
 
     def _tabulate(self) -> None:
         assert self._lookup is not None

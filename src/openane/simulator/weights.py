@@ -42,9 +42,9 @@ class ConvolutionWeights:
     single: Single | None = None
 
     @staticmethod
-    def of(values: Floats, bias: Floats | None, stage: PostStage) -> ConvolutionWeights:
-        """With what is worth knowing about them."""
-        return ConvolutionWeights(values, bias, stage, all_finite(values))
+    def of(values: Floats, bias: Floats | None, stage: PostStage, finite: bool | None = None) -> ConvolutionWeights:
+        """With what is worth knowing about them; `finite` where that is known."""
+        return ConvolutionWeights(values, bias, stage, all_finite(values) if finite is None else finite)
 
     def studied(self) -> ConvolutionWeights:
         """With what takes a look at every weight to know: worth it for constants."""

@@ -1,0 +1,97 @@
+"""fp16 words to float32 and back, for one number; other loops are compiled with these inside.
+
+See `arithmetic.half` for the rules. Everything is written without branches, on 32-bit integers, so that compilers make
+vector instructions of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openane.simulator.compiled.jit import chosen, part
+
+MAGNITUDE, SIGN, INFINITE = np.int32(0x7FFF), np.int32(0x8000), np.int32(0x7C00)
+UP = np.float32(2.0**112)
+GAP = np.int32(13)
+TOP = np.int32(16)
+REBIAS = np.int32((127 - 15) << 23)
+LEAST_NORMAL = np.float32(2.0**-14)
+SUBNORMAL = np.float32(2.0**24)
+BEYOND = np.float32(2048)
+HALF = np.float32(0.5)
+ZERO = np.float32(0)
+ONE = np.int32(1)
+TIE = 1 + 2.0**-50
+
+
+@part
+def number(word):  # type: ignore[no-untyped-def]
+    """float32 behind an fp16 word (int32), zeros without sign; infinities and NaN become 65536 and more."""
+    moved = np.int32(np.int32(np.int32(word & SIGN) << TOP) | np.int32(np.int32(word & MAGNITUDE) << GAP))
+    return np.float32(moved.view(np.float32) * UP) + ZERO
+
+
+@part
+def special_number(word):  # type: ignore[no-untyped-def]
+    """The same of any word: infinities as they are, NaN as +inf."""
+    size = np.int32(word & MAGNITUDE)
+    value = number(word)
+    if size < INFINITE:
+        return value
+    return np.float32(-np.inf) if size == INFINITE and value < ZERO else np.float32(np.inf)
+
+
+@part
+def away(value):  # type: ignore[no-untyped-def]
+    """fp16 word (int32) of a float32, ties away from zero, NaN to +0."""
+    bits = np.float32(value).view(np.int32)
+    size = np.int32(bits & np.int32(0x7FFFFFFF))
+    normal = np.int32(np.int32(np.int32(size + np.int32(0x1000)) - REBIAS) >> GAP)
+    magnitude = abs(value)
+    small = min(magnitude * SUBNORMAL, BEYOND)
+    whole = np.int32(small)
+    rest = np.float32(small - np.float32(whole))
+    word = min(normal if magnitude >= LEAST_NORMAL else np.int32(whole + np.int32(rest >= HALF)), INFINITE)
+    signed = np.int32(word | np.int32(np.int32(bits >> TOP) & SIGN))
+    return signed if value == value else np.int32(0)
+
+
+@part
+def even(value):  # type: ignore[no-untyped-def]
+    """fp16 word (int32) of a float32, ties to even, NaN to +0."""
+    bits = np.float32(value).view(np.int32)
+    size = np.int32(bits & np.int32(0x7FFFFFFF))
+    odd = np.int32(np.int32(size >> GAP) & ONE)
+    normal = np.int32(np.int32(np.int32(np.int32(size + np.int32(0xFFF)) + odd) - REBIAS) >> GAP)
+    magnitude = abs(value)
+    small = min(magnitude * SUBNORMAL, BEYOND)
+    whole = np.int32(small)
+    rest = np.float32(small - np.float32(whole))
+    up = np.int32(rest > HALF) | np.int32(np.int32(rest == HALF) & np.int32(whole & ONE))
+    word = min(normal if magnitude >= LEAST_NORMAL else np.int32(whole + np.int32(up)), INFINITE)
+    signed = np.int32(word | np.int32(np.int32(bits >> TOP) & SIGN))
+    return signed if value == value else np.int32(0)
+
+
+@part
+def away_double(value):  # type: ignore[no-untyped-def]
+    """fp16 word (int32) of a float64 as `encode_away` rounds it: to a float32 that keeps on which side of a tie it is
+    (rounded to odd), then to even."""
+    beyond = value * TIE
+    near = np.float32(beyond)
+    bits = near.view(np.int32)
+    back = np.float64(near)
+    bits = np.int32(bits - np.int32(abs(back) > abs(beyond)))
+    bits = np.int32(bits | np.int32(back != beyond))
+    odd = bits.view(np.float32)
+    return even(odd) if value == value else np.int32(0)
+
+
+def to_word(value: Any) -> Any:
+    """`away` or `away_double`, by the type of the value."""
+    raise NotImplementedError("what loops are compiled with")
+
+
+chosen(to_word, away, away_double)

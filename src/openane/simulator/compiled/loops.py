@@ -1,0 +1,154 @@
+"""The loops of tasks. Operands are flat arrays of fp16 words; `places` are five extents, then five strides in elements
+of every operand, in the order of the arguments.
+
+Sources that hold NaN or infinities are rare: loops look at the largest magnitude, and go over a row again if they must.
+Results are (smallest word, largest word, largest as a signed number), as `half.survey` has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openane.simulator.compiled.halves import (
+    INFINITE,
+    MAGNITUDE,
+    number,
+    special_number,
+    to_word,
+)
+from openane.simulator.compiled.jit import compiled
+
+INFINITY = np.float32(np.inf)
+
+
+# decisions: loops within loops are what is compiled
+def _load_loop(source, places, floor, out):  # type: ignore[no-untyped-def]
+    """Numbers behind words, none below `floor`, in `out`. Counts of NaN and infinities among the words."""
+    width, step, across = places[4], places[9], places[14]
+    nan, infinite = 0, 0
+    for a in range(places[0]):
+        for b in range(places[1]):
+            for c in range(places[2]):
+                for d in range(places[3]):
+                    words = source[a * places[5] + b * places[6] + c * places[7] + d * places[8]:]
+                    row = out[a * places[10] + b * places[11] + c * places[12] + d * places[13]:]
+                    top: Any = np.int32(0)
+                    if step == 1 and across == 1:
+                        for i in range(width):
+                            word = np.int32(words[i])
+                            top = max(top, np.int32(word & MAGNITUDE))
+                            value = number(word)
+                            row[i] = value if value > floor else floor
+                    else:
+                        for i in range(width):
+                            word = np.int32(words[i * step])
+                            top = max(top, np.int32(word & MAGNITUDE))
+                            value = number(word)
+                            row[i * across] = value if value > floor else floor
+                    if top >= INFINITE:
+                        for i in range(width):
+                            word = np.int32(words[i * step])
+                            size = np.int32(word & MAGNITUDE)
+                            nan += int(size > INFINITE)
+                            infinite += int(size == INFINITE)
+                            value = special_number(word)
+                            row[i * across] = value if value > floor else floor
+    return nan, infinite
+
+
+def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
+    """Numbers behind the words at `places`; whether all are finite."""
+    top: Any = np.int32(0)
+    for i in range(out.size):
+        word = np.int32(source[places[i]])
+        top = max(top, np.int32(word & MAGNITUDE))
+        out[i] = number(word)
+    if top >= INFINITE:
+        for i in range(out.size):
+            out[i] = special_number(np.int32(source[places[i]]))
+    return top < INFINITE
+
+
+# decisions: loops within loops are what is compiled
+def _store_loop(sums, parts, bias, numbers, target, places):  # type: ignore[no-untyped-def]
+    """Sums through the post stage to fp16 words, ties away. The second strides are those of the sums, whose
+    rows are contiguous; `parts` further sums, as many each as there are elements, are added first. `bias` [groups,
+    channels] is added to each sum, then what exceeds `numbers[0]` is infinite, then + numbers[1], * numbers[2],
+    not below numbers[3]."""
+    width, step = places[4], places[9]
+    limit, post, scale, floor = numbers[0], numbers[1], numbers[2], numbers[3]
+    share = places[0] * places[1] * places[2] * places[3] * width
+    low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
+    words = np.empty(1 if step == 1 else width, np.uint16)
+    for a in range(places[0]):
+        for b in range(places[1]):
+            more = bias[a * places[15] + b * places[16]]
+            for c in range(places[2]):
+                for d in range(places[3]):
+                    begin = a * places[10] + b * places[11] + c * places[12] + d * places[13]
+                    row = sums[begin:begin + width]
+                    for part in range(1, parts + 1):
+                        other = sums[begin + part * share:begin + part * share + width]
+                        for i in range(width):
+                            row[i] += other[i]
+                    goal = target[a * places[5] + b * places[6] + c * places[7] + d * places[8]:]
+                    line = goal[:width] if step == 1 else words
+                    for i in range(width):
+                        value = row[i] + more
+                        if abs(value) >= limit:
+                            value = np.copysign(INFINITY, value)
+                        value = (value + post) * scale
+                        if value <= floor:  # a zero without its sign; what is no number stays
+                            value = floor
+                        word = to_word(value)
+                        line[i] = np.uint16(word)
+                        low = min(low, word)
+                        high = max(high, word)
+                        signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
+                    if step != 1:
+                        for i in range(width):
+                            goal[i * step] = words[i]
+    return low, high, signed
+
+
+# decisions: loops within loops are what is compiled
+def _channel_loop(slab, weights, out, extents):  # type: ignore[no-untyped-def]
+    """Sums over the terms of every channel's own inputs, in the order of terms. The slab is [channels * inputs, D, H,
+    W], weights [channels, terms], the result [channels, rows, columns]; all contiguous."""
+    channels, rows, columns, inputs, tall, deep, broad, down, across, height, width = extents
+    for c in range(channels):
+        for y in range(rows):
+            begin = (c * rows + y) * columns
+            sums = out[begin:begin + columns]
+            term = 0
+            for ky in range(tall):
+                for each in range(inputs):
+                    for kz in range(deep):
+                        for kx in range(broad):
+                            weight = weights[c, term]
+                            place = (((c * inputs + each) * deep + kz) * height + y * down + ky) * width + kx
+                            row = slab[place:]
+                            if term == 0 and across == 1:
+                                for i in range(columns):
+                                    sums[i] = weight * row[i]
+                            elif term == 0:
+                                for i in range(columns):
+                                    sums[i] = weight * row[i * across]
+                            elif across == 1:
+                                for i in range(columns):
+                                    sums[i] += weight * row[i]
+                            else:
+                                for i in range(columns):
+                                    sums[i] += weight * row[i * across]
+                            term += 1
+
+
+load = compiled("UniTuple(int64, 2)(uint16[::1], int64[::1], float32, float32[::1])", _load_loop)
+gather = compiled("boolean(uint16[::1], int64[::1], float32[::1])", _gather_loop)
+store = compiled("UniTuple(int32, 3)(float32[::1], int64, float32[::1], float32[::1], uint16[::1], int64[::1])",
+                 _store_loop)
+store_doubles = compiled(
+    "UniTuple(int32, 3)(float64[::1], int64, float64[::1], float64[::1], uint16[::1], int64[::1])", _store_loop)
+channels = compiled("void(float32[::1], float32[:,::1], float32[::1], UniTuple(int64, 11))", _channel_loop)

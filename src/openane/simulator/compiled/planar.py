@@ -1,0 +1,283 @@
+"""The loop of elementwise operations of the planar engine: chunks that stay in the cache, each step a loop of its own.
+
+Operands and places are as in `loops`; the steps are those of `planar_engine`, in its order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openane.simulator.compiled.halves import INFINITE, MAGNITUDE, ZERO, even, number, special_number
+from openane.simulator.compiled.jit import compiled, part
+
+CHUNK = 4096
+FIRST_RELU, PRE_SCALE, NEGATE, ABSOLUTE, SECOND_RELU, SUBTRACT, GAIN, SQUARE, SCALE, BIAS, RELU, KEEP = (
+    1 << bit for bit in range(12))
+ALONE, ADD, MULTIPLY, MAXIMUM, MINIMUM = range(5)
+
+
+@part
+def _fetch(source, places, strides, row, rows, left, count, words):  # type: ignore[no-untyped-def]
+    """Copies `rows` rows from number `row` on, `count` columns from `left` on, into one run of words."""
+    s0, s1, s2 = places[strides], places[strides + 1], places[strides + 2]
+    s3, step = places[strides + 3], places[strides + 4]
+    place = 0
+    for r in range(row, row + rows):
+        rest, d = divmod(r, places[3])
+        rest, c = divmod(rest, places[2])
+        a, b = divmod(rest, places[1])
+        line = source[a * s0 + b * s1 + c * s2 + d * s3 + left * step:]
+        goal = words[place:]
+        if step == 1:
+            for i in range(count):
+                goal[i] = line[i]
+        else:
+            for i in range(count):
+                goal[i] = line[i * step]
+        place += count
+
+
+@part
+def _spread(words, target, places, strides, row, rows, left, count):  # type: ignore[no-untyped-def]
+    """The way back of `_fetch`."""
+    s0, s1, s2 = places[strides], places[strides + 1], places[strides + 2]
+    s3, step = places[strides + 3], places[strides + 4]
+    place = 0
+    for r in range(row, row + rows):
+        rest, d = divmod(r, places[3])
+        rest, c = divmod(rest, places[2])
+        a, b = divmod(rest, places[1])
+        goal = target[a * s0 + b * s1 + c * s2 + d * s3 + left * step:]
+        line = words[place:]
+        if step == 1:
+            for i in range(count):
+                goal[i] = line[i]
+        else:
+            for i in range(count):
+                goal[i * step] = line[i]
+        place += count
+
+
+@part
+def _numbers(words, count, values):  # type: ignore[no-untyped-def]
+    """Numbers behind words, and how many are NaN and infinite."""
+    top: Any = np.int32(0)
+    for i in range(count):
+        word = np.int32(words[i])
+        top = max(top, np.int32(word & MAGNITUDE))
+        values[i] = number(word)
+    nan, infinite = 0, 0
+    if top >= INFINITE:
+        for i in range(count):
+            word = np.int32(words[i])
+            size = np.int32(word & MAGNITUDE)
+            nan += int(size > INFINITE)
+            infinite += int(size == INFINITE)
+            values[i] = special_number(word)
+    return nan, infinite
+
+
+@part
+def _enter(x, count, flags, pre_scale):  # type: ignore[no-untyped-def]
+    if flags & FIRST_RELU:
+        for i in range(count):
+            x[i] = x[i] if x[i] > ZERO else ZERO
+    if flags & PRE_SCALE:
+        for i in range(count):
+            x[i] *= pre_scale
+    if flags & NEGATE:
+        for i in range(count):
+            x[i] = -x[i]
+    if flags & ABSOLUTE:
+        for i in range(count):
+            x[i] = abs(x[i])
+
+
+# decisions: one case each, a loop each
+@part
+def _combine(x, y, count, flags, function):  # type: ignore[no-untyped-def]
+    if flags & SECOND_RELU:
+        for i in range(count):
+            y[i] = y[i] if y[i] > ZERO else ZERO
+    if flags & SUBTRACT:
+        for i in range(count):
+            y[i] = -y[i]
+    if function == ADD:
+        for i in range(count):
+            x[i] += y[i]
+    elif function == MULTIPLY:
+        for i in range(count):
+            x[i] *= y[i]
+    elif function == MAXIMUM:
+        for i in range(count):
+            x[i] = x[i] if x[i] > y[i] or x[i] != x[i] else y[i]
+    elif function == MINIMUM:
+        for i in range(count):
+            x[i] = x[i] if x[i] < y[i] or x[i] != x[i] else y[i]
+
+
+# decisions: one case each, a loop each
+@part
+def _finish(x, count, flags, scale, bias):  # type: ignore[no-untyped-def]
+    if flags & SQUARE:
+        for i in range(count):
+            x[i] *= x[i]
+    if flags & (SCALE | BIAS):
+        for i in range(count):
+            x[i] = x[i] if x[i] == x[i] else ZERO
+    if flags & SCALE:
+        for i in range(count):
+            value = x[i] * scale
+            x[i] = value if value == value else ZERO
+    if flags & BIAS:
+        for i in range(count):
+            x[i] += bias
+    if flags & RELU:
+        for i in range(count):
+            value = x[i]
+            x[i] = ZERO if value <= ZERO else value
+
+
+def _planar_loop(first, second, gains, target, values, places, flags, function, numbers):  # type: ignore[no-untyped-def]
+    """Elementwise operations in chunks. `second` is used unless the function is ALONE, `gains` where `flags` say
+    so: (first + second) * gains. `numbers` are pre-scale, scale and bias. Counts of NaN and infinities read, then
+    the survey of what is stored; with KEEP the numbers go to `values`, one after the other, and nothing is stored."""
+    width, total = places[4], places[0] * places[1] * places[2] * places[3]
+    across = min(width, CHUNK)
+    down = max(1, CHUNK // max(1, across))
+    words, result = np.empty(CHUNK, np.uint16), np.empty(CHUNK, np.uint16)
+    x, y = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
+    low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
+    nan, infinite = 0, 0
+    for row in range(0, total, down):
+        rows = min(down, total - row)
+        for left in range(0, width, across):
+            columns = min(across, width - left)
+            count = rows * columns
+            _fetch(first, places, 5, row, rows, left, columns, words)
+            found = _numbers(words, count, x)
+            nan += found[0]
+            infinite += found[1]
+            _enter(x, count, flags, numbers[0])
+            if function != ALONE:
+                _fetch(second, places, 10, row, rows, left, columns, words)
+                found = _numbers(words, count, y)
+                nan += found[0]
+                infinite += found[1]
+                _combine(x, y, count, flags, function)
+            if flags & GAIN:
+                for i in range(count):
+                    x[i] = x[i] if x[i] == x[i] else ZERO
+                _fetch(gains, places, 15, row, rows, left, columns, words)
+                found = _numbers(words, count, y)
+                nan += found[0]
+                infinite += found[1]
+                for i in range(count):
+                    x[i] *= y[i]
+            _finish(x, count, flags, numbers[1], numbers[2])
+            if flags & KEEP:
+                kept = values[row * width + left:]
+                for i in range(count):
+                    kept[i] = x[i] if x[i] == x[i] else ZERO
+                continue
+            for i in range(count):
+                word = even(x[i])
+                result[i] = np.uint16(word)
+                low = min(low, word)
+                high = max(high, word)
+                signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
+            _spread(result, target, places, 20, row, rows, left, columns)
+    return nan, infinite, low, high, signed
+
+
+def _translate_loop(source, target, places, table, copies):  # type: ignore[no-untyped-def]
+    """Words as `table` translates them, or where it `copies` as they are, but for NaN, which become infinite. Counts
+    and survey as of `planar`."""
+    width, total = places[4], places[0] * places[1] * places[2] * places[3]
+    across = min(width, CHUNK)
+    down = max(1, CHUNK // max(1, across))
+    words = np.empty(CHUNK, np.uint16)
+    low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
+    nan, infinite = 0, 0
+    for row in range(0, total, down):
+        rows = min(down, total - row)
+        for left in range(0, width, across):
+            columns = min(across, width - left)
+            count = rows * columns
+            _fetch(source, places, 5, row, rows, left, columns, words)
+            top: Any = np.int32(0)
+            for i in range(count):
+                top = max(top, np.int32(np.int32(words[i]) & MAGNITUDE))
+            if top >= INFINITE:
+                for i in range(count):
+                    size = np.int32(np.int32(words[i]) & MAGNITUDE)
+                    infinite += int(size == INFINITE)
+                    if size > INFINITE:
+                        nan += 1
+                        words[i] = np.uint16(INFINITE) if copies else words[i]
+            if not copies:
+                for i in range(count):
+                    words[i] = table[words[i]]
+            for i in range(count):
+                word = np.int32(words[i])
+                low = min(low, word)
+                high = max(high, word)
+                signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
+            _spread(words, target, places, 10, row, rows, left, columns)
+    return nan, infinite, low, high, signed
+
+
+def _pool_loop(padded, target, places, windows, function, scale, floor):  # type: ignore[no-untyped-def]
+    """Windows over the last two dimensions of planes in one run of memory: kernel, stride and extents of a plane in
+    `windows`. Results * scale, not below `floor`, in the target's places: planes are its first three dimensions."""
+    tall, broad, down, across, height, wide = windows
+    rows, columns, step = places[3], places[4], places[9]
+    low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
+    total = np.empty(columns, np.float32)
+    plane = 0
+    for a in range(places[0]):
+        for b in range(places[1]):
+            for c in range(places[2]):
+                for y in range(rows):
+                    for ky in range(tall):
+                        for kx in range(broad):
+                            line = padded[(plane * height + y * down + ky) * wide + kx:]
+                            _gather_window(line, total, columns, across, function if ky + kx else ALONE)
+                    goal = target[a * places[5] + b * places[6] + c * places[7] + y * places[8]:]
+                    for i in range(columns):
+                        value = total[i] * scale
+                        word = even(floor if value <= floor else value)
+                        goal[i * step] = np.uint16(word)
+                        low = min(low, word)
+                        high = max(high, word)
+                        signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
+                plane += 1
+    return low, high, signed
+
+
+@part
+def _gather_window(line, total, columns, across, function):  # type: ignore[no-untyped-def]
+    if function == ALONE:
+        for i in range(columns):
+            total[i] = line[i * across]
+    elif function == ADD:
+        for i in range(columns):
+            total[i] += line[i * across]
+    elif function == MAXIMUM:
+        for i in range(columns):
+            value, other = total[i], line[i * across]
+            total[i] = value if value > other else other
+    else:
+        for i in range(columns):
+            value, other = total[i], line[i * across]
+            total[i] = value if value < other else other
+
+
+translate = compiled("Tuple((int64, int64, int32, int32, int32))(uint16[::1], uint16[::1], int64[::1], uint16[::1], "
+                     "boolean)", _translate_loop)
+pool = compiled("UniTuple(int32, 3)(float32[::1], uint16[::1], int64[::1], UniTuple(int64, 6), int64, float32, "
+                "float32)", _pool_loop)
+planar = compiled("Tuple((int64, int64, int32, int32, int32))(uint16[::1], uint16[::1], uint16[::1], uint16[::1], "
+                  "float32[::1], int64[::1], int64, int64, float32[::1])", _planar_loop)

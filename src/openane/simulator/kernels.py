@@ -1,0 +1,108 @@
+"""When compiled loops are taken, and how arrays are described to them.
+
+Bringing the loops takes some tenths of a second (numba's import), so that a program that is run once is run by numpy.
+From when a program's runs have taken as long as that, or when the process has the loops already, they are used. Both
+give the same bits.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+PATIENCE = 0.5
+"""Seconds of runs after which the loops are brought: about what bringing them takes."""
+LOOPS, PLANAR = (f"openane.simulator.compiled.{name}" for name in ("loops", "planar"))
+NEUTRAL = -0.0
+"""What changes no number that it is added to, not even the sign of a zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The compiled loops; see `compiled.loops` and `compiled.planar`."""
+
+    load: Callable[..., tuple[int, int]]
+    gather: Callable[..., bool]
+    store: Callable[..., tuple[int, int, int]]
+    store_doubles: Callable[..., tuple[int, int, int]]
+    channels: Callable[..., None]
+    planar: Callable[..., tuple[int, int, int, int, int]]
+    translate: Callable[..., tuple[int, int, int, int, int]]
+    pool: Callable[..., tuple[int, int, int]]
+
+
+@cache
+def kernels() -> Kernels | None:
+    """Brings the compiled loops; None where numba is not installed."""
+    try:
+        loops: Any = import_module(LOOPS)
+        planar: Any = import_module(PLANAR)
+    except ImportError:
+        return None
+    return Kernels(loops.load, loops.gather, loops.store, loops.store_doubles, loops.channels, planar.planar,
+                   planar.translate, planar.pool)
+
+
+def at_hand() -> bool:
+    """Whether bringing them takes no time."""
+    return PLANAR in sys.modules
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """The memory an array of up to five dimensions lies in, as one run of elements from its first one to its last, and
+    its strides in elements."""
+
+    elements: np.ndarray
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    owner: np.ndarray
+
+    @staticmethod
+    def of(array: np.ndarray, shape: Sequence[int] | None = None) -> Flat | None:
+        """None where an array has no such form: it is empty, runs backwards or lies at odd addresses. With `shape` the
+        array broadcast to it."""
+        view = array if shape is None else np.broadcast_to(array, shape)
+        size = array.itemsize
+        if not view.size or array.ctypes.data % size or any(s < 0 or s % size for s in view.strides):
+            return None
+        strides = [s // size if extent > 1 else 0 for s, extent in zip(view.strides, view.shape, strict=True)]
+        reach = 1 + sum(s * (extent - 1) for s, extent in zip(strides, view.shape, strict=True))
+        held = np.ctypeslib.as_array((_C[array.dtype.str] * reach).from_address(array.ctypes.data))
+        lead = (1,) * (5 - view.ndim)
+        return Flat(held.view(array.dtype), (*lead, *view.shape), (*(0 * e for e in lead), *strides), array)
+
+
+_C = {np.dtype(kind).str: np.ctypeslib.as_ctypes_type(kind) for kind in (np.uint16, np.float32)}
+
+
+def placed(shape: Sequence[int], *strides: Sequence[int], apart: int = 0) -> np.ndarray:
+    """Five extents and the strides of every operand, as loops take them, with neighbouring dimensions merged into the
+    last where all of them allow it; the first `apart` stay as they are."""
+    extents, steps = list(shape), [list(each) for each in strides]
+    inner = len(extents) - 1
+    for axis in range(inner - 1, apart - 1, -1):
+        if extents[axis] == 1:
+            continue
+        if extents[inner] == 1:
+            for each in steps:
+                each[inner] = each[axis]
+        elif any(each[axis] != each[inner] * extents[inner] for each in steps):
+            break
+        extents[inner] *= extents[axis]
+        extents[axis] = 1
+    return np.array([*extents, *(step for each in steps for step in each)], np.int64)
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of an array in one run of memory."""
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.append(strides[-1] * extent)
+    return tuple(reversed(strides))

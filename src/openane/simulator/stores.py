@@ -1,0 +1,105 @@
+"""Reading sources and storing results by compiled loops: what is worked out once for operands that stay in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openane.engine import Activation, Post
+from openane.simulator.arithmetic.exact import SATURATION
+from openane.simulator.arithmetic.half import Floats
+from openane.simulator.kernels import NEUTRAL, Flat, Kernels, contiguous, placed
+from openane.simulator.report import TaskReport
+
+
+class SourceReader:
+    """Reads fp16 words of one operand as float32."""
+
+    def __init__(self, source: Flat, inside: tuple[slice, ...] | None, shape: tuple[int, ...], relu: bool,
+                 fill: float = 0) -> None:
+        """Into an array of `shape` [five extents], at the places `inside` of it (its last dimensions); `fill`
+        elsewhere."""
+        self._source, self._padded, self._fill = source.elements, inside is not None, fill
+        strides = contiguous(shape)
+        self._start = sum(part.start * s for part, s in zip(inside, strides[-len(inside):], strict=True)
+                          if part.start) if inside is not None else 0
+        self._places = placed(source.shape, source.strides, strides)
+        self._floor = np.float32(0 if relu else -np.inf)
+
+    def __call__(self, kernels: Kernels, out: Floats, report: TaskReport) -> None:
+        """`out` is contiguous, of the shape."""
+        if self._padded:
+            out.fill(self._fill)
+        nan, infinite = kernels.load(self._source, self._places, self._floor, out.reshape(-1)[self._start:])
+        if nan or infinite:
+            report.met(nan, infinite)
+
+
+class SumStorer:
+    """Stores sums of one tile: bias row, range of the accumulator, post stage, rounding."""
+
+    def __init__(self, target: np.ndarray, flat: Flat, channels: int, limited: bool) -> None:
+        """Sums lie in one run of memory, in the target's shape; `channels` is the axis a bias belongs to, groups are
+        the other one of the first two."""
+        self._array, self._target, self._channels = target, flat, channels
+        self._limit = SATURATION if limited else np.inf
+        self._kept: dict[tuple[int, int], np.ndarray] = {}
+        self._post: Post | None = None
+        self._settings: dict[type[np.floating], np.ndarray] = {}
+
+    def __call__(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post, report: TaskReport,
+                 parts: int = 0) -> None:
+        """`sums` are float32 or float64; behind them lie `parts` further ones to be added. Overwrites them. The stage
+        has no table."""
+        kind = sums.dtype.type
+        if post is not self._post:
+            self._post, self._settings = post, {}
+        settings = self._settings.get(kind)
+        if settings is None:
+            settings = self._settings[kind] = np.array([self._limit, post.bias or NEUTRAL, post.scale,
+                                                        0 if post.activation is Activation.RELU else -np.inf], kind)
+        biases = _NONE[kind] if bias is None else np.ascontiguousarray(bias, kind)
+        sets, channels = biases.shape
+        steps = (channels if sets > 1 else 0, 1 if channels > 1 else 0)
+        if self._channels == 0:
+            steps = steps[::-1]
+        places = self._kept.get(steps)
+        if places is None:
+            places = self._kept[steps] = placed(self._target.shape, self._target.strides,
+                                               contiguous(self._target.shape), (*steps, 0, 0, 0),
+                                               apart=2 if any(steps) else 0)
+        loop = kernels.store if kind is np.float32 else kernels.store_doubles
+        found = loop(sums.reshape(-1), parts, biases.reshape(-1), settings, self._target.elements, places)
+        report.surveyed(self._array, *found)
+
+
+_NONE = {kind: np.full((1, 1), NEUTRAL, kind) for kind in (np.float32, np.float64)}
+
+
+class PoolLoop:
+    """Pooling of some planes by the compiled loop."""
+
+    def __init__(self, source: Flat, target: Flat, result: np.ndarray, shape: tuple[int, ...],
+                 inside: tuple[slice, ...], windows: tuple[int, ...], function: int, fill: float, scale: float,
+                 relu: bool) -> None:
+        """`shape` is that of the padded planes, `inside` the rows and columns of the source in it; `windows` are
+        kernel and stride."""
+        self.shape = shape
+        self._reader = SourceReader(source, inside, shape, relu=False, fill=fill)
+        self._target, self._result = target.elements, result
+        self._places = np.array([*target.shape, *target.strides], np.int64)
+        self._settings = ((*windows, *shape[3:]), function, np.float32(scale), np.float32(0 if relu else -np.inf))
+
+    @staticmethod
+    def of(source: np.ndarray, result: np.ndarray, shape: tuple[int, ...], inside: tuple[slice, ...],
+           windows: tuple[int, ...], function: int, fill: float, scale: float, relu: bool) -> PoolLoop | None:
+        """None where an operand has no form for the loop."""
+        if source.dtype != np.uint16 or result.dtype != np.uint16:
+            return None
+        flat, target = Flat.of(source), Flat.of(result)
+        return None if flat is None or target is None else PoolLoop(flat, target, result, shape, inside, windows,
+                                                                    function, fill, scale, relu)
+
+    def __call__(self, kernels: Kernels, padded: Floats, report: TaskReport) -> None:
+        """`padded` is memory of the shape."""
+        self._reader(kernels, padded, report)
+        report.surveyed(self._result, *kernels.pool(padded.reshape(-1), self._target, self._places, *self._settings))

@@ -1,0 +1,135 @@
+"""Tasks by compiled loops against the same tasks by numpy: equal bits and equal reports, whatever the operands hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pytest
+from support.h13 import CHIP, layout_of
+from support.needs import library
+
+from openane.engine import (
+    Access,
+    Binary,
+    Convolution,
+    Elementwise,
+    GainOffset,
+    Operation,
+    PassThrough,
+    Pool,
+    Pooling,
+    Post,
+    Reduce,
+    Reduction,
+)
+from openane.engine.operations import Activation
+from openane.program import Buffer, Role
+from openane.simulator import LoadedProgram, kernels, load_operations
+
+SPECIAL = np.array([0x7C00, 0xFC00, 0x7E01, 0xFE00, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF], np.uint16)
+
+
+def access(slot: int, shape: tuple[int, ...]) -> Access:
+    """An operand alone in its slot."""
+    layout = layout_of(shape)
+    return Access(slot=slot, shape=layout.shape, strides=layout.strides)
+
+
+X, Y = (access(slot, (1, 12, 1, 9, 14)) for slot in (4, 5))
+TURNED = replace(access(6, (1, 12, 1, 14, 9)), shape=(1, 12, 1, 9, 14), strides=(0, 14 * 64, 0, 2, 64))
+RESULT = access(6, (1, 12, 1, 9, 14))
+OPERATIONS: dict[str, Operation] = {
+    "add and relu": Elementwise(first=X, second=Y, result=RESULT, function=Binary.ADD, relu=True),
+    "every step": Elementwise(first=X, second=Y, result=RESULT, function=Binary.MULTIPLY, first_relu=True,
+                              pre_scale=0.3, negate=True, absolute=True, second_relu=True, subtract=True, scale=1.7,
+                              bias=-0.4),
+    "maximum": Elementwise(first=X, second=Y, result=RESULT, function=Binary.MAXIMUM, negate=True),
+    "minimum": Elementwise(first=X, second=Y, result=RESULT, function=Binary.MINIMUM),
+    "square of a sum": Elementwise(first=X, second=Y, result=RESULT, function=Binary.SQUARE_SUM, scale=0.01),
+    "one operand": Elementwise(first=X, result=RESULT, scale=3.3, bias=0.1),
+    "turned": Elementwise(first=X, second=Y, result=TURNED, function=Binary.ADD),
+    "broadcast": Elementwise(first=X, second=replace(Y, strides=(0, Y.strides[1], 0, 0, 0)), result=RESULT,
+                             function=Binary.MULTIPLY),
+    "gains": GainOffset(first=X, second=access(5, (1, 12, 1, 2, 1)), result=RESULT, scale=0.5, second_relu=True),
+    "copy": PassThrough(source=X, result=TURNED),
+    "sum": Reduction(first=X, result=access(6, (1, 12, 1, 1, 1)), reduce=Reduce.SUM, function=Binary.SQUARE_SUM),
+    "largest": Reduction(first=X, second=Y, result=access(6, (1, 12, 1, 1, 1)), reduce=Reduce.MAXIMUM),
+    "convolution": Convolution(source=X, result=access(6, (1, 12, 1, 9, 14)), kernel=(1, 3, 3), padding=(0, 1, 1),
+                               post=Post(bias=0.25, scale=-0.75, activation=Activation.RELU)),
+    "strided": Convolution(source=X, result=access(6, (1, 5, 1, 5, 7)), kernel=(1, 3, 3), stride=(1, 2, 2),
+                           padding=(0, 1, 1)),
+    "of one channel each": Convolution(source=X, result=access(6, (1, 12, 1, 9, 14)), kernel=(1, 3, 3),
+                                       padding=(0, 1, 1), unicast=1, input_relu=True),
+    "pointwise, turned": Convolution(source=X, result=TURNED, post=Post(scale=0.01)),
+    **{f"pool {pool}": Pooling(first=X, result=access(6, (1, 12, 1, 4, 6)), pool=pool, kernel=(3, 3), stride=(2, 2),
+                               padding=(0, 0), final_scale=1 / 9) for pool in Pool},
+}
+
+
+def loaded(operation: Operation, arithmetic: str, words: np.ndarray) -> LoadedProgram:
+    """One operation, its sources filled with words."""
+    buffers = [Buffer(name, slot, Role.OUTPUT if name == "y" else Role.INPUT, 1 << 15)
+               for name, slot in (("x", 4), ("z", 5), ("y", 6))]
+    program = load_operations([operation], buffers, arithmetic=arithmetic, chip=CHIP)
+    for turn, name in enumerate(("x", "z")):
+        program.buffers[name].view(np.uint16)[:] = np.roll(words, turn)
+    return program
+
+
+def drawn(seed: int, special: bool) -> np.ndarray:
+    """fp16 words of a buffer."""
+    rng = np.random.default_rng(seed)
+    words = (rng.standard_normal(1 << 14) * 10.0 ** rng.uniform(-6, 3, 1 << 14)).astype(np.float16).view(np.uint16)
+    if special:
+        words[::41] = rng.choice(SPECIAL, words[::41].size)
+    return words
+
+
+@pytest.mark.parametrize("arithmetic", ["fast", "exact"])
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_loops_give_the_bits_and_reports_of_numpy(name: str, special: bool, arithmetic: str) -> None:
+    library("numba")
+    words = drawn(len(name), special)
+    plain, looped = (loaded(OPERATIONS[name], arithmetic, words) for _ in range(2))
+    with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+        wanted = plain.run()
+    with mock.patch.object(kernels, "PATIENCE", 0.0):
+        found = looped.run()
+    np.testing.assert_array_equal(looped.buffers["y"].view(np.uint16), plain.buffers["y"].view(np.uint16))
+    assert repr(found.tasks).replace("-0.0", "0.0") == repr(wanted.tasks).replace("-0.0", "0.0")
+
+
+def test_loops_are_brought_when_runs_have_taken_long_enough() -> None:
+    library("numba")
+    program = loaded(OPERATIONS["add and relu"], "fast", drawn(1, special=False))
+    with mock.patch.object(kernels, "at_hand", return_value=False), \
+            mock.patch.object(kernels, "kernels", return_value=None) as brought:
+        program.run()
+        assert not brought.called
+        with mock.patch.object(kernels, "PATIENCE", 0.0):
+            program.run()
+        assert brought.called
+
+
+def test_arrays_without_a_form_for_loops_are_refused() -> None:
+    words = np.zeros(100, np.uint8)
+    assert kernels.Flat.of(words[1:9].view(np.uint16)) is None
+    assert kernels.Flat.of(words.view(np.uint16)[::-1]) is None
+    assert kernels.Flat.of(words.view(np.uint16)[:0]) is None
+    flat = kernels.Flat.of(words.view(np.uint16).reshape(5, 10)[1:, ::3])
+    assert flat is not None
+    assert flat.shape == (1, 1, 1, 4, 4)
+    assert flat.strides == (0, 0, 0, 10, 3)
+    assert flat.elements.size == 3 * 10 + 3 * 3 + 1
+
+
+def test_places_merge_what_lies_in_one_run() -> None:
+    shape = (2, 3, 1, 4, 5)
+    strides = kernels.contiguous(shape)
+    assert kernels.placed(shape, strides).tolist() == [1, 1, 1, 1, 120, *strides[:4], 1]
+    assert kernels.placed(shape, strides, apart=2).tolist()[:5] == [2, 3, 1, 1, 20]
+    padded = (96, 32, 0, 8, 1)
+    assert kernels.placed(shape, strides, padded).tolist()[:5] == [2, 3, 1, 4, 5]
