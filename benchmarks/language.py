@@ -37,7 +37,7 @@ THREADS = (1, 2)
 Times = tuple[float, float]
 """Seconds of the processor and of the clock."""
 PROMPT = 100
-AIMS = {"decode": 8.0, "memory": 4.0}
+AIMS = {"decode": 2.0, "memory": 4.0}
 FLAT = 2 << 20
 """Bytes of memory that may come and go."""
 
