@@ -12,6 +12,7 @@ from support.planted import Site, mlp, weighted
 
 import openane as ane
 from openane.checking import Cause, check_page, document, lines
+from openane.chips import compiled_generations
 from openane.cli import main
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
@@ -30,6 +31,16 @@ def one(op: str, shape: tuple[int, ...] = (4, 32), **operands: object) -> Graph:
 def first(graph: Graph, sample: np.ndarray | None = None) -> Cause | None:
     found = ane.check(graph, None if sample is None else {"x": sample}, precision="as-is")
     return None if found.cause is None else found.cause.cause
+
+
+@pytest.mark.parametrize("target", compiled_generations())
+def test_every_generation_says_where_its_tensors_are(target: str) -> None:
+    """Those that read an operand broadcast from memory leave a copy out."""
+    b = GraphBuilder()
+    x, y = b.input("x", "fp16", (4, 32)), b.input("y", "fp16", (4, 1))
+    largest = b.single("reduce_max", x=b.single("abs", x=x), axes=[-1], keep_dims=True)
+    graph = b.finish({"z": b.single("add", x=b.single("mul", x=x, y=largest), y=y)})
+    assert ane.check(graph, target=target).right
 
 
 def test_an_input_that_fp16_does_not_hold() -> None:
