@@ -53,6 +53,12 @@ def test_a_constant_that_fp16_does_not_hold() -> None:
     assert first(one("linear", weight=weight)) is Cause.CONSTANT
 
 
+def test_digits_of_a_bias_count_beside_the_result() -> None:
+    weight, bias = np.full((8, 32), 0.25, np.float16), np.full(8, 6e-8, np.float16)
+    assert first(one("linear", weight=weight, bias=bias), np.ones((4, 32))) is None
+    assert first(one("linear", weight=np.zeros((8, 32), np.float16), bias=bias), np.ones((4, 32))) is Cause.SMALL
+
+
 def test_a_sum_that_passes_the_end_on_the_way() -> None:
     """The results are 0: only what is added so far is too large."""
     weight = np.concatenate([np.full((8, 16), 100), np.full((8, 16), -100)], axis=1).astype(np.float16)
