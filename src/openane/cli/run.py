@@ -94,10 +94,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _beyond_ranges(subject: Subject, inputs: Mapping[str, Array]) -> list[BeyondRange]:
-    """Inputs much larger than those a model's ranges were measured on."""
+    """Inputs much larger than those a model's ranges were measured on. The graph of a model from the cache, which has
+    them, is not read for it."""
     from openane.compiler.precision import beyond_ranges
 
-    return [] if isinstance(subject.content, Program) else beyond_ranges(subject.content.graph, inputs)
+    if isinstance(subject.content, Program) or subject.from_cache:
+        return []
+    return beyond_ranges(subject.content.graph, inputs)
 
 
 @dataclass(frozen=True, slots=True)
