@@ -30,6 +30,10 @@ DROPPED = 0.2
 """Of an error what rounded products must explain to be why."""
 
 
+ADDED = "bias"
+"""The constant whose digits count beside the result alone: it is added to the others."""
+
+
 class Cause(StrEnum):
     """What happened to numbers."""
 
@@ -157,9 +161,10 @@ class Judge:
                 return self._made(seen, seen.node, Cause.CONSTANT,
                                   reasons.constant_beyond(name, infinite, size), 1.0, infinite)
             usually = usual(seen.node[name].array())
-            if usually > 0 and SMALLEST / 4 / usually >= GRAVE:
+            beside = usual(seen.near) if name == ADDED else usually
+            if usually > 0 and beside > 0 and SMALLEST / 4 / beside >= GRAVE:
                 return self._made(seen, seen.node, Cause.SMALL, reasons.small_constant(name, usually),
-                                  SMALLEST / 4 / usually)
+                                  SMALLEST / 4 / beside)
         return None
 
     def _stored(self, seen: Seen, made: np.ndarray) -> NumericFault | None:

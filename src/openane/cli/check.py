@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from openane.chips.machines import target as generation_of
 from openane.cli.directories import is_directory
 from openane.cli.files import container, open_file
-from openane.cli.model_options import chosen_target, given_samples, model_options, refuse_for_compiled
+from openane.cli.model_options import OPTIONS, chosen_target, given_samples, model_options, refuse_for_compiled
 from openane.cli.output import as_json
 from openane.cli.shapes import require_one_shape
 from openane.errors import UnsupportedError
@@ -68,7 +68,8 @@ def _subject(options: argparse.Namespace) -> Graph | Model:
 
 def _function(bundle: Model, options: argparse.Namespace) -> Model:
     """The function of a bundle that is asked for, compiled for the target that is."""
-    given = argparse.Namespace(**vars(options) | {"pad": [], "sample": []})  # samples have no part in compiling
+    given = argparse.Namespace(**vars(options) | {"pad": [], "sample": [],  # samples have no part in compiling
+                                                  "optimise": OPTIONS["--optimise"]["default"]})
     refuse_for_compiled(options.model, given, list(bundle.targets))
     own = bundle if options.target is None else bundle.for_target(generation_of(options.target).name)
     if options.function is None and not own.others:

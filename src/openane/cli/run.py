@@ -9,8 +9,8 @@ or NaN and its reference is not, and where its relative L2 error exceeds a thres
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from openane.wording import line_text, plural
 
 if TYPE_CHECKING:
     from openane.compiler import Model
+    from openane.compiler.precision import BeyondRange
 
 Document = dict[str, Any]
 EXACT = "exact"
@@ -72,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if options.record is not None:
         name = recording(name, options.record)
     found = _executed(subject, inputs, name, options)
+    beyond = _beyond_ranges(subject, inputs)
     document: Document = {
         "file": str(options.file), "device": name, "target": subject.target, "executed": found.executed,
         "tasks": subject.tasks, "programs": subject.programs,
@@ -79,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         "wall_time": found.seconds,
         "inputs": {port.name: _input(port, files.get(port.name), options.seed) for port in subject.inputs},
         "outputs": {name: _output(name, array, options.output_dir, wanted) for name, array in found.outputs.items()},
-        "numeric": _numeric(found.report),
+        "numeric": _numeric(found.report), "beyond_ranges": list(map(asdict, beyond)),
     }
     failures = [f"{line_text(name)}: {words}" for name in wanted
                 if (words := _failure(document["outputs"][name], options.threshold))]
@@ -87,8 +89,18 @@ def run(options: argparse.Namespace) -> int:
         document["check"] = {"passed": not failures, "failures": failures, "threshold": options.threshold}
     if found.tensors is not None:
         document |= {"tensors": found.tensors, "threshold": _diverging(options)}
-    print(as_json(document) if options.json else "\n".join(_text(document, subject, options.report)))
+    print(as_json(document) if options.json else "\n".join(_text(document, subject, options.report, beyond)))
     return 1 if failures else 0
+
+
+def _beyond_ranges(subject: Subject, inputs: Mapping[str, Array]) -> list[BeyondRange]:
+    """Inputs much larger than those a model's ranges were measured on. The graph of a model from the cache, which has
+    them, is not read for it."""
+    from openane.compiler.precision import beyond_ranges
+
+    if isinstance(subject.content, Program) or subject.from_cache:
+        return []
+    return beyond_ranges(subject.content.graph, inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +210,7 @@ def _numeric(report: Any) -> Document:
                       for t in report.tasks]}
 
 
-def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
+def _text(document: Document, subject: Subject, report: bool, beyond: Sequence[BeyondRange]) -> Iterator[str]:
     yield _headline(document, subject)
     yield from cache_lines(subject.from_cache)
     if subject.left and document["executed"] == "program":
@@ -208,7 +220,7 @@ def _text(document: Document, subject: Subject, report: bool) -> Iterator[str]:
                 for name, port in document["outputs"].items() if "error" in port)
     content = subject.content
     model = None if isinstance(content, Program) or document["executed"] != "program" else content
-    yield from said(model, report, _infinities(document, model))
+    yield from said(model, report, [*map(str, beyond), *_infinities(document, model)])
     if "tensors" in document:
         from openane.cli.tensors import lines as tensor_lines
 

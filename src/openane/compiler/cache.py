@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -26,6 +27,8 @@ ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "
 """What a compilation depends on, of this package."""
 OTHER = "other"
 """An empty file of an entry whose graph is not the one that was to be compiled, but what a precision made of it."""
+SAID = "said.json"
+"""The metadata of the graph that was compiled, where it is the one that was to be compiled in all else."""
 CONSTANTS = "constants/{}"
 """The constants of a program whose entry is to be mapped."""
 
@@ -43,14 +46,15 @@ def cached(graph: Graph, target: str, allow_host: AllowHost, samples: Samples | 
     files = kept.get(key)
     if files is not None:
         try:
-            return read_model(files.__getitem__, {} if OTHER in files else {graph.name: graph}, read_cached)
-        except (AneError, KeyError):
+            own = {} if OTHER in files else {graph.name: replace(graph, metadata=json.loads(bytes(files[SAID])))}
+            return read_model(files.__getitem__, own, read_cached)
+        except (AneError, KeyError, ValueError):
             kept.drop(key)
     made = precise(graph, precision, samples)
     model = _compiled(made, target, allow_host, samples)
-    other = made is not graph
-    kept.put(key, model_files(model, graphs=other, write=write_cached) | ({OTHER: b""} if other else {}),
-             f"{graph.name} for {target}")
+    other = made.nodes is not graph.nodes
+    said = {OTHER: b""} if other else {SAID: json.dumps(dict(made.metadata)).encode()}
+    kept.put(key, model_files(model, graphs=other, write=write_cached) | said, f"{graph.name} for {target}")
     return model
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,19 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
-from openane.ops.halves import RESCALED
+from openane.ops.halves import RANGE, RESCALED
 
 if TYPE_CHECKING:
     from openane.passes.rescale import Rescaled
 
 Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
 """Arrays by input name: of one sample, or of several."""
+
+
+SAMPLES, DRAWN = "samples", "drawn inputs"
+"""What ranges are measured on."""
+MARGIN = 4.0
+"""How much larger than on samples an input may be: so much room sums have left at the least."""
 
 
 class PrecisionMode(StrEnum):
@@ -56,14 +62,16 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
         return graph
     from openane.compiler.partition.legality import check_known
     from openane.graph.states import without_states
-    from openane.ops.drawn_inputs import drawn
+    from openane.ops.drawn_inputs import Drawn, drawn
     from openane.passes.rescale import rescale
 
     check_known(without_states(graph).graph)
-    if samples:
-        return _told(graph, rescale(graph, several(samples)), "samples")
+    given = several(samples)
+    if given and not isinstance(given[0], Drawn):
+        return _measured(graph, rescale(graph, given), given, SAMPLES)
     try:
-        return _told(graph, rescale(graph, [drawn(graph)]), "drawn inputs")
+        inputs = given or [drawn(graph)]
+        return _measured(graph, rescale(graph, inputs), inputs, DRAWN)
     except GraphError as error:  # of inputs that nobody gave: positions outside of a table, say
         return replace(graph, metadata={**graph.metadata, f"{RESCALED}{graph.name}": f"0 ranges are not known, because "
                                         f"the model cannot be evaluated on drawn inputs: {error}"})
@@ -78,6 +86,49 @@ def with_functions(graph: Graph, precision: str) -> Graph:
         return graph
     rest = {key: text for key, text in graph.metadata.items() if key != FUNCTIONS}
     return replace(graph, metadata=rest | ({FUNCTIONS: CLOSE} if close else {}))
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondRange:
+    """An input that is much larger than it was where the model's ranges were measured, on `source`."""
+
+    name: str
+    largest: float
+    measured: float
+    source: str
+
+    def __str__(self) -> str:
+        return (f"input {self.name!r} reaches {self.largest:.4g}; the model's ranges are from {self.source}, where it "
+                f"reached {self.measured:.4g}: what is computed of it may leave fp16 (compile with --sample, or ask "
+                "ane check)")
+
+
+def beyond_ranges(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[BeyondRange]:
+    """The inputs that are more than `MARGIN` times as large as they were where the ranges of a compiled graph were
+    measured; none where they were not measured."""
+    found = []
+    for name, array in inputs.items():
+        known = graph.metadata.get(f"{RANGE}{name}")
+        if known is not None:
+            measured, source = known.split(" ", 1)
+            largest = _largest(array)
+            if largest > MARGIN * float(measured):
+                found.append(BeyondRange(name, largest, float(measured), source))
+    return found
+
+
+def _largest(array: np.ndarray) -> float:
+    return max(float(np.max(array, initial=0.0)), -float(np.min(array, initial=0.0)))
+
+
+def _measured(graph: Graph, made: Rescaled, samples: Sequence[Mapping[str, np.ndarray]], source: str) -> Graph:
+    """The graph that was made, with what inputs were seen and what was done in its metadata."""
+    told = _told(graph, made, source)
+    arrays = {value.name: [np.asarray(each[value.name]) for each in samples if value.name in each]
+              for value in graph.inputs}
+    ranges = {f"{RANGE}{name}": f"{max(map(_largest, each)):g} {source}" for name, each in arrays.items()
+              if each and each[0].dtype.kind == "f"}
+    return replace(told, metadata={**told.metadata, **ranges})
 
 
 def _counted(count: int, noun: str) -> str:

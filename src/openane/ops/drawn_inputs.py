@@ -12,12 +12,16 @@ FLAGS = 2
 """What integers are drawn below where nothing says what they count."""
 
 
-def drawn(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
+class Drawn(dict[str, np.ndarray]):
+    """Inputs that nobody gave, for reports of what was made of them."""
+
+
+def drawn(graph: Graph, seed: int = 0) -> Drawn:
     """One sample from a seed: standard normal numbers, positions below the length of the table they are for, other
     integers 0 and 1, masks (inputs with "mask" in their name) all ones."""
     rng = np.random.default_rng(seed)
     counts = _table_lengths(graph)
-    return {value.name: _drawn(value, rng, counts.get(id(value), FLAGS)) for value in graph.inputs}
+    return Drawn((value.name, _drawn(value, rng, counts.get(id(value), FLAGS))) for value in graph.inputs)
 
 
 def _drawn(value: Value, rng: np.random.Generator, count: int) -> np.ndarray:

@@ -15,6 +15,10 @@ RESCALED = "rescaled:"
 """Key of a graph's metadata, before the name of the largest tensor that is held times a power of two: how large it is
 without that, and what was done."""
 
+RANGE = "range:"
+"""Key of a graph's metadata, before the name of an input: the largest magnitude it had where ranges were measured, and
+what it was then: samples, or drawn inputs."""
+
 SMALLEST_NORMAL = 2.0 ** -14
 """Smallest fp16 with all its digits."""
 SMALLEST = 2.0 ** -24

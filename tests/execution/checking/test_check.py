@@ -12,6 +12,7 @@ from support.planted import Site, mlp, weighted
 
 import openane as ane
 from openane.checking import Cause, check_page, document, lines
+from openane.chips import compiled_generations
 from openane.cli import main
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
@@ -32,6 +33,16 @@ def first(graph: Graph, sample: np.ndarray | None = None) -> Cause | None:
     return None if found.cause is None else found.cause.cause
 
 
+@pytest.mark.parametrize("target", compiled_generations())
+def test_every_generation_says_where_its_tensors_are(target: str) -> None:
+    """Those that read an operand broadcast from memory leave a copy out."""
+    b = GraphBuilder()
+    x, y = b.input("x", "fp16", (4, 32)), b.input("y", "fp16", (4, 1))
+    largest = b.single("reduce_max", x=b.single("abs", x=x), axes=[-1], keep_dims=True)
+    graph = b.finish({"z": b.single("add", x=b.single("mul", x=x, y=largest), y=y)})
+    assert ane.check(graph, target=target).right
+
+
 def test_an_input_that_fp16_does_not_hold() -> None:
     assert first(one("relu"), np.full((4, 32), 1e5)) is Cause.INPUT
 
@@ -40,6 +51,12 @@ def test_a_constant_that_fp16_does_not_hold() -> None:
     assert first(one("mul", y=np.float32(1e6)), np.full((4, 32), 1e-4)) in (Cause.CONSTANT, None)
     weight = np.full((8, 32), np.inf, np.float16)
     assert first(one("linear", weight=weight)) is Cause.CONSTANT
+
+
+def test_digits_of_a_bias_count_beside_the_result() -> None:
+    weight, bias = np.full((8, 32), 0.25, np.float16), np.full(8, 6e-8, np.float16)
+    assert first(one("linear", weight=weight, bias=bias), np.ones((4, 32))) is None
+    assert first(one("linear", weight=np.zeros((8, 32), np.float16), bias=bias), np.ones((4, 32))) is Cause.SMALL
 
 
 def test_a_sum_that_passes_the_end_on_the_way() -> None:

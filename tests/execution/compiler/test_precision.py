@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from openane.compiler import Model, compile
+from openane.compiler.precision import beyond_ranges
 from openane.compiler.states import reference
 from openane.devices import open_device, run
 from openane.errors import UnsupportedError
@@ -179,6 +180,20 @@ def test_what_is_said_of_exponents_is_true() -> None:
         assert tied is (number < count), value.name
         if tied:
             np.testing.assert_array_equal(scaled[f"out{number}"], plain[f"out{number}"] * 8, err_msg=value.name)
+
+
+@pytest.mark.parametrize(("samples", "source"), [(True, "samples"), (False, "drawn inputs")])
+def test_inputs_beyond_the_ranges_a_model_was_compiled_for_are_said(samples: bool, source: str, tmp_path: Path) -> None:
+    inputs = {"x": half(np.random.default_rng(7).standard_normal(SHAPE))}
+    compile(network(5, [0, 1, -1, 0]), samples=inputs if samples else None).save(tmp_path / "model.ane")
+    graph = Model.load(tmp_path / "model.ane").graph
+    assert not beyond_ranges(graph, {"x": inputs["x"] * np.float16(2)})
+    found, = beyond_ranges(graph, {"x": inputs["x"] * np.float16(100)})
+    assert found.name == "x"
+    assert found.source == source
+    assert found.largest == pytest.approx(100 * np.abs(inputs["x"]).max(), rel=1e-2)
+    assert "may leave fp16" in str(found)
+    assert not beyond_ranges(compile(network(5, [0]), precision="as-is").graph, {"x": inputs["x"] * np.float16(100)})
 
 
 def test_an_unknown_precision_is_refused() -> None:

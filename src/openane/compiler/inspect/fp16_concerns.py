@@ -16,7 +16,7 @@ from openane.compiler.records import Concern
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, get_op
 from openane.ops.affine import scales
-from openane.ops.drawn_inputs import drawn
+from openane.ops.drawn_inputs import Drawn, drawn
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST, RESCALED, SATURATED, halves_finite
 
@@ -43,7 +43,7 @@ def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> t
     return tuple(found)
 
 
-def drawn_samples(graph: Graph) -> dict[str, np.ndarray] | None:
+def drawn_samples(graph: Graph) -> Drawn | None:
     """Seeded inputs for a graph that is quickly evaluated, else None (ops.drawn_inputs)."""
     return None if _work(graph) > QUICK else drawn(graph)
 

@@ -17,8 +17,7 @@ from openane.compiler.buffers.storage import VirtualBuffers
 from openane.compiler.partition.hosting import AllowHost
 from openane.compiler.partition.planning import plan
 from openane.compiler.partition.program import CompiledPiece
-from openane.compiler.schedule.copy_elimination import forwarded
-from openane.compiler.schedule.pipeline import SHARES
+from openane.compiler.schedule.pipeline import carried_out
 from openane.engine import Access
 from openane.errors import UnsupportedError
 from openane.graph import Graph
@@ -60,7 +59,7 @@ def intermediates(graph: Graph, target: str, allow_host: AllowHost = False) -> I
 def _whereabouts(piece: CompiledPiece, limits: Limits) -> Whereabouts:
     lowered = piece.lowered
     blocks = VirtualBuffers(lowered.blocks)
-    steps = forwarded(list(enumerate(lowered.operations)), blocks, limits.l2_size // SHARES[0], limits)
+    steps = carried_out(lowered.operations, blocks, limits)
     if [number for number, _ in steps] != list(piece.origins):
         raise UnsupportedError(piece.program.name, "its tasks cannot be told apart by the operations they come from")
     tasks: dict[int, list[int]] = {}

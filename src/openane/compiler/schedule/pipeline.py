@@ -12,7 +12,7 @@ from openane.chips.emit.tiling import Tiling
 from openane.compiler.buffers.storage import VirtualBuffer, VirtualBuffers
 from openane.compiler.buffers.uses import operands
 from openane.compiler.schedule.chaining import chain, in_place, keep
-from openane.compiler.schedule.copy_elimination import forwarded
+from openane.compiler.schedule.copy_elimination import Steps, forwarded
 from openane.compiler.schedule.direct_operands import direct
 from openane.compiler.schedule.l2_residency import settle
 from openane.compiler.schedule.placement import BufferPlacement, bound, place
@@ -64,8 +64,7 @@ def store(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, Virt
     can express.
     """
     all_blocks = VirtualBuffers(blocks)
-    steps = forwarded(list(enumerate(operations)), all_blocks, chip.limits.l2_size // SHARES[0], chip.limits)
-    steps = direct(steps, chip.limits)
+    steps = carried_out(operations, all_blocks, chip.limits)
     origins = tuple(number for number, _ in steps)
     shares = (*(chip.limits.l2_size // part for part in SHARES), 0)
     kept = [operation for _, operation in steps]
@@ -97,6 +96,11 @@ def _crowded(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, V
         for form in {forms[number] for number in cramped}:
             wanted[form] = 2 * wanted.get(form, part // 2)
     return None
+
+
+def carried_out(operations: Sequence[Operation], blocks: VirtualBuffers, limits: Limits) -> Steps:
+    """The operations that become tasks, each with its number among `operations`: without needless copies."""
+    return direct(forwarded(list(enumerate(operations)), blocks, limits.l2_size // SHARES[0], limits), limits)
 
 
 def _planned(chip: Chip, operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer], share: int,
