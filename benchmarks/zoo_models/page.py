@@ -23,7 +23,7 @@ and run on the simulator in exact arithmetic.
   this says more of arithmetic than of answers.
 - *Times* is our error over that in fp16, neither taken as smaller than 2^-11, which is what rounding the output to fp16
   costs by itself.
-- Seconds are of loading and compiling, the first in a process.
+- Seconds are of loading and compiling, the first in a process. A row is of the last time its model was tried.
 """
 
 
@@ -39,15 +39,15 @@ def row(document: Document) -> str:
     return " ".join(words).rstrip()
 
 
-def page(found: Sequence[Document]) -> str:
-    """All models as a page in Markdown."""
+def page(found: Sequence[Document], reasons: Mapping[str, str]) -> str:
+    """All models as a page in Markdown, with why those err that err more than in fp16, as far as `reasons` says."""
     lines = [HEAD]
     libraries = dict.fromkeys(document["model"].partition("/")[0] for document in found)
     lines += ["| Library | Models | " + " | ".join(VERDICTS) + " |", "| --- " * (2 + len(VERDICTS)) + "|"]
     for name in libraries:
         counts = Counter(d["verdict"] for d in found if d["model"].startswith(f"{name}/") and d["verdict"] != "unbuilt")
         lines.append(f"| {name} | {sum(counts.values())} | " + " | ".join(str(counts[v]) for v in VERDICTS) + " |")
-    lines += ["", *_means(found, libraries)]
+    lines += ["", *_means(found, libraries, reasons)]
     for name in libraries:
         lines += ["", f"## {name}", "", "| Model | Verdict | Tasks | Host | Error | In fp16 | Times | Seconds |",
                   "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |"]
@@ -76,7 +76,14 @@ def times(document: Document) -> float | None:
     return None if ours is None or half is None else max(ours, ROUNDING) / max(half, ROUNDING)
 
 
-def _means(found: Sequence[Document], libraries: Iterable[str]) -> list[str]:
+def beyond_limit(found: Iterable[Document]) -> dict[str, float]:
+    """The models that err more than LARGEST_TIMES as much as in fp16, the worst first."""
+    known = {document["model"]: number for document in found if (number := times(document)) is not None}
+    return {model: known[model] for model in sorted(known, key=lambda model: -known[model])
+            if known[model] > LARGEST_TIMES}
+
+
+def _means(found: Sequence[Document], libraries: Iterable[str], reasons: Mapping[str, str]) -> list[str]:
     """The geometric mean of `times` by library, and the models beyond the limit."""
     known = {document["model"]: number for document in found if (number := times(document)) is not None}
     finite = {model: number for model, number in known.items() if number < inf}
@@ -87,10 +94,12 @@ def _means(found: Sequence[Document], libraries: Iterable[str]) -> list[str]:
         numbers = [number for model, number in finite.items() if model.startswith(name)]
         if numbers:
             lines.append(f"| {name or 'all'} | {len(numbers)} | {exp(sum(map(log, numbers)) / len(numbers)):.2f} |")
-    beyond = sorted((model for model in known if known[model] > LARGEST_TIMES), key=lambda model: -known[model])
+    beyond = beyond_limit(found)
     if beyond:
         lines += ["", f"{len(beyond)} models err more than {LARGEST_TIMES} times as much as in fp16:", "",
-                  *(f"- {model}: {error(known[model])}" for model in beyond)]
+                  "| Model | Times | Why |", "| --- | ---: | --- |",
+                  *(f"| {model} | {error(number)} | {reasons.get(model, 'not known')} |"
+                    for model, number in beyond.items())]
     return lines
 
 

@@ -158,6 +158,8 @@ def _of_factors(op: Op, node: Node) -> Exponents | None:
     if len(degrees) == 2 and list(computed.values()) == [1.0]:
         (name,), (constant,) = computed, set(degrees) - set(computed)
         return Exponents(Relation.SCALED, (name,), {constant: degrees[constant]})
+    if len(degrees) == 1 and list(computed.values()) == [1.0]:  # the larger of x and 0
+        return Exponents(Relation.TIED, tuple(computed))
     return Exponents(Relation.POWERS, tuple(computed), computed)
 
 

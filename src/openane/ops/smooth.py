@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.engine.table import Table
+from openane.engine.table import KNOTS, Table
 from openane.graph import Value
 from openane.ops import functions as special
 from openane.ops import tables
@@ -25,6 +25,8 @@ from openane.ops.unary import ALPHA, BETA, unary_op
 
 GELU_MODES = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
 SIGMOID = "sigmoid"
+FINER = 2
+"""By how many powers of two the second table of tanh is finer than the first."""
 SATURATED = 6.0
 """Beyond it the derivative of every gelu is 0 or 1 in fp16, and polynomials of it stay far below 65504."""
 
@@ -93,6 +95,24 @@ def _close_product(stages: Stages, target: Tensor, x: Tensor, mode: str) -> None
     """x / 2 + x * odd: small numbers keep their digits, since the table's error is multiplied by them."""
     odd = stages.times(x, stages.table(x, _odd_share(mode)))
     stages.planar(x, odd, target=target, pre_scale=0.5)
+
+
+@cache
+def _fine_tanh() -> Table:
+    """What the fitted table of tanh lacks near 0, in intervals a quarter as wide; 0 beyond them."""
+    def lacking(x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.tanh(x) - tables.evaluate(_fitted_tanh(), x))
+
+    coarse = _fitted_tanh()
+    spacing = 2.0 ** -(coarse.exponent + FINER)
+    end = (KNOTS - 1) * spacing
+    return Table(0.0, end, 0.0, 0.0, tables.rounded(lacking(np.arange(KNOTS) * spacing)),
+                 exponent=coarse.exponent + FINER, symmetry=coarse.symmetry)
+
+
+def _close_tanh(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    """The fitted table, and what it lacks near 0: small numbers keep their digits."""
+    stages.planar(stages.table(x, _fitted_tanh()), stages.table(x, _fine_tanh()), target=target)
 
 
 def _silu_share(builder: Any, x: Value, s: Settings) -> Value:
@@ -219,6 +239,6 @@ OPS = tuple(map(unary_op, (
     Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,
           slope=lambda t, x, y, s: t.of("square", t.line(t.of("abs", y), -1.0, 1.0))),
     Unary("tanh", np.tanh, Bound(2e-3), stage=lambda s: by_table(tanh_table()),
-          fitted=lambda s: by_table(_fitted_tanh()), evidence=OperationEvidence.APPLE,
+          fitted=lambda s: by_table(_fitted_tanh()), closer=_close_tanh, evidence=OperationEvidence.APPLE,
           slope=lambda t, x, y, s: t.line(t.of("square", y), -1.0, 1.0)),
 )))

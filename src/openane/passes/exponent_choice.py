@@ -25,9 +25,10 @@ STORED = SUM_LIMIT
 """As LIMIT, of what is no sum."""
 LARGEST = 2.0 ** 12
 """How large the largest number of a group is made."""
-LOST = 2.0 ** -10
-"""Sums whose products, rounded, make a larger share of them wrong lose digits that fp16 would keep."""
-COSTLY = 2.0 ** -2
+LOST = 2.0 ** -12
+"""Sums whose products, rounded, make a larger share of them wrong lose digits that fp16 would keep: what is rounded to
+fp16 errs by as much, root mean square."""
+COSTLY = 2.0 ** -1
 """By how much smaller numbers must be for what costs a task."""
 USUAL = 1.0
 """The root mean square that what loses digits is given."""
@@ -161,7 +162,10 @@ def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges,
 
 
 def _raised(largest: float, counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:
-    """By how much to raise a group whose sums lose digits; what is only stored gains where it is read raised."""
+    """By how much to raise a group whose sums lose digits; what is only stored gains where it is read raised. A
+    logarithm shows the digits of the smallest sums as it does those of the largest."""
+    if border.logarithms and border.linear:
+        return max(0, _room(largest))
     share, stored = COSTLY if border.costs else 1.0, SMALL if border.relieves else 0.0
     wanted = [math.log2(USUAL / ranges[member].usual) for member, count in counts.items()
               if ranges[member].usual < share * max(stored, least(count))]
@@ -179,11 +183,17 @@ def _inner(node: Node, seen: Range, exponent: int) -> int:
     """The exponent of a node's sums beside that of their result. It costs a task where there is a bias, and nothing
     else: whether an engine scales before or after it adds a bias is not known."""
     largest, usual, count = seen.largest * 2.0 ** exponent, seen.usual * 2.0 ** exponent, products(node)
-    costs = node.get("bias") is not None
+    costs = biased(node)
     large = largest > LIMIT and seen.largest <= LARGEST_HALF
     if not usual or not (large or usual < least(count) * (COSTLY if costs else 1.0)):
         return 0
     return _room(largest) if large else max(0, min(_room(largest, RAISED), round(math.log2(USUAL / usual))))
+
+
+def biased(node: Node) -> bool:
+    """Whether a node adds a bias that is not 0 everywhere."""
+    bias = node.get("bias")
+    return bias is not None and bool(bias.array().any())
 
 
 def _room(largest: float, limit: float = LARGEST) -> int:

@@ -76,12 +76,13 @@ def groups_of(graph: Graph, said: Said, ranges: Ranges) -> list[list[int]]:
 class Border:
     """Of a group: whether a multiplication is needed somewhere to give it an exponent; which of it are sums with
     constant weights; whether nothing but the scores of a softmax are read of it, of which what is far below the largest
-    is nothing; whether anything reads it times a power of two; whether it is joined with values too far from its own to
-    share an exponent; and what of it is read as it is."""
+    is nothing; whether nothing but logarithms are taken of it; whether anything reads it times a power of two; whether
+    it is joined with values too far from its own to share an exponent; and what of it is read as it is."""
 
     costs: bool
     linear: frozenset[int]
     scores: bool
+    logarithms: bool
     relieves: bool
     joined: bool
     plain: frozenset[int]
@@ -106,7 +107,8 @@ class Borders:
         plain = {member for member, relations in readers.items() if not RELIEVED.issuperset(relations)}
         return Border(bool(ports) or not free,
                       frozenset(member for member, relation in made.items() if relation is Relation.LINEAR),
-                      every == {Relation.SCORES} and not ports, bool(every & RELIEVED),
+                      every == {Relation.SCORES} and not ports, every == {Relation.LOWERING} and not ports,
+                      bool(every & RELIEVED),
                       Relation.TIED in every, frozenset(plain | ports))
 
     def _readers(self, member: int, inside: set[int]) -> list[Relation]:

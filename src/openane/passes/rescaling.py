@@ -18,7 +18,7 @@ from openane.ops.half_bits import from_half, to_half
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
-from openane.passes.exponent_choice import LIMIT, Chosen, least
+from openane.passes.exponent_choice import LIMIT, Chosen, biased, least
 from openane.passes.exponent_groups import Said
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import share
@@ -139,7 +139,9 @@ class Rescaling:
         given = self._room(x, wanted + inner - taken)
         made = given + taken
         operands: dict[str, Operand] = {**form.operands, "x": self._at(x, given), "weight": times(weight, taken)}
-        if bias is not None:
+        if bias is not None and made != wanted and not biased(node):
+            del operands["bias"]
+        elif bias is not None:
             operands["bias"] = times(bias, made)
         result, = self._add(replace(form, name=f"{node.output.name}_sums" if made != wanted else node.name), operands)
         self._keep(node, (self._multiplied(result, wanted - made, node.output, True),), wanted)

@@ -62,7 +62,21 @@ def test_results_are_a_line_and_a_page() -> None:
                   "host": {"gather": 2}, "seconds": {"load": 1.0, "compile": 0.5}},
                  {"model": "published/b", "verdict": "refused", "message": "conv 'x': a rule\nmore"}]
     assert "12 tasks, error 0.004 (fp16 0.001), 1.5 s, host: gather 2" in row(documents[0])
-    text = page(documents)
+    text = page(documents, {})
     assert "| a | lookups | 12 | gather 2 | 0.004 | 0.001 | 4 | 1.5 |" in text
     assert "| timm | 1 | 4.00 |" in text
     assert "- b: conv 'x': a rule more" in text
+
+
+def test_a_model_that_errs_more_than_in_fp16_needs_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo, "REASONS", tmp_path / "reasons.txt")
+    zoo.REASONS.write_text("# why\ntimm/a its tables\ntimm/b sums of small products\n")
+    good = {"model": "timm/a", "verdict": "engine", "error": 0.004, "half_error": 0.001}
+    bad = [{"model": f"timm/{name}", "verdict": "engine", "error": 0.0041, "half_error": 0.001} for name in "bc"]
+    assert zoo.unlisted([good, *bad]) == ["timm/c"]
+    text = page([good, *bad], zoo.reasons())
+    assert "| timm/b | 4.1 | sums of small products |" in text
+    assert "| timm/c | 4.1 | not known |" in text
+    assert "| timm/a | 4" not in text
+    zoo.write_reasons([good, *bad])
+    assert zoo.reasons() == {"timm/b": "sums of small products"}

@@ -159,3 +159,14 @@ def test_files(tmp_path: Path) -> None:
 def test_refusals_say_what_would_pass(net: Any, match: str) -> None:
     with pytest.raises(ane.AneError, match=match):
         ane.load_graph(exported(net, image()))
+
+
+def test_the_mean_of_a_batch_norm_goes_as_the_rounded_gain_has_it() -> None:
+    norm = nn.BatchNorm2d(64).eval()
+    norm.running_mean.fill_(256.0)
+    norm.running_var.copy_(torch.linspace(0.5, 2.0, 64))
+    x = 256 + torch.randn(1, 64, 8, 8)
+    graph = ane.load_graph(exported(norm, x))
+    found = next(iter(evaluate(graph, {graph.inputs[0].name: x.numpy()}).values()))
+    wanted = norm(x).detach().numpy()
+    assert np.abs(found - wanted).max() < 2e-3

@@ -173,10 +173,12 @@ def _batch_norm(step: TorchStep) -> Result:
         for name in names)
     if mean is None or variance is None or step.argument("training", False):
         raise step.refuse("training", True, "statistics of training: export the model for inference (model.eval())")
-    factor = (1 if gain is None else gain) / np.sqrt(variance + float(step.argument("eps", 1e-5)))
-    shift = (0 if offset is None else offset) - mean * factor
+    factor = to_half((1 if gain is None else gain) / np.sqrt(variance + float(step.argument("eps", 1e-5))),
+                     f"{step.label}: a gain")
+    # The offset takes the mean away as the rounded factor has it: its rounding changes x - mean, and not x.
+    shift = (0 if offset is None else offset) - mean * factor.astype(np.float64)
     tail = (1,) * (x.type.rank - 2)
-    scaled = step.add("mul", part="scaled", x=x, y=to_half(factor, f"{step.label}: a gain").reshape(-1, *tail))
+    scaled = step.add("mul", part="scaled", x=x, y=factor.reshape(-1, *tail))
     result = step.add("add", x=scaled, y=to_half(shift, f"{step.label}: an offset").reshape(-1, *tail))
     return (result, None, None) if step.op.startswith("_native") else result
 

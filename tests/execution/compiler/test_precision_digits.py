@@ -1,0 +1,80 @@
+"""Digits that sums of small products keep, and small results of functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openane.compiler import Model, compile
+from openane.devices import run
+from openane.graph import Graph
+from openane.ops.accuracy import CLOSE, FUNCTIONS
+from openane.ops.build import GraphBuilder
+from openane.ops.evaluate import evaluate
+
+Inputs = dict[str, np.ndarray]
+SPREAD = np.concatenate([np.full(32, 4.0), np.full(32, 2.0 ** -11)]).astype(np.float16)
+"""What loud and quiet numbers are multiplied by: products of the quiet ones are below 2^-16."""
+
+
+def layer(bias: float | None = None, size: float = 0.02) -> tuple[Graph, Inputs]:
+    """A layer whose results are small."""
+    rng, builder = np.random.default_rng(5), GraphBuilder("layer")
+    x = builder.input("x", "fp16", (16, 64))
+    weight = (rng.standard_normal((64, 64)) * size).astype(np.float16)
+    offsets = {} if bias is None else {"bias": np.full(64, bias, np.float16)}
+    y = builder.single("linear", x=x, weight=weight, **offsets)
+    return builder.finish({"y": y}), {"x": (rng.standard_normal((16, 64)) / 8).astype(np.float16)}
+
+
+def logarithm(floor: bool) -> tuple[Graph, Inputs]:
+    """The logarithm of sums of powers, half of which are 2^13 times as large as the others."""
+    rng, builder = np.random.default_rng(6), GraphBuilder("logarithm")
+    x = builder.input("x", "fp16", (100, 64))
+    weight = np.zeros((8, 64))
+    for band in range(8):
+        weight[band, 8 * band:8 * band + 8] = rng.uniform(2.0 ** -6, 2.0 ** -5, 8)
+    y = builder.single("linear", x=x, weight=weight.astype(np.float16))
+    if floor:
+        y = builder.single("maximum", x=y, y=np.float16(0))
+    y = builder.single("log", x=y, epsilon=0.0)
+    return builder.finish({"y": y}), {"x": (rng.uniform(0.5, 1, (100, 64)) * SPREAD).astype(np.float16)}
+
+
+def error(graph: Graph, inputs: Inputs, precision: str = "safe") -> tuple[float, Model]:
+    wanted = evaluate(graph, inputs)["y"].astype(np.float64)
+    model = compile(graph, samples=inputs, precision=precision)
+    found = run(model, inputs, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    return float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted)), model
+
+
+@pytest.mark.parametrize("floor", [False, True], ids=["of sums", "of sums above 0"])
+def test_a_logarithm_reads_digits_of_quiet_sums(floor: bool) -> None:
+    graph, inputs = logarithm(floor)
+    assert error(graph, inputs)[0] < 1e-3
+    assert error(graph, inputs, "as-is")[0] > 0.1
+
+
+def test_small_sums_are_as_exact_as_their_rounding() -> None:
+    found, model = error(*layer())
+    as_is, plain = error(*layer(), "as-is")
+    assert found < 3e-4 < 1.5e-3 < as_is
+    assert len(model.programs[0].tasks) == len(plain.programs[0].tasks)
+
+
+def test_a_bias_of_zeros_costs_no_task() -> None:
+    found, model = error(*layer(0.0))
+    assert found < 3e-4
+    assert len(model.programs[0].tasks) == len(error(*layer())[1].programs[0].tasks)
+
+
+def test_tanh_keeps_digits_of_small_numbers() -> None:
+    builder = GraphBuilder("tanh", {FUNCTIONS: CLOSE})
+    x = builder.input("x", "fp16", (4, 1024))
+    graph = builder.finish({"y": builder.single("tanh", x=x)})
+    for size in (0.01, 0.1, 1.0, 10.0):
+        inputs = {"x": (np.random.default_rng(7).standard_normal((4, 1024)) * size).astype(np.float16)}
+        found, model = error(graph, inputs)
+        assert found < 5e-4
+        assert len(model.programs[0].tasks) == 3
+        assert error(graph, inputs, "fast")[0] > 1.5 * found
