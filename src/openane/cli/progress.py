@@ -39,13 +39,32 @@ def _plain(items: Iterable[T], total: int, label: str) -> Iterator[T]:
         for done, item in enumerate(items):
             now = time.monotonic()
             if now - drawn >= REFRESH:
-                full = WIDTH * done // max(total, 1)
-                sys.stderr.write(f"\r{label} [{'#' * full}{'.' * (WIDTH - full)}] {done}/{total}")
-                sys.stderr.flush()
+                _draw(f"\r{_bar(label, done, total)}")
                 drawn = now
             yield item
     finally:
         _draw(CLEAR)
+
+
+@contextmanager
+def bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that shows what the function given was last told: how many are done, and of how many."""
+    shown = sys.stderr.isatty()
+
+    def told(done: int, total: int) -> None:
+        if shown:
+            _draw(f"\r{_bar(label, done, total)}")
+
+    try:
+        yield told
+    finally:
+        if shown:
+            _draw(CLEAR)
+
+
+def _bar(label: str, done: int, total: int) -> str:
+    full = WIDTH * done // max(total, 1)
+    return f"{label} [{'#' * full}{'.' * (WIDTH - full)}] {done}/{total}"
 
 
 @contextmanager

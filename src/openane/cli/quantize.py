@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from openane.cli.files import container, open_file
 from openane.cli.model_options import chosen_target, compiled_already, given_samples, model_options
 from openane.cli.output import as_json, shape_text, table, wrapped
+from openane.cli.progress import bar
 from openane.cli.shapes import require_one_shape
 from openane.errors import AneError
 from openane.wording import byte_text, plural
@@ -45,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where to write it: .mlpackage, .mil, .onnx, .safetensors (the weights alone), .ane, .hwx "
                              "or .anec (default: nothing is written)")
     parser.add_argument("--form", choices=FORMS, default="int8",
-                        help="8 bits and a scale per channel, or per channel and 32 inputs; a palette of 16 or 64 "
+                        help="8 bits and a scale per channel, or per channel and --block inputs; a palette of 16 or 64 "
                              "numbers; without zeros; or auto, a form for each layer (default: int8)")
     parser.add_argument("--max-error", metavar="E", type=float,
                         help="choose layers, and with auto forms, such that the outputs' error stays within E "
@@ -53,6 +54,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zeros", metavar="SHARE", type=float, default=0.5,
                         help="with --form sparse: the share of each weight's numbers that is made 0, the smallest "
                              "first (default: 0.5)")
+    parser.add_argument("--block", metavar="N", type=int, default=32,
+                        help="with --form int8-blocks or auto: how many inputs share a scale (default: 32)")
     parser.add_argument("--least", metavar="N", type=int, default=2048,
                         help="leave weights of fewer than N numbers as they are (default: 2048)")
     parser.add_argument("--function", metavar="NAME", help="which function of a model that has several")
@@ -80,9 +83,11 @@ def run(options: argparse.Namespace) -> int:
     samples = None if not options.sample else given_samples(graph, options)
     target = chosen_target(options)
     writes_onnx = options.output is not None and options.output.suffix == ".onnx"
-    found = quantize(graph, options.form, max_error=options.max_error, target=target, zeros=options.zeros,
-                     samples=[] if options.weights_only else samples, least=options.least,
-                     activations=options.activations, calibrate=not options.nearest, biases=not writes_onnx)
+    with bar("rounding") as told:
+        found = quantize(graph, options.form, max_error=options.max_error, target=target, zeros=options.zeros,
+                         block=options.block, samples=[] if options.weights_only else samples, least=options.least,
+                         activations=options.activations, calibrate=not options.nearest, biases=not writes_onnx,
+                         told=told)
     compiled: tuple[Modelled, Modelled] | None = None
     left: tuple[str, ...] = ()
     reason = ""

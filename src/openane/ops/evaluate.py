@@ -19,6 +19,10 @@ Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
 """Told of a node when its results are known: operands and results by id(value)."""
 SeenTogether = Callable[[Node, Sequence[Mapping[int, np.ndarray]]], None]
 """The same for several samples."""
+Pair = tuple[dict[int, np.ndarray], dict[int, np.ndarray]]
+"""Operands and results by id(value), of a graph as it is and as it is changed."""
+Changed = Callable[[Node, Sequence[Pair]], Node]
+"""What a node becomes: told of what it reads in either graph, and of its own results as it is."""
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None = None) -> dict[str, np.ndarray]:
@@ -43,12 +47,44 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
     for position, node in enumerate(graph.nodes):
         wide = widened(node) if len(several) > 1 else node
         for results in several:
-            results.update(zip(map(id, node.outputs), evaluate_node(wide, results), strict=True))
+            results.update(_results(wide, node, results))
         seen(node, several)
         done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
         for results in several:
             _forget(results, done)
     return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
+
+
+def evaluate_beside(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], changed: Changed) -> None:
+    """Evaluates a graph for several samples as it is and, node by node beside it, with every node as `changed` makes
+    it. Memory holds what is still to be read, of every sample, twice where it differs."""
+    pairs: list[Pair] = [(given, dict(given)) for given in (_inputs(graph, inputs) for inputs in samples)]
+    last = _last_uses(graph)
+    for position, node in enumerate(graph.nodes):
+        wide = widened(node)
+        for plain, _ in pairs:
+            plain.update(_results(wide, node, plain))
+        made = changed(node, pairs)
+        _evaluate_other(node, made, pairs)
+        done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
+        for pair in pairs:
+            for results in pair:
+                _forget(results, done)
+
+
+def _evaluate_other(node: Node, made: Node, pairs: Sequence[Pair]) -> None:
+    """The results of what a node became; those of the node itself where that reads the same."""
+    wide = widened(made)
+    for plain, results in pairs:
+        if made is node and all(results.get(id(value)) is plain.get(id(value)) for value in node.values()):
+            results.update((id(value), plain[id(value)]) for value in node.outputs)
+        else:
+            results.update(_results(wide, node, results))
+
+
+def _results(wide: Node, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """What a node computes, by id of its outputs; `wide` is it with constants to compute with."""
+    return dict(zip(map(id, node.outputs), evaluate_node(wide, arrays), strict=True))
 
 
 def _inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:

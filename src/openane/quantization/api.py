@@ -13,10 +13,12 @@ from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
 from openane.ops.drawn_inputs import drawn
-from openane.quantization.candidates import Wanted, calibrated_candidates, nearest_candidates, parted
+from openane.quantization.calibrating import CALIBRATED
+from openane.quantization.candidates import Candidates, Wanted, calibrated_candidates, nearest_candidates
 from openane.quantization.choosing import Step, choose, steps_of
-from openane.quantization.forms import StoredWeight
+from openane.quantization.forms import BLOCK, StoredWeight, Storing
 from openane.quantization.layers import LEAST, Layer, computed_weights, constant_bytes, layers_of
+from openane.quantization.looking import Parts, parted
 from openane.quantization.measuring import (
     Sample,
     Stored,
@@ -27,6 +29,7 @@ from openane.quantization.measuring import (
 )
 from openane.quantization.rewrite import opset_of, packs_bits, with_arrays, with_stored
 from openane.quantization.samples import fitting
+from openane.quantization.sequence import Told, in_sequence
 
 AUTO = "auto"
 FORMS = (*(form.value for form in WeightForm), AUTO)
@@ -101,10 +104,11 @@ class Quantized:
 
 def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | None = None,
              samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
-             least: int = LEAST, calibrate: bool = True, biases: bool = True, activations: str = "fp16"
-             ) -> Quantized:
+             block: int = BLOCK, least: int = LEAST, calibrate: bool = True, biases: bool = True,
+             activations: str = "fp16", told: Told = lambda done, layers: None) -> Quantized:
     """The graph with the weights of its layers in a `form`: int8, int8-blocks, palette4, palette6,
-    sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each.
+    sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each. In int8-blocks so many inputs as
+    `block` says share a scale.
 
     Weights of convolutions, products, recurrent layers and tables of at least `least` elements are compressed, where
     that makes them smaller. With `max_error`, and with auto, layers are chosen such that the error of every output,
@@ -112,38 +116,46 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     arrays by input name; None draws some, an empty list measures nothing. The target decides what `streamed` says.
 
     With `calibrate` numbers are rounded such that each layer's results on the samples are near, not to the nearest, and
-    with `biases` the layers' biases take the mean of what is left. Three of four samples are for that; errors are
-    measured on the others (on the one, where there is one).
+    with `biases` the layers' biases take the mean of what is left. Where every layer takes one form, each also makes
+    good for what those before it lost; `told` then hears how many layers are done, and of how many. Three of four
+    samples are for that; errors are measured on the others (on the one, where there is one).
 
     UnsupportedError for forms that are none, for `activations` other than fp16 (no generation's mode for those of 8
     bits is known) and for choices without samples, GraphError for samples that do not fit.
     """
-    _known(form, max_error, zeros, activations)
+    _known(form, max_error, activations)
+    _within(zeros, block, least)
     name = machines.target(target).name
     whole = computed_weights(graph)
     stateless = without_states(whole)
     plain = stateless.graph
     parts = parted(_samples(plain, samples, stateless.states, DRAWN if calibrate else 1))
     layers = layers_of(whole, least)
-    packed = packs_bits(whole)
+    how = Storing(zeros, block, packs_bits(whole))
     _spelled(whole, form)
-    if calibrate and parts.fit:
-        candidates = calibrated_candidates(plain, layers, _wanted(form, packed), parts, zeros, packed, biases)
+    limit = MAX_ERROR if max_error is None and form == AUTO else max_error
+    wanted_forms = _wanted(form, how.packed)
+    if not calibrate or not parts.fit:
+        candidates = nearest_candidates(layers, wanted_forms, how)
+    elif limit is None and form in CALIBRATED:
+        candidates = _in_sequence(plain, layers, WeightForm(form), parts, how, biases, told)
     else:
-        candidates = nearest_candidates(layers, _wanted(form, packed), zeros, packed)
+        candidates = calibrated_candidates(plain, layers, wanted_forms, parts, how, biases)
     given = parts.held
     errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
                                                  in zip(layers, candidates, strict=True)})
-    limit = MAX_ERROR if max_error is None and form == AUTO else max_error
-    if limit is None:
-        chosen = {number: found[0] for number, found in enumerate(candidates) if found}
-    else:
-        chosen = _chosen(plain, layers, candidates, errors, given, wanted, limit)
+    chosen = _chosen(plain, layers, candidates, errors, given, wanted, limit)
     pairs = [(layers[number], stored) for number, stored in sorted(chosen.items())]
     found = output_errors(outputs_of(with_arrays(plain, pairs), given), wanted)
     made = with_stored(whole, pairs)
     reports = tuple(_report(layer, chosen.get(number), errors) for number, layer in enumerate(layers))
     return Quantized(made, graph, reports, name, _said(samples), found, constant_bytes(whole), constant_bytes(made))
+
+
+def _in_sequence(plain: Graph, layers: Sequence[Layer], form: WeightForm, parts: Parts, how: Storing, biases: bool,
+                 told: Told) -> Candidates:
+    found = in_sequence(plain, layers, form, parts, how, biases, told)
+    return [[] if stored is None else [stored] for stored in found]
 
 
 def _said(samples: Sample | Sequence[Sample] | None) -> str:
@@ -158,7 +170,7 @@ def _spelled(graph: Graph, form: str) -> None:
                                found=opset_of(graph), remedy="int8, which has a scale for each channel")
 
 
-def _known(form: str, max_error: float | None, zeros: float, activations: str) -> None:
+def _known(form: str, max_error: float | None, activations: str) -> None:
     if activations != "fp16":
         raise UnsupportedError("quantize", f"activations in {activations} are not built: {ACTIVATIONS_OF_8_BITS}",
                                limit="fp16", found=activations, remedy="weights alone: --form int8")
@@ -167,8 +179,16 @@ def _known(form: str, max_error: float | None, zeros: float, activations: str) -
     if max_error is not None and not max_error >= 0:
         raise UnsupportedError("quantize", "an error is a number of 0 or more", found=max_error,
                                remedy="0.01 is one per cent of the outputs' size")
+
+
+def _within(zeros: float, block: int, least: int) -> None:
+    """UnsupportedError for settings of the forms that cannot be."""
     if not 0 <= zeros < 1:
         raise UnsupportedError("quantize", "the share of numbers made 0 is from 0 to below 1", found=zeros)
+    if block < 2:
+        raise UnsupportedError("quantize", "a scale is for two inputs or more", limit="2 or more", found=block)
+    if least < 1:
+        raise UnsupportedError("quantize", "weights have a number or more", limit="1 or more", found=least)
 
 
 def _samples(plain: Graph, samples: Sample | Sequence[Sample] | None, states: Sequence[Value], count: int
@@ -195,8 +215,10 @@ def _wanted(form: str, packed: bool) -> Wanted:
 
 def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence[StoredWeight]],
             errors: Mapping[tuple[int, str], float], samples: Sequence[Sample],
-            wanted: Sequence[Mapping[str, object]], limit: float) -> dict[int, StoredWeight]:
-    """What every layer takes for outputs within an error."""
+            wanted: Sequence[Mapping[str, object]], limit: float | None) -> dict[int, StoredWeight]:
+    """What every layer takes for outputs within an error; without a limit the first that it can."""
+    if limit is None:
+        return {number: found[0] for number, found in enumerate(candidates) if found}
     if not samples:
         raise UnsupportedError("quantize", "layers are chosen by errors, which are measured on samples",
                                found="no samples", remedy="give samples, or let them be drawn")

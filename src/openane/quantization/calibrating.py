@@ -9,8 +9,8 @@ nothing over numbers rounded to the nearest, these stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from openane.ops.compressed import spread
 from openane.quantization.forms import (
     BITS,
     StoredWeight,
+    Storing,
     along,
     block_scales,
     blocks_weight,
@@ -31,76 +32,91 @@ from openane.quantization.forms import (
     store,
 )
 from openane.quantization.layers import Layer
+from openane.quantization.looking import LayerInputs
 from openane.quantization.matrices import Matrices
-from openane.quantization.moments import InputMoments, squared_error
+from openane.quantization.moments import LayerMoments
 from openane.quantization.rounding import Nearest, factor_of, rounded
 
-DAMPINGS = (0.1, 0.5)
+DAMPINGS = (0.02, 0.1, 0.5)
 """Shares of the moments' mean diagonal that are added to it."""
 CALIBRATED = frozenset((WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.PALETTE4, WeightForm.PALETTE6))
 """Forms whose rounding can be chosen."""
 
 
-@dataclass(frozen=True, slots=True)
-class LayerInputs:
-    """What a layer's matrices are multiplied with: moments to round by, and of vectors kept apart to choose by."""
-
-    fit: InputMoments
-    check: InputMoments
-
-
-def calibrated(form: WeightForm, layer: Layer, matrices: Matrices, seen: LayerInputs, packed: bool,
+def calibrated(form: WeightForm, layer: Layer, matrices: Matrices, seen: LayerInputs, how: Storing,
                biases: bool) -> StoredWeight:
     """A layer's weight in a form, rounded by moments; with `biases` the layer's bias takes the mean of the error."""
     adjusts = biases and matrices.biased
     weight = layer.weight.array()
     rows = matrices.rows(weight)
-    check, fit = (each.centred() if adjusts else each.square for each in (seen.check, seen.fit))
-    best = store(form, weight, layer.axis, packed=packed)
-    error = _error(best, rows, matrices, check)
-    holder = _holder(form, layer, matrices, rows, fit, packed)
-    for damping in DAMPINGS:
-        found = holder(fit, damping)
-        if found is not None and (now := _error(found, rows, matrices, check)) < error:
+    fit, check = (each.centred() if adjusts else each for each in (seen.fit, seen.check))
+    best = store(form, weight, layer.axis, how)
+    error = check.squared_error(matrices.rows(best.array) - rows)
+    for wanted, damping in _tries(rows, fit):
+        found = _held(form, layer, matrices, wanted, fit.square, damping, how)
+        if found is not None and (now := check.squared_error(matrices.rows(found.array) - rows)) < error:
             best, error = found, now
     return _with_bias(best, layer, matrices, rows, seen.fit) if adjusts else best
 
 
-def _error(stored: StoredWeight, rows: np.ndarray, matrices: Matrices, moments: np.ndarray) -> float:
-    return squared_error(rows - matrices.rows(stored.array), moments)
+def _tries(rows: np.ndarray, moments: LayerMoments) -> Iterator[tuple[np.ndarray, float]]:
+    """What the weight is to be near [groups, outputs, inputs], and a damping: the weight as it is, or, where results
+    lack something, with what makes it good as far as the moments are trusted."""
+    for damping in DAMPINGS:
+        if moments.missing is None:
+            yield rows, damping
+            continue
+        added = _making_good(moments, damping)
+        if added is not None:
+            yield rows + added, damping
+    if moments.missing is not None:
+        yield rows, DAMPINGS[-1]
 
 
-Holder = Callable[[np.ndarray, float], StoredWeight | None]
+def _making_good(moments: LayerMoments, damping: float) -> np.ndarray | None:
+    """What added to a weight gives what is missing, of least squares; None where the moments allow none."""
+    assert moments.missing is not None
+    square = moments.square + _damped(moments.square, damping)
+    try:
+        return np.linalg.solve(square, moments.missing.swapaxes(1, 2)).swapaxes(1, 2)
+    except np.linalg.LinAlgError:
+        return None
 
 
-def _holder(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarray,
-            packed: bool) -> Holder:
-    """What rounds a layer's weight by moments and a damping; None where no factor is found."""
+def _damped(square: np.ndarray, damping: float) -> np.ndarray:
+    mean = np.trace(square, axis1=1, axis2=2) / square.shape[1]
+    return np.asarray(damping * mean[:, None, None] * np.eye(square.shape[1]))
+
+
+def _held(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray, damping: float,
+          how: Storing) -> StoredWeight | None:
+    """What a form holds near matrices [groups, outputs, inputs], rounded by second moments and a damping; None where no
+    factor is found."""
     if form is WeightForm.INT8:
-        return lambda square, damping: _int8(layer, matrices, rows, square, damping)
+        return _int8(layer, matrices, rows, square, damping)
     if form is WeightForm.INT8_BLOCKS:
-        return lambda square, damping: _blocks(layer, matrices, rows, square, damping)
-    importance = np.broadcast_to(np.diagonal(moments, axis1=1, axis2=2)[:, None, :], rows.shape)
+        return _blocks(layer, matrices, rows, square, damping, how.block)
+    return _palette(form, layer, matrices, rows, square, damping, how)
+
+
+def _palette(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray,
+             damping: float, how: Storing) -> StoredWeight | None:
+    importance = np.broadcast_to(np.diagonal(square, axis1=1, axis2=2)[:, None, :], rows.shape)
     shares = importance + 1e-3 * importance.mean() + np.finfo(float).tiny
-    wide = layer.weight.array()
-    lut = centres(rows, 2 ** BITS[form], weights=shares).astype(wide.dtype)
+    weight = layer.weight.array()
+    lut = centres(rows, 2 ** BITS[form], weights=shares).astype(weight.dtype)
     numbers = lut.astype(np.float64)
-
-    def held(square: np.ndarray, damping: float) -> StoredWeight | None:
-        found = _rounded(rows, square, damping, [lambda column, _: numbers[places(column, lut)]] * matrices.groups)
-        if found is None:
-            return None
-        return palette_weight(form, places(matrices.weight(found, wide.shape), lut), lut, packed)
-
-    return held
+    found = _rounded(rows, square, damping, [lambda column, _: numbers[places(column, lut)]] * matrices.groups)
+    return None if found is None else palette_weight(form, places(matrices.weight(found, weight.shape), lut), lut,
+                                                     how.packed)
 
 
-def _int8(layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarray, damping: float
+def _int8(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray, damping: float
           ) -> StoredWeight | None:
     weight = layer.weight.array()
-    scale = channel_scales(weight.astype(np.float32), layer.axis, weight.dtype)
+    scale = channel_scales(matrices.weight(rows, weight.shape).astype(np.float32), layer.axis, weight.dtype)
     each = scale.astype(np.float64).reshape(matrices.groups, -1)
-    found = _rounded(rows, moments, damping, [_multiples(group) for group in each])
+    found = _rounded(rows, square, damping, [_multiples(group) for group in each])
     if found is None:
         return None
     laid = along(scale, layer.axis, weight.ndim)
@@ -113,12 +129,13 @@ def _multiples(scale: np.ndarray) -> Nearest:
     return lambda column, _: np.asarray(nearest_integers(column, scale) * scale)
 
 
-def _blocks(layer: Layer, matrices: Matrices, rows: np.ndarray, moments: np.ndarray, damping: float
+def _blocks(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray, damping: float, block: int
             ) -> StoredWeight | None:
     weight = layer.weight.array()
-    scale = block_scales(weight.astype(np.float32), layer.axis, weight.dtype)
+    scale = block_scales(matrices.weight(rows, weight.shape).astype(np.float32), layer.axis, weight.dtype,
+                         block)
     laid = spread(scale.astype(np.float32), weight.shape)
-    found = _rounded(rows, moments, damping, [_own_multiples(group) for group in matrices.rows(laid)])
+    found = _rounded(rows, square, damping, [_own_multiples(group) for group in matrices.rows(laid)])
     if found is None:
         return None
     return blocks_weight(nearest_integers(matrices.weight(found, weight.shape).astype(np.float32), laid), scale)
@@ -141,7 +158,9 @@ def _rounded(rows: np.ndarray, moments: np.ndarray, damping: float, nearest: Seq
 
 
 def _with_bias(stored: StoredWeight, layer: Layer, matrices: Matrices, rows: np.ndarray,
-               whole: InputMoments) -> StoredWeight:
+               whole: LayerMoments) -> StoredWeight:
     bias = layer.nodes[0]["bias"].array()
     moved = np.matmul(rows - matrices.rows(stored.array), whole.mean[:, :, None]).reshape(-1)
+    if whole.lacking is not None:
+        moved += whole.lacking.reshape(-1)
     return replace(stored, bias=(bias.astype(np.float64) + moved).astype(bias.dtype))

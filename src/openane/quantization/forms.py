@@ -1,7 +1,7 @@
 """One weight in each form: the operation of MIL that gives it back, its operands, and what it gives.
 
     int8      constexpr_affine_dequantize: 8 bits and a scale per channel, no offset
-    int8-blocks  constexpr_blockwise_shift_scale: 8 bits and a scale per channel and 32 inputs, no offset
+    int8-blocks  constexpr_blockwise_shift_scale: 8 bits and a scale per channel and 32 (or so many) inputs
     palette4  constexpr_lut_to_dense: 16 numbers for the whole weight, found by k-means, and 4 bits each
     palette6  the same with 64 numbers and 6 bits
     sparse    constexpr_sparse_to_dense: a bit each, and what is not 0 as it is; the smallest are made 0
@@ -25,7 +25,7 @@ BITS = {WeightForm.PALETTE4: 4, WeightForm.PALETTE6: 6}
 """Bits of a number's place in its palette."""
 INT8 = 127
 BLOCK = 32
-"""Inputs that share a scale."""
+"""Inputs that share a scale, unless one says otherwise."""
 ROUNDS = 40
 BINS = 4096
 PACKED_OPSETS = frozenset(("ios16", "ios17"))
@@ -66,18 +66,27 @@ class StoredWeight:
         return self.operation.size
 
 
-def store(form: WeightForm, weight: np.ndarray, axis: int, zeros: float = 0.5, packed: bool = False) -> StoredWeight:
-    """A weight of fp16 or fp32 in a form. `axis` is the dimension that has a scale for each place, `zeros` the share of
-    numbers that the sparse form makes 0, `packed` says that bits are stored as bytes, as before iOS 18."""
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """What forms leave open: `zeros` is the share of numbers that the sparse form makes 0, `block` how many inputs
+    share a scale of int8-blocks, and `packed` says that bits are stored as bytes, as before iOS 18."""
+
+    zeros: float = 0.5
+    block: int = BLOCK
+    packed: bool = False
+
+
+def store(form: WeightForm, weight: np.ndarray, axis: int, how: Storing = Storing()) -> StoredWeight:
+    """A weight of fp16 or fp32 in a form. `axis` is the dimension that has a scale for each place."""
     if form is WeightForm.INT8:
         return _int8(weight, axis % weight.ndim)
     if form is WeightForm.INT8_BLOCKS:
         wide = weight.astype(np.float32, copy=False)
-        scale = block_scales(wide, axis % weight.ndim, weight.dtype)
+        scale = block_scales(wide, axis % weight.ndim, weight.dtype, how.block)
         return blocks_weight(nearest_integers(wide, spread(scale.astype(np.float32), weight.shape)), scale)
     if form is WeightForm.SPARSE:
-        return _sparse(weight, zeros, packed)
-    return _palette(form, weight, packed)
+        return _sparse(weight, how.zeros, how.packed)
+    return _palette(form, weight, how.packed)
 
 
 def _int8(weight: np.ndarray, axis: int) -> StoredWeight:
@@ -120,14 +129,14 @@ def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
     return np.where(short, np.nextafter(found, dtype.type(np.inf)), found)
 
 
-def block_scales(weight: np.ndarray, axis: int, dtype: np.dtype[np.generic]) -> np.ndarray:
-    """What 1 stands for in each block, so that 127 is its largest magnitude: blocks are one channel wide and 32 long in
-    the first other dimension that can be cut so, whole in all others."""
+def block_scales(weight: np.ndarray, axis: int, dtype: np.dtype[np.generic], block: int = BLOCK) -> np.ndarray:
+    """What 1 stands for in each block, so that 127 is its largest magnitude: blocks are one channel wide and `block`
+    long in the first other dimension that can be cut so, whole in all others."""
     lengths = list(weight.shape)
-    cut = next((d for d, extent in enumerate(weight.shape) if d != axis and extent % BLOCK == 0), None)
+    cut = next((d for d, extent in enumerate(weight.shape) if d != axis and extent % block == 0), None)
     lengths[axis] = 1
     if cut is not None:
-        lengths[cut] = BLOCK
+        lengths[cut] = block
     folded = weight.reshape([part for extent, length in zip(weight.shape, lengths, strict=True)
                              for part in (extent // length, length)])
     return scales(np.abs(folded).max(axis=tuple(range(1, folded.ndim, 2))), dtype)

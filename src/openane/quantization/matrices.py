@@ -15,6 +15,7 @@ import numpy as np
 from openane.graph import Node, Value
 from openane.ops import get_op
 from openane.ops.conv import conv_window, patches
+from openane.ops.window import Window
 from openane.quantization.layers import Layer
 
 MOST_ROWS = 4096
@@ -55,12 +56,29 @@ class Matrices:
         vectors = np.swapaxes(x, -1, -2) if self.turned else x
         return np.asarray(vectors, np.float32).reshape(1, -1, vectors.shape[-1])
 
-    def _windows(self, x: np.ndarray) -> np.ndarray:
+    def results(self, array: np.ndarray) -> np.ndarray:
+        """What has the shape of the node's result, as `vectors` has what it reads: [groups, vectors, outputs]
+        float32."""
+        y = np.asarray(array, np.float32)
+        if not self.windows:
+            vectors = np.swapaxes(y, -1, -2) if self.other == "y" else y
+            return vectors.reshape(1, -1, vectors.shape[-1])
         window = conv_window(self.node.operands)
-        views = patches(np.asarray(x, np.float32), window)
+        looked = y[self._looked(window)]
+        grouped = looked.reshape(looked.shape[0], self.groups, -1, *looked.shape[2:])
+        last = (1, 0, *range(3, grouped.ndim), 2)
+        return np.ascontiguousarray(grouped.transpose(last)).reshape(self.groups, -1, grouped.shape[2])
+
+    def _looked(self, window: Window) -> tuple[slice, ...]:
+        """The windows of each channel that are looked at."""
         space = len(window.axes)
         step = int(np.ceil((prod(window.results) / MOST_ROWS) ** (1 / space)))
-        views = views[(slice(None), slice(None), *(slice(None, None, step),) * space)]
+        return (slice(None), slice(None), *(slice(None, None, step),) * space)
+
+    def _windows(self, x: np.ndarray) -> np.ndarray:
+        window = conv_window(self.node.operands)
+        space = len(window.axes)
+        views = patches(np.asarray(x, np.float32), window)[self._looked(window)]
         grouped = views.reshape(views.shape[0], self.groups, -1, *views.shape[2:])
         places = (0, *range(3, 3 + space))
         taps = tuple(range(3 + space, 3 + 2 * space))

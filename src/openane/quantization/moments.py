@@ -2,7 +2,8 @@
 
 The error of a layer's results is the sum over its outputs of e H e', where e is the error of a row of its weight and H
 the second moments of its inputs. Where the layer has a bias, the mean of the error goes into that, and H is the
-covariance.
+covariance. Behind layers that are rounded already, something is missing in the results even with the weight as it is:
+its products with the inputs say how much of that the weight can make good.
 """
 
 from __future__ import annotations
@@ -13,32 +14,50 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class InputMoments:
+class LayerMoments:
     """Of `count` vectors: their `mean` [groups, inputs] and the mean of their products `square` [groups, inputs,
-    inputs], float64."""
+    inputs]; of what the results lack with the weight as it is, the mean `lacking` [groups, outputs], and the mean of
+    its products with the vectors, `missing` [groups, outputs, inputs]; both None where nothing is lacking. float64."""
 
     count: int
     mean: np.ndarray
     square: np.ndarray
+    lacking: np.ndarray | None = None
+    missing: np.ndarray | None = None
 
-    def centred(self) -> np.ndarray:
-        """The covariance."""
-        return np.asarray(self.square - self.mean[:, :, None] * self.mean[:, None, :])
+    def centred(self) -> LayerMoments:
+        """Those about the means."""
+        square = self.square - self.mean[:, :, None] * self.mean[:, None, :]
+        if self.lacking is None or self.missing is None:
+            return LayerMoments(self.count, self.mean, square)
+        missing = self.missing - self.lacking[:, :, None] * self.mean[:, None, :]
+        return LayerMoments(self.count, self.mean, square, self.lacking, missing)
 
-    def joined(self, other: InputMoments) -> InputMoments:
+    def joined(self, other: LayerMoments) -> LayerMoments:
         """Those of both sets of vectors."""
-        share = np.float32(self.count / (self.count + other.count))
-        return InputMoments(self.count + other.count, *(share * a + (1 - share) * b for a, b in (
-            (self.mean, other.mean), (self.square, other.square))))
+        share = self.count / (self.count + other.count)
+
+        def both(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+            return None if a is None or b is None else share * a + (1 - share) * b
+
+        return LayerMoments(self.count + other.count, share * self.mean + (1 - share) * other.mean,
+                            share * self.square + (1 - share) * other.square, both(self.lacking, other.lacking),
+                            both(self.missing, other.missing))
+
+    def squared_error(self, difference: np.ndarray) -> float:
+        """The mean square error of results, summed over outputs, with `difference` [groups, outputs, inputs] added to
+        the weight, less that with the weight as it is."""
+        error = float(np.vdot(np.matmul(difference, self.square), difference))
+        return error if self.missing is None else error - 2 * float(np.vdot(difference, self.missing))
 
 
-def moments_of(vectors: np.ndarray) -> InputMoments:
-    """The moments of vectors [groups, vectors, inputs], which are finite."""
+def moments_of(vectors: np.ndarray, missing: np.ndarray | None = None) -> LayerMoments:
+    """The moments of vectors [groups, vectors, inputs], which are finite, and of what results [groups, vectors,
+    outputs] lack for each."""
     count = vectors.shape[1]
-    square = np.matmul(vectors.swapaxes(1, 2), vectors)
-    return InputMoments(count, vectors.mean(1, dtype=np.float64), square.astype(np.float64) / count)
-
-
-def squared_error(difference: np.ndarray, moments: np.ndarray) -> float:
-    """The mean square that weights' differences [groups, outputs, inputs] make in results, summed over outputs."""
-    return float(np.vdot(np.matmul(difference, moments), difference))
+    mean = vectors.mean(1, dtype=np.float64)
+    square = np.matmul(vectors.swapaxes(1, 2), vectors).astype(np.float64) / count
+    if missing is None:
+        return LayerMoments(count, mean, square)
+    return LayerMoments(count, mean, square, missing.mean(1, dtype=np.float64),
+                        np.matmul(missing.swapaxes(1, 2), vectors).astype(np.float64) / count)

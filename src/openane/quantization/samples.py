@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from zipfile import BadZipFile
@@ -11,6 +12,11 @@ import numpy as np
 from openane.errors import FormatError, GraphError
 from openane.graph import Graph, Value, numpy_type
 from openane.quantization.measuring import Sample
+
+DAMAGED = (NotImplementedError, RuntimeError, zlib.error)
+"""What a zip archive of other compression, with a password, or of damaged bytes raises."""
+NUMBERS = "biuf"
+"""Kinds of numpy's element types that are numbers here."""
 
 
 def read_samples(path: Path) -> list[Sample]:
@@ -39,14 +45,14 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             if isinstance(archive, np.ndarray):
                 raise FormatError(f"{path} holds one array", expected="an .npz file with an array for every input")
             return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, BadZipFile) as error:
+    except (ValueError, EOFError, BadZipFile, MemoryError, *DAMAGED) as error:
         raise FormatError(f"{path} is not an .npz file that can be read: {error}") from None
 
 
 def _array(path: Path) -> np.ndarray:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, MemoryError) as error:
         raise FormatError(f"{path} is not a .npy file that can be read: {error}") from None
 
 
@@ -61,5 +67,18 @@ def fitting(sample: Sample, graph: Graph) -> Sample:
     for name, value in known.items():
         if sample[name].size != value.type.elements:
             raise GraphError(f"sample {name!r} must have shape {list(value.shape)}; found {list(sample[name].shape)}")
-    return {name: np.asarray(sample[name]).astype(numpy_type(value.dtype)).reshape(value.shape)
-            for name, value in known.items()}
+    return {name: _held(name, np.asarray(sample[name]), value).reshape(value.shape) for name, value in known.items()}
+
+
+def _held(name: str, array: np.ndarray, value: Value) -> np.ndarray:
+    """The numbers of a sample in an input's element type. GraphError for what are no numbers, or none it holds."""
+    if array.dtype.kind not in NUMBERS:
+        raise GraphError(f"sample {name!r} must hold numbers; found {array.dtype}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise GraphError(f"sample {name!r} has numbers that are none (NaN): nothing can be measured on it")
+    with np.errstate(all="ignore"):
+        found = array.astype(numpy_type(value.dtype))
+        lost = np.isfinite(array) & ~np.isfinite(found) if found.dtype.kind == "f" else found != array
+    if lost.any():
+        raise GraphError(f"sample {name!r} must hold what {value.dtype} can; found {array[lost].flat[0]}")
+    return found

@@ -1,13 +1,14 @@
 """Networks of onnxruntime's quantiser, in both of its formats, beside onnxruntime without optimisations.
 
 One layer is within a step of the result's quantisation. Behind several, a number that fp16 rounds to the other side of
-a tie moves what follows: up to three steps, in a few of a hundred numbers. Weights of 7 bits in the operator format,
-as onnxruntime's kernels for those of 8 saturate on processors without VNNI.
+a tie moves what follows, in a few of a hundred numbers: onnxruntime's own results move by up to three steps when
+nothing but the model's input is rounded to fp16. Ours are within a step of as far as that. Weights of 7 bits in the
+operator format, as onnxruntime's kernels for those of 8 saturate on processors without VNNI.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +41,29 @@ def step_of(path: Path, result: np.ndarray) -> float:
     return float(scales[last.input[1]]) if last.op_type == "DequantizeLinear" else float(np.abs(result).max() / 128)
 
 
+def moved(run: Callable[[np.ndarray], np.ndarray], shape: Sequence[int]) -> float:
+    """How far onnxruntime's results move when its input is rounded to fp16, at most, for some drawn ones."""
+    drawn = (np.random.default_rng(seed).standard_normal(shape).astype(np.float32) for seed in range(20))
+    return max(float(np.abs(run(x.astype(np.float16).astype(np.float32)) - run(x)).max()) for x in drawn)
+
+
 @pytest.mark.parametrize("form", QuantFormat)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_results_are_those_of_onnxruntime(name: str, form: QuantFormat, tmp_path: Path) -> None:
     network = NETWORKS[name]()
     saved(network, tmp_path / "m.onnx")
-    steps = []
+    steps, own = [], [0.0]
     for way in WAYS.values():
         quantised = tmp_path / "q.onnx"
         quantize_static(tmp_path / "m.onnx", quantised, Calibration(network[1]), quant_format=form, **way)
         x = np.random.default_rng(99).standard_normal(network[1]).astype(np.float32)
         wanted = plain(quantised)(x)
         found = ane.run(ane.compile(ane.load_graph(quantised)), {"x": x})["y"]
-        steps.append((np.abs(found - wanted) / step_of(quantised, wanted)).ravel())
+        step = step_of(quantised, wanted)
+        steps.append((np.abs(found - wanted) / step).ravel())
+        if name not in SINGLE:
+            own.append(moved(plain(quantised), network[1]) / step)
     every = np.concatenate(steps)
-    assert every.max() < (1.2 if name in SINGLE else 3.2)
+    assert every.max() < max(own) + 1.2
     assert np.mean(every > 1.2) < 0.05
     assert np.mean(every > 0.5) < 0.35, "most are the same number"

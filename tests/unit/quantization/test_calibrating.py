@@ -11,8 +11,8 @@ import openane as ane
 from openane.graph import Graph, Value
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
-from openane.quantization.candidates import parted
 from openane.quantization.layers import layers_of
+from openane.quantization.looking import parted
 from openane.quantization.matrices import matrices_of
 from openane.quantization.measuring import relative
 from openane.quantization.rounding import factor_of, rounded
@@ -138,7 +138,7 @@ def test_padding_that_a_mask_names_does_not_count() -> None:
 
 
 def test_inputs_that_are_not_finite_leave_the_nearest() -> None:
-    broken = [{"x": np.full((1, 128, 64), np.nan, np.float16)} for _ in range(4)]
+    broken = [{"x": np.full((1, 128, 64), np.inf, np.float16)} for _ in range(4)]
     found = ane.quantize(network(linear), "int8", samples=broken)
     plain = ane.quantize(network(linear), "int8", samples=[])
     assert found.layers[0].stored.array.shape == plain.layers[0].stored.array.shape

@@ -12,7 +12,7 @@ from openane.chips.weight_forms import WRITTEN, WeightForm
 from openane.graph import Node, TensorType, Value
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate_node
-from openane.quantization.forms import centres, scales, store
+from openane.quantization.forms import Storing, centres, scales, store
 
 ERRORS = {WeightForm.INT8: 0.012, WeightForm.INT8_BLOCKS: 0.007, WeightForm.PALETTE4: 0.11,
           WeightForm.PALETTE6: 0.035, WeightForm.SPARSE: 0.3}
@@ -26,7 +26,7 @@ def drawn(shape: tuple[int, ...], seed: int, size: float = 1.0, dtype: type = np
 
 def given_back(form: WeightForm, weight: np.ndarray, axis: int, packed: bool) -> tuple[np.ndarray, np.ndarray]:
     """What the operation gives, in the weight's element type, and what the store says it does."""
-    stored = store(form, weight, axis, packed=packed)
+    stored = store(form, weight, axis, Storing(packed=packed))
     operands = stored.operation.values("w")
     [found] = get_op(stored.operation.name).infer(operands)
     assert (found.dtype, found.shape) == ({"float16": "fp16", "float32": "fp32"}[weight.dtype.name], weight.shape)
@@ -58,9 +58,10 @@ def test_bytes_are_those_of_the_bits() -> None:
     count = weight.size
     assert store(WeightForm.INT8, weight, 0).size == count + 64 * 2 + 1 + 4
     assert store(WeightForm.INT8_BLOCKS, weight, 0).size == count + count // 32 * 2
+    assert store(WeightForm.INT8_BLOCKS, weight, 0, Storing(block=8)).size == count + count // 8 * 2
     assert store(WeightForm.PALETTE4, weight, 0).size == count // 2 + 16 * 2
     assert store(WeightForm.PALETTE6, weight, 0).size == count * 6 // 8 + 64 * 2
-    assert store(WeightForm.SPARSE, weight, 0, 0.75).size == count // 8 + count // 4 * 2
+    assert store(WeightForm.SPARSE, weight, 0, Storing(0.75)).size == count // 8 + count // 4 * 2
 
 
 @given(largest=st.floats(1e-7, 6e4), dtype=st.sampled_from([np.float16, np.float32]))
@@ -91,8 +92,9 @@ def test_palettes_come_near_the_best_there_are() -> None:
 def test_sparse_drops_the_smallest_and_keeps_zeros() -> None:
     weight = drawn((10, 10), 6)
     weight[:7] = 0
-    assert np.array_equal(store(WeightForm.SPARSE, weight, 0, 0.5).array, weight), "more than the share are 0 already"
-    dropped = store(WeightForm.SPARSE, weight, 0, 0.8).array
+    same = store(WeightForm.SPARSE, weight, 0, Storing()).array
+    assert np.array_equal(same, weight), "more than the share are 0 already"
+    dropped = store(WeightForm.SPARSE, weight, 0, Storing(0.8)).array
     kept = np.abs(weight[dropped != 0])
     assert kept.size == 20
     assert kept.min() >= np.abs(weight[(dropped == 0) & (weight != 0)]).max()

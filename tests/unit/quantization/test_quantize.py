@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -189,7 +190,12 @@ def test_samples_come_from_archives_and_folders(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("sample", "says"), [({"z": np.zeros(4)}, "the sample lacks 'x'"),
-                                              ({"x": np.zeros(3)}, "must have shape")])
+                                              ({"x": np.zeros(3)}, "must have shape"),
+                                              ({"x": np.full(1024, np.nan)}, "NaN"),
+                                              ({"x": np.full(1024, 1e30)}, r"what fp16 can; found 1e\+30"),
+                                              ({"x": np.array(["1"] * 1024)}, "must hold numbers; found <U1"),
+                                              ({"x": np.ones(1024, complex)}, "must hold numbers; found complex"),
+                                              ({"x": np.zeros(1024, "M8[s]")}, "must hold numbers")])
 def test_samples_that_do_not_fit_are_refused(sample: dict[str, np.ndarray], says: str) -> None:
     with pytest.raises(GraphError, match=says):
         ane.quantize(network(), samples=sample)
@@ -198,10 +204,39 @@ def test_samples_that_do_not_fit_are_refused(sample: dict[str, np.ndarray], says
 @pytest.mark.parametrize(("arguments", "says"), [
     ({"form": "int4"}, "weights have no such form"), ({"form": "auto", "samples": []}, "measured on samples"),
     ({"activations": "int8"}, "no record shows how the engine multiplies activations of 8 bits"),
-    ({"max_error": -1.0}, "0 or more"), ({"form": "sparse", "zeros": 1.0}, "below 1")])
+    ({"max_error": -1.0}, "0 or more"), ({"max_error": float("nan")}, "0 or more"), ({"least": 0}, "1 or more"),
+    ({"block": 1}, "2 or more"), ({"form": "sparse", "zeros": 1.0}, "below 1")])
 def test_what_cannot_be_is_refused(arguments: dict[str, object], says: str) -> None:
     with pytest.raises(UnsupportedError, match=says):
         ane.quantize(network(), **arguments)
+
+
+def test_positions_are_whole_numbers() -> None:
+    sample = drawn(encoder())
+    with pytest.raises(GraphError, match=r"'ids' must hold what int32 can; found 0\.5"):
+        ane.quantize(encoder(), samples={**sample, "ids": np.full((1, 6), 0.5)})
+
+
+@pytest.mark.parametrize("damage", ["another compression", "a password", "a byte", "an extent"])
+def test_damaged_archives_are_refused(damage: str, tmp_path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        stated = (1 << 40, 1 << 12) if damage == "an extent" else (64,)
+        header = str({"descr": "<f4", "fortran_order": False, "shape": stated}).ljust(117) + "\n"
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+                         + np.random.default_rng(0).bytes(256))
+    data = bytearray(path.read_bytes())
+    place = data.index(b"PK\x01\x02")
+    if damage == "another compression":
+        data[place + 10] = data[8] = 9
+    elif damage == "a password":
+        data[place + 8] |= 1
+        data[6] |= 1
+    elif damage == "a byte":
+        data[40:44] = b"\xff" * 4
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=r"not an \.npz file that can be read"):
+        read_samples(path)
 
 
 def test_nothing_is_measured_without_samples() -> None:
