@@ -9,7 +9,7 @@ FULL := .venv-full
 RELEASE := .venv-release
 SPREAD := --numprocesses=auto --dist=worksteal  # tests run on all cores
 
-.PHONY: demo test test-full lint bench docs release clean
+.PHONY: demo test test-full lint bench fuzz docs release clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
@@ -28,6 +28,11 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@set -e; for file in benchmarks/*.py; do $(BIN)/python $$file; done
+
+# Mutated files of every format, for FUZZ_S seconds.
+FUZZ_S ?= 60
+fuzz: $(INSTALLED)
+	@$(BIN)/python benchmarks/fuzz.py --seconds $(FUZZ_S)
 
 GENERATIONS := from openane import chips; print(*chips.described_generations())
 

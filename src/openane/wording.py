@@ -1,5 +1,7 @@
 """How quantities are written wherever people read them: one spelling for commands, reports and messages."""
 
+import unicodedata
+
 LONGEST_MESSAGE = 1000
 """Characters of a line of a message."""
 LONGEST = 160
@@ -23,7 +25,13 @@ def plural(count: int, noun: str) -> str:
 
 def message_text(text: str) -> str:
     """A message that may quote a file, for a terminal: lines stay, each as `line_text` has it."""
-    return "\n".join(line_text(line, LONGEST_MESSAGE) for line in text.split("\n"))
+    return "\n".join(line_text(line, LONGEST_MESSAGE) for line in text.replace("\t", "    ").split("\n"))
+
+
+def without_controls(text: str) -> str:
+    """A text of lines with every control character spelled out but those that end lines and tabs: none of it commands a
+    terminal."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else repr(c)[1:-1] for c in text)
 
 
 def line_text(text: str, longest: int = LONGEST) -> str:

@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"quantization", "importers", "compiler", "devices", *_GRAPH, *_ENGINE},
     "training": {"importers", "compiler", "devices", "models", *_GRAPH, *_ENGINE},
     "serving": {"models", "devices"},
+    "torch": {"importers", "compiler", "devices", "training", "chips", *_GRAPH},
     "onnx_backend": {"importers", "compiler", "devices", "chips", *_GRAPH},
 }
 """Room to the rooms it may import besides itself, `errors` and `version`. `cli` and the package see everything."""

@@ -219,3 +219,12 @@ def test_examples_and_benchmarks_import_what_is_there(path: Path) -> None:
             module = importlib.import_module(node.module)
             for name in (alias.name for alias in node.names):
                 assert hasattr(module, name) or importlib.util.find_spec(f"{node.module}.{name}"), name
+
+
+def test_one_place_prints() -> None:
+    """What comes from files is printed by functions that show control characters escaped (cli/output.py)."""
+    allowed = {"cli/output.py": "the one place", "cli/__init__.py": "errors and warnings"}
+    wrong = [f"{name_of(path)}:{node.lineno} prints" for path in modules() if name_of(path) not in allowed
+             for node in ast.walk(tree_of(path))
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"]
+    assert not wrong, "use say of cli/output.py:\n" + "\n".join(wrong)

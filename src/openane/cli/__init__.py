@@ -18,6 +18,7 @@ from openane.version import __version__
 
 VERBS = {
     "compile": "compile a model into an engine program",
+    "convert": "write a model in another format: Core ML package, MIL text, net.plist",
     "quantize": "store a model's weights in fewer bits, and say what that costs and saves",
     "run": "run a model or a program and write its outputs",
     "check": "say which operation of a model overflows or loses digits, why, and what would help",
@@ -61,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except MemoryError:
+        return _fail("there is not enough memory for this")
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from openane.cli.output import as_json
+from openane.cli.output import say, say_json
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def compile_elsewhere(graphs: Sequence[Graph], options: argparse.Namespace, outp
     write_atomically(output, data)
     who = "Apple's compiler" if runtime == "system" else "the stand-in of Apple's compiler"
     if options.json:
-        print(as_json({"compiler": who, "output": str(output), "bytes": len(data), "target": options.target}))
+        say_json({"compiler": who, "output": str(output), "bytes": len(data), "target": options.target})
     else:
-        print(f"{output}: {len(data)} bytes, which {who} made for {options.target}", file=sys.stderr)
+        say(f"{output}: {len(data)} bytes, which {who} made for {options.target}", file=sys.stderr)
     return 0

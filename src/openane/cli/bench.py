@@ -19,7 +19,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from openane.bench import GROUPS, NOTES, Measured, Reproduced, probe_all, reproduce, selected, surety, target_of
-from openane.cli.output import as_json, table
+from openane.cli.output import as_json, say, say_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
 from openane.errors import FormatError, UnsupportedError
@@ -64,25 +64,25 @@ def run(options: argparse.Namespace) -> int:
         document["baseline"] = {"device": before.device, "same_device": before.device == name}
     _save(options.save, document)
     if options.json:
-        print(as_json(document))
+        say_json(document)
     else:
         _show(document, found, before is not None)
     if before is not None and before.device != name:
-        print(f"{options.compare}: the baseline is of another device ({before.device}): the ratios compare devices, "
+        say(f"{options.compare}: the baseline is of another device ({before.device}): the ratios compare devices, "
               "not two runs of one", file=sys.stderr)
     return 0
 
 
 def _show(document: Mapping[str, Any], found: Sequence[Measured], compared: bool) -> None:
     modelled = document["kinds"]["modelled"]
-    print(f"{document['device']}; {modelled}: {document['chip']} through {document['route']}")
+    say(f"{document['device']}; {modelled}: {document['chip']} through {document['route']}")
     rows = [(row["group"], row["probe"], _number(row["device"]), _number(row["modelled"]), _number(row["host"]),
              row["unit"], *((_ratio(row["to_baseline"]),) if compared else ())) for row in document["probes"]]
     heading = ("probe", "", "device", modelled, "host", "", *(("to baseline",) if compared else ()))
-    print("\n".join(table(rows, heading=heading)))
+    say("\n".join(table(rows, heading=heading)))
     for each in found:
         if each.error:
-            print(f"{each.probe.name}: {each.error}", file=sys.stderr)
+            say(f"{each.probe.name}: {each.error}", file=sys.stderr)
 
 
 def _save(path: Path | None, document: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ def _published(options: argparse.Namespace) -> int:
                           "ratio": each.ratio, "fitted": each.row.fitted} for each in rows],
                 "notes": NOTES, "geomean_factor": means}
     _save(options.save, document)
-    print(as_json(document) if options.json else "\n".join(_tables(rows, means)))
+    say_json(document) if options.json else say("\n".join(_tables(rows, means)))
     return 0
 
 

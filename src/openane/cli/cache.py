@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from openane.cache import Cache, CacheEntry
-from openane.cli.output import as_json, table
+from openane.cli.files import parse_size
+from openane.cli.output import say, say_json, table
 from openane.wording import byte_text, plural
 
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 USAGE = 2
 AGES = (("d", 86400), ("h", 3600), ("min", 60))
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """Lists what is kept, or removes and lists what was removed."""
     chosen = options.size is not None or options.age is not None
     if chosen is not (options.action == "prune"):
-        print("ane cache: error: " + ("prune by --size, by --age, or both" if not chosen else
+        say("ane cache: error: " + ("prune by --size, by --age, or both" if not chosen else
                                       f"--size and --age are for prune, not {options.action}"), file=sys.stderr)
         return USAGE
     cache = Cache()
@@ -46,16 +46,8 @@ def run(options: argparse.Namespace) -> int:
         removed = cache.prune(options.size, options.age) if chosen else cache.clear()
     document = {"folder": str(cache.folder), "removed": [_document(entry) for entry in removed],
                 "entries": [_document(entry) for entry in cache.entries()]}
-    print(as_json(document) if options.json else "\n".join(_text(document, options.action)))
+    say_json(document) if options.json else say("\n".join(_text(document, options.action)))
     return 0
-
-
-def parse_size(text: str) -> int:
-    """`500M` as bytes. ArgumentTypeError for any other form."""
-    found = re.fullmatch(r"(\d{1,18})([KMG]?)i?B?", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"expected a size such as 500M or 2G, found {text!r}")
-    return int(found[1]) * UNITS[found[2]]
 
 
 def parse_age(text: str) -> float:

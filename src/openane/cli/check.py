@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING
 from openane.chips.machines import target as generation_of
 from openane.cli.directories import is_directory
 from openane.cli.files import container, open_file
-from openane.cli.model_options import OPTIONS, chosen_target, given_samples, model_options, refuse_for_compiled
-from openane.cli.output import as_json
+from openane.cli.model_options import (
+    OPTIONS,
+    chosen_target,
+    given_samples,
+    model_options,
+    reading,
+    refuse_for_compiled,
+)
+from openane.cli.output import say, say_json
 from openane.cli.shapes import require_one_shape
 from openane.errors import UnsupportedError
 
@@ -30,7 +37,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="the model, as for ane compile, or its bundle (.ane)")
     parser.add_argument("--function", metavar="NAME", help="which function of a model that has several")
-    model_options(parser, "--target", "--shape", "--value", "--sample", "--precision", "--allow-host", "--on-host")
+    model_options(parser, "--target", "--shape", "--value", "--sample", "--precision", "--allow-host", "--on-host",
+                  "--limit")
     parser.add_argument("--all", action="store_true", help="show every operation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--page", metavar="FILE.html", type=Path,
@@ -48,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
                   options.precision)
     if options.page is not None:
         options.page.write_text(check_page(found), encoding="utf-8")
-    print(as_json(document(found)) if options.json else "\n".join(lines(found, options.all)))
+    say_json(document(found)) if options.json else say("\n".join(lines(found, options.all)))
     return 0 if found.right else 1
 
 
@@ -62,7 +70,7 @@ def _subject(options: argparse.Namespace) -> Graph | Model:
         open_file(path)  # a damaged program is that first
         raise UnsupportedError("ane check", "a compiled program does not hold the model it was made from",
                                found=str(path), remedy="check the model itself or its bundle (.ane)")
-    found = open_file(path, dict(options.shape), options.function, dict(options.value))
+    found = open_file(path, function=options.function, **reading(options))
     return _function(found, options) if hasattr(found, "functions") else found  # type: ignore
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from openane.chips import DEFAULT_TARGET, compiled_generations, generations, get_chip
 from openane.chips.machines import SOCS, Figure, Found, Soc, chips_of, find, machines_with
 from openane.chips.runs import VIRTUAL
-from openane.cli.output import as_json, table
+from openane.cli.output import say, say_json, table
 from openane.registers import Block, Field, Register
 
 Document = dict[str, Any]
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         document = describe_generation(found)
         lines = _one(found, document)
-    print(as_json(document) if options.json else "\n".join(lines))
+    say_json(document) if options.json else say("\n".join(lines))
     return 0
 
 

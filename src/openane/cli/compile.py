@@ -30,9 +30,10 @@ from openane.cli.model_options import (
     compilation,
     in_cache,
     model_options,
+    reading,
     samples_of,
 )
-from openane.cli.output import as_json
+from openane.cli.output import say, say_json
 from openane.cli.shape_costs import cost_lines, costs
 from openane.cli.shapes import several_shapes, shaped_model
 from openane.cli.summary import compiled_lines, report_option
@@ -95,9 +96,9 @@ def run(options: argparse.Namespace) -> int:
     model, from_cache = _compiled(graphs, options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:
-        print(as_json(document(model, output)))
+        say_json(document(model, output))
     else:
-        print("\n".join(_lines(model, output, from_cache, options)), file=sys.stderr)
+        say("\n".join(_lines(model, output, from_cache, options)), file=sys.stderr)
     return 0
 
 
@@ -122,11 +123,11 @@ def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
         return directory_graphs(options.model, shapes, options.function)
     functions = options.function or [None]
     if not several_shapes(options):
-        return [load_graph(options.model, dict(options.shape), name, dict(options.value)) for name in functions]
+        return [load_graph(options.model, function=name, **reading(options)) for name in functions]
     if len(functions) > 1:
         raise UnsupportedError("--shape", "a model has several shapes or several functions", found=options.function,
                                remedy="name one --function")
-    return load_shapes(options.model, dict(options.shape), functions[0], dict(options.value))
+    return load_shapes(options.model, function=functions[0], **reading(options))
 
 
 def _with_target(options: argparse.Namespace, target: str) -> argparse.Namespace:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from openane.chips import generations, get_chip
 from openane.chips.machines import chips_of, find
 from openane.chips.machines import target as generation_of
-from openane.cli.output import as_json, table
+from openane.cli.output import say, say_json, table
 from openane.cli.profile import subject_of
 from openane.cli.progress import progress
 from openane.cli.summary import look_lines
@@ -90,12 +90,12 @@ def run_several(options: Namespace, output: Path, compile_one: Compile) -> int:
 
         options.page.write_text(html.targets_page(options.model.name, results), encoding="utf-8")
     if options.json:
-        print(as_json({"model": str(options.model), "file": str(output) if models else None,
-                       "compiled": list(models), **targets_document(results)}))
+        say_json({"model": str(options.model), "file": str(output) if models else None,
+                       "compiled": list(models), **targets_document(results)})
     else:
-        print("\n".join(lines(results, list(models.values()), options, output)))
+        say("\n".join(lines(results, list(models.values()), options, output)))
     if not models:
-        print(f"ane: error: none of {plural(len(attempts), 'target')} takes {options.model}: nothing was written",
+        say(f"ane: error: none of {plural(len(attempts), 'target')} takes {options.model}: nothing was written",
               file=sys.stderr)
     return 0 if models else FAILED
 

@@ -13,6 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from openane.cli.output import say_whole
 from openane.errors import AneError
 
 INSTALLED = {
@@ -31,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the file that was installed or, where the package runs from its source, makes it."""
     installed = Path(sys.prefix, INSTALLED[options.shell])
-    print(installed.read_text() if installed.is_file() else completion(options.shell), end="")
+    say_whole(installed.read_text() if installed.is_file() else completion(options.shell))
     return 0
 
 

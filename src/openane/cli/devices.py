@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import asdict
 
-from openane.cli.output import as_json, table
+from openane.cli.output import say, say_json, table
 from openane.devices import DEFAULT, KINDS, VARIABLE, discover
 from openane.devices.options import parts
 
@@ -22,12 +22,12 @@ def run(options: argparse.Namespace) -> int:
     found = discover()
     default = os.environ.get(VARIABLE) or DEFAULT
     if options.json:
-        print(as_json({"default": default, "devices": [asdict(device) for device in found]}))
+        say_json({"default": default, "devices": [asdict(device) for device in found]})
         return 0
     rows = [(device.name, device.chip, "engine" if device.engine else "simulated", device.description)
             for device in found]
-    print("\n".join(table(rows, heading=("device", "chip", "", "description"))))
-    print(f"default: {default} (${VARIABLE} or --device chooses another)")
+    say("\n".join(table(rows, heading=("device", "chip", "", "description"))))
+    say(f"default: {default} (${VARIABLE} or --device chooses another)")
     if parts(default)[0] not in KINDS:
-        print(f"ane devices: warning: no device is called {default!r}; devices are {', '.join(KINDS)}", file=sys.stderr)
+        say(f"ane devices: warning: no device is called {default!r}; devices are {', '.join(KINDS)}", file=sys.stderr)
     return 0

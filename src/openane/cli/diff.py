@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from openane.cli.files import programs
-from openane.cli.output import as_json
+from openane.cli.output import say, say_json
 from openane.errors import AneError, UnsupportedError
 from openane.program import Program
 from openane.program.diff import diff, diff_document, diff_lines
@@ -31,12 +31,13 @@ def run(options: argparse.Namespace) -> int:
     try:
         found = diff(_program(options.a), _program(options.b))
     except (AneError, OSError) as error:
-        print(f"ane: error: {error}", file=sys.stderr)
+        say(f"ane: error: {error}", file=sys.stderr)
         return TROUBLE
     if options.json:
-        print(as_json({"a": str(options.a), "b": str(options.b)} | diff_document(found)))
+        say_json({"a": str(options.a), "b": str(options.b)} | diff_document(found))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in diff_lines(found))
+        for line in diff_lines(found):
+            say(line)
     return SAME if found.same else DIFFERENT
 
 

@@ -8,10 +8,10 @@ written only with -o.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from openane.cli.files import program_files, programs
+from openane.cli.output import say_whole
 from openane.errors import FormatError
 from openane.formats.listing import Listing, disassemble_bytes, save_listing
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     for file, data in program_files(options.file, single=options.output is not None):
         listing = _listing(file, bytes(data), options.output.name if options.output else None)
         if options.output is None:
-            sys.stdout.writelines(listing.text.splitlines(keepends=True))
+            say_whole(listing.text)
         else:
             save_listing(listing, options.output)
     return 0

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from openane.cli.output import as_json
+from openane.cli.output import as_json, say, say_json
 from openane.devices.macos.standin import SimulatedSymbols
 from openane.devices.macos.symbols import RuntimeSymbols, SystemSymbols
 from openane.doctor import Check, Status, examine
@@ -37,9 +37,9 @@ def run(options: argparse.Namespace) -> int:
         return _survey(options.survey, options.runtime)
     checks = examine()
     if options.json:
-        print(as_json({"checks": [asdict(check) for check in checks]}))
+        say_json({"checks": [asdict(check) for check in checks]})
     else:
-        print("\n".join(_text(checks)))
+        say("\n".join(_text(checks)))
     return int(any(check.status is Status.MISSING for check in checks))
 
 
@@ -55,9 +55,9 @@ def _survey(path: Path, runtime: str) -> int:
         symbols.close()
     path.write_text(as_json(document) + "\n")
     found = differences(document)
-    print("\n".join(found or ["every interface is as it is known"]))
+    say("\n".join(found or ["every interface is as it is known"]))
     methods = document["methods"].values()
-    print(f"{path}: {plural(sum(map(len, methods)), 'method')} in {len(methods)} classes")
+    say(f"{path}: {plural(sum(map(len, methods)), 'method')} in {len(methods)} classes")
     return int(bool(found))
 
 

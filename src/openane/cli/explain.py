@@ -13,7 +13,7 @@ from typing import Any
 
 from openane.chips import get_chip
 from openane.cli.hazards import UNSAMPLED, hazards, sampled
-from openane.cli.output import as_json, table
+from openane.cli.output import say, say_json, table
 from openane.cli.profile import subject_of
 from openane.cli.subject import open_subject, subject_options
 from openane.cli.summary import cache_lines
@@ -54,10 +54,10 @@ def run(options: argparse.Namespace) -> int:
     where = places(found)
     looked = sampled(opened)
     if options.json:
-        print(as_json({**_document(found, said, where), "precision_sampled": looked}))
+        say_json({**_document(found, said, where), "precision_sampled": looked})
         return 0
     first, *rest = _text(found, said, where)
-    print("\n".join([first, *cache_lines(opened.from_cache), *rest, *([] if looked else [UNSAMPLED])]))
+    say("\n".join([first, *cache_lines(opened.from_cache), *rest, *([] if looked else [UNSAMPLED])]))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Extent = int | tuple[int, ...]
 """How long a dimension is, or how long it may be."""
 LARGEST_EXTENT = 1 << 31
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 MOST_ALTERNATIVES = 64
 """Programs that one model in several shapes may become."""
 
@@ -40,10 +42,10 @@ def container(path: Path) -> str | None:
 
 
 def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None,
-              function: str | None = None, values: dict[str, float | list[float]] | None = None
-              ) -> Program | Model | Graph:
-    """What the file holds; `shapes`, `function` and `values` are for models (see load_graph). Errors are those of the
-    format's reader; a missing file is an OSError."""
+              function: str | None = None, values: dict[str, float | list[float]] | None = None,
+              limit: int | None = None) -> Program | Model | Graph:
+    """What the file holds; `shapes`, `function`, `values` and `limit` are for models (see load_graph). Errors are those
+    of the format's reader; a missing file is an OSError."""
     kind = container(path)
     if kind == "bundle":
         from openane.compiler import Model
@@ -55,7 +57,7 @@ def open_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None,
         return directory_graphs(path, shapes or {}, [] if function is None else [function])[0]
     from openane.importers import load_graph
 
-    return load_graph(path, shapes, function, values)
+    return load_graph(path, shapes, function, values, limit)
 
 
 def programs(path: Path) -> list[Program]:
@@ -108,6 +110,14 @@ def parse_shape(text: str) -> tuple[str, tuple[Extent, ...]]:
         raise ArgumentTypeError("expected a shape such as x=1x3x224x224, or one that changes such as ids=1x{32,64,128} "
                                 f"or ids=1x{{32:128:32}}, found {text!r}")
     return name, tuple(found)
+
+
+def parse_size(text: str) -> int:
+    """`500M` as bytes. ArgumentTypeError, which argparse reports, for any other form."""
+    found = re.fullmatch(r"(\d{1,18})([KMG]?)i?B?", text)
+    if found is None:
+        raise ArgumentTypeError(f"expected a size such as 500M or 2G, found {text!r}")
+    return int(found[1]) * UNITS[found[2]]
 
 
 def parse_value(text: str) -> tuple[str, float | list[float]]:

@@ -8,7 +8,6 @@ line of JSON per token goes to stdout, and a summary as the last line. Ctrl-C en
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from openane.cli import INTERRUPTED
 from openane.cli.arrays import parse_seed
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
+from openane.cli.output import say, say_json, say_whole
 from openane.cli.progress import status
 from openane.errors import GenerationError
 from openane.models import (
@@ -101,8 +101,8 @@ def run(options: argparse.Namespace) -> int:
             tokens = model.tokenizer.encode(options.prompt, names=True)
         ended = _shown(timing.watched(model.stream(tokens, wanted)), options.json, model.tokenizer is None)
         summary = _summary(model, timing, len(tokens), ended)
-    print(json.dumps(summary) if options.json else "", flush=True)
-    print("\n".join(_talk(summary)), file=sys.stderr)
+    say_json(summary, None, flush=True) if options.json else say("", flush=True)
+    say("\n".join(_talk(summary)), file=sys.stderr)
     return INTERRUPTED if ended == "interrupted" else 0
 
 
@@ -164,9 +164,9 @@ def _shown(stream: Iterator[GeneratedToken], as_json: bool, numbers: bool) -> st
 
 def _show(token: GeneratedToken, as_json: bool, numbers: bool) -> None:
     if as_json:
-        print(json.dumps({"token": token.number, "text": token.text, "finish": token.finish}), flush=True)
+        say_json({"token": token.number, "text": token.text, "finish": token.finish}, None, flush=True)
     else:
-        print(f"{token.number} " if numbers and token.number is not None else token.text, end="", flush=True)
+        say_whole(f"{token.number} " if numbers and token.number is not None else token.text, flush=True)
 
 
 def _summary(model: LanguageModel, timing: Timing, prompt: int, finish: str | None) -> dict[str, Any]:

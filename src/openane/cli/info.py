@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from openane.chips import get_chip
 from openane.cli.files import container, open_file, programs
 from openane.cli.model_options import compiled_already, model_options
-from openane.cli.output import as_json, shape_text, table
+from openane.cli.output import say, say_json, shape_text, table
 from openane.cli.shapes import require_one_shape
 from openane.errors import ProgramError
 from openane.program import Buffer, Program
@@ -29,26 +29,27 @@ KINDS = {"hwx": "engine program in an HWX file", "anec": "engine program in an A
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a program (.hwx, .anec), a bundle or a model")
-    model_options(parser, "--shape")
+    model_options(parser, "--shape", "--limit")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the description."""
     require_one_shape(options)
-    document = describe_file(options.file, dict(options.shape))
-    print(as_json(document) if options.json else "\n".join(_text(document)))
+    document = describe_file(options.file, dict(options.shape), options.limit)
+    say_json(document) if options.json else say("\n".join(_text(document)))
     return 0
 
 
-def describe_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None) -> Document:
-    """The description of a file as plain data; `shapes` are for inputs that a model leaves open."""
+def describe_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None, limit: int | None = None) -> Document:
+    """The description of a file as plain data; `shapes` are for inputs that a model leaves open, `limit` is how much it
+    may make of itself."""
     kind = container(path)
     document: Document = {"file": str(path), "kind": kind or "model"}
     if shapes and kind is not None:
         raise compiled_already(path, "--shape")
     if kind is None:
-        graph = open_file(path, shapes)
+        graph = open_file(path, shapes, limit=limit)
         assert not isinstance(graph, Program)
         return document | describe_graph(graph)  # type: ignore[arg-type]
     if kind == "bundle":

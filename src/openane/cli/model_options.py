@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
-from openane.cli.files import parse_host, parse_padding, parse_sample, parse_shape, parse_value
+from openane.cli.files import parse_host, parse_padding, parse_sample, parse_shape, parse_size, parse_value
 from openane.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--on-host": {"metavar": "OPERATIONS", "dest": "allow_host", "type": parse_host, "default": HOST_DEFAULT,
                   "help": "what the host may compute where the engine cannot: lookups (the default), none, all, or MIL "
                           "operations such as lookups,scatter"},
+    "--limit": {"metavar": "BYTES", "type": parse_size,
+                "help": "how much a model may make of itself: bytes of constants computed from others, 500M or 4G "
+                        "(default: 1G, or 32 times the constants it holds)"},
     "--no-cache": {"action": "store_true", "help": "compile a model even if it was compiled before"},
 }
 """What `model_options` declares, in order."""
@@ -89,6 +92,12 @@ class Compilation:
         """What to pass to `compile`."""
         return {"target": self.target, "allow_host": self.allow_host, "samples": self.samples, "cache": self.cache,
                 "precision": self.precision, "optimise": self.optimise}
+
+
+def reading(options: Namespace) -> dict[str, Any]:
+    """How the options say to read a model: arguments of `openane.importers.load_graph` besides the path and the
+    function."""
+    return {"shapes": dict(options.shape), "values": dict(options.value), "limit": options.limit}
 
 
 def chosen_target(options: Namespace, chip: str | None = None) -> str:

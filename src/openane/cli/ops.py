@@ -13,7 +13,7 @@ from typing import Any
 
 from openane.chips import DEFAULT_TARGET, get_chip
 from openane.chips.machines import find
-from openane.cli.output import as_json, table
+from openane.cli.output import say, say_json, table
 from openane.ops import REQUIRED, Op, OperationEvidence, Parameter, all_ops, get_op
 from openane.ops.gradients import stopped
 from openane.ops.rules import sentence
@@ -58,13 +58,13 @@ def run(options: argparse.Namespace) -> int:
     chosen = [get_op(options.name)] if options.name else list(all_ops().values())
     documents = [document(op, options.target) for op in chosen]
     if options.json:
-        print(as_json(documents[0] if options.name else documents))
+        say_json(documents[0] if options.name else documents)
     elif options.markdown:
-        print("\n".join(_markdown(documents)))
+        say("\n".join(_markdown(documents)))
     elif options.name:
-        print("\n".join(_one(documents[0])))
+        say("\n".join(_one(documents[0])))
     else:
-        print("\n".join(_overview(documents)))
+        say("\n".join(_overview(documents)))
     return 0
 
 

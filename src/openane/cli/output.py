@@ -1,4 +1,7 @@
-"""How verbs print: aligned tables for people, one JSON document for programs."""
+"""How verbs print: lines and aligned tables for people, one JSON document for programs.
+
+Nothing else prints: what comes from a file, a name or a message, neither commands the terminal nor fills it.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import json
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
-from openane.wording import line_text
+from openane.wording import line_text, message_text, without_controls
 
 LONGEST = 120
 
@@ -33,10 +37,28 @@ def wrapped(text: str, following: str = "") -> list[str]:
     return textwrap.wrap(text, LONGEST, subsequent_indent=following)
 
 
-def as_json(document: object) -> str:
+def say(text: str, file: TextIO | None = None, *, flush: bool = False) -> None:
+    """Prints lines for people, on stdout unless a `file` is named: control characters are spelled out, and of lines
+    beyond wording.LONGEST_MESSAGE the ends stay."""
+    print(message_text(text), file=file, flush=flush)
+
+
+def say_json(document: object, indent: int | None = 2, file: TextIO | None = None, *, flush: bool = False) -> None:
+    """Prints a document for programs: ASCII, whatever characters it holds; None as `indent` makes one line of it."""
+    print(as_json(document, indent), file=file, flush=flush)
+
+
+def say_whole(text: str, *, flush: bool = False) -> None:
+    """Prints a text as it is, without an end of its own, as a model writes it or a program is listed: only control
+    characters are spelled out."""
+    for line in without_controls(text).splitlines(keepends=True):  # of one long text a pipe may lose the rest unsaid
+        print(line, end="", flush=flush)
+
+
+def as_json(document: object, indent: int | None = 2) -> str:
     """The document as strict JSON; infinities and NaN, which JSON cannot hold, become null: where there is a number,
     there is never anything but a number."""
-    return json.dumps(_finite(document), indent=2, allow_nan=False)
+    return json.dumps(_finite(document), indent=indent, allow_nan=False)
 
 
 def shape_text(shape: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from openane.chips import get_chip
 from openane.cli.arrays import parse_seed
 from openane.cli.health import measured
-from openane.cli.output import as_json
+from openane.cli.output import say, say_json
 from openane.cli.output import table as aligned
 from openane.cli.subject import Subject as Opened
 from openane.cli.subject import open_subject, subject_options
@@ -66,15 +66,15 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         options.html.write_text(_report(found, opened, other, options), encoding="utf-8")
     if options.json:
-        print(as_json(document(found)))
+        say_json(document(found))
         return 0
-    print("\n".join(_summary(found, opened, options.report)))
+    say("\n".join(_summary(found, opened, options.report)))
     heading, rows = table(found, None if options.all else 20)
     if len(rows) < len(found.rows):
-        print(f"the {len(rows)} longest of {len(found.rows)} tasks (--all shows every one):")
-    print("\n".join(aligned(rows, heading=heading, indent="  ")))
+        say(f"the {len(rows)} longest of {len(found.rows)} tasks (--all shows every one):")
+    say("\n".join(aligned(rows, heading=heading, indent="  ")))
     if options.report and isinstance(opened.content, Model):
-        print("\n".join(["operations:", *report_lines(opened.content)]))
+        say("\n".join(["operations:", *report_lines(opened.content)]))
     return 0
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openane.cli.files import container, open_file
-from openane.cli.model_options import chosen_target, compiled_already, given_samples, model_options
-from openane.cli.output import as_json, shape_text, table, wrapped
+from openane.cli.model_options import chosen_target, compiled_already, given_samples, model_options, reading
+from openane.cli.output import say, say_json, shape_text, table, wrapped
 from openane.cli.progress import bar
 from openane.cli.shapes import require_one_shape
 from openane.errors import AneError
@@ -68,7 +68,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-time", action="store_true",
                         help="do not compile the model before and after for what the engine reads and how long it "
                              "takes")
-    model_options(parser, "--target", "--shape", "--value", "--sample", "--allow-host", "--on-host", "--no-cache")
+    model_options(parser, "--target", "--shape", "--value", "--sample", "--allow-host", "--on-host", "--limit",
+                  "--no-cache")
     parser.add_argument("--all", action="store_true", help="show every layer")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -101,9 +102,9 @@ def run(options: argparse.Namespace) -> int:
         except AneError as error:
             reason = str(error).splitlines()[0]
     if options.json:
-        print(as_json(document(found, options.output, compiled, reason, left)))
+        say_json(document(found, options.output, compiled, reason, left))
     else:
-        print("\n".join(_lines(found, options, compiled, reason, left)))
+        say("\n".join(_lines(found, options, compiled, reason, left)))
     return 0
 
 
@@ -130,7 +131,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _graph(options: argparse.Namespace) -> Graph:
     return open_file(  # type: ignore[return-value]
-        options.model, dict(options.shape), options.function, dict(options.value))
+        options.model, function=options.function, **reading(options))
 
 
 def _save(found: Quantized, options: argparse.Namespace) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openane.chips.machines import target as generation_of
+from openane.cli.model_options import reading
 from openane.compiler.file_cache import file_key, recalled, remember
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Recall:
         """`target` is a machine, chip or generation. Nothing is remembered without the cache, and with samples."""
         self._path, self._options, self._target = path, options, target
         said = (options.shape, options.value, options.function, generation_of(target).name, options.allow_host,
-                options.precision, options.optimise)
+                options.precision, options.optimise, options.limit)
         self._key = None if options.no_cache or options.sample else file_key(path, said)
 
     def model(self) -> Model | None:
@@ -47,5 +48,5 @@ class Recall:
         from openane.ops.optimisation import with_level
 
         options = self._options
-        graph = load_graph(self._path, dict(options.shape), options.function, dict(options.value))
+        graph = load_graph(self._path, function=options.function, **reading(options))
         return with_functions(with_level(graph, options.optimise), options.precision)

@@ -12,7 +12,7 @@ import itertools
 from dataclasses import asdict
 from pathlib import Path
 
-from openane.cli.output import as_json
+from openane.cli.output import say, say_json
 from openane.devices.linux import replayed
 from openane.devices.linux.trace import Trace
 from openane.wording import plural
@@ -40,15 +40,15 @@ def run(options: argparse.Namespace) -> int:
         trace.close()
     more = len(differences) == SHOWN
     if options.json:
-        print(as_json({"trace": str(options.trace), "header": trace.header, "device": options.device,
+        say_json({"trace": str(options.trace), "header": trace.header, "device": options.device,
                        "events": len(trace.events), "submissions": submissions,
-                       "differences": [asdict(each) for each in differences], "more": more}))
+                       "differences": [asdict(each) for each in differences], "more": more})
         return int(bool(differences))
     machine = trace.header.get("system") or "an unknown machine"
-    print(f"{options.trace}: {plural(len(trace.events), 'event')}, {plural(submissions, 'submission')}, recorded on "
+    say(f"{options.trace}: {plural(len(trace.events), 'event')}, {plural(submissions, 'submission')}, recorded on "
           f"{machine}, against {options.device}")
     for each in differences:
-        print(f"  {each}")
-    print("every answer and every byte is the recorded one" if not differences else
+        say(f"  {each}")
+    say("every answer and every byte is the recorded one" if not differences else
           f"{'at least ' if more else ''}{plural(len(differences), 'difference')}")
     return int(bool(differences))

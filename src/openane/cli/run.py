@@ -21,7 +21,7 @@ import numpy as np
 from openane.cli.arrays import THRESHOLD, Array, ArrayPort, compare, gather, parse_seed, unlike
 from openane.cli.device_name import SIMULATOR, device_chip, device_name
 from openane.cli.files import parse_input
-from openane.cli.output import as_json, shape_text
+from openane.cli.output import say, say_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
 from openane.cli.summary import PortText, cache_lines, port_lines, report_option, said
 from openane.devices import Device, open_device
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         document["check"] = {"passed": not failures, "failures": failures, "threshold": options.threshold}
     if found.tensors is not None:
         document |= {"tensors": found.tensors, "threshold": _diverging(options)}
-    print(as_json(document) if options.json else "\n".join(_text(document, subject, options.report, beyond)))
+    say_json(document) if options.json else say("\n".join(_text(document, subject, options.report, beyond)))
     return 1 if failures else 0
 
 

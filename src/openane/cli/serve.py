@@ -15,6 +15,7 @@ from pathlib import Path
 
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
+from openane.cli.output import say
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
 from openane.models import Buckets, LanguageModel, LanguageSettings, Precision, load
@@ -129,4 +130,4 @@ def _warn(text: str) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"ane: {text}", file=sys.stderr, flush=True)
+    say(f"ane: {text}", file=sys.stderr, flush=True)

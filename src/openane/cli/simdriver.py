@@ -9,7 +9,6 @@ are executed (sudo) do not gain them. --listen also serves programs that open th
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from openane.cli.output import say, say_json
 from openane.devices.simdriver import SimDriver
 from openane.devices.simdriver.driver import MODES
 from openane.devices.simdriver.server import DriverServer
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the command, or serves until interrupted; reports; the status of the command."""
     if not options.command and options.listen is None:
-        print("ane simdriver: error: name a command after --, or a socket with --listen PATH", file=sys.stderr)
+        say("ane simdriver: error: name a command after --, or a socket with --listen PATH", file=sys.stderr)
         return USAGE
     with SimDriver(options.mode, options.arithmetic) as driver:
         with ExitStack() as serving:
@@ -52,15 +52,15 @@ def run(options: argparse.Namespace) -> int:
                 serving.enter_context(DriverServer(driver, options.listen))
             outcome = supervise(driver, options.command) if options.command else _serve(options.listen)
         if outcome.failure:
-            print(f"ane: error: {options.command[0]}: {os.strerror(outcome.failure)}", file=sys.stderr)
+            say(f"ane: error: {options.command[0]}: {os.strerror(outcome.failure)}", file=sys.stderr)
         document = _document(driver, outcome)
-    print(json.dumps(document) if options.json else "\n".join(_text(document)), file=sys.stderr)
+    say_json(document, None, sys.stderr) if options.json else say("\n".join(_text(document)), file=sys.stderr)
     return outcome.status
 
 
 def _serve(path: Path) -> Outcome:
     """Waits for Ctrl-C or SIGTERM."""
-    print(f"ane: the simulated driver is linux?driver={path}", file=sys.stderr)
+    say(f"ane: the simulated driver is linux?driver={path}", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while True:

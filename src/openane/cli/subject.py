@@ -15,7 +15,7 @@ import numpy as np
 from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import container, open_file
-from openane.cli.model_options import chosen_target, compilation, model_options, refuse_for_compiled
+from openane.cli.model_options import chosen_target, compilation, model_options, reading, refuse_for_compiled
 from openane.cli.recall import Recall
 from openane.cli.shapes import chosen, several_shapes, shaped_model
 from openane.devices import Device
@@ -96,13 +96,13 @@ def open_subject(options: Namespace, chip: str | None = None, recalls: bool = Fa
     if several_shapes(options) and container(path) is None:
         from openane.importers.alternatives import load_shapes
 
-        graphs = load_shapes(path, dict(options.shape), options.function, dict(options.value))
+        graphs = load_shapes(path, function=options.function, **reading(options))
         return _shaped(shaped_model(graphs, options, chosen_target(options, chip)), files)
     recall = Recall(path, options, chosen_target(options, chip)) if recalls else None
     known = recall.model() if recall is not None else None
     if known is not None:
         return replace(_model_subject(known), from_cache=True)
-    content = open_file(path, dict(options.shape), options.function, dict(options.value))
+    content = open_file(path, function=options.function, **reading(options))
     if isinstance(content, Graph):
         from openane.compiler import compile
         from openane.compiler.precision import several

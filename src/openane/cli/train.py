@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openane.cli.output import say
 from openane.cli.train_display import Display, open_display
 from openane.cli.train_stopping import Stopping
 from openane.cli.train_sweep import listing, train_all
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     except BaseException as error:
         if group.size > 1 and not isinstance(error, SystemExit):
-            print(f"ane: error: rank {group.rank} of {group.size}: {error}", file=sys.stderr, flush=True)
+            say(f"ane: error: rank {group.rank} of {group.size}: {error}", file=sys.stderr, flush=True)
             group.abort(str(error))
         raise
 
@@ -115,7 +116,7 @@ def _start_again(possible: bool, display: Display, error: BudgetExhausted) -> No
     if not possible:
         raise error
     display.close()
-    print(f"ane: {error}\nane: starting again from the checkpoint", file=sys.stderr, flush=True)
+    say(f"ane: {error}\nane: starting again from the checkpoint", file=sys.stderr, flush=True)
     if sys.stdout is not None:
         sys.stdout.flush()
     again = [argument for argument in sys.argv[1:] if argument != "--resume"]
@@ -141,5 +142,5 @@ def _sweep(several: list[tuple[str, Event]], options: argparse.Namespace, group:
             for row in found:
                 display.show(row)
         else:
-            print(listing(found))
+            say(listing(found))
     return int(any("error" in row for row in found))

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from openane.cli.output import say, say_whole
 from openane.rounding import ceil_div
 
 Event = dict[str, Any]
@@ -68,7 +69,7 @@ class Lines(Nothing):
     def show(self, event: Event) -> None:
         """See `Display.show`."""
         from openane.training.journal import as_line
-        print(as_line(event), flush=True)
+        say_whole(f"{as_line(event)}\n", flush=True)
 
 
 class Plain(Nothing):
@@ -76,16 +77,16 @@ class Plain(Nothing):
 
     def preparing(self) -> None:
         """See `Display.preparing`."""
-        print("ane: reading the data and compiling the network", file=sys.stderr, flush=True)
+        say("ane: reading the data and compiling the network", file=sys.stderr, flush=True)
 
     def show(self, event: Event) -> None:
         """See `Display.show`."""
         if event["event"] != "step" or event["step"] % LINES == 0 or event["skipped"]:
-            print("\n".join(text_of(event)), flush=True)
+            say("\n".join(text_of(event)), flush=True)
 
     def plotted(self, path: Path) -> None:
         """See `Display.plotted`."""
-        print(f"loss curve: {path}", flush=True)
+        say(f"loss curve: {path}", flush=True)
 
 
 class Live(Plain):

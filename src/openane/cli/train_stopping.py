@@ -11,8 +11,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
+from openane.cli.output import say
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STDERR = 2
+
 
 
 class Stopping:
@@ -38,7 +41,7 @@ class Stopping:
         """Ends the training as the signal asks for: KeyboardInterrupt, or SystemExit with the status of a process that
         was ended by it."""
         kept = "nothing is kept: no --output was given" if output is None else "--resume goes on from there"
-        print(f"ane: stopped after step {step}; {kept}", file=sys.stderr, flush=True)
+        say(f"ane: stopped after step {step}; {kept}", file=sys.stderr, flush=True)
         if self.asked == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + self.asked)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from openane.cli.output import table
+from openane.cli.output import say, table
 from openane.errors import AneError, BudgetExhausted
 
 Event = dict[str, Any]
@@ -40,7 +40,7 @@ def train_all(names: Sequence[str], train: Callable[[int, Path | None], Event], 
             raise  # nothing that follows would have room either
         except (AneError, OSError) as error:
             row["error"] = str(error).partition("\n")[0]
-            print(f"ane: error: variant {name}: {error}", file=sys.stderr, flush=True)
+            say(f"ane: error: variant {name}: {error}", file=sys.stderr, flush=True)
         rows.append(row)
     return rows
 

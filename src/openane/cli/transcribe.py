@@ -9,7 +9,6 @@ took, goes to stderr. Without a tokenizer the tokens are printed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any
 from openane.cli.arrays import Array
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
+from openane.cli.output import say, say_json
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
 from openane.models.documents import json_object
@@ -59,9 +59,9 @@ def run(options: argparse.Namespace) -> int:
         document = {"sound_seconds": len(samples) / rate, "load_seconds": loaded,
                     "seconds": time.perf_counter() - start - loaded, "windows": texts, **_work(running)}
     if options.json:
-        print(json.dumps(document))
+        say_json(document, None)
     else:
-        print("\n".join(_talk(document)), file=sys.stderr)
+        say("\n".join(_talk(document)), file=sys.stderr)
     return 0
 
 
@@ -88,7 +88,7 @@ def _texts(speech: SpeechModel | SoundModel, samples: Array, quiet: bool) -> Ite
     """The text of every window, or its tokens where there is no tokenizer; printed unless `quiet`."""
     for text in speech.transcribe(samples) if isinstance(speech, SoundModel) else _spoken(speech, samples):
         if not quiet:
-            print(text, flush=True)
+            say(text, flush=True)
         yield text
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from openane.cli.files import programs
-from openane.cli.output import as_json, table
+from openane.cli.output import say, say_json, table
 from openane.program import Program
 from openane.program.verify import Violation, summary, violations
 from openane.wording import byte_text, plural
@@ -28,10 +28,10 @@ def run(options: argparse.Namespace) -> int:
     """Prints the violations, or what was verified; 1 when there are any violations."""
     found = [(program, violations(program)) for program in programs(options.file)]
     if options.json:
-        print(as_json({"file": str(options.file), "programs": [_document(*pair) for pair in found]}))
+        say_json({"file": str(options.file), "programs": [_document(*pair) for pair in found]})
     else:
         for program, broken in found:
-            print("\n".join(_lines(program, broken)))
+            say("\n".join(_lines(program, broken)))
     return FAILED if any(broken for _, broken in found) else 0
 
 

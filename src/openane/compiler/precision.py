@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Samples = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]]
 """Arrays by input name: of one sample, or of several."""
 
+MOST_DRAWN = 1 << 27
+"""Elements of the largest tensor that is evaluated on inputs nobody gave: each takes four bytes and more."""
+
 
 SAMPLES, DRAWN = "samples", "drawn inputs"
 """What ranges are measured on."""
@@ -70,11 +73,20 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
     if given and not isinstance(given[0], Drawn):
         return _measured(graph, rescale(graph, given), given, SAMPLES)
     try:
+        _require_small(graph)
         inputs = given or [drawn(graph)]
         return _measured(graph, rescale(graph, inputs), inputs, DRAWN)
     except GraphError as error:  # of inputs that nobody gave: positions outside of a table, say
         return replace(graph, metadata={**graph.metadata, f"{RESCALED}{graph.name}": f"0 ranges are not known, because "
                                         f"the model cannot be evaluated on drawn inputs: {error}"})
+
+
+def _require_small(graph: Graph) -> None:
+    """GraphError when a tensor is too large to be evaluated unasked."""
+    for node in graph.nodes:
+        largest = max((value.type.elements for value in node.outputs), default=0)
+        if largest > MOST_DRAWN:
+            raise GraphError(f"{node.label}: {largest} elements are more than {MOST_DRAWN}")
 
 
 def with_functions(graph: Graph, precision: str) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from zipfile import BadZipFile, ZipFile
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
+from openane.graph.budget import STATED
 from openane.graph.records import many_records
 from openane.importers.shapes import Shapes, Values, agreeing
 
@@ -37,16 +39,18 @@ _EXPORTED = ("archive_format", "serialized_exported_program.json")
 
 
 def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None, function: str | None = None,
-               values: Values | None = None) -> Graph:
+               values: Values | None = None, limit: int | None = None) -> Graph:
     """The graph of a model file, or of a program of `torch.export`. `shapes` fixes the shapes of inputs the file leaves
     symbolic, by input name; `function` chooses among the functions of a Core ML model or MIL program that has several
-    (its default, or main); `values` makes constants of inputs of an ONNX model that decide how it runs (a sample rate).
+    (its default, or main); `values` makes constants of inputs of an ONNX model that decide how it runs (a sample rate);
+    `limit` is how many bytes of constants may be computed from others, here and when the graph is compiled (default:
+    1 GiB, or 32 times those the file holds).
 
     FormatError for files that cannot be read or break their format, UnsupportedError for other kinds of file and for
     models outside what is supported, GraphError for inconsistent ones.
     """
     if not isinstance(path, str | Path) and _is_exported(path):
-        return _torch(path, shapes or {}, function)
+        return _limited(_torch(path, shapes or {}, function), limit)
     file = Path(path)
     try:
         kind = _kind(file)
@@ -58,24 +62,31 @@ def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None,
                                remedy=f"readable are {READABLE}; export the model to ONNX")
     try:
         if kind == "onnx":
-            return _onnx(file, shapes or {}, function, values)
+            return _onnx(file, shapes or {}, function, values, limit)
         if values:
             raise UnsupportedError("values of inputs", "only those of ONNX models can be fixed",
                                    found=", ".join(values), remedy="export the model without these inputs")
-        return reader(file, shapes or {}, function)
+        return _limited(reader(file, shapes or {}, function), limit)
     except AneError as error:
         raise error.within(file) from None
 
 
-def _onnx(file: Path, shapes: Shapes, function: str | None, values: Values | None = None) -> Graph:
+def _limited(graph: Graph, limit: int | None) -> Graph:
+    """The graph with a limit of its own, if there is one."""
+    return graph if limit is None else replace(graph, metadata={**graph.metadata, STATED: str(limit)})
+
+
+def _onnx(file: Path, shapes: Shapes, function: str | None, values: Values | None = None, limit: int | None = None
+          ) -> Graph:
     if function not in (None, "main"):
         raise GraphError(f"the model has no function {function!r}: ONNX models have one, main")
     import numpy as np
 
     from openane.importers.onnx import load_onnx
 
+    fixed = {name: np.asarray(value) for name, value in (values or {}).items()}
     with many_records():
-        return load_onnx(file, shapes, values={name: np.asarray(value) for name, value in (values or {}).items()})
+        return load_onnx(file, shapes, values=fixed, limit=limit)
 
 
 def _mil(file: Path, shapes: Shapes, function: str | None) -> Graph:

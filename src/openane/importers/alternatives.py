@@ -50,9 +50,10 @@ def _alternatives(shapes: Mapping[str, Extents]) -> int:
 
 
 def load_shapes(path: str | Path, shapes: Mapping[str, Extents], function: str | None = None,
-                values: Values | None = None) -> tuple[Graph, ...]:
+                values: Values | None = None, limit: int | None = None) -> tuple[Graph, ...]:
     """The model of a file once for each of the `shapes`, smallest first, as graphs called `main_32`, `main_64`, ... for
     `openane.compile_shapes`. Errors as for `load_graph`; GraphError where alternatives do not fit together."""
-    graphs = [(own, called, load_graph(path, own, function, values)) for called, own in each_shape(shapes).items()]
+    graphs = [(own, called, load_graph(path, own, function, values, limit))
+              for called, own in each_shape(shapes).items()]
     graphs.sort(key=lambda each: sum(value.type.elements for value in each[2].inputs))
     return tuple(replace(graph, name=f"{graph.name}_{called}" if called else graph.name) for _, called, graph in graphs)

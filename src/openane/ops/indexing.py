@@ -91,7 +91,7 @@ def _pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndar
     count = len(indices)
     pairs = np.stack([np.arange(count) if places is None else np.asarray(places, np.int64),
                       np.asarray(indices, np.int64)], axis=1)
-    steps = np.unique(np.diff(pairs, axis=0), axis=0, return_inverse=True)[1].ravel() if count > 1 else pairs[:0, 0]
+    steps = _numbered(np.diff(pairs, axis=0)) if count > 1 else pairs[:0, 0]
     start = 0
     while start < count:
         period, length = _best_period(pairs, steps, start)
@@ -102,6 +102,12 @@ def _pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndar
         runs = _runs(pairs[start:start + period].tolist())
         yield from (IndexedPiece(run.place, run.source, (*outer, *run.loops)) for run in runs)
         start += length
+
+
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """Numbers that are equal where rows of two integers are."""
+    first, second = (np.unique(rows[:, column], return_inverse=True)[1].ravel() for column in (0, 1))
+    return np.asarray(first * (int(second.max()) + 1) + second)
 
 
 def cut_order(shape: Sequence[int], cut: Sequence[int]) -> tuple[int, ...]:

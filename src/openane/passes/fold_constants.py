@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from openane.graph import Graph, Node, Value, numpy_type
+from openane.graph.budget import Budget
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate_node
+from openane.ops.work import node_work
 from openane.passes.rewrite import rebuilt, substituted
 
 LARGEST = 1 << 28
@@ -14,7 +16,9 @@ LARGEST = 1 << 28
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """The graph with constant results in place of the nodes that made them. Outputs stay results of nodes."""
+    """The graph with constant results in place of the nodes that made them. Outputs stay results of nodes.
+    UnsupportedError when they are more than the graph may make of itself (graph.budget)."""
+    budget = Budget.of(graph)
     outputs = {id(value) for value in graph.outputs}
     known: dict[int, Value] = {}
     nodes: list[Node] = []
@@ -23,11 +27,16 @@ def fold_constants(graph: Graph) -> Graph:
         if not _foldable(node) or any(id(value) in outputs for value in node.outputs):
             nodes.append(node)
             continue
+        budget.take(node.label, sum(map(_size, node.outputs)), node_work(node))
         for value, array in zip(node.outputs, evaluate_node(node, {}), strict=True):
             with np.errstate(over="ignore"):
                 data = np.asarray(array).astype(numpy_type(value.dtype))
             known[id(value)] = Value(value.name, value.type, data)
     return rebuilt(graph, nodes)
+
+
+def _size(value: Value) -> int:
+    return value.type.elements * numpy_type(value.dtype).itemsize
 
 
 def _foldable(node: Node) -> bool:

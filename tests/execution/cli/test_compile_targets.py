@@ -274,8 +274,8 @@ def test_several_functions_have_a_row_each(tmp_path: Path, capsys: Capture, monk
 
     whole = importers.load_graph
 
-    def renamed(path: Path, shapes: Any = None, function: str | None = None, *more: Any) -> Graph:
-        graph = whole(path, shapes, None, *more)
+    def renamed(path: Path, shapes: Any = None, function: str | None = None, **more: Any) -> Graph:
+        graph = whole(path, shapes, None, **more)
         return Graph(graph.inputs, graph.nodes, graph.outputs, function or graph.name, graph.metadata)
 
     monkeypatch.setattr(importers, "load_graph", renamed)

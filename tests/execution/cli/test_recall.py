@@ -32,7 +32,8 @@ def imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setenv("ANE_CACHE", str(tmp_path / "cache"))
     made: list[str] = []
     load = importers.load_graph
-    monkeypatch.setattr(importers, "load_graph", lambda path, *rest: made.append(Path(path).name) or load(path, *rest))
+    monkeypatch.setattr(importers, "load_graph",
+                        lambda path, *rest, **named: made.append(Path(path).name) or load(path, *rest, **named))
     return made
 
 

@@ -53,6 +53,10 @@ class VirtualBuffers:
         self.table[slot] = block
         return slot
 
+    def is_port(self, slot: int) -> bool:
+        """Whether an input or output of the program is there; constants have a slot that is no buffer's."""
+        return slot in self.table and self.table[slot].kind is BufferKind.PORT
+
 
 class ConstantPool:
     """The constant section while it is made. Pieces begin at multiples of what memory accesses are aligned to; equal

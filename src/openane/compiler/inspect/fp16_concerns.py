@@ -19,6 +19,7 @@ from openane.ops.affine import scales
 from openane.ops.drawn_inputs import Drawn, drawn
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST, RESCALED, SATURATED, halves_finite
+from openane.ops.work import node_work
 
 SMALLEST = 2.0 ** -25
 """Smaller magnitudes round to zero in fp16."""
@@ -45,7 +46,7 @@ def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> t
 
 def drawn_samples(graph: Graph) -> Drawn | None:
     """Seeded inputs for a graph that is quickly evaluated, else None (ops.drawn_inputs)."""
-    return None if _work(graph) > QUICK else drawn(graph)
+    return None if sum(map(node_work, graph.nodes)) > QUICK else drawn(graph)
 
 
 def _saturated(graph: Graph) -> Iterator[Concern]:
@@ -150,16 +151,3 @@ def _largest(array: np.ndarray | None) -> float:
         return 0.0
     size = np.abs(array)
     return float(np.max(size, initial=0.0, where=np.isfinite(size))) if not np.isposinf(size).any() else float("inf")
-
-
-def _work(graph: Graph) -> float:
-    """Multiply-adds of a graph, roughly: results times the constants that go into each."""
-    total = 0.0
-    for node in graph.nodes:
-        results = sum(value.type.elements for value in node.outputs)
-        weights = node.get("weight") or node.get("y")
-        inner = 1
-        if isinstance(weights, Value) and _sums(node) and weights.shape:
-            inner = max(1, weights.type.elements // max(weights.shape[0], 1))
-        total += float(results) * inner
-    return total

@@ -15,6 +15,7 @@ from openane.compiler.lower.provenance import Provenance
 from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import DType, Space
+from openane.errors import UnsupportedError
 from openane.graph import Node
 from openane.ops.lowering import Tensor, plane_axis
 
@@ -52,8 +53,16 @@ class Allocation(RecipeContext):
         memory = space is Space.MEMORY
         alignment = self.limits.alignment(not memory)
         size, strides = padded(tuple(shape), alignment, None if order is None else tuple(order), dtype.size)
+        self._require_addressable(size)
         slot = self.blocks.add(VirtualBuffer(size, BufferKind.SCRATCH if memory else BufferKind.L2))
         return Tensor(slot, 0, tuple(shape), strides, alignment, space, dtype)
+
+    def _require_addressable(self, size: int) -> None:
+        """UnsupportedError for a tensor of more bytes than addresses reach."""
+        if size > self.limits.addresses:
+            raise UnsupportedError("result port" if self.node is None else self.node.label,
+                                   "a tensor must be within reach of addresses", limit=f"{self.limits.addresses} bytes",
+                                   found=f"{size} bytes", remedy="use a smaller input")
 
     def near(self, shape: Sequence[int], row: int = -1) -> Tensor:
         """See ops.lowering.Lowering."""
@@ -65,6 +74,7 @@ class Allocation(RecipeContext):
 
     def constant(self, array: np.ndarray) -> Tensor:
         """See ops.lowering.Lowering."""
+        self._require_addressable(array.size * DType.FLOAT16.size)
         tensor = self.constants.surface(array)
         self.trace.stored(self.node, array, tensor.offset)
         return tensor

@@ -30,6 +30,10 @@ from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.lowering import Lowering
 from openane.ops.optimisation import level_of
 
+MOST_OPERATIONS = 4096
+"""Engine operations that one operation of a model may take: each is a task or more, of which a program has room for
+some ten thousands, and takes the compiler milliseconds."""
+
 
 def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Lowered:
     """The graph as engine operations. Ports called as `shared` says keep their tensor's own shape.
@@ -54,6 +58,7 @@ class Builder(Allocation, Fusion, Values):
         Values.__init__(self, graph, users, self.blocks, chip.limits.memory_alignment, shared)
         self._graph = graph
         self._emitted: list[Emitted] = []
+        self._first = 0
 
     access = staticmethod(access)
     copy, copied, compact, with_last = copies.copy, copies.copied, copies.compact, copies.with_last
@@ -86,7 +91,11 @@ class Builder(Allocation, Fusion, Values):
         return self.node.label if self.node is not None else "result port"
 
     def emit(self, operation: Operation) -> None:
-        """See ops.lowering.Lowering."""
+        """See ops.lowering.Lowering. UnsupportedError for one more than an operation of a model may take."""
+        if len(self._emitted) - self._first >= MOST_OPERATIONS:
+            raise UnsupportedError(self.label, "one operation may take so many engine operations at most",
+                                   limit=MOST_OPERATIONS, found=f"{MOST_OPERATIONS} and more",
+                                   remedy="use a smaller input or window, or several operations")
         self._emitted.append(Emitted(operation, self.node))
 
     def lower(self, node: Node) -> None:
@@ -97,7 +106,7 @@ class Builder(Allocation, Fusion, Values):
         if function is None:
             raise UnsupportedError(node.label, "the operation has no lowering to engine operations",
                                    remedy="replace it by operations `ane ops` lists as running on the engine")
-        self.node = node
+        self.node, self._first = node, len(self._emitted)
         target: Lowering = self
         function(self.trace.tagged(node), target)
         self.node = None

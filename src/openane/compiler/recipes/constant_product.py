@@ -185,7 +185,7 @@ def _convolve(context: RecipeContext, target: Tensor, pixels: Pixels, weights: n
 
 def _settle(context: RecipeContext, value: Value, place: Tensor, made: Tensor) -> None:
     """What was made in L2 as [M, N] goes to its port, or stays as the value."""
-    if context.blocks.table[place.slot].kind is not BufferKind.PORT:
+    if not context.blocks.is_port(place.slot):
         context.bind(value, made, value.shape)
         return
     seen = place.reshape(made.shape)

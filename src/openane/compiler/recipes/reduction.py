@@ -170,9 +170,10 @@ def _by_cells(context: RecipeContext, target: Tensor, source: Tensor, inner: Seq
 
 def staged(context: RecipeContext, tensor: Tensor) -> Tensor:
     """A copy of an input that several operations are about to walk by different loops: small ones live in L2 from then
-    on, as in Apple's softmax and layer norm over rows. An intermediate, or a tensor beyond 1/8 of L2, is itself."""
+    on, as in Apple's softmax and layer norm over rows. An intermediate, a constant, or a tensor beyond 1/8 of L2, is
+    itself."""
     size, _ = padded(tensor.shape, context.limits.l2_alignment)
-    if context.blocks.table[tensor.slot].kind is not BufferKind.PORT or size > context.limits.l2_size // SHARE:
+    if not context.blocks.is_port(tensor.slot) or size > context.limits.l2_size // SHARE:
         return tensor
     return context.copied(tensor)
 
@@ -208,7 +209,7 @@ def _reduce(context: RecipeContext, target: Tensor, source: Tensor, inner: list[
 def _kept(context: RecipeContext, result: Access) -> Access:
     """A result written to a port with channels along rows also stays in L2, one row over the other, as in Apple's
     reductions of C."""
-    port = result.space is Space.MEMORY and context.blocks.table[result.slot].kind is BufferKind.PORT
+    port = result.space is Space.MEMORY and context.blocks.is_port(result.slot)
     large = result.elements * ELEMENT > context.limits.l2_size // SHARE
     if not port or large or result.shape[1] == 1 or result.strides[1] != ELEMENT:
         return result

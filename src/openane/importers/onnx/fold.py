@@ -30,7 +30,7 @@ def bounded(step: OnnxStep, shape: Sequence[int]) -> tuple[int, ...]:
     """`shape` when an array of it may be made, which counts then. GraphError when it is negative or too large,
     UnsupportedError when the model's constants together are."""
     given = max((operand.size for operand in step.inputs if isinstance(operand, np.ndarray)), default=0)
-    limit = max(MAXIMUM_ELEMENTS, given)
+    limit = max(MAXIMUM_ELEMENTS, given, (step.folding.stated or 0) // ITEM)
     if any(extent < 0 for extent in shape) or prod(shape) > limit:
         raise GraphError(f"{step.label}: a constant of shape {list(shape)[:16]} is outside 0..{limit} elements")
     step.folding.take(step.label, prod(shape) * ITEM)

@@ -14,12 +14,12 @@ import numpy as np
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
+from openane.graph.budget import Budget
 from openane.importers.files import memory
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.dynamic import RelativeNumbers, relative_numbers
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
-from openane.importers.onnx.folding_budget import FoldingBudget
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
@@ -39,13 +39,14 @@ MOST_NODES = 20000
 
 
 def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[int]] | None = None, *,
-              values: Mapping[str, np.ndarray] | None = None, saturate: bool = False, lookups: bool = True) -> Graph:
+              values: Mapping[str, np.ndarray] | None = None, saturate: bool = False, lookups: bool = True,
+              limit: int | None = None) -> Graph:
     """The graph of an ONNX model: a file, its bytes, or an onnx.ModelProto.
 
     `shapes` gives the shape of every input that has symbolic dimensions, by name. `values` fixes inputs, by name: they
     become constants, as inputs must that decide shapes or axes; RunTimeOperandError names those. Positions of elements
     that gathers and scatters read and write may be computed, and are then the host's to look up; with `lookups` False
-    they must be constants too.
+    they must be constants too. `limit`: bytes of constants that may be computed from others (see graph.budget).
     Inputs, outputs and weights in floating point become fp16, int64 becomes int32; `metadata["dtype:PORT"]` is the
     dtype the model declares. Weights that overflow fp16 are a GraphError, or with `saturate` are clamped and reported
     by a RuntimeWarning.
@@ -58,7 +59,7 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
         known = OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys()
         model = inlined(model, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
         walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
-                       relative, positions(model.graph) if lookups else frozenset())
+                       relative, positions(model.graph) if lookups else frozenset(), folding=Budget(stated=limit))
         walk.ports()
         lasts = _lasts(model.graph)
         for position, node in enumerate(model.graph.node):
@@ -96,7 +97,7 @@ class _Import:
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
     entries: set[int] = field(default_factory=set)
     budget: list[int] = field(default_factory=lambda: [MOST_NODES])
-    folding: FoldingBudget = field(default_factory=FoldingBudget)
+    folding: Budget = field(default_factory=Budget)
     builder: GraphBuilder = field(init=False)
     constants: OnnxConstants = field(init=False)
     outputs: frozenset[str] = field(init=False)
@@ -252,6 +253,7 @@ class _Import:
                 operand = self.builder.single("identity", f"{port.name}_port", x=operand)
             results[id(operand)] = port.name
             values.append(operand)
+        self.folding.state(self.builder.metadata)
         return renamed(self.builder.finish(values), results)
 
     def _declared_type(self, port: Proto, operand: Value) -> Value:

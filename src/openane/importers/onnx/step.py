@@ -10,9 +10,9 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
+from openane.graph.budget import Budget
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
-from openane.importers.onnx.folding_budget import FoldingBudget
 from openane.importers.step import ImportStep as AnyStep
 from openane.ops.halves import SMALLEST
 
@@ -63,7 +63,7 @@ class OnnxStep(AnyStep):
     """Whether its results are such positions, which stay integers where they are computed."""
     unrounded: bool = False
     """Whether what it quantises may stay as it is: see importers.onnx.dynamic."""
-    folding: FoldingBudget = field(default_factory=FoldingBudget)
+    folding: Budget = field(default_factory=Budget)
     """That of the whole model."""
     stated: ClassVar[str] = "attribute"
 

@@ -19,6 +19,7 @@ from typing import Any
 from openane.report.html.compare import DATA_ID
 from openane.report.targets import TargetResult, targets_document
 from openane.version import __version__
+from openane.wording import line_text, message_text
 
 SCRIPTS = ("base", "task", "table", "summary", "view", "graph", "timeline", "memory", "detail", "health", "frame",
            "page")
@@ -53,7 +54,7 @@ def _assembled(data: Mapping[str, Any], scripts: Sequence[str], title: str, tabl
     policy = (f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
               "form-action 'none'")
     text = _part("page.html").replace("{table}", table)
-    marks = {"{policy}": policy, "{title}": escape(title), "{style}": style, "{id}": DATA_ID,
+    marks = {"{policy}": policy, "{title}": escape(line_text(title)), "{style}": style, "{id}": DATA_ID,
              "{data}": embedded(data), "{script}": script}
     done, rest = "", text
     for mark, value in marks.items():  # each stands once, in this order: what is filled in is never looked at again
@@ -63,20 +64,23 @@ def _assembled(data: Mapping[str, Any], scripts: Sequence[str], title: str, tabl
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    """The data as JSON that no parser of HTML takes for markup. Infinities and NaN become null."""
-    text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """The data as JSON that no parser of HTML takes for markup, its texts as wording.message_text has them. Infinities
+    and NaN become null."""
+    text = json.dumps(_shown(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character, spelled in UNSAFE.items():
         text = text.replace(character, spelled)
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _finite(value: Any) -> Any:
+def _shown(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.9g}") if math.isfinite(value) else None
+    if isinstance(value, str):
+        return message_text(value)
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {message_text(str(key)): _shown(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_shown(item) for item in value]
     return value
 
 

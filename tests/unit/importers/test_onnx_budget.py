@@ -32,14 +32,14 @@ def test_what_doubles_is_refused_by_name_before_it_is_made(monkeypatch):
         assert largest <= 1 << 20
         return join(arrays, axis)
 
-    monkeypatch.setattr("openane.importers.onnx.folding_budget.LEAST", 1 << 20)
+    monkeypatch.setattr("openane.graph.budget.LEAST", 1 << 20)
     monkeypatch.setattr(fold.np, "concatenate", watched)
     with pytest.raises(UnsupportedError, match=r"Concat 'join\d+': constants computed from others.*limit 1048576 byte"):
         load_onnx(_doubled(40, [1, 4]).SerializeToString())
 
 
 def test_what_the_file_holds_raises_the_limit(monkeypatch):
-    monkeypatch.setattr("openane.importers.onnx.folding_budget.LEAST", 0)
+    monkeypatch.setattr("openane.graph.budget.LEAST", 0)
     assert load_onnx(_doubled(3, [1, 4]).SerializeToString()).outputs[0].shape == (1, 4)
     with pytest.raises(UnsupportedError, match="limit 8192 bytes"):
         load_onnx(_doubled(5, [1, 4]).SerializeToString())

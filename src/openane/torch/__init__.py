@@ -1,0 +1,34 @@
+"""For people who have their model in PyTorch: a module, or what `torch.compile` finds in one, on the engine.
+
+    torch.compile(model, backend="openane")      # what the engine takes runs there, the rest in PyTorch
+    engine = openane.torch.to_engine(model, example)
+
+PyTorch is imported when one of them is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openane.torch.backend import EngineFallback, openane
+    from openane.torch.module import EngineModule, to_engine
+    from openane.torch.program import EngineOptions
+
+_HOMES = {"EngineFallback": "openane.torch.backend", "openane": "openane.torch.backend",
+          "EngineModule": "openane.torch.module", "to_engine": "openane.torch.module",
+          "EngineOptions": "openane.torch.program"}
+
+
+def __getattr__(name: str) -> object:
+    """Imports PyTorch, and what is asked for, on first use (PEP 562). UnsupportedError without PyTorch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from openane.importers.torch.exported import package
+
+    package()
+    return getattr(import_module(_HOMES[name]), name)
+
+
+__all__ = ["EngineFallback", "EngineModule", "EngineOptions", "openane", "to_engine"]

@@ -1,0 +1,116 @@
+"""One exported program on a device: tensors in, tensors out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from openane.chips import DEFAULT_TARGET
+from openane.compiler import Model, compile
+from openane.compiler.partition.hosting import LOOKUPS, AllowHost
+from openane.devices import open_device
+from openane.errors import GraphError, UnsupportedError
+from openane.importers.torch import load_torch
+
+Shapes = tuple[object, ...]
+"""What a program is made for: shapes and element types of its tensors, other arguments as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How programs are compiled and where they run: arguments of `openane.compile`, and a device's name (None:
+    $ANE_DEVICE, or the simulator)."""
+
+    target: str = DEFAULT_TARGET
+    allow_host: AllowHost = LOOKUPS
+    precision: str = "safe"
+    device: str | None = None
+    cache: bool = False
+
+
+class EngineProgram:
+    """A module for arguments of one shape, compiled and loaded. It takes and gives tensors on the CPU, in the element
+    types the module has; `close`, or the end of its life, frees the device's memory."""
+
+    def __init__(self, module: torch.nn.Module, arguments: Sequence[Any], options: EngineOptions,
+                 keywords: dict[str, Any] | None = None) -> None:
+        """Errors are those of `load_torch`, `openane.compile` and of the device; UnsupportedError also where PyTorch
+        cannot export the module, or it writes to its buffers."""
+        self._exported = exported(module, arguments, keywords or {})
+        graph = load_torch(self._exported)
+        self._types = _result_types(self._exported)
+        if len(graph.outputs) != len(self._types):
+            raise UnsupportedError("the module", "results are tensors, each once", found=f"{len(self._types)} results",
+                                   limit=f"{len(graph.outputs)} of them tensors that are computed")
+        self.model: Model = compile(graph, options.target, options.allow_host, precision=options.precision,
+                                    cache=options.cache)
+        self._outputs = tuple(value.name for value in graph.outputs)
+        self._inputs = {value.name: value.dtype for value in graph.inputs}
+        self._device = open_device(options.device)
+        try:
+            self._executable = self._device.load(self.model)
+        except BaseException:
+            self._device.close()
+            raise
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """The module's results, in the structure it gives them."""
+        flat = pytree.tree_leaves((arguments, keywords))
+        names = self._exported.graph_signature.user_inputs
+        if len(flat) != len(names):
+            raise GraphError(f"the program takes {len(names)} arguments, not {len(flat)}")
+        feeds = {name: array_of(tensor) for name, tensor in zip(names, flat, strict=True) if name in self._inputs}
+        found = self._executable.run(feeds)
+        results = [torch.from_numpy(np.array(found[name])).to(dtype)
+                   for name, dtype in zip(self._outputs, self._types, strict=True)]
+        return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
+
+    def close(self) -> None:
+        """Frees what the device holds. Closing twice does nothing."""
+        self._executable.close()
+        self._device.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_executable"):
+            self.close()
+
+
+def exported(module: torch.nn.Module, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """The module as a program of `torch.export`. UnsupportedError where PyTorch cannot make one, or it has states."""
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, tuple(arguments), keywords or None, strict=False)
+    except Exception as error:  # whatever PyTorch raises about modules it cannot export
+        said = str(error).split("\n")[0][:300]
+        raise UnsupportedError("the module", "PyTorch cannot export it", found=said) from None
+    written = program.graph_signature.buffers_to_mutate
+    if written:
+        raise UnsupportedError("the module", "it writes to its buffers", found=", ".join(written.values()),
+                               remedy="call eval() on it, or export it as a model with states")
+    return program
+
+
+def shapes_of(arguments: Any) -> Shapes:
+    """What a program for these arguments is made for."""
+    leaves, spec = pytree.tree_flatten(arguments)
+    return (str(spec), *((tuple(each.shape), each.dtype) if isinstance(each, torch.Tensor) else each
+                         for each in leaves))
+
+
+def _result_types(program: Any) -> list[torch.dtype]:
+    """The element types of the program's results."""
+    nodes = {node.name: node for node in program.graph_module.graph.nodes}
+    found = [nodes[name].meta["val"] for name in program.graph_signature.user_outputs if name in nodes]
+    return [value.dtype for value in found]
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor as numpy has it; bfloat16 as float32, 64 bits as 32."""
+    held = tensor.detach().cpu()
+    wider = {torch.bfloat16: torch.float32, torch.float64: torch.float32, torch.int64: torch.int32}
+    return np.asarray(held.to(wider.get(held.dtype, held.dtype)).contiguous().numpy())
