@@ -21,7 +21,8 @@ from typing import Self
 
 from openane.devices.linux import interface
 from openane.devices.linux.interface import BufferFree, BufferInit, Structure, Submit, Version
-from openane.devices.simdriver.chain import Submission, SubmissionFault
+from openane.devices.other_engine import OtherEngine
+from openane.devices.simdriver.chain import Submission, SubmissionFault, driver_chip
 from openane.devices.simdriver.engine import SimulatedEngine
 from openane.devices.simdriver.files import DriverFile
 from openane.devices.simdriver.injection import CLOSE, MAP, OPEN, Injections
@@ -46,11 +47,13 @@ class SimDriver:
     """A device node and the driver behind it. Any number of threads may use it at once."""
 
     def __init__(self, mode: str = "strict", arithmetic: str = "auto", *, window: tuple[int, int] = WINDOW,
-                 memory: int = MEMORY, hang_seconds: float = 0.0, recovers: bool = True) -> None:
+                 memory: int = MEMORY, hang_seconds: float = 0.0, recovers: bool = True,
+                 other: OtherEngine | None = None) -> None:
         """`window`: first device address and bytes. `memory`: bytes of all buffer objects together, beyond which
         ENOMEM. `hang_seconds`: how long a submission that hangs keeps its caller waiting; the driver's time-out is
         1 s, and counts the engine's time, not the simulator's. `recovers`: whether submissions after a hang work; the
-        driver only clears the queue's status, so a real engine may stay stuck (not known).
+        driver only clears the queue's status, so a real engine may stay stuck (not known). `other`: the engine, where
+        it is not as believed; the driver's clock is then its.
 
         DeviceError for another mode or window, SimulationError for another arithmetic, DeviceUnavailable on other
         systems, OSError ENOMEM when there is no address space for the window.
@@ -61,7 +64,8 @@ class SimDriver:
         self._memory, self._hang_seconds, self._recovers = memory, hang_seconds, recovers
         self._reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
         self._space = AddressSpace(base, size, PAGE if self.strict else 0)
-        self._engine = SimulatedEngine(self._space, computes, self._tell, strict=self.strict)
+        self._engine = SimulatedEngine(self._space, computes, self._tell, strict=self.strict, other=other)
+        self.clock = time.perf_counter if other is None else other.clock
         self._files: dict[int, DriverFile] = {}
         self.leaked: list[SimulatedBufferObject] = []
         self._injections = Injections()
@@ -251,6 +255,7 @@ class SimDriver:
                 raise DriverError(errno.EBADF, "the file is closed")
             work = self._engine.known(key) or self._checked(file, Submit.unpack(argument))
             self._strike()
+            self._differ(work, argument)
             if self.stuck and not self._recovers:
                 self._hang(FaultReport(ReportKind.STUCK, file.client,
                                        "the engine is stuck since an earlier submission"))
@@ -284,6 +289,22 @@ class SimDriver:
             raise DriverError(errno.EINVAL, f"SUBMIT: the tasks take {request.text_size} bytes and must be fewer than "
                                             f"the {submission.commands.length} of channel 0")
         return submission
+
+    def _differ(self, work: object, argument: bytearray) -> None:
+        """What an engine that is not as believed refuses, or fails at."""
+        other = self._engine.other
+        if other is None:
+            return
+        request = Submit.unpack(argument)
+        bound = [handle for handle in request.handles[driver_chip().limits.slots.first_port:] if handle]
+        if isinstance(work, Submission):
+            why = other.variation.refusal({
+                "ports": len(bound), "tasks": request.task_count, "text": request.text_size,
+                "constants": max(0, work.commands.size - work.constants)})
+            if why:
+                raise DriverError(errno.EINVAL, f"SUBMIT: {why}")
+        if other.fails():
+            raise DriverError(errno.EIO, "SUBMIT: the run failed")
 
     def _strike(self) -> None:
         try:

@@ -15,6 +15,7 @@ import numpy as np
 from openane.chips import Chip
 from openane.devices.constants import differing
 from openane.devices.linux.interface import BOOTSTRAP_NID, COMMAND_CHANNEL, CONSTANT_CHANNEL
+from openane.devices.other_engine import OtherEngine
 from openane.devices.simdriver import host
 from openane.devices.simdriver.chain import WORD, Fetched, Submission, SubmissionFault, driver_chip, fetch
 from openane.devices.simdriver.placing import ANYWHERE, Reach, misplaced, placed, unmapped
@@ -25,6 +26,7 @@ from openane.errors import AneError
 from openane.program.patch import ByteRange
 from openane.simulator import LoadedProgram, Mode, RunReport
 from openane.simulator.memory import Memory
+from openane.simulator.variation import STANDARD
 
 REMEMBERED, REMEMBERED_BYTES = 1024, 1 << 29
 """Prepared submissions that are kept, and bytes of copies they may hold together."""
@@ -96,8 +98,11 @@ class SimulatedEngine:
     """Executes submissions one at a time; the driver's lock sees to that."""
 
     def __init__(self, space: AddressSpace, mode: Mode, tell: Callable[[FaultReport], None], *,
-                 strict: bool) -> None:
-        """`tell` takes reports about submissions that are executed all the same."""
+                 strict: bool, other: OtherEngine | None = None) -> None:
+        """`tell` takes reports about submissions that are executed all the same; `other` is what the engine is where
+        it is not as believed."""
+        self.other = other
+        self._variation = other.variation if other is not None else STANDARD
         self._space, self._mode, self._strict = space, mode, strict
         self._tell = tell
         self._chip = driver_chip()
@@ -108,7 +113,8 @@ class SimulatedEngine:
 
     def _loaded(self, operations: Sequence[Operation]) -> LoadedProgram:
         """The operations in the device's memory, ready to run."""
-        return LoadedProgram(operations, DeviceMemory(self._space, self._l2, self._chip), self._mode, self._chip)
+        return LoadedProgram(operations, DeviceMemory(self._space, self._l2, self._chip), self._mode, self._chip,
+                             variation=self._variation)
 
     def known(self, key: Hashable) -> PreparedSubmission | None:
         """What `key` was last prepared as, when its descriptors have not changed."""
@@ -125,6 +131,8 @@ class SimulatedEngine:
         self.running = prepared.touched
         try:
             self.report = prepared.loaded.run()
+            if self.other is not None:
+                self.other.ran(prepared.loaded.operations)
         except AneError as error:  # a table or weights computed by the program that mean nothing
             raise SubmissionFault(FaultReport(ReportKind.DESCRIPTOR, prepared.client, str(error))) from None
         finally:
@@ -136,10 +144,13 @@ class SimulatedEngine:
         self._prepared.pop(key, None)
         tasks: list[Fetched] = []
         try:
-            for index, task in enumerate(fetch(self._space, submission, strict=self._strict)):
+            for index, task in enumerate(fetch(self._space, submission, strict=self._strict,
+                                                variation=self._variation)):
                 report = self._refusal(task.operation, submission, index)
                 if report is not None:
                     raise SubmissionFault(report)
+                if self._variation.hangs(task.operation):
+                    raise submission.fault(ReportKind.DESCRIPTOR, "the engine does not end such a task", index)
                 tasks.append(task)
             self._look_at_bootstrap(tasks[0], submission)
             prepared = self._load(tasks, submission)

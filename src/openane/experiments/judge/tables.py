@@ -1,0 +1,141 @@
+"""What accepted evidence proves, and the change to the project that a new file asks for.
+
+`chips/attested.json` lists, for every fact that an experiment moved, the files that say so: for each the digest, the
+experiment and the hypothesis. Nothing here changes it: a change is prepared as a patch, which somebody reads.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import exp, log
+from statistics import mean, median, pstdev
+
+from openane.chips.attested import ATTESTED, attested
+from openane.experiments.attest.route import SIMULATED
+from openane.experiments.evidence_file import Evidence
+from openane.experiments.facts import open_facts
+from openane.experiments.judge.odds import NONE, Verdict, verdicts
+from openane.experiments.outcome import Ending
+from openane.experiments.programs import expected
+from openane.experiments.record import Experiment, Kind
+from openane.experiments.shelf import experiments
+from openane.timing import SubmissionRoute
+
+PLACE = "src/openane/chips/attested.json"
+KEPT = "evidence"
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Files of one generation that name different hypotheses of an experiment, or one that names another than believed.
+    """
+
+    experiment: str
+    said: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return f"{self.experiment}: " + "; ".join(f"{file[:12]} says {hypothesis!r}" for file, hypothesis in self.said)
+
+
+def contradictions(judged: Mapping[str, tuple[Evidence, Sequence[Verdict]]]) -> Iterator[Contradiction]:
+    """Where files of one generation disagree; files by their identity."""
+    named: dict[tuple[str, str], dict[str, str]] = {}
+    for identity, (evidence, found) in judged.items():
+        for verdict in found:
+            if verdict.named:
+                named.setdefault((evidence.generation, verdict.experiment), {})[identity] = verdict.named
+    for (generation, experiment), said in sorted(named.items()):
+        if len(set(said.values())) > 1:
+            yield Contradiction(f"{generation} {experiment}", tuple(said.items()))
+
+
+def moved(evidence: Evidence, found: Sequence[Verdict]) -> dict[str, dict[str, str]]:
+    """The facts of the file's engine on which it has a say: by fact the file, the experiment and the hypothesis."""
+    known = {each.name: each for each in experiments()}
+    facts: dict[str, dict[str, str]] = {}
+    for verdict in found:
+        if not verdict.named or verdict.named == NONE:
+            continue
+        experiment = known[verdict.experiment]
+        for fact in open_facts():
+            if fact.owner in (evidence.generation, evidence.chip, "all") and _decided(experiment, fact.name):
+                facts[fact.name] = {"file": evidence.identity, "experiment": experiment.name,
+                                    "hypothesis": verdict.named,
+                                    "level": _level(experiment, verdict.named)}
+    return facts
+
+
+def _decided(experiment: Experiment, fact: str) -> bool:
+    return any(fnmatchcase(fact, pattern) for pattern in experiment.decides)
+
+
+def _level(experiment: Experiment, hypothesis: str) -> str:
+    """What a fact is then: proved by running, seen in Apple's programs, or not as the tables have it."""
+    if not experiment.hypothesis(hypothesis).believed:
+        return "refuted"
+    return "seen" if experiment.kind is Kind.WORDS else "proved"
+
+
+def prepared(files: Sequence[Evidence], simulated: bool = False) -> str:
+    """The change that files ask for, as a patch for `git apply`; empty where they ask for none. Files that contradict
+    each other, or what was accepted, change nothing; `simulated` also takes those of engines that are none, to try it.
+    """
+    files = [each for each in files if simulated or each.head["about"]["engine"] != SIMULATED]
+    before = attested()
+    after: dict[str, list[dict[str, str]]] = {name: [dict(each) for each in said] for name, said in before.items()}
+    judged = {each.identity: (each, verdicts(each)) for each in files}
+    disputed = {each.experiment.partition(" ")[2] for each in contradictions(judged)}
+    for evidence, found in judged.values():
+        for name, said in moved(evidence, found).items():
+            others = after.setdefault(name, [])
+            levels = {each["level"] for each in others} | {said["level"]}
+            if said["experiment"] not in disputed and len(levels) == 1 and said["file"] not in {
+                    each["file"] for each in others}:
+                others.append(said)
+    after = {name: said for name, said in after.items() if said}
+    if after == {name: list(map(dict, said)) for name, said in before.items()}:
+        return ""
+    old, new = ATTESTED.read_text(), json.dumps(after, indent=1, sort_keys=True) + "\n"
+    return "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"a/{PLACE}", f"b/{PLACE}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A parameter of the timing model on a chip: the factor between what files attest and what is modelled, its scatter
+    from file to file and run to run (one standard deviation, as a factor), and how many runs it rests on."""
+
+    chip: str
+    experiment: str
+    factor: float
+    scatter: float
+    runs: int
+
+    def __str__(self) -> str:
+        return (f"{self.chip} {self.experiment}: {self.factor:.3g} times as long as modelled, "
+                f"within a factor of {self.scatter:.3g} ({self.runs} runs)")
+
+
+def fitted(files: Sequence[Evidence]) -> Iterator[Fitted]:
+    """Every experiment about time, by chip."""
+    known = {each.name: each for each in experiments() if each.kind is Kind.TIMES}
+    logs: dict[tuple[str, str], list[float]] = {}
+    for evidence in files:
+        route = SubmissionRoute(evidence.head["route"])
+        for shown in evidence.trials:
+            if shown.experiment not in known:
+                continue
+            experiment = known[shown.experiment]
+            modelled = expected(experiment, experiment.trial(shown.trial), experiment.hypotheses[0],
+                                evidence.generation, evidence.chip, route).seconds
+            logs.setdefault((evidence.chip, experiment.name), []).extend(
+                log(run.seconds / modelled) for run in shown.runs if run.ending is Ending.DONE and run.seconds > 0)
+    for (chip, name), values in sorted(logs.items()):
+        if values:
+            yield Fitted(chip, name, exp(median(values)), exp(pstdev(values, mean(values))), len(values))
+
+
+__all__ = ["KEPT", "PLACE", "Contradiction", "Fitted", "contradictions", "fitted", "moved", "prepared"]
