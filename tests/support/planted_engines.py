@@ -6,10 +6,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from openane.experiments import Experiment, Hypothesis
-from openane.experiments.attest.journal import Journal
+from openane.experiments.attest.journal import AttestJournal
 from openane.experiments.attest.route import Performer, Place, find_place
 from openane.experiments.attest.session import attest, head_of, plan
-from openane.experiments.evidence_file import Evidence, read_evidence, write_evidence
+from openane.experiments.evidence_file import EvidenceFile, read_evidence, write_evidence
 from openane.experiments.judge.odds import Verdict, verdicts
 
 NOISE = "noise 0.05;fail 0.1"
@@ -25,14 +25,14 @@ def macos(engine: str, chip: str, noise: str = NOISE, seed: int = 0) -> str:
     return f"macos?runtime=simulated&route=precompiled&worker=off&inject={quote(inject)}"
 
 
-def attested(place: Place, experiment: Experiment, folder: Path) -> Evidence:
+def attested(place: Place, experiment: Experiment, folder: Path) -> EvidenceFile:
     """The file of an experiment, begun again after every hang."""
     steps, journal = plan(place, [experiment]).steps, folder / "journal"
     journal.unlink(missing_ok=True)
     while any(each.stop for each in attest(place, steps, journal, lambda: Performer(place), pause=0)):
         pass
     head = head_of(place, steps)
-    with Journal(journal, head) as kept:
+    with AttestJournal(journal, head) as kept:
         return read_evidence(write_evidence(head, list(kept.results().values())))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from openane.cli.output import as_json, table
-from openane.experiments.evidence_file import LARGEST, Evidence, read_evidence
+from openane.experiments.evidence_file import LARGEST, EvidenceFile, read_evidence
 from openane.experiments.facts import deciders, open_facts, reason
 from openane.experiments.judge.odds import NAMED, Verdict, verdicts
 from openane.experiments.judge.page import knowledge, page
@@ -59,12 +59,12 @@ def run(options: argparse.Namespace) -> int:
     return int(bool(against))
 
 
-def _read(path: Path) -> Evidence:
+def _read(path: Path) -> EvidenceFile:
     with path.open("rb") as file:
         return read_evidence(file.read(LARGEST + 1))
 
 
-def _said(evidence: Evidence, found: Sequence[Verdict]) -> Iterator[str]:
+def _said(evidence: EvidenceFile, found: Sequence[Verdict]) -> Iterator[str]:
     about = evidence.head["about"]
     complete = "complete" if len(evidence.trials) >= evidence.head["trials"] else \
         f"{len(evidence.trials)} of {evidence.head['trials']} trials"
@@ -83,7 +83,7 @@ def _odds(verdict: Verdict) -> str:
         f"{name} {share:.2f}" for name, share in sorted(verdict.odds.items(), key=lambda each: -each[1])[:3])
 
 
-def _document(judged: dict[str, tuple[Evidence, tuple[Verdict, ...]]], against: list[str]) -> dict[str, object]:
+def _document(judged: dict[str, tuple[EvidenceFile, tuple[Verdict, ...]]], against: list[str]) -> dict[str, object]:
     return {"files": [{"file": identity, "generation": evidence.generation, "chip": evidence.chip,
                        "verdicts": [{"experiment": each.experiment, "named": each.named, "odds": dict(each.odds),
                                      "why_not": each.why_not} for each in found]}

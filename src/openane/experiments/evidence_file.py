@@ -38,7 +38,7 @@ PLAIN = re.compile(r"[^\x00-\x1f\x7f/\\~]{0,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceFile:
     """A file that was read: what it says of the machine, and its trials. `identity` is the file's digest."""
 
     head: Mapping[str, Any]
@@ -66,7 +66,7 @@ def write_evidence(head: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
     return data
 
 
-def read_evidence(data: bytes) -> Evidence:
+def read_evidence(data: bytes) -> EvidenceFile:
     """The evidence of a file. FormatError says what is wrong, and in which line."""
     if len(data) > LARGEST:
         raise FormatError(f"evidence has at most {LARGEST} bytes", found=str(len(data)))
@@ -87,7 +87,7 @@ def read_evidence(data: bytes) -> Evidence:
     names = [(shown.experiment, shown.trial) for shown in trials]
     if len(set(names)) != len(names):
         raise FormatError("a trial is there twice")
-    return Evidence(head, tuple(trials), hashlib.sha256(data).hexdigest())
+    return EvidenceFile(head, tuple(trials), hashlib.sha256(data).hexdigest())
 
 
 def shown_of(line: Any) -> Shown:
@@ -179,4 +179,4 @@ def _fits(pattern: re.Pattern[str], text: Any, what: str) -> None:
         raise FormatError(f"{what} is not written so", found=str(text)[:80])
 
 
-__all__ = ["Evidence", "read_evidence", "shown_of", "write_evidence"]
+__all__ = ["EvidenceFile", "read_evidence", "shown_of", "write_evidence"]

@@ -16,10 +16,10 @@ from support.planted_engines import linux
 from openane.errors import DeviceError, DeviceHung
 from openane.experiments import Experiment, Risk, Trial, find_experiment
 from openane.experiments.attest import journal as journals
-from openane.experiments.attest.journal import Journal
+from openane.experiments.attest.journal import AttestJournal
 from openane.experiments.attest.route import Performer, find_place
 from openane.experiments.attest.session import attest, head_of, plan
-from openane.experiments.attest.worker import Worker
+from openane.experiments.attest.worker import TrialWorker
 from openane.experiments.evidence_file import read_evidence, write_evidence
 from openane.experiments.outcome import Ending, Shown
 
@@ -52,9 +52,9 @@ def session(folder: Path, deadly: int | None, torn: bool) -> int:
         return os.waitpid(child, 0)[1]
     try:
         count = 0
-        real = Journal.append
+        real = AttestJournal.append
 
-        def append(self: Journal, line: journals.Line) -> None:
+        def append(self: AttestJournal, line: journals.Line) -> None:
             nonlocal count
             count += 1
             if count == deadly:
@@ -64,7 +64,7 @@ def session(folder: Path, deadly: int | None, torn: bool) -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
             real(self, line)
 
-        Journal.append = append  # type: ignore[method-assign]
+        AttestJournal.append = append  # type: ignore[method-assign]
         steps = plan(place, CHOSEN).steps
         list(attest(place, steps, folder / "journal", lambda: Noted(Performer(place), folder / "begun"), pause=0))
     finally:
@@ -75,7 +75,7 @@ def results(folder: Path):
     place = find_place(linux(HANGING, noise=""))
     steps = plan(place, CHOSEN).steps
     head = head_of(place, steps)
-    with Journal(folder / "journal", head) as kept:
+    with AttestJournal(folder / "journal", head) as kept:
         return steps, read_evidence(write_evidence(head, list(kept.results().values())))
 
 
@@ -138,19 +138,19 @@ def test_what_a_worker_did_not_survive_is_written_down(error, ending, tmp_path):
     place = find_place(linux(""))
     steps = plan(place, CHOSEN[:1]).steps
     list(attest(place, steps, tmp_path / "journal", lambda: Ends(error), pause=0))
-    with Journal(tmp_path / "journal", head_of(place, steps)) as kept:
+    with AttestJournal(tmp_path / "journal", head_of(place, steps)) as kept:
         (line, *_) = kept.results().values()
     assert line["runs"][-1]["ending"] == ending
 
 
 def test_a_worker_runs_trials_in_a_process_of_its_own():
     place = find_place(linux("reset Convolution.stride"))
-    worker = Worker(place)
+    worker = TrialWorker(place)
     try:
         experiment = CHOSEN[0]
         shown = worker.perform(experiment, experiment.trials[0])
         assert shown.runs[-1].ending is Ending.DONE
-        impatient = Worker(place, patience=0.01)
+        impatient = TrialWorker(place, patience=0.01)
         with pytest.raises(DeviceHung):
             impatient.perform(experiment, experiment.trials[0])
         worker._process.kill()
@@ -163,7 +163,7 @@ def test_a_worker_runs_trials_in_a_process_of_its_own():
 def test_a_journal_of_something_else_is_not_continued(tmp_path):
     place = find_place(linux(""))
     steps = plan(place, CHOSEN[:1]).steps
-    with Journal(tmp_path / "journal", head_of(place, steps)):
+    with AttestJournal(tmp_path / "journal", head_of(place, steps)):
         pass
     with pytest.raises(DeviceError, match="another machine"):
-        Journal(tmp_path / "journal", head_of(replace(place, chip="m1 max"), steps))
+        AttestJournal(tmp_path / "journal", head_of(replace(place, chip="m1 max"), steps))

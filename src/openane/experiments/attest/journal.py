@@ -32,7 +32,7 @@ def as_line(shown: Shown) -> Line:
                          for name, content in shown.contents.items()}}
 
 
-class Journal:
+class AttestJournal:
     """An open journal. Only one process may have it open."""
 
     def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
@@ -114,4 +114,4 @@ def _finished(data: bytes) -> Iterator[tuple[Line, int]]:
         yield line, end
 
 
-__all__ = ["Journal", "as_line"]
+__all__ = ["AttestJournal", "as_line"]

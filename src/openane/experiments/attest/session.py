@@ -10,7 +10,7 @@ from typing import Protocol
 
 from openane.devices.other_engine import engine_seconds
 from openane.errors import AneError, DeviceHung
-from openane.experiments.attest.journal import Journal
+from openane.experiments.attest.journal import AttestJournal
 from openane.experiments.attest.route import ENOUGH, Place
 from openane.experiments.outcome import Ending, Run, Shown
 from openane.experiments.programs import program_digest, program_of
@@ -34,7 +34,7 @@ class Performs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedTrial:
     """A trial of the plan, and the engine's seconds it takes by the timing model."""
 
     experiment: Experiment
@@ -46,7 +46,7 @@ class Step:
 class Plan:
     """What will be run, and what will not with the reason."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlannedTrial, ...]
     left_out: tuple[tuple[str, str], ...]
 
     @property
@@ -57,12 +57,12 @@ class Plan:
 
 def plan(place: Place, chosen: Sequence[Experiment], new: bool = True) -> Plan:
     """The trials of experiments that a place can carry; without `new` only those of known forms."""
-    steps: list[Step] = []
+    steps: list[PlannedTrial] = []
     left: list[tuple[str, str]] = []
     for experiment in chosen:
         why = _why_not(place, experiment, new)
         try:
-            made = [] if why else [Step(experiment, trial, _seconds(place, experiment, trial))
+            made = [] if why else [PlannedTrial(experiment, trial, _seconds(place, experiment, trial))
                                    for trial in experiment.trials]
         except AneError as error:
             why, made = str(error).splitlines()[0], []
@@ -87,7 +87,7 @@ def _seconds(place: Place, experiment: Experiment, trial: Trial) -> float:
     return ENOUGH * engine_seconds(verified.operations, place.chip, place.route)
 
 
-def head_of(place: Place, steps: Sequence[Step]) -> dict[str, object]:
+def head_of(place: Place, steps: Sequence[PlannedTrial]) -> dict[str, object]:
     """What a journal and a file begin with."""
     return {"about": place.about, "generation": place.generation, "chip": place.chip, "route": str(place.route),
             "library": library_digest(), "trials": len(steps)}
@@ -98,17 +98,17 @@ class Progress:
     """One step: how it ended, or that it was done before."""
 
     number: int
-    step: Step
+    step: PlannedTrial
     ending: str
     stop: bool = False
 
 
-def attest(place: Place, steps: Sequence[Step], path: Path, performer: Callable[[], Performs],
+def attest(place: Place, steps: Sequence[PlannedTrial], path: Path, performer: Callable[[], Performs],
            pause: float = 1.0) -> Iterator[Progress]:
     """Runs what the journal at `path` does not have yet. The last progress says `stop` after a hang: the engine may be
     stuck, and nothing else is run before somebody has started this again."""
     made: Performs | None = None
-    with Journal(path, head_of(place, steps)) as journal:
+    with AttestJournal(path, head_of(place, steps)) as journal:
         try:
             for number, step in enumerate(steps):
                 name = step.experiment.name, step.trial.name
@@ -134,7 +134,7 @@ def attest(place: Place, steps: Sequence[Step], path: Path, performer: Callable[
                 made.close()
 
 
-def _given_up(place: Place, journal: Journal, step: Step) -> bool:
+def _given_up(place: Place, journal: AttestJournal, step: PlannedTrial) -> bool:
     """Whether a trial was under way when everything ended and is not to be begun again."""
     name = step.experiment.name, step.trial.name
     allowed = AGAIN if step.experiment.risk is Risk.SAFE else 0
@@ -144,7 +144,7 @@ def _given_up(place: Place, journal: Journal, step: Step) -> bool:
     return True
 
 
-def _performed(performer: Performs, place: Place, step: Step) -> Shown:
+def _performed(performer: Performs, place: Place, step: PlannedTrial) -> Shown:
     try:
         return performer.perform(step.experiment, step.trial)
     except DeviceHung:
@@ -155,4 +155,4 @@ def _performed(performer: Performs, place: Place, step: Step) -> Shown:
                  program_digest(step.experiment, step.trial, place.generation), (Run(ending),), {})
 
 
-__all__ = ["Performs", "Plan", "Progress", "Step", "attest", "head_of", "plan"]
+__all__ = ["Performs", "Plan", "PlannedTrial", "Progress", "attest", "head_of", "plan"]

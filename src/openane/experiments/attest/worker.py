@@ -24,7 +24,7 @@ _CHILD = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); " \
          "from openane.experiments.attest.worker import serve; serve(sys.argv[2])"
 
 
-class Worker:
+class TrialWorker:
     """See `session.Performs`."""
 
     def __init__(self, place: Place, patience: float = PATIENCE) -> None:
@@ -78,4 +78,4 @@ def serve(text: str) -> None:
     performer.close()
 
 
-__all__ = ["PATIENCE", "Worker", "serve"]
+__all__ = ["PATIENCE", "TrialWorker", "serve"]

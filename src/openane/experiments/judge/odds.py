@@ -23,7 +23,7 @@ from math import exp, log
 from statistics import median, pstdev
 
 from openane.errors import AneError
-from openane.experiments.evidence_file import Evidence
+from openane.experiments.evidence_file import EvidenceFile
 from openane.experiments.outcome import Ending, Run, Shown
 from openane.experiments.programs import Expected, expected, program_digest
 from openane.experiments.record import Experiment, Hypothesis, Kind
@@ -55,7 +55,7 @@ class Verdict:
         return best / max(1.0 - best, 1e-12)
 
 
-def verdicts(evidence: Evidence) -> tuple[Verdict, ...]:
+def verdicts(evidence: EvidenceFile) -> tuple[Verdict, ...]:
     """A verdict for every experiment the file has trials of."""
     shown: dict[str, list[Shown]] = {}
     for each in evidence.trials:
@@ -66,7 +66,7 @@ def verdicts(evidence: Evidence) -> tuple[Verdict, ...]:
                  for name, trials in shown.items())
 
 
-def _judged(experiment: Experiment, shown: Sequence[Shown], evidence: Evidence) -> Verdict:
+def _judged(experiment: Experiment, shown: Sequence[Shown], evidence: EvidenceFile) -> Verdict:
     try:
         route = SubmissionRoute(evidence.head["route"])
         for each in shown:

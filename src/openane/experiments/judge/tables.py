@@ -16,7 +16,7 @@ from statistics import mean, median, pstdev
 
 from openane.chips.attested import ATTESTED, attested
 from openane.experiments.attest.route import SIMULATED
-from openane.experiments.evidence_file import Evidence
+from openane.experiments.evidence_file import EvidenceFile
 from openane.experiments.facts import open_facts
 from openane.experiments.judge.odds import NONE, Verdict, verdicts
 from openane.experiments.outcome import Ending
@@ -41,7 +41,7 @@ class Contradiction:
         return f"{self.experiment}: " + "; ".join(f"{file[:12]} says {hypothesis!r}" for file, hypothesis in self.said)
 
 
-def contradictions(judged: Mapping[str, tuple[Evidence, Sequence[Verdict]]]) -> Iterator[Contradiction]:
+def contradictions(judged: Mapping[str, tuple[EvidenceFile, Sequence[Verdict]]]) -> Iterator[Contradiction]:
     """Where files of one generation disagree; files by their identity."""
     named: dict[tuple[str, str], dict[str, str]] = {}
     for identity, (evidence, found) in judged.items():
@@ -53,7 +53,7 @@ def contradictions(judged: Mapping[str, tuple[Evidence, Sequence[Verdict]]]) -> 
             yield Contradiction(f"{generation} {experiment}", tuple(said.items()))
 
 
-def moved(evidence: Evidence, found: Sequence[Verdict]) -> dict[str, dict[str, str]]:
+def moved(evidence: EvidenceFile, found: Sequence[Verdict]) -> dict[str, dict[str, str]]:
     """The facts of the file's engine on which it has a say: by fact the file, the experiment and the hypothesis."""
     known = {each.name: each for each in experiments()}
     facts: dict[str, dict[str, str]] = {}
@@ -80,7 +80,7 @@ def _level(experiment: Experiment, hypothesis: str) -> str:
     return "seen" if experiment.kind is Kind.WORDS else "proved"
 
 
-def prepared(files: Sequence[Evidence], simulated: bool = False) -> str:
+def prepared(files: Sequence[EvidenceFile], simulated: bool = False) -> str:
     """The change that files ask for, as a patch for `git apply`; empty where they ask for none. Files that contradict
     each other, or what was accepted, change nothing; `simulated` also takes those of engines that are none, to try it.
     """
@@ -119,7 +119,7 @@ class Fitted:
                 f"within a factor of {self.scatter:.3g} ({self.runs} runs)")
 
 
-def fitted(files: Sequence[Evidence]) -> Iterator[Fitted]:
+def fitted(files: Sequence[EvidenceFile]) -> Iterator[Fitted]:
     """Every experiment about time, by chip."""
     known = {each.name: each for each in experiments() if each.kind is Kind.TIMES}
     logs: dict[tuple[str, str], list[float]] = {}
