@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from openane.experiments import Experiment, Hypothesis
 from openane.experiments.attest.journal import AttestJournal
-from openane.experiments.attest.route import Performer, Place, find_place
+from openane.experiments.attest.route import Place, TrialRunner, find_place
 from openane.experiments.attest.session import attest, head_of, plan
 from openane.experiments.evidence_file import EvidenceFile, read_evidence, write_evidence
 from openane.experiments.judge.odds import Verdict, verdicts
@@ -29,7 +29,7 @@ def attested(place: Place, experiment: Experiment, folder: Path) -> EvidenceFile
     """The file of an experiment, begun again after every hang."""
     steps, journal = plan(place, [experiment]).steps, folder / "journal"
     journal.unlink(missing_ok=True)
-    while any(each.stop for each in attest(place, steps, journal, lambda: Performer(place), pause=0)):
+    while any(each.stop for each in attest(place, steps, journal, lambda: TrialRunner(place), pause=0)):
         pass
     head = head_of(place, steps)
     with AttestJournal(journal, head) as kept:

@@ -12,7 +12,7 @@ from pathlib import Path
 from openane.errors import AneError, DeviceError
 from openane.experiments import experiments, find_experiment
 from openane.experiments.attest.journal import AttestJournal
-from openane.experiments.attest.route import Performer, Place, find_place
+from openane.experiments.attest.route import Place, TrialRunner, find_place
 from openane.experiments.attest.session import Plan, attest, head_of, plan
 from openane.experiments.attest.worker import PATIENCE, TrialWorker
 from openane.experiments.evidence_file import write_evidence
@@ -80,7 +80,7 @@ def _announce(place: Place, planned: Plan) -> None:
 
 def _carry_out(place: Place, planned: Plan, journal: Path, options: argparse.Namespace) -> bool:
     """Runs the plan. True when a hang stopped it."""
-    made = (lambda: Performer(place)) if options.in_process else (lambda: TrialWorker(place, options.patience))
+    made = (lambda: TrialRunner(place)) if options.in_process else (lambda: TrialWorker(place, options.patience))
     total = len(planned.steps)
     for each in attest(place, planned.steps, journal, made, options.pause):
         print(f"{each.number + 1:3}/{total}  {each.step.experiment.name}: {each.step.trial.name}: {each.ending}",

@@ -17,7 +17,7 @@ from openane.errors import DeviceError, DeviceHung
 from openane.experiments import Experiment, Risk, Trial, find_experiment
 from openane.experiments.attest import journal as journals
 from openane.experiments.attest.journal import AttestJournal
-from openane.experiments.attest.route import Performer, find_place
+from openane.experiments.attest.route import TrialRunner, find_place
 from openane.experiments.attest.session import attest, head_of, plan
 from openane.experiments.attest.worker import TrialWorker
 from openane.experiments.evidence_file import read_evidence, write_evidence
@@ -31,13 +31,13 @@ HANGING = "hang Pooling;noise 0.02"
 class Noted:
     """Runs trials and writes down in a file, at once, which one it begins."""
 
-    def __init__(self, inner: Performer, path: Path) -> None:
+    def __init__(self, inner: TrialRunner, path: Path) -> None:
         self._inner, self._path = inner, path
 
-    def perform(self, experiment: Experiment, trial: Trial) -> Shown:
+    def run_trial(self, experiment: Experiment, trial: Trial) -> Shown:
         with self._path.open("a") as file:
             file.write(f"{experiment.name} {trial.name}\n")
-        return self._inner.perform(experiment, trial)
+        return self._inner.run_trial(experiment, trial)
 
     def close(self) -> None:
         self._inner.close()
@@ -66,7 +66,7 @@ def session(folder: Path, deadly: int | None, torn: bool) -> int:
 
         AttestJournal.append = append  # type: ignore[method-assign]
         steps = plan(place, CHOSEN).steps
-        list(attest(place, steps, folder / "journal", lambda: Noted(Performer(place), folder / "begun"), pause=0))
+        list(attest(place, steps, folder / "journal", lambda: Noted(TrialRunner(place), folder / "begun"), pause=0))
     finally:
         os._exit(0)
 
@@ -107,12 +107,12 @@ def test_killed_at_fifty_points(tmp_path):
 def test_a_hang_stops_everything_until_it_is_started_again(tmp_path):
     place = find_place(linux(HANGING, noise=""))
     steps = plan(place, CHOSEN).steps
-    first = list(attest(place, steps, tmp_path / "journal", lambda: Performer(place), pause=0))
+    first = list(attest(place, steps, tmp_path / "journal", lambda: TrialRunner(place), pause=0))
     assert first[-1].stop
     assert first[-1].step.experiment.name in ("pool_padding", "pool_stride")
     ended = [first[-1].ending]
     while ended[-1] == "hung":
-        again = list(attest(place, steps, tmp_path / "journal", lambda: Performer(place), pause=0))
+        again = list(attest(place, steps, tmp_path / "journal", lambda: TrialRunner(place), pause=0))
         assert again[0].ending == "done before"
         ended.append(again[-1].ending)
     _, evidence = results(tmp_path)
@@ -125,7 +125,7 @@ class Ends:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def perform(self, experiment: Experiment, trial: Trial) -> Shown:
+    def run_trial(self, experiment: Experiment, trial: Trial) -> Shown:
         raise self._error
 
     def close(self) -> None:
@@ -148,14 +148,14 @@ def test_a_worker_runs_trials_in_a_process_of_its_own():
     worker = TrialWorker(place)
     try:
         experiment = CHOSEN[0]
-        shown = worker.perform(experiment, experiment.trials[0])
+        shown = worker.run_trial(experiment, experiment.trials[0])
         assert shown.runs[-1].ending is Ending.DONE
         impatient = TrialWorker(place, patience=0.01)
         with pytest.raises(DeviceHung):
-            impatient.perform(experiment, experiment.trials[0])
+            impatient.run_trial(experiment, experiment.trials[0])
         worker._process.kill()
         with pytest.raises(DeviceError):
-            worker.perform(experiment, experiment.trials[0])
+            worker.run_trial(experiment, experiment.trials[0])
     finally:
         worker.close()
 

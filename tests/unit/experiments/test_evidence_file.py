@@ -62,7 +62,7 @@ def test_outputs_that_unpack_to_more_than_allowed_are_refused():
         write_evidence({key: value for key, value in lines[0].items() if key not in ("format", "version")}, lines[1:-1])
 
 
-@pytest.mark.parametrize("text", ["/home/somebody", "C:\\Users", "~root", "tab\there", "x" * 300])
+@pytest.mark.parametrize("text", ["/somewhere/else", "C:\\Users", "~root", "tab\there", "x" * 300])
 def test_nothing_about_the_machine_looks_like_a_path(text):
     lines = [json.loads(line) for line in example().splitlines()]
     head = {key: value for key, value in lines[0].items() if key not in ("format", "version")}

@@ -22,7 +22,7 @@ from typing import Self
 from openane.devices.linux import interface
 from openane.devices.linux.interface import BufferFree, BufferInit, Structure, Submit, Version
 from openane.devices.other_engine import OtherEngine
-from openane.devices.simdriver.chain import Submission, SubmissionFault, driver_chip
+from openane.devices.simdriver.chain import Submission, SubmissionFault
 from openane.devices.simdriver.engine import SimulatedEngine
 from openane.devices.simdriver.files import DriverFile
 from openane.devices.simdriver.injection import CLOSE, MAP, OPEN, Injections
@@ -255,7 +255,7 @@ class SimDriver:
                 raise DriverError(errno.EBADF, "the file is closed")
             work = self._engine.known(key) or self._checked(file, Submit.unpack(argument))
             self._strike()
-            self._differ(work, argument)
+            self._engine.take(work)
             if self.stuck and not self._recovers:
                 self._hang(FaultReport(ReportKind.STUCK, file.client,
                                        "the engine is stuck since an earlier submission"))
@@ -289,22 +289,6 @@ class SimDriver:
             raise DriverError(errno.EINVAL, f"SUBMIT: the tasks take {request.text_size} bytes and must be fewer than "
                                             f"the {submission.commands.length} of channel 0")
         return submission
-
-    def _differ(self, work: object, argument: bytearray) -> None:
-        """What an engine that is not as believed refuses, or fails at."""
-        other = self._engine.other
-        if other is None:
-            return
-        request = Submit.unpack(argument)
-        bound = [handle for handle in request.handles[driver_chip().limits.slots.first_port:] if handle]
-        if isinstance(work, Submission):
-            why = other.variation.refusal({
-                "ports": len(bound), "tasks": request.task_count, "text": request.text_size,
-                "constants": max(0, work.commands.size - work.constants)})
-            if why:
-                raise DriverError(errno.EINVAL, f"SUBMIT: {why}")
-        if other.fails():
-            raise DriverError(errno.EIO, "SUBMIT: the run failed")
 
     def _strike(self) -> None:
         try:

@@ -6,6 +6,7 @@ so are the constants its weights come from, and tasks whose weights have changed
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from openane.devices.other_engine import OtherEngine
 from openane.devices.simdriver import host
 from openane.devices.simdriver.chain import WORD, Fetched, Submission, SubmissionFault, driver_chip, fetch
 from openane.devices.simdriver.placing import ANYWHERE, Reach, misplaced, placed, unmapped
-from openane.devices.simdriver.reports import FaultReport, ReportKind
+from openane.devices.simdriver.reports import DriverError, FaultReport, ReportKind
 from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Operation, Space
 from openane.errors import AneError
@@ -124,6 +125,21 @@ class SimulatedEngine:
             return None
         self._prepared.move_to_end(key)
         return found
+
+    def take(self, work: Submission | PreparedSubmission) -> None:
+        """DriverError for what an engine that is not as believed refuses, when it is new, and for what it fails at."""
+        if self.other is None:
+            return
+        if isinstance(work, Submission):
+            request = work.request
+            ports = [handle for handle in request.handles[self._chip.limits.slots.first_port:] if handle]
+            why = self._variation.refusal({
+                "ports": len(ports), "tasks": request.task_count, "text": request.text_size,
+                "constants": max(0, work.commands.size - work.constants)})
+            if why:
+                raise DriverError(errno.EINVAL, f"SUBMIT: {why}")
+        if self.other.fails():
+            raise DriverError(errno.EIO, "SUBMIT: the run failed")
 
     def execute(self, prepared: PreparedSubmission) -> None:
         """Executes on the memory as it is now. SubmissionFault when what it computes for itself to use has no

@@ -23,6 +23,7 @@ from openane.simulator.variation import STANDARD
 from openane.timing import SubmissionRoute
 from openane.version import __version__
 
+DEFAULT_CHIP = "m1"
 SIMULATED = "simulated"
 """What a file says of an engine that is none; it proves nothing."""
 COMPILER = "apple-compiler"
@@ -62,10 +63,7 @@ def find_place(device: str, chip: str = "", generation: str = "") -> Place:
     about: Text = {"openane": __version__, "system": python_platform.system(), "release": python_platform.release(),
                    "processor": python_platform.machine(), "python": python_platform.python_version()}
     if device.partition("?")[0] == COMPILER:
-        target = generation or find(chip or "m1").generation
-        return Place(device, target, chip or chips_of(target)[0].name, SubmissionRoute.MACOS,
-                     about | {"device": COMPILER, "description": "Apple's compiler; nothing is run",
-                              "engine": SIMULATED if "runtime=simulated" in device else "none"})
+        return _compiler(device, chip, generation, about)
     kind = parts(device)[0]
     if kind not in ("linux", "macos"):
         raise DeviceError(f"{device[:80]!r} is no engine: experiments run on linux:0, macos?route=precompiled, or "
@@ -76,8 +74,7 @@ def find_place(device: str, chip: str = "", generation: str = "") -> Place:
         raise DeviceError(f"{info.name} takes graphs, and experiments are engine programs: use route=precompiled, or "
                           f"{COMPILER}, which runs nothing")
     found = info.chip if info.chip in compiled_generations() else generation
-    name = chip or _soc(info.description) or next(
-        (soc.name for soc in chips_of(found or "h13") if soc.name.startswith("m")), "m1")
+    name = chip or _soc(info.description) or _first_chip(found)
     found = found or find(name).generation
     if find(name).generation != found:
         raise DeviceError(f"the engine is {found}, and {name} has {find(name).generation}: name its chip with --chip")
@@ -85,6 +82,18 @@ def find_place(device: str, chip: str = "", generation: str = "") -> Place:
     return Place(device, found, name, route,
                  about | {"device": info.name.partition("?")[0], "description": _public(info.description),
                           "engine": "real" if info.engine else SIMULATED})
+
+
+def _compiler(device: str, chip: str, generation: str, about: Text) -> Place:
+    target = generation or find(chip or DEFAULT_CHIP).generation
+    return Place(device, target, chip or chips_of(target)[0].name, SubmissionRoute.MACOS,
+                 about | {"device": COMPILER, "description": "Apple's compiler; nothing is run",
+                          "engine": SIMULATED if "runtime=simulated" in device else "none"})
+
+
+def _first_chip(generation: str) -> str:
+    """The chip of a generation that a computer is likely to have."""
+    return next((soc.name for soc in chips_of(generation) if soc.name.startswith("m")), DEFAULT_CHIP)
 
 
 def _soc(description: str) -> str:
@@ -104,7 +113,7 @@ def _public(description: str) -> str:
     return " ".join(word for word in description.split() if "/" not in word)[:200]
 
 
-class Performer:
+class TrialRunner:
     """Runs trials on a place. The device stays open from trial to trial."""
 
     def __init__(self, place: Place) -> None:
@@ -112,7 +121,7 @@ class Performer:
         self._place = place
         self._device: Device | None = None
 
-    def perform(self, experiment: Experiment, trial: Trial) -> Shown:
+    def run_trial(self, experiment: Experiment, trial: Trial) -> Shown:
         """Runs a trial until `ENOUGH` runs ended as runs should, at most `MOST` times; never again after a hang."""
         program = program_digest(experiment, trial, self._place.generation)
         found: list[Run] = []
@@ -185,4 +194,4 @@ def _again(run: Callable[[], object]) -> None:
         return
 
 
-__all__ = ["COMPILER", "ENOUGH", "MOST", "SIMULATED", "Performer", "Place", "find_place"]
+__all__ = ["COMPILER", "ENOUGH", "MOST", "SIMULATED", "Place", "TrialRunner", "find_place"]

@@ -21,10 +21,10 @@ AGAIN = 1
 """How often a trial of a known form is begun again that was under way when everything ended."""
 
 
-class Performs(Protocol):
+class RunsTrials(Protocol):
     """Whatever runs trials: this process, or one of its own that can be ended."""
 
-    def perform(self, experiment: Experiment, trial: Trial) -> Shown:
+    def run_trial(self, experiment: Experiment, trial: Trial) -> Shown:
         """Runs a trial. DeviceHung when it did not come back."""
         ...
 
@@ -103,11 +103,11 @@ class Progress:
     stop: bool = False
 
 
-def attest(place: Place, steps: Sequence[PlannedTrial], path: Path, performer: Callable[[], Performs],
+def attest(place: Place, steps: Sequence[PlannedTrial], path: Path, runner: Callable[[], RunsTrials],
            pause: float = 1.0) -> Iterator[Progress]:
     """Runs what the journal at `path` does not have yet. The last progress says `stop` after a hang: the engine may be
     stuck, and nothing else is run before somebody has started this again."""
-    made: Performs | None = None
+    made: RunsTrials | None = None
     with AttestJournal(path, head_of(place, steps)) as journal:
         try:
             for number, step in enumerate(steps):
@@ -117,9 +117,9 @@ def attest(place: Place, steps: Sequence[PlannedTrial], path: Path, performer: C
                     continue
                 if step.experiment.risk is Risk.NEW and number:
                     time.sleep(pause)
-                made = made or performer()
+                made = made or runner()
                 journal.begun(*name)
-                shown = _performed(made, place, step)
+                shown = _ran(made, place, step)
                 journal.ended(shown)
                 last = shown.runs[-1].ending
                 lost = last in (Ending.HUNG, Ending.CRASHED)
@@ -144,9 +144,9 @@ def _given_up(place: Place, journal: AttestJournal, step: PlannedTrial) -> bool:
     return True
 
 
-def _performed(performer: Performs, place: Place, step: PlannedTrial) -> Shown:
+def _ran(runner: RunsTrials, place: Place, step: PlannedTrial) -> Shown:
     try:
-        return performer.perform(step.experiment, step.trial)
+        return runner.run_trial(step.experiment, step.trial)
     except DeviceHung:
         ending = Ending.HUNG
     except AneError:
@@ -155,4 +155,4 @@ def _performed(performer: Performs, place: Place, step: PlannedTrial) -> Shown:
                  program_digest(step.experiment, step.trial, place.generation), (Run(ending),), {})
 
 
-__all__ = ["Performs", "Plan", "PlannedTrial", "Progress", "attest", "head_of", "plan"]
+__all__ = ["Plan", "PlannedTrial", "Progress", "RunsTrials", "attest", "head_of", "plan"]

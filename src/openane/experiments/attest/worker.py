@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from openane.errors import DeviceError, DeviceHung
 from openane.experiments.attest.journal import as_line
-from openane.experiments.attest.route import Performer, Place
+from openane.experiments.attest.route import Place, TrialRunner
 from openane.experiments.evidence_file import shown_of
 from openane.experiments.outcome import Shown
 from openane.experiments.record import Experiment, Trial
@@ -25,7 +25,7 @@ _CHILD = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); " \
 
 
 class TrialWorker:
-    """See `session.Performs`."""
+    """See `session.RunsTrials`."""
 
     def __init__(self, place: Place, patience: float = PATIENCE) -> None:
         """Starts the process. It runs in a session of its own, so that a key pressed here does not end it."""
@@ -34,7 +34,7 @@ class TrialWorker:
             [sys.executable, "-c", _CHILD, json.dumps(sys.path), json.dumps(asdict(place))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
 
-    def perform(self, experiment: Experiment, trial: Trial) -> Shown:
+    def run_trial(self, experiment: Experiment, trial: Trial) -> Shown:
         """Runs a trial there. DeviceHung when it takes too long, DeviceError when the process ends."""
         process = self._process
         assert process.stdin is not None
@@ -67,15 +67,15 @@ def serve(text: str) -> None:
     """Runs the trials that are asked for; what the process does."""
     given = json.loads(text)
     place = Place(**(given | {"route": SubmissionRoute(given["route"])}))
-    performer = Performer(place)
+    runner = TrialRunner(place)
     answers = sys.stdout.buffer
     for line in sys.stdin.buffer:
         name, trial = json.loads(line)
         experiment = find_experiment(name)
-        shown = performer.perform(experiment, experiment.trial(trial))
+        shown = runner.run_trial(experiment, experiment.trial(trial))
         answers.write(json.dumps(as_line(shown)).encode() + b"\n")
         answers.flush()
-    performer.close()
+    runner.close()
 
 
 __all__ = ["PATIENCE", "TrialWorker", "serve"]

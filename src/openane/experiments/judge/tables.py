@@ -53,7 +53,7 @@ def contradictions(judged: Mapping[str, tuple[EvidenceFile, Sequence[Verdict]]])
             yield Contradiction(f"{generation} {experiment}", tuple(said.items()))
 
 
-def moved(evidence: EvidenceFile, found: Sequence[Verdict]) -> dict[str, dict[str, str]]:
+def facts_decided(evidence: EvidenceFile, found: Sequence[Verdict]) -> dict[str, dict[str, str]]:
     """The facts of the file's engine on which it has a say: by fact the file, the experiment and the hypothesis."""
     known = {each.name: each for each in experiments()}
     facts: dict[str, dict[str, str]] = {}
@@ -84,23 +84,27 @@ def prepared(files: Sequence[EvidenceFile], simulated: bool = False) -> str:
     """The change that files ask for, as a patch for `git apply`; empty where they ask for none. Files that contradict
     each other, or what was accepted, change nothing; `simulated` also takes those of engines that are none, to try it.
     """
-    files = [each for each in files if simulated or each.head["about"]["engine"] != SIMULATED]
-    before = attested()
-    after: dict[str, list[dict[str, str]]] = {name: [dict(each) for each in said] for name, said in before.items()}
-    judged = {each.identity: (each, verdicts(each)) for each in files}
+    before = {name: [dict(each) for each in said] for name, said in attested().items()}
+    after = {name: list(said) for name, said in before.items()}
+    judged = {each.identity: (each, verdicts(each)) for each in files if simulated or _real(each)}
     disputed = {each.experiment.partition(" ")[2] for each in contradictions(judged)}
     for evidence, found in judged.values():
-        for name, said in moved(evidence, found).items():
-            others = after.setdefault(name, [])
-            levels = {each["level"] for each in others} | {said["level"]}
-            if said["experiment"] not in disputed and len(levels) == 1 and said["file"] not in {
-                    each["file"] for each in others}:
-                others.append(said)
-    after = {name: said for name, said in after.items() if said}
-    if after == {name: list(map(dict, said)) for name, said in before.items()}:
+        for name, said in facts_decided(evidence, found).items():
+            if said["experiment"] not in disputed and _agrees(after.get(name, ()), said):
+                after.setdefault(name, []).append(said)
+    if after == before:
         return ""
     old, new = ATTESTED.read_text(), json.dumps(after, indent=1, sort_keys=True) + "\n"
     return "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"a/{PLACE}", f"b/{PLACE}"))
+
+
+def _real(evidence: EvidenceFile) -> bool:
+    return bool(evidence.head["about"]["engine"] != SIMULATED)
+
+
+def _agrees(others: Sequence[Mapping[str, str]], said: Mapping[str, str]) -> bool:
+    """Whether what a file says of a fact is what others say, and new."""
+    return all(each["level"] == said["level"] and each["file"] != said["file"] for each in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,4 +142,4 @@ def fitted(files: Sequence[EvidenceFile]) -> Iterator[Fitted]:
             yield Fitted(chip, name, exp(median(values)), exp(pstdev(values, mean(values))), len(values))
 
 
-__all__ = ["KEPT", "PLACE", "Contradiction", "Fitted", "contradictions", "fitted", "moved", "prepared"]
+__all__ = ["KEPT", "PLACE", "Contradiction", "Fitted", "contradictions", "facts_decided", "fitted", "prepared"]
