@@ -138,6 +138,14 @@ def _names(generation: str) -> Iterator[str]:
                             for field in register.fields)
 
 
+def default_of(generation: str, block: str, register: str, field: str) -> str:
+    """What a field holds where nobody says anything. KeyError for a field that is none."""
+    chip = get_chip(generation)
+    found = {each.name: each for bank in (chip.header, chip.bank) for table in bank.blocks if table.name == block
+             for known in table.registers if known.name == register for each in known.fields}
+    return str(found[field].default_value())
+
+
 def indistinct(experiment: Experiment, generation: str, chip: str, route: SubmissionRoute) -> list[str]:
     """Pairs of hypotheses that nothing in the experiment tells apart."""
     outcomes = {h.name: [expected(experiment, t, h, generation, chip, route) for t in experiment.trials]
@@ -159,5 +167,5 @@ def _alike(kind: Kind, a: Expected, b: Expected) -> bool:
     return a.digest == b.digest
 
 
-__all__ = ["Expected", "amounts", "decoys", "expected", "fields_of", "indistinct", "inputs_of", "model_of",
-           "program_digest", "program_of", "words_content"]
+__all__ = ["NOT_STATED", "Expected", "amounts", "decoys", "default_of", "expected", "fields_of", "indistinct",
+           "inputs_of", "model_of", "program_digest", "program_of", "words_content"]

@@ -20,9 +20,10 @@ from openane.experiments.evidence_file import EvidenceFile
 from openane.experiments.facts import open_facts
 from openane.experiments.judge.odds import NONE, Verdict, verdicts
 from openane.experiments.outcome import Ending
-from openane.experiments.programs import expected
+from openane.experiments.programs import NOT_STATED, default_of, expected, program_of, words_content
 from openane.experiments.record import Experiment, Kind
 from openane.experiments.shelf import experiments
+from openane.simulator.variation import STANDARD
 from openane.timing import SubmissionRoute
 
 PLACE = "src/openane/chips/attested.json"
@@ -63,9 +64,10 @@ def facts_decided(evidence: EvidenceFile, found: Sequence[Verdict]) -> dict[str,
         experiment = known[verdict.experiment]
         for fact in open_facts():
             if fact.owner in (evidence.generation, evidence.chip, "all") and _decided(experiment, fact.name):
-                facts[fact.name] = {"file": evidence.identity, "experiment": experiment.name,
-                                    "hypothesis": verdict.named,
-                                    "level": _level(experiment, verdict.named)}
+                level = _level(experiment, verdict.named, fact.name, evidence)
+                if level:
+                    facts[fact.name] = {"file": evidence.identity, "experiment": experiment.name,
+                                        "hypothesis": verdict.named, "level": level}
     return facts
 
 
@@ -73,11 +75,28 @@ def _decided(experiment: Experiment, fact: str) -> bool:
     return any(fnmatchcase(fact, pattern) for pattern in experiment.decides)
 
 
-def _level(experiment: Experiment, hypothesis: str) -> str:
-    """What a fact is then: proved by running, seen in Apple's programs, or not as the tables have it."""
+def _level(experiment: Experiment, hypothesis: str, fact: str, evidence: EvidenceFile) -> str:
+    """What a fact is then: proved by running, seen in Apple's programs, or not as the tables have it. A sentence about
+    many forms is proved in part. Of a field that Apple's compiler leaves at its default nothing but that is known, and
+    one that our program leaves there was not tried: empty."""
     if not experiment.hypothesis(hypothesis).believed:
         return "refuted"
+    kind, _, name = fact.split("/", 2)
+    if kind == "inferred":
+        return "proved in part"
+    if kind == "field" and not _in_use(experiment, name, evidence):
+        return "left alone" if experiment.kind is Kind.WORDS else ""
     return "seen" if experiment.kind is Kind.WORDS else "proved"
+
+
+def _in_use(experiment: Experiment, name: str, evidence: EvidenceFile) -> bool:
+    """Whether a trial's program has another value in a field than the field has by default."""
+    block, register, field = name.split(".")
+    unused = {NOT_STATED, default_of(evidence.generation, block, register, field)}
+    patterns = (name, f"{block}.{register}[[]*].{field}")
+    programs = [program_of(trial, evidence.generation).program for trial in experiment.trials]
+    return any(not set(values) <= unused for program in programs
+               for values in json.loads(words_content(program, patterns, STANDARD)).values())
 
 
 def prepared(files: Sequence[EvidenceFile], simulated: bool = False) -> str:
