@@ -43,6 +43,7 @@ docs: $(INSTALLED)
 	@$(BIN)/python -m openane chips --support --markdown > docs/generations.md
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 	@$(BIN)/python benchmarks/evidence.py --write
+	@$(BIN)/python -m openane evidence --markdown > docs/knowledge.md
 	@cd tests && ../$(BIN)/python -m support.architecture
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "the site is build/site/index.html"

@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "devices": {"simulator", "timing", "graph", "ops", *_ENGINE},
     "report": {"timing", "graph", "ops", "wording", *_ENGINE},
     "bench": {"compiler", "devices", "timing", *_GRAPH, *_ENGINE},
+    "experiments": {"bench", "compiler", "devices", "simulator", "timing", *_GRAPH, *_ENGINE},
     "doctor": {"cache", "devices"},
     "checking": {"compiler", "devices", "report", "simulator", "wording", *_GRAPH, *_ENGINE},
     "quantization": {"importers", "compiler", "report", *_GRAPH, *_ENGINE},

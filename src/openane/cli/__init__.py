@@ -35,6 +35,8 @@ VERBS = {
     "verify": "prove that a program stays inside its buffers and keeps the engine's rules",
     "devices": "list what can run programs here",
     "doctor": "what this machine can do, what is missing, what helps",
+    "attest": "run experiments on your engine and write one file that says what it did",
+    "evidence": "judge files of ane attest: odds, contradictions, what is proved by how many machines",
     "replay": "compare a recorded run with what a driver does now, byte for byte",
     "cache": "list, prune or clear the models compiled before",
     "simdriver": "run programs of others against the simulated Linux driver",

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from openane.chips import DEFAULT_TARGET, compiled_generations, generations, get_chip
+from openane.chips.attested import attested, machines
 from openane.chips.machines import SOCS, Figure, Found, Soc, chips_of, find, machines_with
 from openane.chips.runs import VIRTUAL
 from openane.cli.output import say, say_json, table
@@ -91,13 +92,21 @@ def describe_generation(found: Found) -> Document:
     return {
         "generation": found.generation, "isa": facts.isa, "subtype": facts.subtype,
         "compiled": facts.compiled, "tasks": facts.tasks, "operations": facts.operations,
-        "inferred": list(facts.inferred),
+        "inferred": list(facts.inferred), "attested": _attested(found),
         "chips": [_soc(soc) for soc in found.chips], "machines": list(machines_with(found.chips)),
         "limits": {name: {"value": value, "assumed": name.partition(".")[0] in assumed}
                    for name, value in _flat(asdict(chip.limits)) if name != "assumed"},
         "registers": sum(r.count for _, address, r in _registers(found.generation) if address < VIRTUAL),
         "fields": dict(evidence),
     }
+
+
+def _attested(found: Found) -> str:
+    """How many facts of a generation and its chips owners of engines have proved, seen or refuted."""
+    owners = {found.generation, *(soc.name for soc in found.chips)}
+    levels = Counter(each["level"] for name, said in attested().items() if name.split("/")[1] in owners
+                     for each in said[:1])
+    return ", ".join(f"{count} facts {level}" for level, count in levels.items())
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -153,6 +162,7 @@ def _one(found: Found, document: Document) -> Iterator[str]:
     others = f"no: programs are compiled for {', '.join(compiled_generations())}"
     yield f"compiled    {'yes' if document['compiled'] else others}"
     yield from (f"inferred    {text}" for text in document["inferred"])
+    yield f"attested    {document['attested'] or 'nothing yet: ane attest'}"
     if document["registers"]:
         known = ", ".join(f"{count} {name}" for name, count in document["fields"].items())
         yield f"registers   {document['registers']} words, {sum(document['fields'].values())} fields: {known}"
@@ -183,7 +193,8 @@ def _rows(generation: str) -> Iterator[tuple[str, ...]]:
         if not register.fields:
             yield *place, "-", "-", "-", str(register.evidence), register.doc
         for field in register.fields:
-            yield *place, field.name, field.bits, _kind(field), str(field.evidence), _meaning(field, register)
+            known = machines(f"field/{generation}/{block.name}.{register.name}.{field.name}") or str(field.evidence)
+            yield *place, field.name, field.bits, _kind(field), known, _meaning(field, register)
 
 
 def _place(address: int, register: Register) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from math import prod
 
@@ -93,7 +93,8 @@ class Workspace:
 @dataclass(frozen=True, slots=True)
 class TaskContext:
     """One task's surroundings. `what` names the task in errors; `chip` decides which rules hold and how
-    coefficients lie, `form` is what computes exact sums of more than a few products."""
+    coefficients lie, `form` is what computes exact sums of more than a few products, `row_sums` what reductions add by
+    where the engine is not as believed."""
 
     memory: Memory
     workspace: Workspace
@@ -102,6 +103,7 @@ class TaskContext:
     what: str
     chip: Chip
     form: SumForm = SumForm.NUMPY
+    row_sums: Callable[[np.ndarray], np.ndarray] | None = None
 
     def stores(self, slot: int) -> np.ndarray:
         """The bytes behind the slot of a task's coefficients."""

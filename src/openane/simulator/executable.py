@@ -21,6 +21,7 @@ from openane.simulator.context import TaskContext, Workspace
 from openane.simulator.memory import ELEMENT, Memory, OperandArray, overlapping
 from openane.simulator.report import RunReport, TaskReport
 from openane.simulator.sharing import SharedWeights
+from openane.simulator.variation import READS, STANDARD, STORES, SUMS, Variation
 
 Seen = Callable[[int, np.ndarray], None]
 """Shown a task's number and the raw elements of its result [N, C, D, H, W] (fp16 as uint16); they do not stay."""
@@ -38,13 +39,14 @@ class LoadedProgram:
     """A program in simulated memory. `buffers` maps names to uint8 arrays, which keep their contents between runs."""
 
     def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode, chip: Chip,
-                 weights: SharedWeights | None = None) -> None:
+                 weights: SharedWeights | None = None, variation: Variation = STANDARD) -> None:
         """`chip` decides which rules of the arithmetic hold, see `simulator.rules`; programs with the same `weights`
-        hold equal ones once."""
-        self._chip = chip
-        self.operations = tuple(operations)
+        hold equal ones once; `variation` says how the engine differs from the one that is believed in."""
+        self._chip = variation.chip(chip)
+        self._variation = variation
+        self.operations = tuple(map(variation.operation, operations))
         self.memory = memory
-        self._arithmetic = arithmetic
+        self._arithmetic = Mode.FAST if variation.float32 else arithmetic
         self._form = SumForm.choose(arithmetic, map(multiplications, self.operations))
         self._workspace = Workspace(weights)
         self._owns_constants = False
@@ -153,7 +155,9 @@ class LoadedProgram:
             self._workspace.kernels = kernels.kernels()
         start = time.perf_counter()
         with np.errstate(all="ignore"):
-            for index, task in enumerate(self._tasks):
+            if self._variation.computes:
+                self._run_varied()
+            for index, task in enumerate(() if self._variation.computes else self._tasks):
                 task.report.reset()
                 for source in task.sources:
                     source.load()
@@ -165,6 +169,31 @@ class LoadedProgram:
         self._spent += seconds
         return RunReport(tuple(task.report.numbered(task.report.index) for task in self._tasks), seconds)
 
+    def _run_varied(self) -> None:
+        """The tasks on an engine that reads, stores or orders otherwise. A result that comes late is kept aside until
+        the next task has read its sources."""
+        late: tuple[OperandArray, np.ndarray] | None = None
+        for task in self._tasks:
+            task.report.reset()
+            for source in task.sources:
+                source.load()
+                for rule in self._variation.read:
+                    if source.array.dtype == np.uint16:
+                        source.array[...] = READS[rule](source.array)
+            if late is not None:
+                late[0].array[...] = late[1]
+                late[0].store()
+            before = task.result.array.copy() if self._variation.race else None
+            task.execute()
+            for rule in self._variation.store:
+                if task.result.array.dtype == np.uint16:
+                    task.result.array[...] = STORES[rule](task.result.array)
+            late = None
+            if before is not None and task is not self._tasks[-1]:
+                late = task.result, task.result.array.copy()
+                task.result.array[...] = before
+            task.result.store()
+
     def _prepare(self, index: int, operation: Operation, chained: OperandArray | None) -> _Prepared:
         name = type(operation).__name__
         what = f"task {index} ({name})"
@@ -173,9 +202,10 @@ class LoadedProgram:
         sources = tuple(self._source(access, f"{what} {role}", chained) for role, access in accesses.items())
         result = self._result(operation.result, f"{what} result")
         for source, access in zip(sources, accesses.values(), strict=True):
-            if overlapping(access, operation.result):
+            if overlapping(access, operation.result) or (self._variation.detaches and access.space is not Space.CHAIN):
                 source.detach()
-        context = TaskContext(self.memory, self._workspace, self._arithmetic, report, what, self._chip, self._form)
+        context = TaskContext(self.memory, self._workspace, self._arithmetic, report, what, self._chip, self._form,
+                              SUMS.get(self._variation.sums))
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
                 execute = neural_engine.prepare(operation, sources[0], result, context)
@@ -208,30 +238,32 @@ class LoadedProgram:
 
 
 def load(program: Program | Verified, arithmetic: str = "auto", stores: Mapping[str, np.ndarray] | None = None,
-         weights: SharedWeights | None = None) -> LoadedProgram:
+         weights: SharedWeights | None = None, variation: Variation = STANDARD) -> LoadedProgram:
     """Prepares a program; the tasks of one that was verified are decoded already. `arithmetic` is `exact`, `fast` or
     `auto`; `stores` is memory to use for buffers, by name; programs loaded with the same `weights` hold equal ones
-    once.
+    once; `variation` is how the engine differs from the one that is believed in.
 
     SimulationError names the task and operand of an access outside its buffer; ProgramError a task whose words have
     no described meaning; UnsupportedError an unknown chip.
     """
     mode = Mode.of(arithmetic)
-    operations = program.operations if isinstance(program, Verified) else _decoded(program)
+    known = isinstance(program, Verified) and not variation.take
+    operations = program.operations if isinstance(program, Verified) and known else _decoded(
+        program.program if isinstance(program, Verified) else program, variation)
     program = program.program if isinstance(program, Verified) else program
     chip = get_chip(program.chip)
     memory = Memory(program.buffers, chip.limits, program.constants, program.text(), l2_reach(operations),
                     program.constant_ranges)
     for name, store in (stores or {}).items():
         memory.bind(name, store)
-    return LoadedProgram(operations, memory, mode, chip, weights)
+    return LoadedProgram(operations, memory, mode, chip, weights, variation)
 
 
-def _decoded(program: Program) -> tuple[Operation, ...]:
+def _decoded(program: Program, variation: Variation = STANDARD) -> tuple[Operation, ...]:
     chip, operations = get_chip(program.chip), []
     for index, task in enumerate(program.tasks):
         try:
-            operations.append(chip.operation(task.words))
+            operations.append(chip.operation(variation.fields(task.words, chip)))
         except ProgramError as error:
             if error.task is None:
                 raise ProgramError(str(error), task=index) from error

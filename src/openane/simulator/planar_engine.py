@@ -199,7 +199,8 @@ class Reducer:
             values = self._values(number, raw)
             axes = tuple(range(2, values.ndim))
             if summing:
-                total[place] += values.sum(axis=axes, dtype=np.float64)
+                other = self._context.row_sums
+                total[place] += values.sum(axis=axes, dtype=np.float64) if other is None else other(values)
             else:
                 np.maximum(total[place], values.max(axis=axes), out=total[place])
         self._finish(total)

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import evidence
 import pytest
 from support.records import generation_words, record_words
 
+import evidence
 from openane.chips import DEFAULT_TARGET, compiled_generations, get_chip
 from openane.engine import Operation
 from openane.engine.forms import FORMS, forms

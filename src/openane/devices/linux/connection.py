@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import TypeVar
@@ -29,13 +30,15 @@ _calling = threading.local()
 
 
 class Connection:
-    """A node of the driver. `date` is the driver's date, `used` the bytes of the buffer objects made through it."""
+    """A node of the driver. `date` is the driver's date, `used` the bytes of the buffer objects made through it,
+    `clock` the seconds runs are measured by: a simulated engine may have its own."""
 
     def __init__(self, kernel: Kernel, path: str, timeout: float | None = None) -> None:
         """Opens the node. DeviceUnavailable when it is not there, not permitted or another driver's; `timeout` limits
         a submission in seconds, besides the driver's own limit."""
         self.path, self.used, self._timeout = path, 0, timeout
         self._kernel = kernel
+        self.clock: Callable[[], float] = getattr(kernel, "clock", time.perf_counter)
         self._fd = attempt("open", lambda: kernel.open(path))
         self._process = os.getpid()
         self._lock = threading.RLock()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -66,9 +65,9 @@ class LinuxExecutable(BufferExecutable):
         if self._commands is None:
             raise DeviceError("the executable is closed")
         self._commands.check()
-        start = time.perf_counter()
+        start = self._connection.clock()
         self._connection.submit(self._submission)
-        return RunReport(seconds=time.perf_counter() - start)
+        return RunReport(seconds=self._connection.clock() - start)
 
     def rebind(self, name: str, memory: np.ndarray) -> None:
         """See `BufferExecutable.rebind`."""

@@ -16,11 +16,16 @@ from openane.devices.linux.recording import RecordingKernel
 from openane.devices.linux.replay import ReplayKernel
 from openane.devices.linux.trace import Difference, Trace
 from openane.devices.options import choose, parts, refuse_unknown
+from openane.devices.other_engine import other_engine
 from openane.errors import DeviceError, DeviceUnavailable
 from openane.simulator import Mode
+from openane.timing import SubmissionRoute
 
 SIMULATED = "simulated"
 MODES = ("strict", "faithful")
+SIMULATIONS = ("mode", "arithmetic", "engine")
+DRIVER_CHIP = "m1"
+"""Whose clocks and bandwidths a simulated engine with a clock of its own has."""
 LISTED = "'ane devices' lists them"
 
 
@@ -45,8 +50,8 @@ def open_driver(target: str, options: Mapping[str, str]) -> Opened:
     """The driver of a device name's parts. DeviceUnavailable says what this machine lacks; DeviceError lists what is
     known when the name is not understood; FormatError for a file that is no trace."""
     driver, number = options.get("driver", ""), _number(target)
-    known = ("driver", "timeout", "record", *(("mode", "arithmetic") if driver == SIMULATED else ()))
-    simulations = [name for name in ("mode", "arithmetic") if name in options and name not in known]
+    known = ("driver", "timeout", "record", *(SIMULATIONS if driver == SIMULATED else ()))
+    simulations = [name for name in SIMULATIONS if name in options and name not in known]
     if simulations:
         raise DeviceError(f"{simulations[0]}= belongs to the simulated driver, driver={SIMULATED}; this device has "
                           f"{', '.join(known)}")
@@ -120,7 +125,8 @@ def _simulated(options: Mapping[str, str]) -> Opened:
 
     mode = choose(options, "mode", MODES, "strict")
     arithmetic = choose(options, "arithmetic", list(Mode), "auto")
-    driver = attempt("starting the simulated driver", lambda: SimDriver(mode, arithmetic))
+    other = other_engine(options.get("engine"), DRIVER_CHIP, SubmissionRoute.LINUX)
+    driver = attempt("starting the simulated driver", lambda: SimDriver(mode, arithmetic, other=other))
     return Opened(SimKernel(driver), NODE.format(0), f"linux?driver={SIMULATED}",
                   f"simulated engine, {arithmetic} arithmetic, {mode} mode", driver.close)
 

@@ -21,6 +21,7 @@ from openane.engine import Operation
 from openane.errors import AneError, ProgramError
 from openane.registers import Register
 from openane.rounding import round_up
+from openane.simulator.variation import STANDARD, Variation
 
 """The only generation the driver knows."""
 WORD = 4
@@ -103,12 +104,14 @@ def driver_chip() -> Chip:
     return get_chip(driver_generation())
 
 
-def fetch(space: AddressSpace, submission: Submission, *, strict: bool) -> Iterator[Fetched]:
+def fetch(space: AddressSpace, submission: Submission, *, strict: bool,
+          variation: Variation = STANDARD) -> Iterator[Fetched]:
     """The tasks in the order of execution. SubmissionFault when one cannot be fetched or has no described meaning, when
     the chain ends before the number of tasks is reached, comes back to a task or has none (inferred: the engine would
     not end); `strict`: also when a descriptor is not inside the buffer it is fetched from.
 
-    What the engine does when the chain is longer than the stated number is not known; here it stops.
+    `variation` is how the engine takes their fields. What the engine does when the chain is longer than the stated
+    number is not known; here it stops.
     """
     chip = driver_chip()
     words, count = queue_word(submission.request)
@@ -127,7 +130,7 @@ def fetch(space: AddressSpace, submission: Submission, *, strict: bool) -> Itera
             _require_inside(submission, source, address, address + words * WORD, index)
         descriptor = _words(space, submission, address, words, index)
         try:
-            operation = chip.operation(descriptor)
+            operation = chip.operation(variation.fields(descriptor, chip))
             offset, following, slot = _next(descriptor)
         except ProgramError as error:
             raise submission.fault(ReportKind.DESCRIPTOR, str(error), index, address) from None

@@ -21,6 +21,7 @@ from typing import Self
 
 from openane.devices.linux import interface
 from openane.devices.linux.interface import BufferFree, BufferInit, Structure, Submit, Version
+from openane.devices.other_engine import OtherEngine
 from openane.devices.simdriver.chain import Submission, SubmissionFault
 from openane.devices.simdriver.engine import SimulatedEngine
 from openane.devices.simdriver.files import DriverFile
@@ -46,11 +47,13 @@ class SimDriver:
     """A device node and the driver behind it. Any number of threads may use it at once."""
 
     def __init__(self, mode: str = "strict", arithmetic: str = "auto", *, window: tuple[int, int] = WINDOW,
-                 memory: int = MEMORY, hang_seconds: float = 0.0, recovers: bool = True) -> None:
+                 memory: int = MEMORY, hang_seconds: float = 0.0, recovers: bool = True,
+                 other: OtherEngine | None = None) -> None:
         """`window`: first device address and bytes. `memory`: bytes of all buffer objects together, beyond which
         ENOMEM. `hang_seconds`: how long a submission that hangs keeps its caller waiting; the driver's time-out is
         1 s, and counts the engine's time, not the simulator's. `recovers`: whether submissions after a hang work; the
-        driver only clears the queue's status, so a real engine may stay stuck (not known).
+        driver only clears the queue's status, so a real engine may stay stuck (not known). `other`: the engine, where
+        it is not as believed; the driver's clock is then its.
 
         DeviceError for another mode or window, SimulationError for another arithmetic, DeviceUnavailable on other
         systems, OSError ENOMEM when there is no address space for the window.
@@ -61,7 +64,8 @@ class SimDriver:
         self._memory, self._hang_seconds, self._recovers = memory, hang_seconds, recovers
         self._reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
         self._space = AddressSpace(base, size, PAGE if self.strict else 0)
-        self._engine = SimulatedEngine(self._space, computes, self._tell, strict=self.strict)
+        self._engine = SimulatedEngine(self._space, computes, self._tell, strict=self.strict, other=other)
+        self.clock = time.perf_counter if other is None else other.clock
         self._files: dict[int, DriverFile] = {}
         self.leaked: list[SimulatedBufferObject] = []
         self._injections = Injections()
@@ -251,6 +255,7 @@ class SimDriver:
                 raise DriverError(errno.EBADF, "the file is closed")
             work = self._engine.known(key) or self._checked(file, Submit.unpack(argument))
             self._strike()
+            self._engine.take(work)
             if self.stuck and not self._recovers:
                 self._hang(FaultReport(ReportKind.STUCK, file.client,
                                        "the engine is stuck since an earlier submission"))

@@ -6,6 +6,7 @@ so are the constants its weights come from, and tasks whose weights have changed
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -15,16 +16,18 @@ import numpy as np
 from openane.chips import Chip
 from openane.devices.constants import differing
 from openane.devices.linux.interface import BOOTSTRAP_NID, COMMAND_CHANNEL, CONSTANT_CHANNEL
+from openane.devices.other_engine import OtherEngine
 from openane.devices.simdriver import host
 from openane.devices.simdriver.chain import WORD, Fetched, Submission, SubmissionFault, driver_chip, fetch
 from openane.devices.simdriver.placing import ANYWHERE, Reach, misplaced, placed, unmapped
-from openane.devices.simdriver.reports import FaultReport, ReportKind
+from openane.devices.simdriver.reports import DriverError, FaultReport, ReportKind
 from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Operation, Space
 from openane.errors import AneError
 from openane.program.patch import ByteRange
 from openane.simulator import LoadedProgram, Mode, RunReport
 from openane.simulator.memory import Memory
+from openane.simulator.variation import STANDARD
 
 REMEMBERED, REMEMBERED_BYTES = 1024, 1 << 29
 """Prepared submissions that are kept, and bytes of copies they may hold together."""
@@ -96,8 +99,11 @@ class SimulatedEngine:
     """Executes submissions one at a time; the driver's lock sees to that."""
 
     def __init__(self, space: AddressSpace, mode: Mode, tell: Callable[[FaultReport], None], *,
-                 strict: bool) -> None:
-        """`tell` takes reports about submissions that are executed all the same."""
+                 strict: bool, other: OtherEngine | None = None) -> None:
+        """`tell` takes reports about submissions that are executed all the same; `other` is what the engine is where
+        it is not as believed."""
+        self.other = other
+        self._variation = other.variation if other is not None else STANDARD
         self._space, self._mode, self._strict = space, mode, strict
         self._tell = tell
         self._chip = driver_chip()
@@ -108,7 +114,8 @@ class SimulatedEngine:
 
     def _loaded(self, operations: Sequence[Operation]) -> LoadedProgram:
         """The operations in the device's memory, ready to run."""
-        return LoadedProgram(operations, DeviceMemory(self._space, self._l2, self._chip), self._mode, self._chip)
+        return LoadedProgram(operations, DeviceMemory(self._space, self._l2, self._chip), self._mode, self._chip,
+                             variation=self._variation)
 
     def known(self, key: Hashable) -> PreparedSubmission | None:
         """What `key` was last prepared as, when its descriptors have not changed."""
@@ -119,12 +126,29 @@ class SimulatedEngine:
         self._prepared.move_to_end(key)
         return found
 
+    def take(self, work: Submission | PreparedSubmission) -> None:
+        """DriverError for what an engine that is not as believed refuses, when it is new, and for what it fails at."""
+        if self.other is None:
+            return
+        if isinstance(work, Submission):
+            request = work.request
+            ports = [handle for handle in request.handles[self._chip.limits.slots.first_port:] if handle]
+            why = self._variation.refusal({
+                "ports": len(ports), "tasks": request.task_count, "text": request.text_size,
+                "constants": max(0, work.commands.size - work.constants)})
+            if why:
+                raise DriverError(errno.EINVAL, f"SUBMIT: {why}")
+        if self.other.fails():
+            raise DriverError(errno.EIO, "SUBMIT: the run failed")
+
     def execute(self, prepared: PreparedSubmission) -> None:
         """Executes on the memory as it is now. SubmissionFault when what it computes for itself to use has no
         meaning."""
         self.running = prepared.touched
         try:
             self.report = prepared.loaded.run()
+            if self.other is not None:
+                self.other.ran(prepared.loaded.operations)
         except AneError as error:  # a table or weights computed by the program that mean nothing
             raise SubmissionFault(FaultReport(ReportKind.DESCRIPTOR, prepared.client, str(error))) from None
         finally:
@@ -136,10 +160,13 @@ class SimulatedEngine:
         self._prepared.pop(key, None)
         tasks: list[Fetched] = []
         try:
-            for index, task in enumerate(fetch(self._space, submission, strict=self._strict)):
+            for index, task in enumerate(fetch(self._space, submission, strict=self._strict,
+                                                variation=self._variation)):
                 report = self._refusal(task.operation, submission, index)
                 if report is not None:
                     raise SubmissionFault(report)
+                if self._variation.hangs(task.operation):
+                    raise submission.fault(ReportKind.DESCRIPTOR, "the engine does not end such a task", index)
                 tasks.append(task)
             self._look_at_bootstrap(tasks[0], submission)
             prepared = self._load(tasks, submission)

@@ -19,7 +19,7 @@ class SimKernel:
     """Open, ioctl, mmap, close on the one node of a SimDriver, which stays open when this is no longer used."""
 
     def __init__(self, driver: SimDriver) -> None:
-        self.driver = driver
+        self.driver, self.clock = driver, driver.clock
         self._files: dict[int, DriverFile] = {}
         self._lock = Lock()
 

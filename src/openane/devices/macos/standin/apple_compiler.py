@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,11 @@ def _refusal(runtime: Runtime, wanted: Mapping[str, Any], chosen: Mapping[str, A
         compile_text((folder / network["NetworkSourceFileName"]).read_bytes(), files, runtime.faults.row_alignment)
         if not runtime.faults.hwx:
             return "the stand-in has no compiler; the fault hwx names a file it pretends to have made"
-        (Path(wanted["OutputFilePath"]) / wanted["OutputFileName"]).write_bytes(Path(runtime.faults.hwx).read_bytes())
+        made = Path(runtime.faults.hwx)
+        if made.is_dir():
+            text = (folder / network["NetworkSourceFileName"]).read_bytes()
+            made /= f"{hashlib.sha256(text).hexdigest()[:16]}-{chosen['TargetArchitecture']}.hwx"
+        (Path(wanted["OutputFilePath"]) / wanted["OutputFileName"]).write_bytes(made.read_bytes())
         if chosen.get("CompileANEProgramForDebugging") and chosen.get("DebugMask"):
             (Path(wanted["OutputFilePath"]) / "debug.txt").write_text(f"mask {chosen['DebugMask']:#x}\n")
     except (KeyError, ValueError, TypeError, OSError) as error:

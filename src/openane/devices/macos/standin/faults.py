@@ -74,7 +74,13 @@ class Faults:
     temporary: str = ""
     """What NSTemporaryDirectory gives; by default Python's."""
     hwx: str = ""
-    """The file Apple's compiler would write; without one every compilation by it fails, for it is not simulated."""
+    """The file Apple's compiler would write, or a folder of such files, called by the first 16 digits of their MIL
+    text's SHA-256 and by their target; without one every compilation by it fails, for it is not simulated."""
+    engine: str = ""
+    """How the engine that runs precompiled programs differs (`openane.simulator.variation`);
+    it then has a clock of its own."""
+    chip: str = "m1"
+    """Whose clocks that engine has, and what the machine says it is."""
     report: str = ""
     """File to which the problems found are appended when the symbols are closed."""
 

@@ -6,6 +6,7 @@ the options must say and that ports are numbered as the model's attributes list 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,34 @@ from openane.devices.macos.standin.foundation import require, to_python
 from openane.devices.macos.standin.models import StandinPort
 from openane.devices.macos.standin.running import LOAD_CODE, FileModel, disturb, fail
 from openane.devices.macos.standin.runtime import Runtime
+from openane.devices.other_engine import OtherEngine
 from openane.engine import DType
-from openane.errors import AneError
+from openane.errors import AneError, SimulationError
 from openane.formats.hwx import read_hwx
 from openane.program import Buffer, Role
 from openane.simulator import load
+from openane.simulator.variation import STANDARD
 
 MODEL_TYPE, PRECOMPILED, IDENTITY = "kANEFModelType", "kANEFModelPreCompiled", "kANEFModelIdentityStrKey"
 _ELEMENTS = {DType.FLOAT16: "fp16", DType.INT8: "int8", DType.UINT8: "uint8"}
 
 
+FOREVER = 3600.0
+"""Seconds of a run that does not end."""
+
+
 class Loaded:
     """A program in the simulator. Its ports are numbered in the file's order."""
 
-    def __init__(self, content: bytes) -> None:
-        """AneError when the file cannot be read or run."""
+    def __init__(self, content: bytes, other: OtherEngine | None = None) -> None:
+        """AneError when the file cannot be read or run, or an engine that is not as believed refuses it."""
         program = read_hwx(content)
-        self._program = load(program)
+        self._other, variation = other, other.variation if other is not None else STANDARD
+        why = variation.refusal({"ports": len(program.buffers), "tasks": len(program.tasks),
+                                 "text": len(program.text()), "constants": len(program.constants)})
+        if why:
+            raise SimulationError(why)
+        self._program = load(program, variation=variation)
         self._names = [[buffer.name for buffer in program.buffers if buffer.role is role]
                        for role in (Role.INPUT, Role.OUTPUT)]
         self.inputs, self.outputs = (tuple(_port(buffer) for buffer in program.buffers if buffer.role is role)
@@ -44,7 +56,14 @@ class Loaded:
         buffers = self._program.buffers
         for name, memory in zip(self._names[0], inputs, strict=True):
             _copy(memory, buffers[name])
+        other = self._other
+        if other is not None and any(map(other.variation.hangs, self._program.operations)):
+            time.sleep(FOREVER)
+        if other is not None and other.fails():
+            raise SimulationError("the run failed")
         self._program.run()
+        if other is not None:
+            other.ran(self._program.operations)
         for name, memory in zip(self._names[1], outputs, strict=True):
             _copy(buffers[name], memory)
 
@@ -81,7 +100,7 @@ def _load(runtime: Runtime, _: Instance, model: Any, options: Any, qos: int, out
     if runtime.faults.load or runtime.faults.refuse_files:
         return fail(runtime, out, LOAD_CODE, "loadModel: ANEProgramCreateInstance() Failed with status=0xf")
     try:
-        given.compiled = Loaded(given.path.read_bytes())
+        given.compiled = Loaded(given.path.read_bytes(), runtime.other)
     except (OSError, AneError) as error:
         return fail(runtime, out, LOAD_CODE, f"loadModel: {error}")
     given.state = "loaded"

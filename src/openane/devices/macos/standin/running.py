@@ -21,6 +21,7 @@ from openane.devices.macos.standin.definitions import Instance, ObjectiveCExcept
 from openane.devices.macos.standin.models import Compiled, Refused, StandinPort, compile_text
 from openane.devices.macos.standin.runtime import Runtime
 from openane.devices.macos.standin.surfaces import StandinSurface
+from openane.errors import AneError
 
 DOMAIN = "com.apple.appleneuralengine"
 COMPILE_CODE, LOAD_CODE, EVALUATE_CODE = 1, 4, 8
@@ -274,8 +275,11 @@ def _run(runtime: Runtime, compiled: Runnable, request: RequestObject) -> tuple[
         bound.append([by_index[number] for number in range(len(ports))])
     for surface in bound[0]:
         surface.check(runtime, "while it was not locked")
-    with np.errstate(all="ignore"):
-        compiled.execute([surface.data for surface in bound[0]], [surface.data for surface in bound[1]])
+    try:
+        with np.errstate(all="ignore"):
+            compiled.execute([surface.data for surface in bound[0]], [surface.data for surface in bound[1]])
+    except AneError as error:
+        return PROGRAM_INFERENCE, str(error)
     for surface in bound[1]:
         surface.settle()
     return 0, ""

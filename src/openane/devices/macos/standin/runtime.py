@@ -26,6 +26,8 @@ from openane.devices.macos.standin.types import (
     narrow,
     split_types,
 )
+from openane.devices.other_engine import other_engine
+from openane.timing import SubmissionRoute
 
 Word = int
 WORDS = 12
@@ -47,6 +49,7 @@ class Runtime:
 
     def __init__(self, faults: Faults, terminate: Terminate = end_process) -> None:
         self.faults, self._terminate = faults, terminate
+        self.other = other_engine(faults.engine or None, faults.chip, SubmissionRoute.MACOS)
         self.classes: dict[str, Class] = {}
         self.objects: dict[int, Instance | Class] = {}
         self.problems: list[str] = []

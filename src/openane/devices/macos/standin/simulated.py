@@ -10,6 +10,7 @@ import ctypes
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from openane.devices.macos.standin import apple_compiler, e5, foundation, functions, neural, surfaces
@@ -48,6 +49,7 @@ class SimulatedSymbols:
         instead of ending the process."""
         self.faults = parse_faults(faults) if isinstance(faults, str) else faults
         self.runtime = Runtime(self.faults, terminate)
+        self.clock = self.runtime.other.clock if self.runtime.other is not None else perf_counter
         self._loaded: set[str] = set()
         self._callbacks: dict[tuple[str, str], Any] = {}
         self._variables: dict[tuple[str, str], ctypes.c_size_t] = {}
@@ -56,7 +58,9 @@ class SimulatedSymbols:
     @property
     def platform(self) -> Platform:
         """A Mac that does not exist."""
-        return Platform(self.faults.machine, "stand-in", self.faults.version, "", simulated=True)
+        faults = self.faults
+        return Platform(faults.machine, "stand-in", faults.version, "", simulated=True,
+                        processor=f"Apple {faults.chip.upper()}" if faults.engine else "")
 
     def load(self, library: str) -> None:
         """See `Symbols.load`: registers the library's classes."""

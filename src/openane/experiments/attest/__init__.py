@@ -1,0 +1,1 @@
+"""Running experiments on an engine, so that neither a hang nor a crash nor a reboot loses or repeats anything."""

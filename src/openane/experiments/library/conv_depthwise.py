@@ -1,0 +1,13 @@
+"""Depthwise convolutions."""
+
+from openane.experiments.forms import conv
+from openane.experiments.record import Experiment, Hypothesis, Kind, Trial
+
+EXPERIMENT = Experiment(
+    "conv_depthwise", "Does a depthwise convolution read one channel for each result?", Kind.VALUES,
+    ("inferred/*/0",),
+    (Trial("3x3", conv(8, 8, (6, 6), groups=8)),),
+    (Hypothesis("as simulated", "results are the simulator's, bit for bit"),
+     Hypothesis("otherwise", "results are others", "store next", otherwise=True),
+     Hypothesis("hangs", "the engine does not end such a task", "hang Convolution")),
+    value=5)

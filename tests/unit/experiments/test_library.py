@@ -1,0 +1,86 @@
+"""The library: every module states one experiment whole, and no two hypotheses look alike to it."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import pytest
+
+import openane.experiments.library as library
+from openane.chips.machines import chips_of
+from openane.devices.other_engine import engine_seconds
+from openane.devices.packer import logical_shape
+from openane.experiments import Hypothesis, Kind, Risk, experiments
+from openane.experiments.attest.route import ENOUGH
+from openane.experiments.facts import deciders, open_facts, reason
+from openane.experiments.programs import decoys, expected, indistinct, program_of
+from openane.timing import SubmissionRoute
+
+ALL = experiments()
+MACOS, LINUX = SubmissionRoute.MACOS, SubmissionRoute.LINUX
+
+
+def test_every_module_is_named_after_its_experiment():
+    stems = sorted(path.stem for path in Path(library.__file__).parent.glob("*.py") if path.stem != "__init__")
+    assert stems == sorted(each.name for each in ALL)
+    assert len(stems) >= 60
+
+
+def test_safe_ones_come_first():
+    risks = [each.risk for each in ALL]
+    assert risks == sorted(risks, key=lambda risk: risk is Risk.NEW)
+
+
+@pytest.mark.parametrize("generation", ["h13", "h14", "h16", "h18"])
+def test_no_two_hypotheses_look_alike(generation):
+    chip = next(soc.name for soc in chips_of(generation) if soc.name.startswith("m"))
+    route = LINUX if generation == "h13" else MACOS
+    kinds = set(Kind) if generation in ("h13", "h18") else {Kind.WORDS}  # values of the others: benchmarks/planted.py
+    found = [text for each in ALL if generation in each.asked_of and each.kind in kinds
+             for text in indistinct(each, generation, chip, route)]
+    assert not found, found
+
+
+def test_hypotheses_that_look_alike_are_found():
+    experiment = next(each for each in ALL if each.name == "row_sums")
+    from dataclasses import replace
+
+    twins = (*experiment.hypotheses[:1], Hypothesis("twin", "the same in other words"))
+    assert indistinct(replace(experiment, hypotheses=twins), "h13", "m1", LINUX) == ["row_sums: double and twin"]
+
+
+def test_every_open_fact_has_an_experiment_or_a_reason():
+    facts = open_facts()
+    assert not [fact.name for fact in facts if not deciders(fact) and not reason(fact)]
+    assert sum(bool(deciders(fact)) for fact in facts) >= 0.8 * len(facts)
+
+
+def test_the_safe_set_takes_less_than_ten_minutes_of_the_engine():
+    seconds = 0.0
+    for each in ALL:
+        if each.risk is Risk.SAFE and each.kind is not Kind.WORDS and "h13" in each.asked_of:
+            for trial in each.trials:
+                verified = program_of(trial, "h13")
+                runs = ENOUGH * (1 + decoys(verified.program))
+                seconds += runs * engine_seconds(verified.operations, "m1", LINUX)
+    assert 0 < seconds < 600
+
+
+def test_outputs_are_small():
+    for each in ALL:
+        if each.kind is Kind.VALUES and "h13" in each.asked_of:
+            for trial in each.trials:
+                outputs = program_of(trial, "h13").program.outputs
+                assert sum(prod(logical_shape(buffer.layout)) for buffer in outputs) <= 1 << 16, each.name
+
+
+def test_what_is_believed_is_a_hypothesis_of_each():
+    assert not [each.name for each in ALL if sum(hypothesis.believed for hypothesis in each.hypotheses) != 1]
+
+
+def test_a_prediction_is_the_same_whenever_it_is_made():
+    experiment = next(each for each in ALL if each.name == "task_order")
+    made = [expected.__wrapped__(experiment, experiment.trials[0], experiment.hypotheses[1], "h13", "m1", LINUX)
+            for _ in range(2)]
+    assert made[0] == made[1]
