@@ -8,13 +8,12 @@ import os
 import random
 import sys
 import time
-from hashlib import blake2b
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from support.killing import run_and_kill
 
-from openane import cache as room
 from openane.cache import RECORD, Cache, default_folder
 from openane.cli import main
 
@@ -163,7 +162,7 @@ def test_killed_writers_leave_no_torn_entry(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_digests_are_blake2b(tmp_path: Path) -> None:
+def test_digests_are_sha256(tmp_path: Path) -> None:
     Cache(tmp_path).put(KEY, FILES)
     digest, _, text = (tmp_path / KEY / RECORD).read_bytes().partition(b"\n")
-    assert digest.decode() == blake2b(text, digest_size=room.DIGEST).hexdigest()
+    assert digest.decode() == sha256(text).hexdigest()

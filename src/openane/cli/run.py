@@ -24,7 +24,7 @@ from openane.cli.files import parse_input
 from openane.cli.output import as_json, shape_text
 from openane.cli.subject import Subject, open_subject, subject_options
 from openane.cli.summary import PortText, cache_lines, port_lines, report_option, said
-from openane.devices import open_device
+from openane.devices import Device, open_device
 from openane.devices.options import parts
 from openane.errors import DeviceError
 from openane.graph import mil_type
@@ -110,8 +110,20 @@ def _executed(subject: Subject, inputs: Mapping[str, Array], name: str, options:
         outputs, seconds, report, rows = _with_tensors(subject, inputs, name, options)
         return _Executed(outputs, seconds, report, tensors=rows)
     with open_device(name) as device:
+        if not options.no_cache:
+            _remembering(device)
         outputs, seconds, report = subject.run(device, inputs)
         return _Executed(outputs, seconds, report, "program" if "program" in device.info.takes else "graph")
+
+
+def _remembering(device: Device) -> None:
+    """Lets a simulator ask of a program what it has passed before. No other device may."""
+    from openane.devices.simulator import SimulatorDevice
+
+    if isinstance(device, SimulatorDevice):
+        from openane.cli.passed_programs import PassedPrograms
+
+        device.passed = PassedPrograms()
 
 
 def _input(port: ArrayPort, file: Path | None, seed: int) -> Document:

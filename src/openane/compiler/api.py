@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from openane.chips import DEFAULT_TARGET, machines
 from openane.compiler.cache import cached
+from openane.compiler.model import CompiledModel
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.precision import PrecisionMode, Samples, precise, require_known, several
 from openane.compiler.records import Watch
 from openane.compiler.saved_model import Model
 from openane.graph import Graph
+from openane.graph.records import many_records
 from openane.ops.optimisation import with_level
 
 if TYPE_CHECKING:
@@ -41,11 +43,17 @@ def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = 
     target = machines.target(target).name
     require_known(precision)
     graph = graph if optimise is None else with_level(graph, optimise)
+    with many_records():
+        return Model.of(_compiled(graph, target, allow_host, watch, samples, cache, capacity, precision))
+
+
+def _compiled(graph: Graph, target: str, allow_host: AllowHost, watch: Watch | None, samples: Samples | None,
+              cache: bool | str | Path, capacity: Capacity | None, precision: str) -> CompiledModel:
     if cache and watch is None and capacity is None:
-        return Model.of(cached(graph, target, allow_host, samples, None if cache is True else Path(cache), precision))
+        return cached(graph, target, allow_host, samples, None if cache is True else Path(cache), precision)
     from openane.compiler.inspect.dump import Dump
     from openane.compiler.pipeline import compile_graph
 
     graph = precise(graph, precision, samples)
-    return Model.of(compile_graph(graph, target, allow_host, None if watch is None else Dump(watch),
-                                  next(iter(several(samples)), None), capacity))
+    return compile_graph(graph, target, allow_host, None if watch is None else Dump(watch),
+                         next(iter(several(samples)), None), capacity)

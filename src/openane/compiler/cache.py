@@ -7,12 +7,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from openane.cache import DIGEST, SIZE_LIMIT, Cache
+from openane.cache import source_digest as source_digest
 from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.artifact.cache_program import read_cached, write_cached
 from openane.compiler.model import CompiledModel
@@ -142,7 +142,7 @@ def model_key(graph: Graph, target: str, allow_host: AllowHost, samples: Samples
             arrays.append(array)
     _tell(graph, said, arrays)
     text = repr(said).encode(errors="surrogatepass")
-    digest = hashlib.blake2b(b"%d:" % len(text) + text, digest_size=DIGEST)
+    digest = hashlib.sha256(b"%d:" % len(text) + text)
     for array in arrays:
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
@@ -151,18 +151,6 @@ def model_key(graph: Graph, target: str, allow_host: AllowHost, samples: Samples
 def compiler_digest() -> str:
     """A digest of the compiler's own source, so that a changed compiler takes nothing an earlier one made."""
     return source_digest(ROOMS)
-
-
-@cache
-def source_digest(rooms: tuple[str, ...]) -> str:
-    """A digest of the source of some rooms of this package."""
-    digest = hashlib.blake2b(digest_size=DIGEST)
-    root = Path(__file__).parents[1]
-    for room in rooms:
-        for path in sorted((root / room).rglob("*.py")):
-            data = path.read_bytes()
-            digest.update(f"{path.relative_to(root).as_posix()} {len(data)}:".encode(errors="surrogateescape") + data)
-    return digest.hexdigest()
 
 
 def _tell(graph: Graph, said: list[object], arrays: list[np.ndarray]) -> None:

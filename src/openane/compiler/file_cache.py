@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from openane.cache import DIGEST, Cache
+from openane.cache import Cache, source_digest
 from openane.compiler.artifact.bundle import read_model
 from openane.compiler.artifact.cache_program import read_cached
-from openane.compiler.cache import OTHER, ROOMS, source_digest
+from openane.compiler.cache import OTHER, ROOMS
 from openane.compiler.saved_model import Model
 from openane.errors import AneError
 from openane.formats.mapping import map_file
@@ -45,7 +45,7 @@ def file_key(path: Path, said: object) -> str | None:
                  [_version(name) for name in PACKAGES])).encode(errors="surrogatepass")
     digest = hashlib.sha256(b"%d:" % len(text) + text)
     digest.update(data)
-    return digest.hexdigest()[:2 * DIGEST]
+    return digest.hexdigest()
 
 
 def remember(path: Path, key: str, model: str, name: str) -> None:

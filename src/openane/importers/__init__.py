@@ -10,6 +10,7 @@ from zipfile import BadZipFile, ZipFile
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
+from openane.graph.records import many_records
 from openane.importers.shapes import Shapes, Values, agreeing
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def _onnx(file: Path, shapes: Shapes, function: str | None, values: Values | Non
 
     from openane.importers.onnx import load_onnx
 
-    return load_onnx(file, shapes, values={name: np.asarray(value) for name, value in (values or {}).items()})
+    with many_records():
+        return load_onnx(file, shapes, values={name: np.asarray(value) for name, value in (values or {}).items()})
 
 
 def _mil(file: Path, shapes: Shapes, function: str | None) -> Graph:

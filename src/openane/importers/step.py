@@ -18,6 +18,7 @@ import numpy as np
 from openane.errors import AneError, GraphError, UnsupportedError
 from openane.graph import Value
 from openane.ops.build import GraphBuilder
+from openane.ops.half_bits import to_half as rounded
 from openane.ops.halves import LARGEST, halves_finite
 
 CLOSE = 0.7
@@ -81,8 +82,7 @@ def to_half(array: np.ndarray, what: str) -> np.ndarray:
 
 def in_half(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """An array in fp16, and where finite numbers became infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        half = array.astype(np.float16)
+    half = rounded(array)
     return half, np.zeros((), np.bool_) if halves_finite(half) else np.isinf(half) & np.isfinite(array)
 
 

@@ -31,6 +31,8 @@ PARAMETERS = (
     Parameter("dilations", const=True, default=None, kind="int32"),
     Parameter("groups", const=True, default=1, kind="int32"),
 )
+COLUMNS = 1 << 20
+"""Elements of the windows that the reference lays out at a time."""
 
 
 def conv_window(operands: Mapping[str, Operand]) -> Window:
@@ -58,7 +60,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def patches(x: np.ndarray, window: Window) -> np.ndarray:
     """Every window of x [N, C, *spatial] as a view [N, C, *results, *kernel]; zeros where it reaches into padding."""
     spatial = len(window.axes)
-    padded = np.pad(x, ((0, 0), (0, 0), *window.padding))
+    padded = np.pad(x, ((0, 0), (0, 0), *window.padding)) if any(map(any, window.padding)) else x
     reach = tuple(axis.reach for axis in window.axes)
     views = np.lib.stride_tricks.sliding_window_view(padded, reach, tuple(range(2, 2 + spatial)))
     steps = tuple(slice(None, None, axis.stride) for axis in window.axes)
@@ -76,10 +78,15 @@ def _reference(*, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, st
     columns = views.transpose(0, 1, *taps, *range(2, 2 + spatial))
     rows = weight.reshape(count, weight.shape[0] // count, -1)
     result = np.empty((x.shape[0], weight.shape[0], *window.results), np.float32)
+    step = max(1, COLUMNS * window.results[0] // max(1, columns[0].size))
     for sample, target in zip(columns, result, strict=True):
-        product = rows @ sample.reshape(count, rows.shape[2], -1)
-        target[...] = product.reshape(target.shape)
-    return (result if bias is None else result + bias.reshape(-1, *(1,) * spatial),)
+        for start in range(0, window.results[0], step):
+            part = sample[(slice(None),) * (1 + spatial) + (slice(start, start + step),)]
+            made = target[:, start:start + step]
+            made[...] = (rows @ part.reshape(count, rows.shape[2], -1)).reshape(made.shape)
+    if bias is not None:
+        result += bias.reshape(-1, *(1,) * spatial)
+    return (result,)
 
 
 def _ints(values: np.ndarray | None) -> tuple[int, ...]:

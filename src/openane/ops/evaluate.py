@@ -11,6 +11,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Graph, Node, Operand, Value, numpy_type, substituted
 from openane.ops import get_op
+from openane.ops.half_bits import from_half
 from openane.ops.operands import default_data, element_type
 
 Reader = Callable[[Value, Mapping[int, np.ndarray]], Any]
@@ -140,4 +141,4 @@ def _working(data: np.ndarray | str | None) -> np.ndarray | str | None:
 
 
 def _widened(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
+    return from_half(array) if array.dtype.kind == "f" else array

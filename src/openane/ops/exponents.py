@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from openane.engine import Binary
 from openane.graph import Node, Value
 from openane.ops import all_ops, get_op
 from openane.ops.arithmetic import scalar
+from openane.ops.halves import nonzero
 from openane.ops.operands import FLOATS
 from openane.ops.spec import Movement, Op, Unary
 from openane.ops.unary import settings
@@ -28,6 +30,8 @@ TIED = {Movement.SHAPE, Movement.DIMENSIONS, Movement.REPEATS, Movement.ORDER, M
 SAME_SCALE = {Binary.ADD, Binary.MAXIMUM, Binary.MINIMUM}
 STEPS = 4
 """By which power of two a point is multiplied to see the degree of a function: a whole number of times 2 and 1/2."""
+REMEMBERED = 256
+"""Functions, with their settings, of which what was seen is kept."""
 HIGHEST = 4
 """The largest degree that exponents are passed through: beyond it a power has no range to speak of."""
 
@@ -88,7 +92,7 @@ def products(node: Node) -> int:
     result, x = node.output.type, node["x"].type
     if other.constant and op.product is not None and (form := op.product.form(node, node.output.name)) is not None:
         weight = form["weight"].array()
-        return max(1, int(np.count_nonzero(weight)) // max(1, len(weight)))
+        return max(1, nonzero(weight) // max(1, len(weight)))
     if node.get("weight") is not None:
         return max(1, other.type.elements // max(1, other.shape[0]))
     batches = math.prod(result.shape[:-2])
@@ -124,10 +128,15 @@ def _of_function(unary: Unary, node: Node) -> Exponents | None:
     """What is said of a function of one tensor."""
     if unary.share is not None:
         return Exponents(Relation.GATED, ("x",))
-    stated = {name: 0.0 if name == "epsilon" else value for name, value in settings(unary, node.operands).items()}
+    return _of_numbers(unary.function, tuple(
+        (name, 0.0 if name == "epsilon" else value) for name, value in settings(unary, node.operands).items()))
 
+
+@lru_cache(maxsize=REMEMBERED)
+def _of_numbers(unary: Callable[..., np.ndarray], stated: tuple[tuple[str, float | str], ...]) -> Exponents | None:
+    """What is seen of a function with its settings. Remembered: a graph has few functions, and many nodes of them."""
     def function(points: np.ndarray) -> np.ndarray:
-        return np.asarray(unary.function(points, **stated), np.float64)
+        return np.asarray(unary(points, **dict(stated)), np.float64)
 
     degree = _degree(function)
     if degree == 1:
@@ -158,13 +167,26 @@ def _degrees(op: Op, node: Node) -> Mapping[str, float]:
         return op.factors(node)
     if op.arithmetic is None:
         return {}
-    function = op.arithmetic.function
-    first, second = _degree(_beside(function, THREE, False)), _degree(_beside(function, THREE, True))
-    if first is not None and second is not None and _separate(function, first, second):
-        return {"x": first, "y": second}
+    together = _degrees_of(op.arithmetic.function)
+    if together is not None:
+        return {"x": together[0], "y": together[1]}
     number = scalar(node["y"])
-    power = None if number is None else _degree(_beside(function, np.array(number), False))
+    power = None if number is None else _degree_beside(op.arithmetic.function, number)
     return {} if power is None else {"x": power}
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _degrees_of(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[float, float] | None:
+    """The degrees of both operands of a function of two; None where it is no product of powers of them."""
+    first, second = _degree(_beside(function, THREE, False)), _degree(_beside(function, THREE, True))
+    known = first is not None and second is not None and _separate(function, first, second)
+    return (first, second) if known else None  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _degree_beside(function: Callable[[np.ndarray, np.ndarray], np.ndarray], number: float) -> float | None:
+    """The degree of the first operand beside a number."""
+    return _degree(_beside(function, np.array(number), False))
 
 
 def _beside(function: Callable[[np.ndarray, np.ndarray], np.ndarray], number: np.ndarray,

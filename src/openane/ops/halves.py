@@ -20,8 +20,7 @@ SMALLEST_NORMAL = 2.0 ** -14
 SMALLEST = 2.0 ** -24
 """The smallest positive number of fp16."""
 
-
-_INFINITE, _MINUS_INFINITE = np.array([np.inf, -np.inf], np.float16).view(np.uint16).tolist()
+_INFINITE, _MINUS_INFINITE, _MINUS_ZERO = np.array([np.inf, -np.inf, -0.0], np.float16).view(np.uint16).tolist()
 
 
 def half(value: float) -> float:
@@ -46,3 +45,21 @@ def halves_finite(array: np.ndarray) -> bool:
     if array.dtype != np.float16 or not array.size:
         return array.dtype == np.float16
     return bool(array.view(np.int16).max() < _INFINITE and array.view(np.uint16).max() < _MINUS_INFINITE)
+
+
+def nonzero(array: np.ndarray) -> int:
+    """How many numbers of an array are neither 0 nor -0; of fp16 by its bits, as `halves_finite`."""
+    if array.dtype != np.float16:
+        return int(np.count_nonzero(array))
+    bits = array.view(np.uint16)
+    return int(np.count_nonzero(bits) - np.count_nonzero(bits == _MINUS_ZERO))
+
+
+def largest_magnitude(array: np.ndarray) -> float:
+    """The largest magnitude, NaN where one is NaN, 0 of none; of fp16 by its bits, as `halves_finite`."""
+    if not array.size:
+        return 0.0
+    if array.dtype != np.float16:
+        return float(np.maximum(array.max(), -array.min()))
+    ends = max(int(array.view(np.int16).max()), 0), int(array.view(np.uint16).max())
+    return float(np.abs(np.array(ends, np.uint16).view(np.float16)).max())

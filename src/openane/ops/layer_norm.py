@@ -12,6 +12,7 @@ import numpy as np
 
 from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.blocks import outer_parts
 from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only, product, reshaped, unbroadcast
 from openane.ops.lowering import Lowering
@@ -43,15 +44,18 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def _reference(*, x: np.ndarray, axes: np.ndarray | None, gamma: np.ndarray | None, beta: np.ndarray | None,
                epsilon: np.ndarray) -> tuple[np.ndarray, ...]:
     over = tuple(range(x.ndim)) if axes is None else tuple(sorted(int(axis) % x.ndim for axis in axes))
-    wide = x.astype(np.float64)
-    result = wide - wide.mean(axis=over, keepdims=True)
-    result /= np.sqrt(np.square(result).mean(axis=over, keepdims=True) + float(epsilon))
     shape = tuple(extent if i in over else 1 for i, extent in enumerate(x.shape))
-    if gamma is not None:
-        result *= gamma.reshape(shape)
-    if beta is not None:
-        result += beta.reshape(shape)
-    return (result.astype(x.dtype),)
+    made = np.empty(x.shape, x.dtype)
+    for part, target in outer_parts(x, made, over):
+        wide = part.astype(np.float64)
+        result = wide - wide.mean(axis=over, keepdims=True)
+        result /= np.sqrt(np.square(result).mean(axis=over, keepdims=True) + float(epsilon))
+        if gamma is not None:
+            result *= gamma.reshape(shape)
+        if beta is not None:
+            result += beta.reshape(shape)
+        target[...] = result
+    return (made,)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:

@@ -43,7 +43,8 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def _reference(*, x: np.ndarray, size: np.ndarray, alpha: np.ndarray, beta: np.ndarray,
                k: np.ndarray) -> tuple[np.ndarray, ...]:
     band = _band(x.shape[1], int(size))
-    sums = np.einsum("oc,nc...->no...", band, np.square(x.astype(np.float64)))
+    squares = np.square(x.astype(np.float64)).reshape(*x.shape[:2], -1)
+    sums = (band @ squares).reshape(x.shape)
     return ((x / (float(k) + float(alpha) / int(size) * sums) ** float(beta)).astype(x.dtype),)
 
 

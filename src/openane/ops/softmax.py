@@ -10,6 +10,7 @@ from openane.engine import Activation, Binary, Post, Reduce, Root
 from openane.graph import Node, Operand, TensorType
 from openane.ops import arguments as arguments_of
 from openane.ops import tables
+from openane.ops.blocks import outer_parts
 from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only, product
 from openane.ops.halves import half
@@ -32,8 +33,13 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 
 def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
     along = int(axis)
-    powers = np.exp((x - x.max(axis=along, keepdims=True)).astype(np.float64))
-    return ((powers / powers.sum(axis=along, keepdims=True)).astype(x.dtype),)
+    result = np.empty(x.shape, x.dtype)
+    for part, made in outer_parts(x, result, (along,)):
+        below = part - part.max(axis=along, keepdims=True)
+        powers = np.exp(below if x.dtype == np.float32 else below.astype(np.float64))
+        sums = powers.sum(axis=along, keepdims=True, dtype=np.float64)
+        made[...] = powers * (1 / sums).astype(powers.dtype)
+    return (result,)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType, Value
-from openane.ops import get_op
+from openane.ops import blocks, get_op
 from openane.ops.fewer import elementwise
 from openane.ops.gradients import Backward, only, product, stopped
 from openane.ops.halves import LARGEST, half
@@ -85,7 +85,7 @@ def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
 
 
 def _reference(*, function: Callable[..., np.ndarray], x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
-    return (np.asarray(function(x.astype(np.float64), **settings)).astype(x.dtype),)
+    return (blocks.elementwise(partial(function, **settings), x),)
 
 
 def _post(node: Node, lowering: Lowering, *, unary: Unary) -> Stage | None:

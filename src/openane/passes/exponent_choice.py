@@ -10,13 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node
 from openane.ops.exponents import Relation, factors, products
 from openane.ops.halves import LARGEST as LARGEST_HALF
-from openane.ops.halves import SMALLEST_NORMAL
+from openane.ops.halves import SMALLEST_NORMAL, largest_magnitude
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import room
@@ -127,7 +125,7 @@ def _products_room(node: Node, said: Said, ranges: Ranges) -> int:
     be small."""
     (x, weight), = factors(node, said.exponents[id(node)])
     seen = ranges.get(id(x))
-    product = float(np.max(np.abs(weight.array().astype(np.float64)), initial=0.0)) * (seen.largest if seen else 0.0)
+    product = largest_magnitude(weight.array()) * (seen.largest if seen else 0.0)
     return _room(product, SUM_LIMIT / 2) if product else MOST
 
 

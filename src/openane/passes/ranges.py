@@ -11,6 +11,8 @@ import numpy as np
 from openane.graph import Graph, Node
 from openane.ops.evaluate import evaluate
 
+SQUARED = 2.0 ** -40, 2.0 ** 40
+"""Between these the sum of squares of a tensor stays in fp32."""
 Ranges = Mapping[int, "Range"]
 """By id of the value."""
 
@@ -59,5 +61,7 @@ def of_array(array: np.ndarray) -> Range:
         highest, largest = float(flat.max(initial=0.0)), float(np.abs(flat).max(initial=0.0))
     if not largest:
         return Range(0.0, 0.0)
-    flat = (flat / np.asarray(largest, flat.dtype)).astype(np.float32, copy=False)  # no square leaves fp32
-    return Range(largest, largest * math.sqrt(float(np.dot(flat, flat)) / flat.size), max(highest, 0.0))
+    unit = 1.0
+    if flat.dtype != np.float32 or not SQUARED[0] < largest < SQUARED[1]:
+        flat, unit = (flat / np.asarray(largest, flat.dtype)).astype(np.float32, copy=False), largest
+    return Range(largest, unit * math.sqrt(float(np.dot(flat, flat)) / flat.size), max(highest, 0.0))

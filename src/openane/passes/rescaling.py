@@ -14,6 +14,7 @@ from openane.graph import Graph, Node, Operand, TensorType, Value
 from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation, products
+from openane.ops.half_bits import from_half, to_half
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
@@ -21,6 +22,9 @@ from openane.passes.exponent_choice import LIMIT, Chosen, least
 from openane.passes.exponent_groups import Said
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import share
+
+EXACT = 100
+"""Times 2^-100 to 2^100 float32 holds every fp16 number."""
 
 MANY = 4096
 """More products than most sums have."""
@@ -315,5 +319,8 @@ def times(constant: Value, exponent: int) -> Value:
         return constant
     array = constant.array()
     with np.errstate(over="ignore"):
-        data = np.asarray(np.ldexp(array.astype(np.float64), exponent), array.dtype)
+        if array.dtype == np.float16 and abs(exponent) <= EXACT:
+            data = to_half(np.asarray(from_half(array) * np.float32(2.0 ** exponent)))
+        else:
+            data = np.asarray(np.ldexp(array.astype(np.float64), exponent), array.dtype)
     return Value(f"{constant.name}_rescaled", TensorType(constant.dtype, data.shape), data)

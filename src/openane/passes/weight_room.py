@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
-from openane.ops.halves import SMALLEST_NORMAL
+from openane.ops.half_bits import from_half
+from openane.ops.half_products import CHUNK
+from openane.ops.halves import SMALLEST_NORMAL, largest_magnitude, nonzero
 
 SMALLEST_LARGEST = 2.0 ** -9
 """The largest weight may be made as small as this: what fp16 then drops of others is a 2^-16th of it."""
@@ -18,14 +20,21 @@ LARGEST = 2.0 ** 14
 def room(weight: np.ndarray) -> tuple[int, int] | None:
     """Between which exponents weights may be multiplied by a power of two, neither farther out than they are; None
     where any will do, since they are 0 or no numbers."""
-    flat = np.abs(np.ravel(weight)).astype(np.float64)
-    magnitudes = flat[flat > 0]
-    largest = float(np.max(magnitudes, initial=0.0))
-    if not largest or not math.isfinite(largest):
+    most = largest_magnitude(weight)
+    if not most or not math.isfinite(most):
         return None
-    usual = largest * math.sqrt(float(np.mean(np.square(magnitudes / largest))))
-    low = math.floor(min(math.log2(SMALLEST_LARGEST / largest), math.log2(SMALLEST_USUAL / usual)))
-    return min(low, 0), max(math.floor(math.log2(LARGEST / largest)), 0)
+    flat = np.ravel(weight)
+    squares = sum(_squares(flat[start:start + CHUNK], most) for start in range(0, flat.size, CHUNK))
+    usual = most * math.sqrt(squares / nonzero(flat))
+    low = math.floor(min(math.log2(SMALLEST_LARGEST / most), math.log2(SMALLEST_USUAL / usual)))
+    return min(low, 0), max(math.floor(math.log2(LARGEST / most)), 0)
+
+
+def _squares(numbers: np.ndarray, unit: float) -> float:
+    """The sum of the squares of numbers in a unit."""
+    wide = from_half(numbers) if numbers.dtype == np.float16 else numbers
+    shares = wide.astype(np.float64) / unit
+    return float(np.dot(shares, shares))
 
 
 def share(weight: np.ndarray, exponent: int) -> int:

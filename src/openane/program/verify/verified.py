@@ -41,6 +41,6 @@ def digest(program: Program) -> str:
     return total.hexdigest()
 
 
-def seal(program: Program, operations: tuple[Operation, ...]) -> Verified:
-    """For `verify` alone."""
-    return Verified(program, digest(program), operations, _TOKEN)
+def seal(program: Program, operations: tuple[Operation, ...], known: str | None = None) -> Verified:
+    """For `verify` alone; `known` is the digest where it has been computed."""
+    return Verified(program, known or digest(program), operations, _TOKEN)

@@ -1,0 +1,66 @@
+"""Conversion to and from fp16 by bits, against numpy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openane.ops.half_bits import LEAST, from_half, to_half
+from openane.ops.half_products import CHUNK
+from openane.ops.halves import largest_magnitude, nonzero
+
+NUMBERS = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+STEP = 65521
+"""Prime: bits of float32 taken so far apart have every exponent and all kinds of digits."""
+
+
+def expected(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(np.float16)
+
+
+def test_bits_of_all_kinds_are_rounded_as_numpy_rounds_them() -> None:
+    numbers = np.arange(0, 1 << 32, STEP, dtype=np.uint32).view(np.float32)
+    moderate = numbers[np.abs(numbers) < 65520]  # chunks with infinities are left to numpy
+    for array in (numbers, moderate):
+        assert np.array_equal(to_half(array).view(np.uint16), expected(array).view(np.uint16))
+
+
+def test_numbers_between_two_of_fp16_are_rounded_to_the_even_one() -> None:
+    held = NUMBERS[:0x7BFF].astype(np.float32)
+    middle = (held + NUMBERS[1:0x7C00].astype(np.float32)) / 2
+    for array in (middle, -middle, np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(np.inf))):
+        assert np.array_equal(to_half(array).view(np.uint16), expected(array).view(np.uint16))
+
+
+@pytest.mark.parametrize("array", [NUMBERS, NUMBERS[np.isfinite(NUMBERS)], np.zeros((0, 3), np.float16),
+                                   np.array(2.5, np.float16)], ids=("all", "finite", "none", "one"))
+def test_every_half_is_widened_to_what_it_is(array: np.ndarray) -> None:
+    wide = from_half(array)
+    assert wide.dtype == np.float32
+    assert wide.shape == array.shape
+    assert np.array_equal(wide.view(np.uint32), array.astype(np.float32).view(np.uint32))
+
+
+@pytest.mark.parametrize("shape", [(LEAST - 1,), (3, LEAST), (2, CHUNK + 5), ()])
+def test_shapes_and_strides_do_not_matter(shape: tuple[int, ...]) -> None:
+    numbers = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    for array in (numbers, numbers.T, numbers.astype(np.float64)):
+        assert np.array_equal(to_half(array), array.astype(np.float16))
+        assert np.array_equal(from_half(to_half(array)), array.astype(np.float16).astype(np.float32))
+
+
+def test_the_operand_stays_as_it_is() -> None:
+    numbers = np.random.default_rng(1).standard_normal(2 * LEAST).astype(np.float32)
+    before = numbers.copy()
+    halves = to_half(numbers)
+    assert np.array_equal(numbers, before)
+    from_half(halves)
+    assert np.array_equal(halves, before.astype(np.float16))
+
+
+@pytest.mark.parametrize("array", [NUMBERS, NUMBERS[np.isfinite(NUMBERS)], -np.abs(NUMBERS[:9]), NUMBERS[:0],
+                                   np.array(-2.5, np.float16), NUMBERS[:5].astype(np.float32)])
+def test_magnitudes_and_zeros_are_counted_by_bits(array: np.ndarray) -> None:
+    assert nonzero(array) == np.count_nonzero(array)
+    assert np.array_equal(largest_magnitude(array), np.abs(array).max(initial=0), equal_nan=True)
