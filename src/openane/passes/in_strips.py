@@ -111,9 +111,9 @@ def _kept(graph: Graph, region: _Region, choices: Choices) -> int:
     leaving = {id(value) for value in _leaving(graph, region)}
     large = [node for node in region.nodes if _bytes(node.output) > choices.strip_bytes]
     weighted = [node for node in region.nodes if _by_channels(node)]
-    read = {id(value) for node in weighted for value in node.values() if id(value) in region.made}
     if weighted:  # what makes channels does what follows at once: only what another one reads is kept
-        return sum(PAYS for node in large if id(node.output) in read and id(node.output) not in leaving)
+        read = {id(value) for node in weighted for value in node.values()} - leaving
+        return PAYS * sum(id(node.output) in read for node in large)
     return sum((id(node.output) not in leaving) + 2 * _of_several_tasks(node, close) for node in large)
 
 
