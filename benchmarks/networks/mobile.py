@@ -31,7 +31,7 @@ def _convolution(graph: OnnxGraph, x: str, name: str, inputs: int, outputs: int,
     made = graph.add("Conv", x, graph.weight(f"{name}.weight", outputs, inputs // groups, size, size),
                      graph.weight(f"{name}.bias", outputs), kernel_shape=[size] * 2, strides=[stride] * 2,
                      pads=[size // 2] * 4, group=groups)
-    return graph.add("Clip", made, np.float32(0), np.float32(6)) if clamped else made
+    return graph.add("Clip", made, np.array(0, np.float32), np.array(6, np.float32)) if clamped else made
 
 
 def _residual(graph: OnnxGraph, x: str, name: str, channels: tuple[int, int], expansion: int, stride: int) -> str:

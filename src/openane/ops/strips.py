@@ -27,7 +27,7 @@ def carried(node: Node, axis: int) -> Carried | None:
     op = get_op(node.op)
     if op.unary is not None or op.arithmetic is not None or node.op in ("identity", "cast", "select"):
         return _elementwise(node, axis)
-    rule = {"linear": _linear, "matmul": _matmul, "softmax": _softmax, "layer_norm": _layer_norm,
+    rule = {"conv": _conv, "linear": _linear, "matmul": _matmul, "softmax": _softmax, "layer_norm": _layer_norm,
             "batch_norm": _batch_norm, "transpose": _transpose, "reshape": _reshape, "expand_dims": _reshape,
             "squeeze": _reshape}.get(node.op)
     return None if rule is None else rule(node, axis)
@@ -48,6 +48,17 @@ def _elementwise(node: Node, axis: int) -> Carried:
 
 def _only_x(node: Node, axis: int | None) -> Carried:
     return {name: axis if name == "x" else None for name in _tensors(node)}
+
+
+def _conv(node: Node, axis: int) -> Carried | None:
+    """Along channels, of which each has weights of its own: the same of x where a channel reads no other, else all."""
+    weight, x = node["weight"], node["x"]
+    groups = 1 if node.get("groups") is None else int(node["groups"].array())
+    depthwise = groups == x.shape[1] == node.output.shape[1]
+    if axis != 1 or not (depthwise or groups == 1) or not weight.constant:
+        return None
+    found = {name: 0 if name in ("weight", "bias") else None for name in _tensors(node)}
+    return {**found, "x": 1 if depthwise else None}
 
 
 def _linear(node: Node, axis: int) -> Carried | None:
@@ -128,6 +139,8 @@ def joined(parts: Sequence[Value], result: Value, axis: int) -> Node:
 def strip(node: Node, operands: Mapping[str, Value], result: Value) -> Node:
     """The node that makes a strip of the node's result of strips of its operands."""
     changed = {**node.operands, **operands}
+    if node.op == "conv" and "x" in operands:
+        changed["groups"] = _numbers(result.shape[1])
     if node.op == "reshape":
         changed["shape"] = _numbers(list(result.shape))
     return replace(node, operands=changed, outputs=(result,))

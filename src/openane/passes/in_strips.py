@@ -28,7 +28,8 @@ ROWS = 2
 PLACES = (3, ROWS)
 """How many from the last the dimensions are that strips go along: heads or channels first, then rows."""
 PAYS = 2
-"""Large tensors that a region must keep from memory; a node of several tasks keeps two."""
+"""Large tensors that a region must keep from memory; a node of several tasks keeps two, and so does one that makes what
+a depthwise convolution reads."""
 
 
 @dataclass(slots=True)
@@ -109,6 +110,10 @@ def _kept(graph: Graph, region: _Region, choices: Choices) -> int:
     close = graph.metadata.get(FUNCTIONS) == CLOSE
     leaving = {id(value) for value in _leaving(graph, region)}
     large = [node for node in region.nodes if _bytes(node.output) > choices.strip_bytes]
+    weighted = [node for node in region.nodes if _by_channels(node)]
+    if weighted:  # what makes channels does what follows at once: only what another one reads is kept
+        read = {id(value) for node in weighted for value in node.values()} - leaving
+        return PAYS * sum(id(node.output) in read for node in large)
     return sum((id(node.output) not in leaving) + 2 * _of_several_tasks(node, close) for node in large)
 
 
@@ -129,9 +134,15 @@ def _follows(region: _Region, node: Node, choices: Choices) -> bool:
 
 
 def _joins(node: Node, choices: Choices) -> bool:
-    """Whether weights are fetched for every strip only where they are to be."""
+    """Whether weights are fetched for every strip only where they are to be; those of channels are fetched once."""
     weighted = get_op(node.op).product is not None and any(v.constant for v in node.values() if v.type.rank > 1)
-    return bool(choices.strip_products) or not weighted
+    return bool(choices.strip_products) or not weighted or _by_channels(node)
+
+
+def _by_channels(node: Node) -> bool:
+    """Whether strips along channels take strips of a node's weights."""
+    found = carried(node, 1) if len(node.outputs) == 1 and node.output.type.rank > 1 else None
+    return found is not None and found.get("weight") == 0
 
 
 def _only_moves(node: Node) -> bool:

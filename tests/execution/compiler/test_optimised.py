@@ -144,3 +144,17 @@ def test_level_2_takes_what_is_modelled_to_be_fastest():
     programs = [compile(graph, optimise=level).program for level in (0, 1, 2)]
     taken = [program_time(program, rates("m1")).seconds for program in programs]
     assert taken[2] <= taken[1] < 0.9 * taken[0]
+
+
+def test_wide_channels_are_computed_in_strips(compare):
+    """An expansion, a depthwise convolution and what clamps them, of some channels at a time."""
+    build = GraphBuilder()
+    x = build.input("x", "fp16", (1, 8, 20, 20))
+    wide = build.single("relu", x=build.single("conv", x=x, weight=drawn(1, 48, 8, 1, 1), bias=drawn(2, 48)))
+    deep = build.single("relu", x=build.single("conv", x=wide, weight=drawn(3, 48, 1, 3, 3), bias=drawn(4, 48),
+                                               groups=48, strides=[2, 2], pad_type="same"))
+    graph = small(build.finish({"y": build.single("conv", x=deep, weight=drawn(5, 12, 48, 1, 1))}), 16000)
+    found = simplify(graph)
+    assert kinds(found).count("conv") == 7
+    assert all(node["weight"].constant for node in found.nodes if node.op == "conv")
+    compare(graph, low=-1, high=1, absolute=3e-2, relative=1e-2)
