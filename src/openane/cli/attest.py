@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from openane.cli.output import say
 from openane.errors import AneError, DeviceError
 from openane.experiments import experiments, find_experiment
 from openane.experiments.attest.journal import AttestJournal
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = [find_experiment(name) for name in options.only] or list(experiments())
     if options.list:
         for each in chosen:
-            print(f"{each.name:26}  {each.risk:4}  {each.kind:9}  {each.question}")
+            say(f"{each.name:26}  {each.risk:4}  {each.kind:9}  {each.question}")
         return 0
     place = find_place(options.device, options.chip, options.target)
     planned = plan(place, chosen, options.new or bool(options.only))
@@ -58,23 +59,23 @@ def run(options: argparse.Namespace) -> int:
     with AttestJournal(journal, head_of(place, planned.steps)) as kept:
         data = write_evidence(head_of(place, planned.steps), list(kept.results().values()))
     first, *lines = data.decode().splitlines()
-    print(first)
-    print(f"This, and {plural(len(lines) - 1, 'line')} of digests, seconds and outputs, {len(data)} bytes.")
+    say(first)
+    say(f"This, and {plural(len(lines) - 1, 'line')} of digests, seconds and outputs, {len(data)} bytes.")
     if not options.yes and not _agreed(f"Write {options.output.name}?"):
         return 1
     options.output.write_bytes(data)
     if stopped:
-        print("The engine hung. Restart the machine; the same command then goes on behind the trial that hung it.")
+        say("The engine hung. Restart the machine; the same command then goes on behind the trial that hung it.")
         return 1
-    print(f"{options.output}: whole. Sending it is up to you: the project's page has a form for it.")
+    say(f"{options.output}: whole. Sending it is up to you: the project's page has a form for it.")
     return 0
 
 
 def _announce(place: Place, planned: Plan) -> None:
-    print(f"{place.about['device']}: {place.about['description']}; {place.generation}, {place.chip}")
+    say(f"{place.about['device']}: {place.about['description']}; {place.generation}, {place.chip}")
     for name, why in planned.left_out:
-        print(f"  left out  {name}: {why}")
-    print(f"{plural(len(planned.steps), 'trial')}, some {max(planned.seconds, 0.1):.1f} s of the engine by the timing "
+        say(f"  left out  {name}: {why}")
+    say(f"{plural(len(planned.steps), 'trial')}, some {max(planned.seconds, 0.1):.1f} s of the engine by the timing "
           "model")
 
 
@@ -83,7 +84,7 @@ def _carry_out(place: Place, planned: Plan, journal: Path, options: argparse.Nam
     made = (lambda: TrialRunner(place)) if options.in_process else (lambda: TrialWorker(place, options.patience))
     total = len(planned.steps)
     for each in attest(place, planned.steps, journal, made, options.pause):
-        print(f"{each.number + 1:3}/{total}  {each.step.experiment.name}: {each.step.trial.name}: {each.ending}",
+        say(f"{each.number + 1:3}/{total}  {each.step.experiment.name}: {each.step.trial.name}: {each.ending}",
               flush=True)
         if each.stop:
             return True

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from openane.cli.output import as_json, table
+from openane.cli.output import say, say_json, say_whole, table
 from openane.experiments.evidence_file import LARGEST, EvidenceFile, read_evidence
 from openane.experiments.facts import deciders, open_facts, reason
 from openane.experiments.judge.odds import NAMED, Verdict, verdicts
@@ -34,28 +34,28 @@ def run(options: argparse.Namespace) -> int:
     """Reads, judges, prints. Exit status 1 where files contradict each other."""
     if options.page is not None:
         options.page.write_text(page())
-        print(f"{options.page}: what is known, by chip and field")
+        say(f"{options.page}: what is known, by chip and field")
     if options.markdown:
-        print("\n".join(knowledge()))
+        say("\n".join(knowledge()))
     if options.facts:
-        print("\n".join(_facts()))
+        say("\n".join(_facts()))
     files = [_read(path) for path in options.files]
     judged = {each.identity: (each, verdicts(each)) for each in files}
     against = list(contradictions(judged))
     if options.prepare:
         patch = prepared(files)
-        print(patch, end="")
+        say_whole(patch)
         if not patch:
-            print("ane: these files ask for no change (those of simulated engines never do)", file=sys.stderr)
+            say("ane: these files ask for no change (those of simulated engines never do)", file=sys.stderr)
     elif options.json:
-        print(as_json(_document(judged, [str(each) for each in against])))
+        say_json(_document(judged, [str(each) for each in against]))
     else:
         for evidence, found in judged.values():
-            print("\n".join(_said(evidence, found)))
+            say("\n".join(_said(evidence, found)))
         for each in fitted(files):
-            print(f"fitted         {each}")
+            say(f"fitted         {each}")
         for contradiction in against:
-            print(f"contradiction  {contradiction}")
+            say(f"contradiction  {contradiction}")
     return int(bool(against))
 
 
