@@ -1,5 +1,7 @@
-"""The multiply-accumulate array's clock. An array that is faster than the timing model has it waits for L2 on M5 and M6,
-so that nothing here would show it."""
+"""The multiply-accumulate array's clock.
+
+An array that is faster than the timing model has it waits for L2 on M5 and M6, so that nothing here would show it.
+"""
 
 from openane.bench.programs import chain_conv3x3
 from openane.experiments.record import Experiment, Hypothesis, Kind, Trial
