@@ -79,9 +79,10 @@ def results(folder: Path):
         return steps, read_evidence(write_evidence(head, list(kept.results().values())))
 
 
-def test_killed_at_fifty_points(tmp_path):
+@pytest.mark.parametrize("points", [2, pytest.param(50, marks=pytest.mark.needs("minutes"))])
+def test_killed_at_many_points(points, tmp_path):
     generator = random.Random(3)
-    for point in range(50):
+    for point in range(points):
         folder = tmp_path / str(point)
         folder.mkdir()
         before: dict[tuple[str, str], Shown] = {}
