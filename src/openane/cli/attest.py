@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="linux:0", metavar="NAME",
                         help="linux:0 (default), macos?route=precompiled, or apple-compiler, which runs nothing")
     parser.add_argument("--chip", default="", help="the machine's chip (m1, m4 max), where it does not tell")
-    parser.add_argument("--target", default="", metavar="GENERATION", help="with apple-compiler: whose programs")
+    parser.add_argument("--generation", default="", help="with apple-compiler: whose programs (h16)")
     parser.add_argument("--new", action="store_true", help="also run forms that were never seen")
     parser.add_argument("--only", action="append", default=[], metavar="EXPERIMENT", help="only this one; repeatable")
     parser.add_argument("-o", "--output", type=Path, default=Path("attested.ane-evidence"), metavar="FILE")
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         for each in chosen:
             say(f"{each.name:26}  {each.risk:4}  {each.kind:9}  {each.question}")
         return 0
-    place = find_place(options.device, options.chip, options.target)
+    place = find_place(options.device, options.chip, options.generation)
     planned = plan(place, chosen, options.new or bool(options.only))
     _announce(place, planned)
     if not planned.steps:
