@@ -43,7 +43,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "minilm"
 TOKENS = 64
 SHORT = 16
 """Tokens of the program that weights are rounded on: most sentences have fewer."""
-SENTENCES = 2000
+SENTENCES = 1600
 FEW = 400
 """Samples that `auto` chooses by, which runs the network many times."""
 HELD = 63
