@@ -36,7 +36,8 @@ def engine(build: Callable[..., Any], target: str = DEFAULT_TARGET, **inputs: Ar
     """The result of a model of fp16 inputs."""
     builder = GraphBuilder()
     ports = {name: builder.input(name, "fp16", values.shape) for name, values in inputs.items()}
-    model = ane.compile(builder.finish({"result": build(builder, **ports)}), target=target)
+    graph = builder.finish({"result": build(builder, **ports)})
+    model = ane.compile(graph, target=target, precision="as-is")  # as Apple's compiler has it
     halves = {name: values.astype(np.float16) for name, values in inputs.items()}
     with ane.open_device(f"simulator:{target}?arithmetic=exact") as device, device.load(model) as executable:
         return np.asarray(executable.run(halves)["result"])

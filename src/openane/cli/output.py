@@ -32,9 +32,9 @@ def table(rows: Iterable[Sequence[object]], *, heading: Sequence[str] = (), inde
             for row in text]
 
 
-def wrapped(text: str, following: str = "") -> list[str]:
-    """Lines of at most 120 characters; all but the first begin with `following`."""
-    return textwrap.wrap(text, LONGEST, subsequent_indent=following)
+def wrapped(text: str, following: str = "", width: int = LONGEST) -> list[str]:
+    """Lines of at most `width` characters; all but the first begin with `following`."""
+    return textwrap.wrap(text, width, subsequent_indent=following)
 
 
 def say(text: str, file: TextIO | None = None, *, flush: bool = False) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from openane.chips import get_chip
 from openane.chips.machines import chips_of
-from openane.cli.output import shape_text, table
+from openane.cli.output import shape_text, table, wrapped
 from openane.compiler import Entry, Port, Where
 from openane.wording import byte_text, line_text, plural
 
@@ -133,7 +133,8 @@ def look_lines(model: Model | None, more: Sequence[str] = (), complete: bool = F
     hosts = [] if model is None or listed else host_lines(model)
     lists = [list(lines) for lines in (hosts, warnings, more) if lines]
     lines = [line for each in lists for line in (each if complete else _first(each, SHOWN // len(lists)))]
-    return ["what to look at:", *(f"  {line}" for line in lines)] if lines else []
+    fitting = lines if complete else [piece for line in lines for piece in wrapped(line, "  ", 118)]
+    return ["what to look at:", *(f"  {line}" for line in fitting)] if lines else []
 
 
 def _first(lines: Sequence[str], shown: int) -> list[str]:

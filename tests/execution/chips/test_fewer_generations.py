@@ -19,7 +19,7 @@ from openane.chips import generations
 from openane.cli import main
 
 for module in walk_packages(ane.__path__, "openane."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith("__main__") and not module.name.startswith("openane.torch"):  # needs PyTorch
         import_module(module.name)
 assert generations() == ("h11", "h12", "h13"), generations()
 model = ane.compile(ane.load_graph(sys.argv[1]))

@@ -33,7 +33,8 @@ def test_copies_left_out_and_tensors_kept_in_l2_change_no_bit(execute, graph, ta
         with pytest.MonkeyPatch.context() as patch:
             if share is not None:
                 patch.setattr("openane.compiler.schedule.pipeline.resident",
-                              lambda ops, table, _, limits, share=share: resident(ops, table, share, limits))
+                              lambda ops, table, _, limits, reserved, share=share:
+                              resident(ops, table, share, limits, reserved))
             model = compile(graph, target=target)
         verify(model.program)
         found = execute(model, inputs)
