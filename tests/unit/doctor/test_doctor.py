@@ -62,7 +62,8 @@ def found(machine: Described) -> dict[str, Check]:
 def test_every_extra_is_listed_with_all_it_installs() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     extras = {extra: {re.split(r"[><=; ]", each)[0] for each in wanted}
-              for extra, wanted in project["optional-dependencies"].items() if extra not in ("dev", "docs", "full", "release")}
+              for extra, wanted in project["optional-dependencies"].items()
+              if extra not in ("dev", "docs", "full", "release")}
     assert {package for package, _, _ in EXTRAS} == set().union(*extras.values())
     assert {extra for _, extra, _ in EXTRAS} == set(extras)
     assert all(package in extras[extra] for package, extra, _ in EXTRAS)
