@@ -133,8 +133,12 @@ def look_lines(model: Model | None, more: Sequence[str] = (), complete: bool = F
     hosts = [] if model is None or listed else host_lines(model)
     lists = [list(lines) for lines in (hosts, warnings, more) if lines]
     lines = [line for each in lists for line in (each if complete else _first(each, SHOWN // len(lists)))]
-    fitting = lines if complete else [piece for line in lines for piece in wrapped(line, "  ", 118)]
-    return ["what to look at:", *(f"  {line}" for line in fitting)] if lines else []
+    return ["what to look at:", *_fitting(lines, complete)] if lines else []
+
+
+def _fitting(lines: Iterable[str], whole: bool) -> list[str]:
+    pieces = [[line] if whole else wrapped(line, "  ", 118) for line in lines]
+    return [f"  {piece}" for each in pieces for piece in each]
 
 
 def _first(lines: Sequence[str], shown: int) -> list[str]:
