@@ -37,4 +37,5 @@ def test_an_engine_that_no_hypothesis_describes_is_none_of_them(tmp_path):
 def test_one_hang_that_no_hypothesis_predicts_is_a_doubt_not_a_verdict(tmp_path):
     experiment = next(each for each in RUN if each.name == "port_limit")
     found = verdict(linux("hang Elementwise"), experiment, tmp_path)
-    assert found.named == "" and max(found.odds, key=lambda each: found.odds[each]) == "none of these"
+    assert found.named == ""
+    assert max(found.odds, key=lambda each: found.odds[each]) == "none of these"
