@@ -1,10 +1,13 @@
-"""A file of evidence, and files that are not quite one: bytes and values changed, and lines sealed again."""
+"""A file of evidence, and files that are not quite one: bytes and values changed, lines sealed again, and results that
+an engine might have given and did not."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 from openane.experiments.attest.journal import as_line
@@ -48,11 +51,51 @@ def mutants(data: bytes, count: int, seed: int) -> Iterator[bytes]:
 
 def resealed(data: bytes, generator: random.Random) -> bytes:
     """A forged file: values of records are others, and its last line says that it is whole."""
-    import hashlib
-
-    lines = [json.loads(line) for line in data.splitlines()[:-1]]
+    lines = _records(data)
     for _ in range(generator.randint(1, 3)):
         _change(generator.choice(lines), generator)
+    return _sealed(lines)
+
+
+def forged(data: bytes, generator: random.Random) -> bytes:
+    """A forged file that looks true: another engine, other endings and times, outputs of other trials, trials that are
+    missing or called otherwise."""
+    lines = _records(data)
+    for _ in range(generator.randint(1, 4)):
+        head, *trials = lines
+        if not trials:
+            break
+        trial, other = generator.choice(trials), generator.choice(trials)
+        run = generator.choice(trial["runs"])
+        match generator.randrange(7):
+            case 0:
+                head |= generator.choice(ENGINES)
+            case 1:
+                head["about"]["engine"] = generator.choice(("real", "none", "simulated"))
+            case 2:
+                run["seconds"] *= generator.choice((0.0, 1e-3, 0.5, 2.0, 1e3))
+            case 3:
+                ending = str(generator.choice(list(Ending)))
+                trial["runs"] = [{"ending": ending, "digest": "", "seconds": 0.0}] * generator.randint(1, 4)
+                trial["contents"] = {}
+            case 4:
+                trial["runs"], trial["contents"] = other["runs"], other["contents"]
+            case 5:
+                lines.remove(trial)
+            case 6:
+                trial["trial"], trial["experiment"] = other["trial"], generator.choice(trials)["experiment"]
+    return _sealed(lines)
+
+
+ENGINES = ({"generation": "h14", "chip": "m2"}, {"generation": "h17", "chip": "m5"}, {"chip": "m4 max"},
+           {"generation": "h11"}, {"route": "macos"}, {"route": ""}, {"generation": "h13", "chip": "m1 max"})
+
+
+def _records(data: bytes) -> list[Any]:
+    return [json.loads(line) for line in data.splitlines()[:-1]]
+
+
+def _sealed(lines: list[Any]) -> bytes:
     body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     return body + json.dumps({"lines": len(lines), "sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n"
 
@@ -69,5 +112,5 @@ def _change(record: Any, generator: random.Random) -> None:
         if generator.random() < 0.2:
             del record[key]
         else:
-            record[key] = generator.choice(VALUES)
+            record[key] = deepcopy(generator.choice(VALUES))
         return

@@ -16,13 +16,19 @@ NOISE = "noise 0.05;fail 0.1"
 """Times scatter by a twentieth, and one run in ten fails."""
 
 
+HANG = 2
+"""Seconds after which a run of the macOS stand-in counts as hung."""
+
+
 def linux(engine: str, noise: str = NOISE, seed: int = 0) -> str:
     return f"linux?driver=simulated&engine={quote(f'{engine};{noise};seed {seed}')}"
 
 
 def macos(engine: str, chip: str, noise: str = NOISE, seed: int = 0) -> str:
+    """One that hangs is in a process of its own, which can be ended."""
     inject = f"engine={engine};{noise};seed {seed},chip={chip}"
-    return f"macos?runtime=simulated&route=precompiled&worker=off&inject={quote(inject)}"
+    place = f"timeout={HANG}" if "hang" in engine else "worker=off"
+    return f"macos?runtime=simulated&route=precompiled&{place}&inject={quote(inject)}"
 
 
 def attested(place: Place, experiment: Experiment, folder: Path) -> EvidenceFile:

@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"seconds after which a trial counts as hung (default {PATIENCE:g})")
     parser.add_argument("--in-process", action="store_true", help="run trials here, without a watch-dog")
     parser.add_argument("--yes", action="store_true", help="do not ask before running, nor before writing")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be run and how long it takes, no more")
     parser.add_argument("--list", action="store_true", help="list all experiments and run none")
 
 
@@ -52,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
     _announce(place, planned)
     if not planned.steps:
         raise DeviceError("there is nothing this device can be asked")
+    if options.dry_run:
+        return 0
     if not options.yes and not _agreed("Run them?"):
         return 1
     journal = options.output.with_name(f"{options.output.name}.journal")
@@ -75,8 +78,8 @@ def _announce(place: Place, planned: Plan) -> None:
     say(f"{place.about['device']}: {place.about['description']}; {place.generation}, {place.chip}")
     for name, why in planned.left_out:
         say(f"  left out  {name}: {why}")
-    say(f"{plural(len(planned.steps), 'trial')}, some {max(planned.seconds, 0.1):.1f} s of the engine by the timing "
-          "model")
+    say(f"{plural(len(planned.steps), 'trial')}, at most {max(planned.seconds, 0.1):.1f} s of the engine by the timing "
+        f"model, and a file of at most {planned.bytes / 1e6:.2g} MB")
 
 
 def _carry_out(place: Place, planned: Plan, journal: Path, options: argparse.Namespace) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from openane.chips import DEFAULT_TARGET, compiled_generations, generations, get_chip
-from openane.chips.attested import attested, machines
+from openane.chips.attested import agreed_times, attested, machines
 from openane.chips.machines import SOCS, Figure, Found, Soc, chips_of, find, machines_with
 from openane.chips.runs import VIRTUAL
 from openane.cli.output import say, say_json, table
@@ -93,6 +93,7 @@ def describe_generation(found: Found) -> Document:
         "generation": found.generation, "isa": facts.isa, "subtype": facts.subtype,
         "compiled": facts.compiled, "tasks": facts.tasks, "operations": facts.operations,
         "inferred": list(facts.inferred), "attested": _attested(found),
+        "attested_times": [asdict(each) for soc in found.chips for each in agreed_times(soc.name)],
         "chips": [_soc(soc) for soc in found.chips], "machines": list(machines_with(found.chips)),
         "limits": {name: {"value": value, "assumed": name.partition(".")[0] in assumed}
                    for name, value in _flat(asdict(chip.limits)) if name != "assumed"},
@@ -163,6 +164,7 @@ def _one(found: Found, document: Document) -> Iterator[str]:
     yield f"compiled    {'yes' if document['compiled'] else others}"
     yield from (f"inferred    {text}" for text in document["inferred"])
     yield f"attested    {document['attested'] or 'nothing yet: ane attest'}"
+    yield from (f"attested    {each.owner}: {each}" for soc in found.chips for each in agreed_times(soc.name))
     if document["registers"]:
         known = ", ".join(f"{count} {name}" for name, count in document["fields"].items())
         yield f"registers   {document['registers']} words, {sum(document['fields'].values())} fields: {known}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from openane.cli.output import say, say_json, say_whole, table
@@ -16,7 +17,8 @@ from openane.experiments.evidence_file import LARGEST, EvidenceFile, read_eviden
 from openane.experiments.facts import deciders, open_facts, reason
 from openane.experiments.judge.odds import NAMED, Verdict, verdicts
 from openane.experiments.judge.page import knowledge, page
-from openane.experiments.judge.tables import contradictions, fitted, prepared
+from openane.experiments.judge.tables import Contradiction, contradictions, prepared
+from openane.experiments.judge.timing import fitted
 from openane.wording import plural
 
 
@@ -50,13 +52,20 @@ def run(options: argparse.Namespace) -> int:
     elif options.json:
         say_json(_document(judged, [str(each) for each in against]))
     else:
-        for evidence, found in judged.values():
-            say("\n".join(_said(evidence, found)))
-        for each in fitted(files):
-            say(f"fitted         {each}")
-        for contradiction in against:
-            say(f"contradiction  {contradiction}")
+        _show(judged, against)
     return int(bool(against))
+
+
+Judged = dict[str, tuple[EvidenceFile, tuple[Verdict, ...]]]
+
+
+def _show(judged: Judged, against: Sequence[Contradiction]) -> None:
+    for evidence, found in judged.values():
+        say("\n".join(_said(evidence, found)))
+        for parameter in fitted(evidence):
+            say(f"fitted         {parameter}")
+    for contradiction in against:
+        say(f"contradiction  {contradiction}")
 
 
 def _read(path: Path) -> EvidenceFile:
@@ -83,10 +92,11 @@ def _odds(verdict: Verdict) -> str:
         f"{name} {share:.2f}" for name, share in sorted(verdict.odds.items(), key=lambda each: -each[1])[:3])
 
 
-def _document(judged: dict[str, tuple[EvidenceFile, tuple[Verdict, ...]]], against: list[str]) -> dict[str, object]:
+def _document(judged: Judged, against: list[str]) -> dict[str, object]:
     return {"files": [{"file": identity, "generation": evidence.generation, "chip": evidence.chip,
                        "verdicts": [{"experiment": each.experiment, "named": each.named, "odds": dict(each.odds),
-                                     "why_not": each.why_not} for each in found]}
+                                     "why_not": each.why_not} for each in found],
+                       "fitted": [asdict(each) for each in fitted(evidence)]}
                       for identity, (evidence, found) in judged.items()], "contradictions": against}
 
 

@@ -22,11 +22,15 @@ def engine_seconds(operations: Sequence[Operation], chip: str, route: Submission
                    variation: Variation = STANDARD) -> float:
     """Seconds of one call by the timing model, on a chip (`m1`) whose rates a variation changes: through the Linux
     driver at the lowest clock, through macOS at the full one."""
-    state = ClockState.LOWEST if route is SubmissionRoute.LINUX else ClockState.FULL
     factors = dict(variation.rates)
-    rate = varied(rates(chip, state), factors)
+    rate = varied(rates(chip, state_of(route)), factors)
     busy = schedule(operations, rate).seconds
     return busy + (dispatch(rate.chip, route, busy).value or 0.0) * factors.get("dispatch", 1.0)
+
+
+def state_of(route: SubmissionRoute) -> ClockState:
+    """How far the clock is raised for programs that come this way: nobody raises it on Linux."""
+    return ClockState.LOWEST if route is SubmissionRoute.LINUX else ClockState.FULL
 
 
 def varied(rate: Rates, factors: dict[str, float]) -> Rates:
@@ -69,4 +73,4 @@ def other_engine(text: str | None, chip: str, route: SubmissionRoute) -> OtherEn
         raise DeviceError(f"engine={text[:200]}: {error}") from None
 
 
-__all__ = ["OtherEngine", "engine_seconds", "other_engine", "varied"]
+__all__ = ["OtherEngine", "engine_seconds", "other_engine", "state_of", "varied"]

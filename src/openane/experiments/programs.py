@@ -63,6 +63,7 @@ def decoys(program: Program) -> int:
     return min(tasks, MOST_DECOYS) if tasks > 1 else 0
 
 
+@lru_cache(maxsize=1024)
 def program_digest(experiment: Experiment, trial: Trial, generation: str) -> str:
     """Says which program and inputs these are."""
     program = program_of(trial, generation).program

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from math import prod
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import openane.experiments.library as library
 from openane.chips.machines import chips_of
-from openane.devices.other_engine import engine_seconds
 from openane.devices.packer import logical_shape
 from openane.experiments import Hypothesis, Kind, Risk, experiments
-from openane.experiments.attest.route import ENOUGH
+from openane.experiments.attest.journal import as_line
+from openane.experiments.attest.route import MOST, find_place
+from openane.experiments.attest.session import MOST_STATED, packed_bytes, plan
+from openane.experiments.evidence_file import LARGEST
 from openane.experiments.facts import deciders, open_facts, reason
-from openane.experiments.programs import decoys, expected, indistinct, program_of
+from openane.experiments.outcome import Ending, Run, Shown, digest
+from openane.experiments.programs import expected, indistinct, program_of, words_content
+from openane.simulator.variation import STANDARD
 from openane.timing import SubmissionRoute
 
 ALL = experiments()
@@ -56,15 +62,32 @@ def test_every_open_fact_has_an_experiment_or_a_reason():
     assert sum(bool(deciders(fact)) for fact in facts) >= 0.8 * len(facts)
 
 
-def test_the_safe_set_takes_less_than_ten_minutes_of_the_engine():
-    seconds = 0.0
+@pytest.mark.parametrize(("device", "generation", "new"), [
+    ("linux?driver=simulated", "", False), ("linux?driver=simulated", "", True),
+    ("apple-compiler?runtime=simulated", "h17", False)])
+def test_what_is_run_takes_less_than_ten_minutes_and_makes_less_than_5_megabytes(device, generation, new):
+    planned = plan(find_place(device, generation=generation), ALL, new)
+    assert len(planned.steps) > 40
+    assert 0 <= planned.seconds < 600
+    assert 0 < planned.bytes < LARGEST
+
+
+def test_a_file_is_no_larger_than_was_planned():
+    generator = np.random.default_rng(0)
+    for size in (0, 1000, 60_000):
+        contents = [generator.bytes(size) for _ in range(MOST)]
+        runs = tuple(Run(Ending.DONE, digest(content), 0.123456789012345678e-5) for content in contents)
+        line = as_line(Shown("x" * 80, "y" * 80, "0" * 64, runs, dict(zip([r.digest for r in runs], contents,
+                                                                            strict=True))))
+        assert len(json.dumps(line)) < packed_bytes(size)
+
+
+def test_what_the_compiler_states_fits_into_what_was_planned():
     for each in ALL:
-        if each.risk is Risk.SAFE and each.kind is not Kind.WORDS and "h13" in each.asked_of:
-            for trial in each.trials:
-                verified = program_of(trial, "h13")
-                runs = ENOUGH * (1 + decoys(verified.program))
-                seconds += runs * engine_seconds(verified.operations, "m1", LINUX)
-    assert 0 < seconds < 600
+        if each.kind is Kind.WORDS:
+            content = words_content(program_of(each.trials[0], each.asked_of[-1]).program, each.trials[0].fields,
+                                    STANDARD)
+            assert len(content) < MOST_STATED
 
 
 def test_outputs_are_small():

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from math import log
+
 import pytest
 from support.planted_engines import attested, linux
 
 from openane.chips.attested import ATTESTED
+from openane.chips.machines import find
+from openane.cli.chips import describe_generation
 from openane.experiments import find_experiment
 from openane.experiments.attest.route import find_place
 from openane.experiments.evidence_file import EvidenceFile
 from openane.experiments.facts import deciders, open_facts
 from openane.experiments.judge.odds import Verdict, verdicts
 from openane.experiments.judge.page import knowledge, page
-from openane.experiments.judge.tables import contradictions, facts_decided, fitted, prepared
+from openane.experiments.judge.tables import contradictions, facts_decided, prepared
+from openane.experiments.judge.timing import fitted
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +52,50 @@ def test_a_field_that_no_trial_uses_is_not_proved(tmp_path):
     assert not [name for name in facts_decided(evidence, verdicts(evidence)) if name.startswith("field/")]
 
 
-def test_times_are_fitted_with_their_scatter(tmp_path):
-    evidence = attested(find_place(linux("rate dispatch*2")), find_experiment("dispatch_cost"), tmp_path)
-    (found,) = fitted([evidence])
-    assert 1.8 < found.factor < 2.2
-    assert 1.0 < found.scatter < 1.3
+PLANTED = {"dispatch": 2.5, "tile": 0.6}
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory):
+    """Files of three machines, of which the last is another kind of engine."""
+    folder, made = tmp_path_factory.mktemp("timed"), []
+    words = ";".join(f"rate {name}*{factor}" for name, factor in PLANTED.items())
+    for seed, engine in enumerate((words, words, "rate tile*3")):
+        files = [attested(find_place(linux(engine, seed=seed)), find_experiment(name), folder)
+                 for name in ("dispatch_cost", "tile_bandwidth")]
+        made.append(EvidenceFile(files[0].head, files[0].trials + files[1].trials, f"{seed}" * 64))
+    return made
+
+
+def test_planted_times_are_fitted_within_their_scatter(timed):
+    found = {each.name: each for each in fitted(timed[0])}
+    assert set(found) == set(PLANTED)
+    for name, factor in PLANTED.items():
+        assert abs(log(found[name].factor / factor)) < 2 * log(found[name].scatter)
+        assert found[name].scatter < 1.15
+
+
+def test_times_that_machines_agree_on_are_prepared_with_their_scatter(timed):
+    patch = prepared(timed[:2], simulated=True)
+    lines = patch[patch.index("attested_times.json"):]
+    assert lines.count('"scatter"') == 4
+    assert '"m1, linux"' in lines
+
+
+def test_times_that_contradict_each_other_are_listed_and_not_prepared(timed):
+    judged = {each.identity: (each, ()) for each in timed}
+    assert {each.experiment for each in contradictions(judged)} == {"m1, linux dispatch", "m1, linux tile"}
+    assert "attested_times" not in prepared(timed, simulated=True)
+
+
+def test_attested_times_are_shown(monkeypatch):
+    said = [{"file": "0" * 64, "value": 60.0, "scatter": 1.02, "runs": 9},
+            {"file": "1" * 64, "value": 66.0, "scatter": 1.03, "runs": 9}]
+    monkeypatch.setattr("openane.chips.attested.attested_times", lambda: {"m5, macos": {"dispatch": said}})
+    assert "| m5, macos | dispatch | 62.93 us | 1.05 | 2 |" in list(knowledge())
+    (found,) = describe_generation(find("m5"))["attested_times"]
+    assert (found["name"], found["machines"]) == ("dispatch", 2)
+    assert "62.93 us" in page()
 
 
 def test_the_page_has_every_open_fact():

@@ -5,18 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Protocol
 
 from openane.devices.other_engine import engine_seconds
+from openane.devices.packer import logical_shape
 from openane.errors import AneError, DeviceHung
 from openane.experiments.attest.journal import AttestJournal
-from openane.experiments.attest.route import ENOUGH, Place
+from openane.experiments.attest.route import MOST, Place
 from openane.experiments.outcome import Ending, Run, Shown
-from openane.experiments.programs import program_digest, program_of
+from openane.experiments.programs import decoys, program_digest, program_of
 from openane.experiments.record import Experiment, Kind, Risk, Trial
 from openane.experiments.shelf import library_digest
 
+HEAD_BYTES, TRIAL_BYTES, RUN_BYTES = 2500, 400, 250
+"""Bytes at most of a file's first and last line, and of what a trial and a run say beside outputs."""
+MOST_STATED = 1 << 12
+"""Bytes at most of what Apple's compiler states in the fields of one trial."""
 AGAIN = 1
 """How often a trial of a known form is begun again that was under way when everything ended."""
 
@@ -35,11 +41,13 @@ class RunsTrials(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedTrial:
-    """A trial of the plan, and the engine's seconds it takes by the timing model."""
+    """A trial of the plan: the engine's seconds by the timing model, and the bytes that it adds to the file, both when
+    it takes as many runs as a trial may and every run gives other outputs."""
 
     experiment: Experiment
     trial: Trial
     seconds: float
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,13 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Of the engine, by the timing model."""
+        """Of the engine at most, by the timing model."""
         return sum(step.seconds for step in self.steps)
+
+    @property
+    def bytes(self) -> int:
+        """Of the file at most."""
+        return HEAD_BYTES + sum(step.bytes for step in self.steps)
 
 
 def plan(place: Place, chosen: Sequence[Experiment], new: bool = True) -> Plan:
@@ -62,8 +75,7 @@ def plan(place: Place, chosen: Sequence[Experiment], new: bool = True) -> Plan:
     for experiment in chosen:
         why = _why_not(place, experiment, new)
         try:
-            made = [] if why else [PlannedTrial(experiment, trial, _seconds(place, experiment, trial))
-                                   for trial in experiment.trials]
+            made = [] if why else [_planned(place, experiment, trial) for trial in experiment.trials]
         except AneError as error:
             why, made = str(error).splitlines()[0], []
         steps += made
@@ -80,11 +92,22 @@ def _why_not(place: Place, experiment: Experiment, new: bool) -> str:
     return "" if new or experiment.risk is Risk.SAFE else "its form was never seen"
 
 
-def _seconds(place: Place, experiment: Experiment, trial: Trial) -> float:
+def _planned(place: Place, experiment: Experiment, trial: Trial) -> PlannedTrial:
     verified = program_of(trial, place.generation)
     if experiment.kind is Kind.WORDS:
-        return 0.0
-    return ENOUGH * engine_seconds(verified.operations, place.chip, place.route)
+        return PlannedTrial(experiment, trial, 0.0, packed_bytes(MOST_STATED))
+    before = decoys(verified.program) if experiment.kind is Kind.VALUES else 0
+    seconds = MOST * (1 + before) * engine_seconds(verified.operations, place.chip, place.route)
+    content = 0 if experiment.kind is Kind.TIMES else sum(
+        prod(logical_shape(buffer.layout)) * buffer.layout.dtype.size
+        for buffer in verified.program.outputs if buffer.layout is not None)
+    return PlannedTrial(experiment, trial, seconds, packed_bytes(content))
+
+
+def packed_bytes(content: int) -> int:
+    """Bytes of a trial's line at most: its names, and as many outputs of `content` bytes as it has runs, none of which
+    can be compressed, in base 64."""
+    return TRIAL_BYTES + MOST * (RUN_BYTES + (content + content // 1000 + 64) * 4 // 3)
 
 
 def head_of(place: Place, steps: Sequence[PlannedTrial]) -> dict[str, object]:

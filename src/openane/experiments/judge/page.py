@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 
 from openane.chips import compiled_generations, get_chip
-from openane.chips.attested import machines
+from openane.chips.attested import UNITS, agreed_times, machines
 from openane.experiments.facts import Fact, deciders, open_facts, reason
 
 KINDS = {"field": "register fields", "limit": "limits", "inferred": "forms of tasks", "figure": "clocks and bandwidths",
@@ -63,10 +63,23 @@ def knowledge() -> Iterator[str]:
     for generation in compiled_generations():
         count = _evidence(generation)
         yield f"| {generation} | {count['proved']} | {count['seen']} | {count['inferred']} |"
+    yield from ("", "## Times", "", *_times())
     for owner, known in owners().items():
         yield from ("", f"## {owner}", "", "| fact | decided by | attested |", "|---|---|---|")
         for fact in known:
             yield f"| {fact.name} | {_decided_by(fact)} | {machines(fact.name) or '-'} |"
+
+
+def _times() -> Iterator[str]:
+    """Parameters of the timing model that machines have attested."""
+    times = agreed_times()
+    if not times:
+        yield "No parameter of the timing model is attested yet; what it has is in `ane chips`."
+        return
+    yield from ("| chip and way | parameter | value | within a factor of | machines |", "|---|---|---|---|---|")
+    for each in times:
+        yield (f"| {each.owner} | {each.name} | {each.value:.4g} {UNITS[each.name]} | {each.scatter:.3g} | "
+               f"{each.machines} |")
 
 
 def page() -> str:
@@ -87,6 +100,10 @@ def page() -> str:
         parts.append(f"<tr><td>{generation}<td><div class=bar role=img aria-label='{sure:.0f} % proved or seen'>"
                      f"<span style='width:{sure:.1f}%'></span></div><td>{count['proved']}<td>{count['seen']}"
                      f"<td>{count['inferred']}</tr>")
+    parts.append("</table><h2>Attested times</h2><table><tr><th>chip and way<th>parameter<th>value<th>within a factor "
+                 "of<th>machines</tr>")
+    parts += [f"<tr><td>{escape(each.owner)}<td>{each.name}<td>{each.value:.4g} {UNITS[each.name]}<td>"
+              f"{each.scatter:.3g}<td>{each.machines}</tr>" for each in agreed_times()]
     parts.append("</table><h2>Open facts by generation and chip</h2>")
     for owner, known in owners().items():
         have = sum(bool(deciders(fact)) for fact in known)

@@ -1,7 +1,8 @@
 """What accepted evidence proves, and the change to the project that a new file asks for.
 
 `chips/attested.json` lists, for every fact that an experiment moved, the files that say so: for each the digest, the
-experiment and the hypothesis. Nothing here changes it: a change is prepared as a patch, which somebody reads.
+experiment and the hypothesis. `chips/attested_times.json` lists what parameters of the timing model are by which file.
+Nothing here changes them: a change is prepared as a patch, which somebody reads.
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from math import exp, log
-from statistics import mean, median, pstdev
+from pathlib import Path
 
-from openane.chips.attested import ATTESTED, attested
+from openane.chips.attested import ATTESTED, TIMES, UNITS, AttestedTime, attested, attested_times
 from openane.experiments.attest.route import SIMULATED
 from openane.experiments.evidence_file import EvidenceFile
 from openane.experiments.facts import open_facts
 from openane.experiments.judge.odds import NONE, Verdict, verdicts
-from openane.experiments.outcome import Ending
-from openane.experiments.programs import NOT_STATED, default_of, expected, program_of, words_content
+from openane.experiments.judge.timing import Fitted, apart, fitted
+from openane.experiments.programs import NOT_STATED, default_of, program_of, words_content
 from openane.experiments.record import Experiment, Kind
 from openane.experiments.shelf import experiments
 from openane.simulator.variation import STANDARD
-from openane.timing import SubmissionRoute
 
-PLACE = "src/openane/chips/attested.json"
+PLACE = "src/openane/chips"
 KEPT = "evidence"
 
 
@@ -43,7 +42,8 @@ class Contradiction:
 
 
 def contradictions(judged: Mapping[str, tuple[EvidenceFile, Sequence[Verdict]]]) -> Iterator[Contradiction]:
-    """Where files of one generation disagree; files by their identity."""
+    """Where files of one generation disagree, and of one chip about a parameter of the timing model; files by their
+    identity."""
     named: dict[tuple[str, str], dict[str, str]] = {}
     for identity, (evidence, found) in judged.items():
         for verdict in found:
@@ -52,6 +52,19 @@ def contradictions(judged: Mapping[str, tuple[EvidenceFile, Sequence[Verdict]]])
     for (generation, experiment), said in sorted(named.items()):
         if len(set(said.values())) > 1:
             yield Contradiction(f"{generation} {experiment}", tuple(said.items()))
+    for (owner, name), several in sorted(by_parameter([evidence for evidence, _ in judged.values()]).items()):
+        if apart([each.value for each in several], [each.scatter for each in several]):
+            yield Contradiction(f"{owner} {name}", tuple((each.file, f"{each.value:.4g} {UNITS[name]}")
+                                                         for each in several))
+
+
+def by_parameter(files: Sequence[EvidenceFile]) -> dict[tuple[str, str], list[Fitted]]:
+    """What files tell of the parameters of the timing model, by owner and name."""
+    found: dict[tuple[str, str], list[Fitted]] = {}
+    for evidence in files:
+        for each in fitted(evidence):
+            found.setdefault((each.owner, each.name), []).append(each)
+    return found
 
 
 def facts_decided(evidence: EvidenceFile, found: Sequence[Verdict]) -> dict[str, dict[str, str]]:
@@ -111,10 +124,40 @@ def prepared(files: Sequence[EvidenceFile], simulated: bool = False) -> str:
         for name, said in facts_decided(evidence, found).items():
             if said["experiment"] not in disputed and _agrees(after.get(name, ()), said):
                 after.setdefault(name, []).append(said)
+    return _patch(ATTESTED, before, after) + _patch(TIMES, *_times([each for each, _ in judged.values()]))
+
+
+Times = dict[str, dict[str, list[AttestedTime]]]
+
+
+def _times(files: Sequence[EvidenceFile]) -> tuple[Times, Times]:
+    """The parameters of the timing model that are attested, and those with what files tell: of a parameter about which
+    machines contradict each other nothing is added."""
+    before: Times = {owner: {name: list(said) for name, said in known.items()}
+                     for owner, known in attested_times().items()}
+    after: Times = {owner: dict(known) for owner, known in before.items()}
+    for (owner, name), several in by_parameter(files).items():
+        said = after.get(owner, {}).get(name, [])
+        new: list[AttestedTime] = [
+            {"file": each.file, "value": _digits(each.value), "scatter": _digits(each.scatter), "runs": each.runs}
+            for each in several if each.file not in {old["file"] for old in said}]
+        both = said + new
+        if new and not apart([each["value"] for each in both], [each["scatter"] for each in both]):
+            after.setdefault(owner, {})[name] = both
+    return before, after
+
+
+def _digits(value: float) -> float:
+    """As many digits as a file is worth."""
+    return float(f"{value:.4g}")
+
+
+def _patch(path: Path, before: object, after: object) -> str:
     if after == before:
         return ""
-    old, new = ATTESTED.read_text(), json.dumps(after, indent=1, sort_keys=True) + "\n"
-    return "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"a/{PLACE}", f"b/{PLACE}"))
+    old, new = path.read_text(), json.dumps(after, indent=1, sort_keys=True) + "\n"
+    place = f"{PLACE}/{path.name}"
+    return "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"a/{place}", f"b/{place}"))
 
 
 def _real(evidence: EvidenceFile) -> bool:
@@ -126,39 +169,4 @@ def _agrees(others: Sequence[Mapping[str, str]], said: Mapping[str, str]) -> boo
     return all(each["level"] == said["level"] and each["file"] != said["file"] for each in others)
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A parameter of the timing model on a chip: the factor between what files attest and what is modelled, its scatter
-    from file to file and run to run (one standard deviation, as a factor), and how many runs it rests on."""
-
-    chip: str
-    experiment: str
-    factor: float
-    scatter: float
-    runs: int
-
-    def __str__(self) -> str:
-        return (f"{self.chip} {self.experiment}: {self.factor:.3g} times as long as modelled, "
-                f"within a factor of {self.scatter:.3g} ({self.runs} runs)")
-
-
-def fitted(files: Sequence[EvidenceFile]) -> Iterator[Fitted]:
-    """Every experiment about time, by chip."""
-    known = {each.name: each for each in experiments() if each.kind is Kind.TIMES}
-    logs: dict[tuple[str, str], list[float]] = {}
-    for evidence in files:
-        route = SubmissionRoute(evidence.head["route"])
-        for shown in evidence.trials:
-            if shown.experiment not in known:
-                continue
-            experiment = known[shown.experiment]
-            modelled = expected(experiment, experiment.trial(shown.trial), experiment.hypotheses[0],
-                                evidence.generation, evidence.chip, route).seconds
-            logs.setdefault((evidence.chip, experiment.name), []).extend(
-                log(run.seconds / modelled) for run in shown.runs if run.ending is Ending.DONE and run.seconds > 0)
-    for (chip, name), values in sorted(logs.items()):
-        if values:
-            yield Fitted(chip, name, exp(median(values)), exp(pstdev(values, mean(values))), len(values))
-
-
-__all__ = ["KEPT", "PLACE", "Contradiction", "Fitted", "contradictions", "facts_decided", "fitted", "prepared"]
+__all__ = ["KEPT", "PLACE", "Contradiction", "by_parameter", "contradictions", "facts_decided", "prepared"]
