@@ -21,6 +21,7 @@ import numpy as np
 import openane as ane
 from openane.compiler import Model
 from openane.compiler.patch_model import in_place, with_constants
+from openane.configuration import read_file
 from openane.devices import Device
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
@@ -29,7 +30,7 @@ from openane.training.gradient_weights import computable
 from openane.training.networks.layers import TrainedLayers
 from openane.training.objective import objective, with_constant_weights
 from openane.training.runners import drawn_for
-from openane.training.settings import read_file, settings
+from openane.training.settings import settings
 
 LAYERS, WIDTH, HIDDEN, ROWS = 12, 768, 2048, 16
 AIM = 2.0

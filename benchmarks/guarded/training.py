@@ -16,6 +16,7 @@ from support.gradient_cases import CASES, Case
 
 from guarded.numbers import Numbers
 from openane.compiler import Model, compile
+from openane.configuration import read_file
 from openane.graph import Graph, Value
 from openane.ops.build import GraphBuilder
 from openane.training.gradient import gradient
@@ -25,7 +26,6 @@ from openane.training.networks.decoder import Decoder
 from openane.training.networks.layers import TrainedLayers
 from openane.training.objective import objective
 from openane.training.runners import ROUTES, open_runner
-from openane.training.settings import read_file
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "train_digits.toml"

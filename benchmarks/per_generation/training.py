@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.configuration import read_file
 from openane.devices.protocol import Device
 from openane.training.networks import Network
 from openane.training.networks.decoder import Decoder
 from openane.training.networks.network import INPUT
 from openane.training.objective import IMPORTANCE, TARGET, batch_inputs, objective
 from openane.training.runners import ROUTES, open_runner
-from openane.training.settings import read_file, settings
+from openane.training.settings import settings
 from per_generation.case import Arrays, Case
 
 CONFIG = Path(__file__).parents[2] / "examples" / "digits" / "train_digits.toml"

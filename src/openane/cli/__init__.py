@@ -30,6 +30,7 @@ VERBS = {
     "diff": "compare two programs task by task, in words and in bits",
     "profile": "where the time goes on a chip: per task, per engine, as a trace",
     "explain": "what costs most, what would help, and whether CPU or GPU is the better place",
+    "farm": "compile, check or profile many models in parallel, with all results in one file",
     "train": "train a network on the engine, with checkpoints, on one machine or several",
     "bench": "probe a device: dispatch, peak, bandwidth, working sets, fusion, chaining",
     "verify": "prove that a program stays inside its buffers and keeps the engine's rules",

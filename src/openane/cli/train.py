@@ -39,10 +39,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trains every configuration the file stands for."""
+    from openane.configuration import as_table, read_file
     from openane.training.checkpoint import library
-    from openane.training.fields import as_table
     from openane.training.parallel import open_group
-    from openane.training.settings import read_file, settings, variants
+    from openane.training.settings import settings, variants
 
     if options.resume and options.output is None:
         raise AneError("--resume needs --output: the folder with the checkpoints")

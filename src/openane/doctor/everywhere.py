@@ -27,6 +27,8 @@ EXTRAS = (
     ("pydantic", "serve", "requests to ane serve"),
     ("safetensors", "train", "checkpoints of ane train, and of language models"),
     ("matplotlib", "train", "the loss curve of ane train"),
+    ("distributed", "farm", "many models in parallel: ane farm"),
+    ("cryptography", "farm", "workers of ane farm that nobody else may use"),
     ("mpi4py", "mpi", "training on several machines"),
 )
 """Distribution, the extra that installs it, what it is for."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openane.training.fields import within
+from openane.configuration import within
 from openane.training.watching import LEVELS
 
 LOWEST, HIGHEST = 2.0**-14, 2.0**24

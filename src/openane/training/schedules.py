@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import cos, pi
 from typing import Protocol
 
-from openane.training.fields import within
+from openane.configuration import within
 
 
 class Schedule(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import product
@@ -10,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from openane.chips import DEFAULT_TARGET, machines
+from openane.configuration import as_table, read, read_choice, within
 from openane.errors import FormatError
 from openane.training.data import SOURCES, DataSource
-from openane.training.fields import as_table, read, read_choice, within
 from openane.training.networks import NETWORKS, Description
 from openane.training.optimisers import OPTIMISERS, Optimiser
 from openane.training.runners import ROUTES
@@ -102,16 +101,6 @@ TABLES = {"training": RunSettings, "engine": EngineSettings, "scaling": Scaling,
           "parallel": Parallel}
 CHOICES: Mapping[str, Mapping[str, type[Any]]] = {"data": SOURCES, "model": NETWORKS, "optimiser": OPTIMISERS,
                                                   "schedule": SCHEDULES}
-
-
-def read_file(path: Path) -> dict[str, Any]:
-    """The tables of a configuration file. FormatError when it is no TOML, with the place of the mistake."""
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{path} is not text in UTF-8: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{path} is no TOML: {error}") from None
 
 
 def settings(table: Table, base: Path) -> TrainingSettings:

@@ -10,9 +10,10 @@ from typing import Any, get_origin, get_type_hints
 import pytest
 from support.trainings import small, toml, training
 
+from openane.configuration import read_file
 from openane.errors import AneError, FormatError
 from openane.training.optimisers import AdamW
-from openane.training.settings import CHOICES, TABLES, read_file, settings, variants
+from openane.training.settings import CHOICES, TABLES, settings, variants
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"training": {"epoch": 3}}, r"training has no key 'epoch'; did you mean 'epochs'\?"),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.configuration import within
 from openane.errors import FormatError
 from openane.training.data.examples import Pairs, Split
 from openane.training.data.stored import read_stored
-from openane.training.fields import within
 
 LARGEST = float(np.finfo(np.float16).max)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.configuration import within
 from openane.errors import AneError
 from openane.training.data.examples import Pairs, Split
-from openane.training.fields import within
 
 CLASSES = 10
 

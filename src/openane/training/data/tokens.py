@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.configuration import within
 from openane.errors import FormatError
 from openane.training.data.examples import Split, windows
-from openane.training.fields import within
 
 BYTES = 2
 BLOCK = 1 << 22

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from openane.configuration import within
 from openane.errors import FormatError
 from openane.graph import Value
-from openane.training.fields import within
 from openane.training.networks.network import INPUT, Network, NetworkMaker
 
 EPSILON = 1e-3

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from openane.training.fields import within
+from openane.configuration import within
 
 LEAST = 1.2e-38
 """The least epsilon: fp32's least number in full precision. With 0 a weight without any gradient would become NaN."""

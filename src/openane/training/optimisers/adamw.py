@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.training.fields import within
+from openane.configuration import within
 from openane.training.optimisers.adam import Adam
 
 

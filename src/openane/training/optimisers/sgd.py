@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from openane.training.fields import within
+from openane.configuration import within
 
 
 @dataclass(frozen=True)

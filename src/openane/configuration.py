@@ -1,4 +1,4 @@
-"""Tables of a configuration file as dataclasses: every mistake is named with its place, and what would pass.
+"""Configuration files (TOML), their tables as dataclasses: a mistake is named with its place, and what would pass.
 
 A field's type says what a value may be: int, float, str, bool, a tuple of str or int, or another dataclass. Its
 metadata narrow that: `low`, `high`, `choices`.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields
+from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from openane.errors import FormatError
@@ -17,6 +19,16 @@ from openane.errors import FormatError
 T = TypeVar("T")
 Table = Mapping[str, Any]
 WORDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The tables of a configuration file. FormatError when it is no TOML, with the place of the mistake."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is not text in UTF-8: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{path} is no TOML: {error}") from None
 
 
 def within(default: Any = MISSING, *, low: float | None = None, high: float | None = None,
