@@ -14,6 +14,8 @@ from openane.ops.halves import halves_finite
 
 LEAST = 1 << 12
 """Fewer numbers than these numpy converts as fast."""
+DIGITS, EXPONENTS = 10, 31
+"""Binary digits of fp16 behind the first, and the exponent of infinities and NaN: those of numbers are below it."""
 INFINITE = 65520.0
 """The smallest number that fp16 rounds to infinity."""
 
@@ -64,4 +66,25 @@ def from_half(array: np.ndarray) -> np.ndarray:
         np.left_shift(bits, DROPPED, out=bits)
         np.bitwise_and(bits, TAKEN, out=bits)
         np.multiply(part, np.float32(1 / BIAS), out=part)
+    return result
+
+
+def half_times(array: np.ndarray, exponent: int) -> np.ndarray:
+    """An array of fp16 times 2^exponent, which is from -100 to 100, each number rounded to the nearest and ties to
+    even. Most have another exponent and the same digits; those that are small or become so, or become too large, are
+    multiplied in float32."""
+    array = np.asarray(array, order="C")
+    result = np.empty(array.shape, np.float16)
+    numbers, made = array.reshape(-1), result.reshape(-1)
+    least, most = max(1, 1 - exponent), min(EXPONENTS, EXPONENTS - exponent)
+    step = np.uint16(exponent * 2 ** DIGITS % (2 * SIGN))
+    for start in range(0, array.size, CHUNK):
+        part = numbers[start:start + CHUNK]
+        bits = part.view(np.uint16)
+        exponents = np.right_shift(np.bitwise_and(bits, SIGN - 1), DIGITS)
+        others = np.flatnonzero((exponents < least) | (exponents >= most))
+        np.add(bits, step, out=made[start:start + CHUNK].view(np.uint16))
+        if others.size:
+            with np.errstate(invalid="ignore"):  # NaN stay NaN
+                made[start + others] = to_half(from_half(part[others]) * np.float32(2.0 ** exponent))
     return result

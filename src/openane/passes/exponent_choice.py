@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node
-from openane.ops.exponents import Relation, factors, products
+from openane.ops.exponents import Relation, factors
 from openane.ops.halves import LARGEST as LARGEST_HALF
 from openane.ops.halves import SMALLEST_NORMAL, largest_magnitude
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
@@ -73,7 +73,7 @@ class _Groups:
         self._graph, self._said, self._ranges = graph, said, ranges
         self._made = graph.producers()
         self._counts = {id(value): _count(node, said) for node in graph.nodes for value in node.outputs
-                        if said.exponents[id(node)].relation in MADE or products(node)}
+                        if said.exponents[id(node)].relation in MADE or said.products[id(node)]}
         self._movable: dict[int, Sequence[int]] = {}
         self.found: dict[int, int] = {}
 
@@ -136,7 +136,7 @@ def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, 
     for node in graph.nodes:
         if said.exponents[id(node)].relation is Relation.LINEAR:
             exponent = found.get(id(node.output), 0)
-            own = _inner(node, ranges[id(node.output)], exponent)
+            own = _inner(node, ranges[id(node.output)], exponent, said.products[id(node)])
             if own > 0:
                 own = max(0, min(own, _products_room(node, said, ranges) - exponent))
             if own:
@@ -146,7 +146,7 @@ def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, 
 
 def _count(node: Node, said: Said) -> int:
     """How many products each result of a node is a sum of; 0 where it is made of others, but of no sum."""
-    return 1 if said.exponents[id(node)].relation is Relation.AFFINE else products(node)
+    return 1 if said.exponents[id(node)].relation is Relation.AFFINE else said.products[id(node)]
 
 
 def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:
@@ -179,10 +179,10 @@ def _gains(largest: float, sums: bool, ranges: Ranges, border: Border) -> bool:
     return border.relieves or border.joined or (held and (sums or largest > LARGEST_HALF))
 
 
-def _inner(node: Node, seen: Range, exponent: int) -> int:
-    """The exponent of a node's sums beside that of their result. It costs a task where there is a bias, and nothing
-    else: whether an engine scales before or after it adds a bias is not known."""
-    largest, usual, count = seen.largest * 2.0 ** exponent, seen.usual * 2.0 ** exponent, products(node)
+def _inner(node: Node, seen: Range, exponent: int, count: int) -> int:
+    """The exponent of a node's sums, of `count` products each, beside that of their result. It costs a task where there
+    is a bias, and nothing else: whether an engine scales before or after it adds a bias is not known."""
+    largest, usual = seen.largest * 2.0 ** exponent, seen.usual * 2.0 ** exponent
     costs = biased(node)
     large = largest > LIMIT and seen.largest <= LARGEST_HALF
     if not usual or not (large or usual < least(count) * (COSTLY if costs else 1.0)):

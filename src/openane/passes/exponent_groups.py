@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openane.graph import Graph, Node, Value
 from openane.ops.exponents import Exponents, Relation, exponents, products
@@ -20,35 +20,38 @@ RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What is said of every node of a graph, by its id; and by the id of a node that multiplies the operand that hands
-    its exponent on, the other one being a gate."""
+    """What is said of every node of a graph, by its id; how many products each of its results sums; and by the id of a
+    node that multiplies the operand that hands its exponent on, the other one being a gate."""
 
     exponents: Mapping[int, Exponents]
+    products: Mapping[int, int]
     gated: Mapping[int, str]
 
 
 def said_of(graph: Graph) -> Said:
     """What exponents do to each node."""
     found = {id(node): exponents(node) for node in graph.nodes}
+    said = Said(found, {id(node): products(node) for node in graph.nodes}, {})
     made = graph.producers()
-    gated = {id(node): name for node in graph.nodes if (name := _other_than_gate(node, found, made)) is not None}
-    return Said(found, gated)
+    gated = {id(node): name for node in graph.nodes if (name := _other_than_gate(node, said, made)) is not None}
+    return replace(said, gated=gated)
 
 
-def _other_than_gate(node: Node, said: Mapping[int, Exponents], made: Mapping[int, Node]) -> str | None:
+def _other_than_gate(node: Node, said: Said, made: Mapping[int, Node]) -> str | None:
     """Of a product of two computed tensors the operand that hands its exponent on: the other one is a gate, smaller or
     from an operation that exponents do not pass. None where neither is."""
-    about = said[id(node)]
+    known = said.exponents
+    about = known[id(node)]
     if about.relation is not Relation.POWERS or sorted(about.degrees.values()) != [1.0, 1.0]:
         return None
     first, second = about.operands
     for gate, other in ((second, first), (first, second)):
         producer = made.get(id(node[gate]))
-        while producer is not None and said[id(producer)].relation is Relation.TIED and "x" in producer.operands \
-                and said[id(producer)].operands == ("x",):
+        while producer is not None and known[id(producer)].relation is Relation.TIED and "x" in producer.operands \
+                and known[id(producer)].operands == ("x",):
             producer = made.get(id(producer["x"]))
-        elsewhere = producer is not None and said[id(producer)].relation in (Relation.FIXED, Relation.SCORES)
-        if elsewhere or (not products(node) and node[gate].type.elements < node[other].type.elements):
+        elsewhere = producer is not None and known[id(producer)].relation in (Relation.FIXED, Relation.SCORES)
+        if elsewhere or (not said.products[id(node)] and node[gate].type.elements < node[other].type.elements):
             return other
     return None
 

@@ -55,7 +55,8 @@ def of_array(array: np.ndarray) -> Range:
     if not array.size:
         return Range(0.0, 0.0)
     flat = np.ravel(array)
-    highest, largest = float(flat.max()), float(max(flat.max(), -flat.min()))
+    highest = float(flat.max())
+    largest = max(highest, -float(flat.min()))
     if not math.isfinite(largest):
         flat = flat[np.isfinite(flat)]
         highest, largest = float(flat.max(initial=0.0)), float(np.abs(flat).max(initial=0.0))

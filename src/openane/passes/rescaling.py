@@ -13,8 +13,8 @@ from openane.chips.arithmetic import SUM_LIMIT
 from openane.graph import Graph, Node, Operand, TensorType, Value
 from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
-from openane.ops.exponents import Exponents, Relation, products
-from openane.ops.half_bits import from_half, to_half
+from openane.ops.exponents import Exponents, Relation
+from openane.ops.half_bits import half_times
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
@@ -43,7 +43,7 @@ class Rescaling:
         self._builder = GraphBuilder(graph.name, graph.metadata)
         self._held = {id(value): {0: self._builder.input(value.name, value.dtype, value.shape)}
                       for value in graph.inputs}
-        self._sums = {id(value): products(node) for node in graph.nodes for value in node.outputs}
+        self._sums = {id(value): said.products[id(node)] for node in graph.nodes for value in node.outputs}
         self.known: dict[str, tuple[int, float]] = {}
         self.beyond: list[str] = []
         self._ways = {Relation.LINEAR: self._linear, Relation.SCALED: self._scaled, Relation.AFFINE: self._affine,
@@ -320,9 +320,9 @@ def times(constant: Value, exponent: int) -> Value:
     if not exponent or constant.array().dtype.kind != "f":
         return constant
     array = constant.array()
-    with np.errstate(over="ignore"):
-        if array.dtype == np.float16 and abs(exponent) <= EXACT:
-            data = to_half(np.asarray(from_half(array) * np.float32(2.0 ** exponent)))
-        else:
+    if array.dtype == np.float16 and abs(exponent) <= EXACT:
+        data = half_times(array, exponent)
+    else:
+        with np.errstate(over="ignore"):
             data = np.asarray(np.ldexp(array.astype(np.float64), exponent), array.dtype)
     return Value(f"{constant.name}_rescaled", TensorType(constant.dtype, data.shape), data)

@@ -37,3 +37,17 @@ def test_what_lies_above_lies_above_everything_else(raw, above):
     offsets, _ = allocate(requests, 16)
     top = max((offsets[r.key] + r.size for r in requests if not r.above), default=0)
     assert all(offsets[r.key] >= top for r in requests if r.above)
+
+
+@given(REQUESTS, st.sampled_from([1, 8]))
+def test_each_request_lies_as_low_as_those_before_it_allow(raw, stretch):
+    """The largest first: whoever lies in the way below is no smaller and in use at the same time."""
+    requests = [Interval(key, size, stretch * first, stretch * (first + length))
+                for key, (size, first, length) in enumerate(raw)]
+    offsets, _ = allocate(requests, 16)
+    served = sorted(requests, key=lambda r: (-r.size, r.first, r.key))
+    for number, request in enumerate(served):
+        beside = [r for r in served[:number] if r.first <= request.last and request.first <= r.last]
+        free = [low for low in range(0, offsets[request.key] + 1, 16)
+                if all(low + request.size <= offsets[r.key] or offsets[r.key] + r.size <= low for r in beside)]
+        assert free[:1] == [offsets[request.key]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openane.ops.half_bits import LEAST, from_half, to_half
+from openane.ops.half_bits import LEAST, from_half, half_times, to_half
 from openane.ops.half_products import CHUNK
 from openane.ops.halves import largest_magnitude, nonzero
 
@@ -64,3 +64,20 @@ def test_the_operand_stays_as_it_is() -> None:
 def test_magnitudes_and_zeros_are_counted_by_bits(array: np.ndarray) -> None:
     assert nonzero(array) == np.count_nonzero(array)
     assert np.array_equal(largest_magnitude(array), np.abs(array).max(initial=0), equal_nan=True)
+
+
+@pytest.mark.parametrize("exponent", [-100, -30, -11, -1, 0, 1, 7, 15, 40, 100])
+def test_times_a_power_of_two_is_rounded_once(exponent: int) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        expected = (halves.astype(np.float64) * 2.0 ** exponent).astype(np.float16)
+    found = half_times(halves, exponent)
+    assert np.array_equal(np.isnan(found), np.isnan(halves))
+    assert np.array_equal(found[~np.isnan(found)].view(np.uint16), expected[~np.isnan(halves)].view(np.uint16))
+
+
+@pytest.mark.parametrize("array", [np.float16(3.0), np.arange(6, dtype=np.float16).reshape(2, 3).T])
+def test_times_a_power_of_two_keeps_the_shape(array: np.ndarray) -> None:
+    found = half_times(np.asarray(array), 2)
+    assert found.shape == np.asarray(array).shape
+    assert np.array_equal(found, np.asarray(array) * np.float16(4))

@@ -28,19 +28,46 @@ def allocate(requests: Iterable[Interval], step: int) -> tuple[dict[int, int], i
 
     Greedy: by turn, then the largest first, each at the lowest free offset.
     """
-    placed: list[tuple[Interval, int]] = []
+    placed = _Placed()
     offsets: dict[int, int] = {}
-    floor = 0
+    floor = used = 0
     for request in sorted(requests, key=lambda r: (r.above, r.turn, -r.size, r.first, r.key)):
-        taken = sorted((offset, offset + other.size) for other, offset in placed
-                       if other.first <= request.last and request.first <= other.last)
+        taken = sorted(placed.beside(request))
         offset = floor if request.above else 0
         for low, high in taken:
             if offset + request.size <= low:
                 break
             offset = max(offset, round_up(high, step))
-        placed.append((request, offset))
+        placed.add(request, offset)
         offsets[request.key] = offset
+        used = max(used, offset + request.size)
         if not request.above:
             floor = max(floor, round_up(offset + request.size, step))
-    return offsets, max((offset + request.size for request, offset in placed), default=0)
+    return offsets, used
+
+
+class _Placed:
+    """Requests that have their offsets, found by the time they are in use: time is cut into spans of 1, 2, 4 ...
+    operations, and a request is kept with the one or two spans it reaches into of the first length that is not below
+    its own. Who looks for those beside a short one then passes over nearly all others."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, dict[int, list[tuple[int, int, int, int]]]] = {}
+
+    def add(self, request: Interval, offset: int) -> None:
+        """Keeps a request with its offset."""
+        length = 2 ** (request.last - request.first).bit_length()
+        kept = request.first, request.last, offset, offset + request.size
+        spans = self._spans.setdefault(length, {})
+        for span in {request.first // length, request.last // length}:
+            spans.setdefault(span, []).append(kept)
+
+    def beside(self, request: Interval) -> set[tuple[int, int]]:
+        """Where those lie that are in use at the same time as a request: first byte, and the one behind the last."""
+        first, last = request.first, request.last
+        found: set[tuple[int, int]] = set()
+        for length, spans in self._spans.items():
+            for span in range(first // length, last // length + 1):
+                found.update([(low, high) for begin, end, low, high in spans.get(span, ())
+                              if begin <= last and first <= end])
+        return found

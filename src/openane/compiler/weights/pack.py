@@ -102,7 +102,7 @@ def _sparse_group(form: CoefficientFormat, streams: dict[int, bytearray], weight
     """Appends the blocks of one group, weights [channels, Cin, Kh, Kw]; a stream begins with the table."""
     channels, inputs, *kernel = weights.shape
     taps = form.sparse.taps(kernel[0], kernel[1])
-    values = weights.astype("<f2", copy=False).reshape(channels, inputs, -1)
+    values = weights.astype("<f2", copy=False).reshape(channels, inputs, -1).view(np.ndarray)
     heads = None if bias is None else bias.astype("<f2")
     first = 0
     for core, width, count in form.blocks(channels, lanes):
