@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from openane.experiments import Experiment, Hypothesis
+from openane.chips import get_chip
+from openane.experiments import Experiment, Hypothesis, Trial
 from openane.experiments.attest.journal import AttestJournal
 from openane.experiments.attest.route import Place, TrialRunner, find_place
 from openane.experiments.attest.session import attest, head_of, plan
 from openane.experiments.evidence_file import EvidenceFile, read_evidence, write_evidence
 from openane.experiments.judge.odds import Verdict, verdicts
+from openane.experiments.programs import model_of
+from openane.program import Program
+from openane.simulator.variation import parse_variation
 
 NOISE = "noise 0.05;fail 0.1"
 """Times scatter by a twentieth, and one run in ten fails."""
@@ -45,6 +50,15 @@ def attested(place: Place, experiment: Experiment, folder: Path) -> EvidenceFile
 def verdict(device: str, experiment: Experiment, folder: Path, chip: str = "") -> Verdict:
     (found,) = verdicts(attested(find_place(device, chip), experiment, folder))
     return found
+
+
+def stated(trial: Trial, hypothesis: Hypothesis, generation: str) -> Program:
+    """What Apple's compiler would make of a trial if the hypothesis were true: our program, whose last task states what
+    it says. A task before it cannot grow."""
+    (program,) = model_of(trial, generation).programs
+    *others, last = program.tasks
+    words = parse_variation(hypothesis.engine).fields(last.words, get_chip(generation))
+    return replace(program, tasks=(*others, replace(last, words=words)))
 
 
 def pairs(experiments: tuple[Experiment, ...]) -> list[tuple[Experiment, Hypothesis]]:

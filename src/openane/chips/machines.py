@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from openane.chips import DEFAULT_TARGET, Chip, compiled_generations, generations, get_chip
 from openane.errors import UnsupportedError
@@ -157,6 +158,7 @@ class Found:
     chips: tuple[Soc, ...]
 
 
+@lru_cache(maxsize=256)
 def find(name: str) -> Found:
     """The generation and chips a machine (`MacBook Air 2022`), chip (`m2`) or generation (`h14`) name stands for.
 

@@ -15,6 +15,7 @@ from openane.compiler import Model, compile
 from openane.devices.other_engine import engine_seconds
 from openane.devices.packer import logical_shape, pack, unpack
 from openane.engine import Operation
+from openane.errors import UnsupportedError
 from openane.experiments.outcome import Ending, digest, packed
 from openane.experiments.record import Arrays, Experiment, Hypothesis, Kind, Trial
 from openane.program import Program
@@ -45,9 +46,12 @@ def model_of(trial: Trial, generation: str) -> Model:
 
 @lru_cache(maxsize=1024)
 def program_of(trial: Trial, generation: str) -> Verified:
-    """The trial's program, verified. VerifyError, UnsupportedError."""
-    (program,) = model_of(trial, generation).programs
-    return verify(program)
+    """The trial's program, verified. VerifyError, UnsupportedError, also where the trial becomes several programs."""
+    first, *others = model_of(trial, generation).programs
+    if others:
+        raise UnsupportedError(f"trial {trial.name!r}", f"an experiment is one program for {generation}",
+                               found=f"{1 + len(others)} programs", limit="1 program")
+    return verify(first)
 
 
 def inputs_of(trial: Trial, program: Program, decoy: bool = False) -> Arrays:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from math import prod
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.planted_engines import stated
 
 import openane.experiments.library as library
 from openane.chips.machines import chips_of
@@ -48,6 +50,16 @@ def test_no_two_hypotheses_look_alike(generation):
     assert not found, found
 
 
+@pytest.mark.parametrize("generation", ["h13", "h16", "h18"])
+def test_what_apples_compiler_might_state_is_not_what_ours_does(generation):
+    def said(experiment, hypothesis):
+        return [words_content(stated(trial, hypothesis, generation), trial.fields, STANDARD)
+                for trial in experiment.trials]
+
+    words = [each for each in ALL if each.kind is Kind.WORDS and generation in each.asked_of]
+    assert not [each.name for each in words if said(each, each.hypotheses[0]) == said(each, each.hypotheses[1])]
+
+
 def test_hypotheses_that_look_alike_are_found():
     experiment = next(each for each in ALL if each.name == "row_sums")
     from dataclasses import replace
@@ -60,6 +72,13 @@ def test_every_open_fact_has_an_experiment_or_a_reason():
     facts = open_facts()
     assert not [fact.name for fact in facts if not deciders(fact) and not reason(fact)]
     assert sum(bool(deciders(fact)) for fact in facts) >= 0.8 * len(facts)
+
+
+def test_every_open_fingerprint_has_an_experiment():
+    lines = (Path(__file__).parents[2] / "open_fingerprints.txt").read_text().splitlines()
+    operations = {line.split()[0] for line in lines if not line.startswith("#")} - {"gelu-apple"}
+    decided = [pattern for each in ALL for pattern in each.decides]
+    assert not [name for name in operations if not any(fnmatchcase(f"fingerprint/{name}/", each) for each in decided)]
 
 
 @pytest.mark.parametrize(("device", "generation", "new"), [

@@ -12,12 +12,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 
 from openane.chips.attested import ATTESTED, TIMES, UNITS, AttestedTime, attested, attested_times
 from openane.experiments.attest.route import SIMULATED
 from openane.experiments.evidence_file import EvidenceFile
-from openane.experiments.facts import open_facts
+from openane.experiments.facts import Fact, open_facts
 from openane.experiments.judge.odds import NONE, Verdict, verdicts
 from openane.experiments.judge.timing import Fitted, apart, fitted
 from openane.experiments.programs import NOT_STATED, default_of, program_of, words_content
@@ -44,6 +45,14 @@ class Contradiction:
 def contradictions(judged: Mapping[str, tuple[EvidenceFile, Sequence[Verdict]]]) -> Iterator[Contradiction]:
     """Where files of one generation disagree, and of one chip about a parameter of the timing model; files by their
     identity."""
+    yield from _of_hypotheses(judged)
+    for (owner, name), several in sorted(by_parameter([evidence for evidence, _ in judged.values()]).items()):
+        if apart([each.value for each in several], [each.scatter for each in several]):
+            yield Contradiction(f"{owner} {name}", tuple((each.file, f"{each.value:.4g} {UNITS[name]}")
+                                                         for each in several))
+
+
+def _of_hypotheses(judged: Mapping[str, tuple[EvidenceFile, Sequence[Verdict]]]) -> Iterator[Contradiction]:
     named: dict[tuple[str, str], dict[str, str]] = {}
     for identity, (evidence, found) in judged.items():
         for verdict in found:
@@ -52,10 +61,6 @@ def contradictions(judged: Mapping[str, tuple[EvidenceFile, Sequence[Verdict]]])
     for (generation, experiment), said in sorted(named.items()):
         if len(set(said.values())) > 1:
             yield Contradiction(f"{generation} {experiment}", tuple(said.items()))
-    for (owner, name), several in sorted(by_parameter([evidence for evidence, _ in judged.values()]).items()):
-        if apart([each.value for each in several], [each.scatter for each in several]):
-            yield Contradiction(f"{owner} {name}", tuple((each.file, f"{each.value:.4g} {UNITS[name]}")
-                                                         for each in several))
 
 
 def by_parameter(files: Sequence[EvidenceFile]) -> dict[tuple[str, str], list[Fitted]]:
@@ -75,20 +80,22 @@ def facts_decided(evidence: EvidenceFile, found: Sequence[Verdict]) -> dict[str,
         if not verdict.named or verdict.named == NONE:
             continue
         experiment = known[verdict.experiment]
-        for fact in open_facts():
-            if fact.owner in (evidence.generation, evidence.chip, "all") and _decided(experiment, fact.name):
-                level = _level(experiment, verdict.named, fact.name, evidence)
+        for fact in _decided(experiment):
+            if fact.owner in (evidence.generation, evidence.chip, "all"):
+                level = _level(experiment, verdict.named, fact.name, evidence.generation)
                 if level:
                     facts[fact.name] = {"file": evidence.identity, "experiment": experiment.name,
                                         "hypothesis": verdict.named, "level": level}
     return facts
 
 
-def _decided(experiment: Experiment, fact: str) -> bool:
-    return any(fnmatchcase(fact, pattern) for pattern in experiment.decides)
+@lru_cache(maxsize=256)
+def _decided(experiment: Experiment) -> tuple[Fact, ...]:
+    return tuple(fact for fact in open_facts() if any(fnmatchcase(fact.name, each) for each in experiment.decides))
 
 
-def _level(experiment: Experiment, hypothesis: str, fact: str, evidence: EvidenceFile) -> str:
+@lru_cache(maxsize=4096)
+def _level(experiment: Experiment, hypothesis: str, fact: str, generation: str) -> str:
     """What a fact is then: proved by running, seen in Apple's programs, or not as the tables have it. A sentence about
     many forms is proved in part. Of a field that Apple's compiler leaves at its default nothing but that is known, and
     one that our program leaves there was not tried: empty."""
@@ -97,17 +104,17 @@ def _level(experiment: Experiment, hypothesis: str, fact: str, evidence: Evidenc
     kind, _, name = fact.split("/", 2)
     if kind == "inferred":
         return "proved in part"
-    if kind == "field" and not _in_use(experiment, name, evidence):
+    if kind == "field" and not _in_use(experiment, name, generation):
         return "left alone" if experiment.kind is Kind.WORDS else ""
     return "seen" if experiment.kind is Kind.WORDS else "proved"
 
 
-def _in_use(experiment: Experiment, name: str, evidence: EvidenceFile) -> bool:
+def _in_use(experiment: Experiment, name: str, generation: str) -> bool:
     """Whether a trial's program has another value in a field than the field has by default."""
     block, register, field = name.split(".")
-    unused = {NOT_STATED, default_of(evidence.generation, block, register, field)}
+    unused = {NOT_STATED, default_of(generation, block, register, field)}
     patterns = (name, f"{block}.{register}[[]*].{field}")
-    programs = [program_of(trial, evidence.generation).program for trial in experiment.trials]
+    programs = [program_of(trial, generation).program for trial in experiment.trials]
     return any(not set(values) <= unused for program in programs
                for values in json.loads(words_content(program, patterns, STANDARD)).values())
 
@@ -119,7 +126,7 @@ def prepared(files: Sequence[EvidenceFile], simulated: bool = False) -> str:
     before = {name: [dict(each) for each in said] for name, said in attested().items()}
     after = {name: list(said) for name, said in before.items()}
     judged = {each.identity: (each, verdicts(each)) for each in files if simulated or _real(each)}
-    disputed = {each.experiment.partition(" ")[2] for each in contradictions(judged)}
+    disputed = {each.experiment.partition(" ")[2] for each in _of_hypotheses(judged)}
     for evidence, found in judged.values():
         for name, said in facts_decided(evidence, found).items():
             if said["experiment"] not in disputed and _agrees(after.get(name, ()), said):

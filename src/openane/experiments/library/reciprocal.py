@@ -1,13 +1,6 @@
 """The function inverse, as programs of this compiler compute it."""
 
-from openane.experiments.forms import one, positive
-from openane.experiments.record import Experiment, Hypothesis, Kind, Trial
+from openane.experiments.families import function
+from openane.experiments.forms import positive
 
-EXPERIMENT = Experiment(
-    "reciprocal", "Does inverse come out as the simulator reads its table or root?", Kind.VALUES,
-    ("fingerprint/inverse/*", "rule/all/tables"),
-    (Trial("one plane", one("inverse", (1, 4, 16, 16), epsilon=1e-4), positive),),
-    (Hypothesis("as simulated", "results are the simulator's, bit for bit"),
-     Hypothesis("nothing", "nothing is stored", "store nothing"),
-     Hypothesis("otherwise", "results are others", "store next", otherwise=True)),
-    value=4)
+EXPERIMENT = function("reciprocal", "inverse", positive, value=4, epsilon=1e-4)

@@ -5,7 +5,7 @@ from openane.experiments.record import Experiment, Hypothesis, Kind, Trial
 
 EXPERIMENT = Experiment(
     "short_row_sums", "Are ones lost beside 4096 when a reduction adds?", Kind.VALUES,
-    ("rule/all/tiles-of-four", "fingerprint/*"),
+    ("rule/all/tiles-of-four", "fingerprint/reduce_sum/*"),
     (Trial("ones beside 4096", one("reduce_sum", (8, 64), axes=[-1], keep_dims=True), peaks),),
     (Hypothesis("double", "in double precision, as simulated"),
      Hypothesis("half", "one after the other in fp16", "sums half"),

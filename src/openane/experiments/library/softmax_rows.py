@@ -1,14 +1,6 @@
 """softmax over rows: sums and what follows them."""
 
+from openane.experiments.families import sums_inside
 from openane.experiments.forms import one
-from openane.experiments.record import Experiment, Hypothesis, Kind, Trial
 
-EXPERIMENT = Experiment(
-    "softmax_rows", "By what rule do the sums inside softmax add?", Kind.VALUES,
-    ("fingerprint/softmax/*", "rule/all/planar-sums", "inferred/*/0"),
-    (Trial("rows of 768", one("softmax", (16, 768), axis=-1)),),
-    (Hypothesis("double", "in double precision, as simulated"),
-     Hypothesis("half", "one after the other in fp16", "sums half"),
-     Hypothesis("radix four", "by a tree of four, each sum in fp16", "sums radix-four"),
-     Hypothesis("otherwise", "results are others", "store next", otherwise=True)),
-    value=7)
+EXPERIMENT = sums_inside("softmax_rows", "softmax", one("softmax", (16, 768), axis=-1), value=7)

@@ -1,15 +1,7 @@
 """Tensors that lie compressed in L2."""
 
-from openane.experiments.forms import conv, two
-from openane.experiments.record import Experiment, Hypothesis, Kind, Trial
+from openane.experiments.families import words
 
-FIELDS = ("L2.*Cfg.Compression", "L2.SourceOffset.*")
-
-EXPERIMENT = Experiment(
-    "words_l2_compression", "Does Apple's compiler state in these fields what ours does?", Kind.WORDS,
-    ("field/*/L2.*Cfg.Compression", "field/*/L2.SourceOffset.*"),
-    (Trial("convolution", conv(16, 16, (16, 16), pad_type="same"), fields=FIELDS),
-     Trial("elementwise", two("add", (1, 8, 16, 16)), fields=FIELDS)),
-    (Hypothesis("as ours", "it states what our compiler states"),
-     Hypothesis("otherwise", "it states something else", "take L2.SourceCfg.Compression=1", otherwise=True)),
-    value=3, generations=("h14", "h15", "h16", "h17", "h18"))
+EXPERIMENT = words(
+    "words_l2_compression", ("L2.*Cfg.Compression", "L2.SourceOffset.*"), ("convolution", "elementwise"),
+    "L2.SourceCfg.Compression=1", generations=("h14", "h15", "h16", "h17", "h18"))
