@@ -43,7 +43,9 @@ MAY_IMPORT: dict[str, set[str]] = {
              *_ENGINE},
     "training": {"configuration", "importers", "compiler", "devices", "models", *_GRAPH, *_ENGINE},
     "serving": {"models", "devices"},
-    "torch": {"importers", "compiler", "devices", "training", "chips", *_GRAPH},
+    "loaded": {"compiler", "devices", "chips", "graph"},
+    "torch": {"importers", "compiler", "devices", "loaded", "training", *_GRAPH},
+    "jax": {"importers", "loaded"},
     "onnx_backend": {"importers", "compiler", "devices", "chips", *_GRAPH},
 }
 """Room to the rooms it may import besides itself, `errors` and `version`. `cli` and the package see everything."""

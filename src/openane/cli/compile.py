@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("model", metavar="MODEL", type=Path,
-                        help="the model: .onnx, .mlpackage, .mlmodel, .mlmodelc, .mil, net.plist, espresso, .pt2, or a "
-                             "directory that save_pretrained wrote")
+                        help="the model: .onnx, .mlpackage, .mlmodel, .mlmodelc, .mil, net.plist, espresso, .pt2, "
+                             ".mlir, or a directory that save_pretrained wrote")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path,
                         help="where to write it (default: MODEL's name with .ane, a bundle, in this folder)")
     parser.add_argument("--layout", choices=("macos26", "compat"), default="macos26",

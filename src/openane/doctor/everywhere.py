@@ -15,6 +15,7 @@ EXTRAS = (
     ("onnx", "onnx", "reading ONNX models"),
     ("coremltools", "coreml", "a second reader of Core ML models (ours reads them without it)"),
     ("torch", "torch", "torch.export programs"),
+    ("jax", "jax", "JAX functions, and StableHLO bytecode"),
     ("transformers", "pretrained", "families of models from Hugging Face directories"),
     ("pillow", "pretrained", "images from files"),
     ("rich", "cli", "progress bars"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,36 +23,56 @@ if TYPE_CHECKING:
     from openane.importers.mil import load_mil
     from openane.importers.netplist import load_netplist, write_netplist
     from openane.importers.onnx import load_onnx
+    from openane.importers.stablehlo import load_stablehlo
     from openane.importers.torch import load_torch
 
 Reader = Callable[[Path, Shapes, str | None], Graph]
 ExportedProgram = Any
-"""A torch.export.ExportedProgram; PyTorch states no types without being installed."""
+"""A torch.export.ExportedProgram, or what jax.export gives; neither states types without being installed."""
 
 READABLE = ("ONNX models (.onnx), Core ML models (.mlpackage, .mlmodel, .mlmodelc with a model.mil or a "
             "model.espresso.net), espresso networks (.espresso.net), net.plist files (.plist), programs of "
-            "torch.export (.pt2) and MIL programs (.mil)")
+            "torch.export (.pt2), StableHLO modules of jax.export (.mlir, .stablehlo, .mlirbc) and MIL programs "
+            "(.mil)")
 _SNIFF = 4096
 _DESCRIPTION = (b"\x0a", b"\x52", b"\x6a", b"\xa2")
 """First bytes of a Core ML model's description: inputs, outputs, states, functions."""
+_STABLEHLO = (b"ML\xefR", b"#loc", b"module ", b"func.func ")
+"""How modules in bytecode and in text begin."""
 _EXPORTED = ("archive_format", "serialized_exported_program.json")
 """What is in the archives that torch.export writes."""
 
 
 def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None, function: str | None = None,
                values: Values | None = None, limit: int | None = None) -> Graph:
-    """The graph of a model file, or of a program of `torch.export`. `shapes` fixes the shapes of inputs the file leaves
-    symbolic, by input name; `function` chooses among the functions of a Core ML model or MIL program that has several
-    (its default, or main); `values` makes constants of inputs of an ONNX model that decide how it runs (a sample rate);
-    `limit` is how many bytes of constants may be computed from others, here and when the graph is compiled (default:
-    1 GiB, or 32 times those the file holds).
+    """The graph of a model file, or of a program of `torch.export` or `jax.export`. `shapes` fixes the shapes of inputs
+    the file leaves symbolic, by input name; `function` chooses among the functions of a Core ML model or MIL program
+    that has several (its default, or main); `values` makes constants of inputs of an ONNX model that decide how it runs
+    (a sample rate); `limit` is how many bytes of constants may be computed from others, here and when the graph is
+    compiled (default: 1 GiB, or 32 times those the file holds).
 
     FormatError for files that cannot be read or break their format, UnsupportedError for other kinds of file and for
     models outside what is supported, GraphError for inconsistent ones.
     """
-    if not isinstance(path, str | Path) and _is_exported(path):
-        return _limited(_torch(path, shapes or {}, function), limit)
+    if not isinstance(path, str | Path) and (exported := _exported(path)) is not None:
+        return _limited(exported(path, shapes or {}, function), limit)
     file = Path(path)
+    kind, reader = _reader(file)
+    try:
+        if kind == "onnx":
+            return _onnx(file, shapes or {}, function, values, limit)
+        if kind == "stablehlo":
+            reader = partial(_stablehlo, limit=limit)
+        if values:
+            raise UnsupportedError("values of inputs", "only those of ONNX models can be fixed",
+                                   found=", ".join(values), remedy="export the model without these inputs")
+        return _limited(reader(file, shapes or {}, function), limit)
+    except AneError as error:
+        raise error.within(file) from None
+
+
+def _reader(file: Path) -> tuple[str, Reader]:
+    """The kind of a file, and what reads it."""
     try:
         kind = _kind(file)
     except OSError as error:
@@ -60,15 +81,7 @@ def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None,
     if reader is None:
         raise UnsupportedError(f"{file}", "this kind of model file is not readable", found=kind,
                                remedy=f"readable are {READABLE}; export the model to ONNX")
-    try:
-        if kind == "onnx":
-            return _onnx(file, shapes or {}, function, values, limit)
-        if values:
-            raise UnsupportedError("values of inputs", "only those of ONNX models can be fixed",
-                                   found=", ".join(values), remedy="export the model without these inputs")
-        return _limited(reader(file, shapes or {}, function), limit)
-    except AneError as error:
-        raise error.within(file) from None
+    return kind, reader
 
 
 def _limited(graph: Graph, limit: int | None) -> Graph:
@@ -113,11 +126,18 @@ def _espresso(file: Path, shapes: Shapes, function: str | None) -> Graph:
     return _only_main(load_espresso(file, shapes), function, "espresso models")
 
 
-def _is_exported(source: object) -> bool:
-    """Whether it is a program of `torch.export`."""
-    from openane.importers.torch import is_exported
+def _exported(source: object) -> Callable[[Any, Shapes, str | None], Graph] | None:
+    """What reads a program of `torch.export` or `jax.export`; None for other objects."""
+    from openane.importers.stablehlo import is_exported
+    from openane.importers.torch import is_exported as is_program
 
-    return is_exported(source)
+    return _torch if is_program(source) else _stablehlo if is_exported(source) else None
+
+
+def _stablehlo(source: Path | ExportedProgram, shapes: Shapes, function: str | None, limit: int | None = None) -> Graph:
+    from openane.importers.stablehlo import load_stablehlo
+
+    return _only_main(load_stablehlo(source, shapes, limit), function, "StableHLO modules")
 
 
 def _torch(source: Path | ExportedProgram, shapes: Shapes, function: str | None) -> Graph:
@@ -133,7 +153,7 @@ def _only_main(graph: Graph, function: str | None, kind: str) -> Graph:
 
 
 READERS: Mapping[str, Reader] = {"onnx": _onnx, "mil": _mil, "coreml": _coreml, "netplist": _netplist,
-                                 "espresso": _espresso, "torch": _torch}
+                                 "espresso": _espresso, "stablehlo": _stablehlo, "torch": _torch}
 """How each kind of file is read."""
 
 
@@ -143,6 +163,8 @@ def _kind(file: Path) -> str:
         return _folder(file)
     with file.open("rb") as stream:
         head = stream.read(_SNIFF)
+    if file.suffix in (".mlir", ".stablehlo", ".mlirbc") or head.lstrip().startswith(_STABLEHLO):
+        return "stablehlo"
     if head.lstrip().startswith((b"program(", b"program (", b"//")):
         return "mil"
     if head.startswith((b"bplist0", b"pbze", b"<?xml", b"<!DOCTYPE plist", b"<plist")):
@@ -203,8 +225,9 @@ def _folder(folder: Path) -> str:
 
 _HOMES = {"load_coreml": "openane.importers.coreml", "load_espresso": "openane.importers.espresso",
           "load_mil": "openane.importers.mil", "load_netplist": "openane.importers.netplist",
-          "load_onnx": "openane.importers.onnx", "load_torch": "openane.importers.torch",
-          "write_mlpackage": "openane.importers.coreml.write", "write_netplist": "openane.importers.netplist"}
+          "load_onnx": "openane.importers.onnx", "load_stablehlo": "openane.importers.stablehlo",
+          "load_torch": "openane.importers.torch", "write_mlpackage": "openane.importers.coreml.write",
+          "write_netplist": "openane.importers.netplist"}
 
 
 def __getattr__(name: str) -> object:
@@ -215,4 +238,4 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = ["READABLE", "READERS", "load_coreml", "load_espresso", "load_graph", "load_mil", "load_netplist",
-           "load_onnx", "load_torch", "write_mlpackage", "write_netplist"]
+           "load_onnx", "load_stablehlo", "load_torch", "write_mlpackage", "write_netplist"]

@@ -12,13 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from openane.loaded import EngineOptions
     from openane.torch.backend import EngineFallback, openane
     from openane.torch.module import EngineModule, to_engine
-    from openane.torch.program import EngineOptions
 
 _HOMES = {"EngineFallback": "openane.torch.backend", "openane": "openane.torch.backend",
           "EngineModule": "openane.torch.module", "to_engine": "openane.torch.module",
-          "EngineOptions": "openane.torch.program"}
+          "EngineOptions": "openane.loaded"}
 
 
 def __getattr__(name: str) -> object:

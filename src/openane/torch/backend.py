@@ -18,10 +18,9 @@ from torch._dynamo import register_backend
 from torch.fx import GraphModule
 
 from openane.errors import AneError, UnsupportedError
-from openane.torch.program import EngineOptions, EngineProgram, shapes_of
+from openane.loaded import MOST_SHAPES, EngineOptions
+from openane.torch.program import EngineProgram, shapes_of
 
-MOST_SHAPES = 8
-"""Programs of one graph that are kept, for as many shapes; the one that was used longest ago goes first."""
 STATIC = "_dynamo_static_input_type"
 """What PyTorch marks parameters and buffers with, among the inputs of a graph."""
 _SAID: set[str] = set()

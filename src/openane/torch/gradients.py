@@ -16,8 +16,9 @@ from openane.devices import open_device
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.importers.torch import load_torch
+from openane.loaded import EngineOptions
 from openane.passes.dead_code import remove_dead_code
-from openane.torch.program import EngineOptions, array_of, exported, shapes_of
+from openane.torch.program import array_of, exported, shapes_of
 from openane.training.gradient import gradient, output_name
 from openane.training.gradient_weights import computable
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
+from openane.loaded import MOST_SHAPES, EngineOptions
 from openane.torch.gradients import differentiable
-from openane.torch.program import EngineOptions, EngineProgram, shapes_of
-
-MOST_SHAPES = 8
-"""Programs of one module that are kept, for as many shapes; the one that was used longest ago goes first."""
+from openane.torch.program import EngineProgram, shapes_of
 
 
 def to_engine(module: torch.nn.Module, example: Any = None, **options: Any) -> EngineModule:

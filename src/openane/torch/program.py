@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from openane.chips import DEFAULT_TARGET
-from openane.compiler import Model, compile
-from openane.compiler.partition.hosting import LOOKUPS, AllowHost
-from openane.devices import open_device
 from openane.errors import GraphError, UnsupportedError
 from openane.importers.torch import load_torch
+from openane.loaded import EngineOptions, ResidentGraph
 
 Shapes = tuple[object, ...]
 """What a program is made for: shapes and element types of its tensors, other arguments as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """How programs are compiled and where they run: arguments of `openane.compile`, and a device's name (None:
-    $ANE_DEVICE, or the simulator)."""
-
-    target: str = DEFAULT_TARGET
-    allow_host: AllowHost = LOOKUPS
-    precision: str = "safe"
-    device: str | None = None
-    cache: bool = False
 
 
 class EngineProgram:
@@ -47,16 +31,8 @@ class EngineProgram:
         if len(graph.outputs) != len(self._types):
             raise UnsupportedError("the module", "results are tensors, each once", found=f"{len(self._types)} results",
                                    limit=f"{len(graph.outputs)} of them tensors that are computed")
-        self.model: Model = compile(graph, options.target, options.allow_host, precision=options.precision,
-                                    cache=options.cache)
-        self._outputs = tuple(value.name for value in graph.outputs)
-        self._inputs = {value.name: value.dtype for value in graph.inputs}
-        self._device = open_device(options.device)
-        try:
-            self._executable = self._device.load(self.model)
-        except BaseException:
-            self._device.close()
-            raise
+        self._loaded = ResidentGraph(graph, options)
+        self.model = self._loaded.model
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The module's results, in the structure it gives them."""
@@ -64,20 +40,15 @@ class EngineProgram:
         names = self._exported.graph_signature.user_inputs
         if len(flat) != len(names):
             raise GraphError(f"the program takes {len(names)} arguments, not {len(flat)}")
-        feeds = {name: array_of(tensor) for name, tensor in zip(names, flat, strict=True) if name in self._inputs}
-        found = self._executable.run(feeds)
-        results = [torch.from_numpy(np.array(found[name])).to(dtype)
-                   for name, dtype in zip(self._outputs, self._types, strict=True)]
+        feeds = {name: array_of(tensor) for name, tensor in zip(names, flat, strict=True)
+                 if name in self._loaded.inputs}
+        results = [torch.from_numpy(array).to(dtype)
+                   for array, dtype in zip(self._loaded.run(feeds), self._types, strict=True)]
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
 
     def close(self) -> None:
         """Frees what the device holds. Closing twice does nothing."""
-        self._executable.close()
-        self._device.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_executable"):
-            self.close()
+        self._loaded.close()
 
 
 def exported(module: torch.nn.Module, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:

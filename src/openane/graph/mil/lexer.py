@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn, Protocol
+from typing import ClassVar, NamedTuple, NoReturn, Protocol
 
 from openane.errors import FormatError
 
@@ -73,6 +73,10 @@ class Places(Protocol):
 class Cursor:
     """Reads tokens of `text` with one token of lookahead beyond the current one."""
 
+    language: ClassVar[str] = "MIL"
+    pattern: ClassVar[re.Pattern[str]] = _TOKEN
+    """What a token is: a group for each kind."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self._end = 0
@@ -87,11 +91,11 @@ class Cursor:
         if start == len(self.text):
             self._end = start
             return MilToken("end", "the end of the text", start)
-        match = _TOKEN.match(self.text, start)
+        match = self.pattern.match(self.text, start)
         if match is None or match.lastgroup is None:
             self._end = start
             what = "an unterminated string" if self.text[start] == '"' else repr(self.text[start])
-            self.fail("no MIL token begins here", found=what, position=start)
+            self.fail(f"no {self.language} token begins here", found=what, position=start)
         self._end = match.end()
         if match.lastgroup == "number" and match.end() - start > MAXIMUM_NUMBER:
             self.fail("number too long", expected=f"at most {MAXIMUM_NUMBER} characters", found=match.end() - start,
@@ -153,7 +157,7 @@ class Cursor:
 
     def source(self, position: int) -> str:
         """What a node made from the text at `position` comes from."""
-        return f"MIL line {self.where(position)[0]}"
+        return f"{self.language} line {self.where(position)[0]}"
 
     def fail(self, message: str, *, expected: object = None, found: object = None,
              position: int | None = None) -> NoReturn:

@@ -10,10 +10,11 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
+from openane.importers.masks import MEANS_FARTHEST, nearer, note_replaced
 from openane.importers.step import ImportStep as AnyStep
 from openane.importers.step import to_half
 from openane.ops.build import GraphBuilder
-from openane.ops.halves import LARGEST, SATURATED
+from openane.ops.halves import LARGEST
 
 Tensor = Any
 """A torch.Tensor: known when the program is imported. PyTorch is imported in load alone."""
@@ -44,13 +45,6 @@ Result = Any
 """A Value, a ComplexValue, a Tensor, or a tuple of them with None for results that cannot be given."""
 Handler = Callable[["TorchStep"], Result]
 
-FARTHEST = 30000.0
-"""What numbers stand for that mean "below (or above) all others": masks hold the lowest number of fp32. Sums of two of
-them are finite, so that a row that is masked throughout has no NaN; 0 is what softmax makes of it beside any score."""
-MEANS_FARTHEST = 1e6
-"""Numbers from here on, beyond what fp16 holds, mean that; smaller ones mean themselves."""
-
-
 class TorchConstants:
     """Converts tensors once, so that shared weights stay shared."""
 
@@ -74,9 +68,7 @@ class TorchConstants:
 
     def note(self, label: str, numbers: np.ndarray, farthest: float) -> None:
         """Keeps in the graph's metadata that finite numbers of a constant were replaced."""
-        lost = numbers[np.isfinite(numbers) & (np.abs(numbers) > LARGEST)]
-        if lost.size:
-            self._builder.metadata[SATURATED + label] = f"{float(lost[0]):g} {np.copysign(farthest, lost[0]):g}"
+        note_replaced(self._builder.metadata, label, numbers, farthest)
 
 
 def to_array(tensor: Tensor, label: str, farthest: float = 0.0) -> np.ndarray:
@@ -93,11 +85,6 @@ def to_array(tensor: Tensor, label: str, farthest: float = 0.0) -> np.ndarray:
     if array.dtype.kind != "f":
         raise UnsupportedError(label, "constants must be numbers", found=array.dtype)
     return to_half(nearer(array, farthest) if farthest else array, f"{label}: a constant")
-
-
-def nearer(array: np.ndarray, farthest: float) -> np.ndarray:
-    """The array with `farthest` in place of what means "above all others", and its negative of what means "below"."""
-    return np.where(np.abs(array) >= MEANS_FARTHEST, np.copysign(farthest, array), array)
 
 
 def as_numpy(tensor: Tensor) -> np.ndarray:

@@ -10,8 +10,9 @@ import numpy as np
 
 from openane.graph import Value
 from openane.importers.composites import GELU_MODES, hard_sigmoid, hard_swish, power, scaled_elu
+from openane.importers.masks import FARTHEST, MEANS_FARTHEST
 from openane.importers.step import to_half
-from openane.importers.torch.step import FARTHEST, MEANS_FARTHEST, Handler, Result, TorchStep, as_numpy
+from openane.importers.torch.step import Handler, Result, TorchStep, as_numpy
 from openane.ops.halves import LARGEST
 
 _UNARY = {

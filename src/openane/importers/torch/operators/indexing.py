@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Value
-from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
+from openane.importers.masks import FARTHEST
+from openane.importers.torch.step import Handler, Result, TorchStep, to_array
 
 SHORT = 512
 """Elements of an axis among which the engine takes some by comparing positions."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
-from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, nearer
+from openane.importers.masks import FARTHEST, nearer
+from openane.importers.torch.step import Handler, Result, TorchStep
 
 
 def _reshape(step: TorchStep) -> Result:

@@ -11,7 +11,8 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.torch.step import FARTHEST, Handler, Result, TorchStep, to_array
+from openane.importers.masks import FARTHEST
+from openane.importers.torch.step import Handler, Result, TorchStep, to_array
 
 LARGEST_RANK = 5
 """Of what a `linear` layer takes."""
