@@ -15,6 +15,7 @@ from openane.compiler.saved_model import Model
 from openane.graph import Graph
 from openane.graph.records import many_records
 from openane.ops.optimisation import with_level
+from openane.passes.folded_once import folded_once
 
 if TYPE_CHECKING:
     from openane.compiler.partition.capacity import Capacity
@@ -43,7 +44,7 @@ def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = 
     target = machines.target(target).name
     require_known(precision)
     graph = graph if optimise is None else with_level(graph, optimise)
-    with many_records():
+    with many_records(), folded_once():
         return Model.of(_compiled(graph, target, allow_host, watch, samples, cache, capacity, precision))
 
 

@@ -82,8 +82,12 @@ def _reference(*, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, st
     for sample, target in zip(columns, result, strict=True):
         for start in range(0, window.results[0], step):
             part = sample[(slice(None),) * (1 + spatial) + (slice(start, start + step),)]
-            made = target[:, start:start + step]
-            made[...] = (rows @ part.reshape(count, rows.shape[2], -1)).reshape(made.shape)
+            pixels = part.reshape(count, rows.shape[2], -1)
+            if step >= window.results[0]:
+                np.matmul(rows, pixels, out=target.reshape(*rows.shape[:2], -1))
+            else:
+                made = target[:, start:start + step]
+                made[...] = (rows @ pixels).reshape(made.shape)
     if bias is not None:
         result += bias.reshape(-1, *(1,) * spatial)
     return (result,)

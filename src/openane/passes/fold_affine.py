@@ -13,6 +13,7 @@ from openane.ops.affine import gain_and_offset
 from openane.ops.half_products import half_products
 from openane.ops.spec import Product
 from openane.ops.weights import constant
+from openane.passes.folded_once import folded
 from openane.passes.rewrite import only_user, rebuilt
 
 
@@ -103,7 +104,7 @@ def _with(node: Node, user: Node, affine: Affine) -> Node | None:
         return None
     operands = dict(made.operands)
     if (gain != 1).any():
-        operands["weight"] = constant(f"{name}_weight", seen.scaled(), weight)
+        operands["weight"] = constant(f"{name}_weight", folded(seen.weight, product, gain, seen.scaled), weight)
     if shift.any() or bias is not None:
         operands["bias"] = constant(f"{name}_bias", shift, weight)
     return replace(made, operands=operands, outputs=user.outputs)

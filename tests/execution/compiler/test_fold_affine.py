@@ -5,6 +5,7 @@ import pytest
 
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
+from openane.passes.folded_once import folded_once
 from openane.passes.order import simplify
 
 
@@ -56,3 +57,25 @@ def test_a_channel_scaled_to_next_to_nothing_is_folded_with_the_others():
     y = builder.single("conv", x=x, weight=np.ones((2, 2, 1, 1), np.float16))
     y = builder.single("mul", x=y, y=np.array([1, 1e-7], np.float16).reshape(2, 1, 1))
     assert [node.op for node in simplify(builder.finish({"y": y})).nodes] == ["conv"]
+
+
+def test_a_weight_that_is_folded_again_is_made_once():
+    builder = GraphBuilder()
+    y = builder.single("conv", x=builder.input("x", "fp16", (1, 2, 4, 4)), weight=np.ones((2, 2, 1, 1), np.float16))
+    graph = builder.finish({"y": builder.single("mul", x=y, y=np.array([2, 3], np.float16).reshape(2, 1, 1))})
+    with folded_once():
+        first, second = (simplify(graph).nodes[0]["weight"].array() for _ in range(2))
+    assert first is second
+    assert simplify(graph).nodes[0]["weight"].array() is not first
+
+
+def test_one_weight_is_folded_into_each_operation_in_its_way():
+    weight, gain = np.ones((2, 2, 1, 1), np.float16), np.array([2, 3], np.float16).reshape(2, 1, 1)
+    builder = GraphBuilder()
+    x = builder.input("x", "fp16", (1, 2, 4, 4))
+    results = {op: builder.single("mul", x=builder.single(op, x=x, weight=weight), y=gain)
+               for op in ("conv", "conv_transpose")}
+    with folded_once():
+        along, across = (node["weight"].array() for node in simplify(builder.finish(results)).nodes)
+    assert np.array_equal(along, across.swapaxes(0, 1))
+    assert not np.array_equal(along, across)
