@@ -74,7 +74,7 @@ def tried(name: str, make: Callable[[str], Any]) -> tuple[float, str, bool]:
     try:
         with warnings.catch_warnings(record=True) as said, torch.no_grad():
             warnings.simplefilter("always")
-            compiled = torch.compile(model, backend="openane")
+            compiled = torch.compile(model, backend=BACKEND.openane)
             error = max(_error(model(**given), compiled(**given)) for given in map(arguments, (1, 2)))
     finally:
         BACKEND.EngineProgram = kind

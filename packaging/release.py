@@ -103,7 +103,7 @@ def check_contents(wheel: Path) -> None:
     allowed = ("openane/", f"{stem}.dist-info/", f"{stem}.data/data/share/")
     stray = [name for name in names if not name.startswith(allowed) or "test" in name.split("/")[1]]
     package = [name for name in names if name.startswith("openane/")
-               and not name.endswith((".py", "py.typed", ".c", ".h", ".m", ".html", ".css", ".js"))]
+               and not name.endswith((".py", "py.typed", ".c", ".h", ".m", ".html", ".css", ".js", ".json"))]
     if stray or package:
         raise Failed(f"{wheel.name} holds what it should not: {', '.join((stray + package)[:5])}")
     if not any(name.endswith("man1/ane-compile.1") for name in names):

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo import register_backend
 from torch.fx import GraphModule
 
 from openane.errors import AneError, UnsupportedError
@@ -31,10 +30,10 @@ class EngineFallback(UserWarning):
     """A graph that the engine does not take runs in PyTorch."""
 
 
-@register_backend  # type: ignore[untyped-decorator]  # where PyTorch states no types
 def openane(module: GraphModule, inputs: Sequence[Any], options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """What computes a graph in place of PyTorch. `options` are the fields of `EngineOptions`, as torch.compile hands
-    them on. UnsupportedError for a graph that the engine does not take, where no other may stand in."""
+    them on. UnsupportedError for a graph that the engine does not take, where no other may stand in. PyTorch finds it
+    by its name, which the package states as an entry point."""
     graph = EngineGraph(module, inputs, EngineOptions(**options or {}), _whole())
     if graph.whole:
         graph.require(inputs)

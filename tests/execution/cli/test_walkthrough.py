@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from support.pages import ROOT, check_steps, plain_code, steps
 
+from openane.cli import main
+
 PAGE = (ROOT / "docs" / "walkthrough.md").read_text()
 README = (ROOT / "README.md").read_text()
 
@@ -36,10 +38,17 @@ def test_the_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     shutil.copytree(ROOT / "examples" / "digits", tmp_path / "examples" / "digits")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANE_CACHE", str(tmp_path / "cache"))  # what is compiled for the first time says no more
-    tour = README.partition("## One minute")[2].partition("## Status")[0]
+    tour = README.partition("## One minute")[2].partition("## More")[0]
     found = steps(re.sub(r"```python.*?```", "", tour, flags=re.DOTALL), fence="")
-    assert [command.split()[1] for command, _ in found] == ["compile", "info", "dis", "verify", "run", "profile",
-                                                            "compile", "run", "run"]
+    assert [command.split()[1] for command, _ in found] == ["compile", "dis", "run", "profile", "compile", "run"]
     check_steps(found)
     [code] = plain_code(tour)
     exec(compile(code, "README.md", "exec"), {})
+
+
+def test_three_commands_lead_from_a_model_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "examples" / "digits" / "digits.onnx", tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^ane (.*)$", README.partition("## A model of your own")[2].partition("##")[0], re.MULTILINE)
+    assert [main(command.split()) for command in commands] == [0, 0, 0]
+    assert Path("report.html").stat().st_size > 10_000

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
+import subprocess
+import sys
+import tomllib
 import warnings
 import weakref
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.killing import ENVIRONMENT
 from support.needs import library
+from support.pages import ROOT, plain_code
 
 from openane.errors import UnsupportedError
 
@@ -22,6 +30,8 @@ pytestmark = [pytest.mark.needs("torch"), pytest.mark.filterwarnings("ignore")]
 @pytest.fixture(autouse=True)
 def fresh():
     torch.manual_seed(0)
+    if "openane" not in torch._dynamo.list_backends():  # the package is not installed, or an earlier one
+        torch._dynamo.register_backend(import_module("openane.torch.backend").openane)
     yield
     torch._dynamo.reset()
 
@@ -72,8 +82,6 @@ def test_what_the_engine_does_not_take_runs_in_pytorch_and_is_said_once(monkeypa
 
 
 def test_a_full_graph_is_refused():
-    import openane.torch.backend  # noqa: F401  # registers it, as an installed package does by itself
-
     compiled = torch.compile(Singular(), backend="openane", fullgraph=True)
     with torch.no_grad(), pytest.raises(Exception, match="this operator is not supported"):
         compiled(torch.randn(4, 4))
@@ -161,16 +169,22 @@ def test_a_module_is_trained():
     assert len(engine._differentiable) == 1  # weights are inputs: nothing was compiled again
 
 
+def small_bert(folder: Path) -> tuple[Any, Any]:
+    """A tokenizer of eight words, which its file in the folder lists, and the configuration of a small model."""
+    import transformers
+
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "day"]))
+    return transformers.BertTokenizer(str(folder / "vocab.txt")), transformers.BertConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=8)
+
+
 @pytest.mark.needs("transformers")
 def test_a_pipeline_takes_the_module(tmp_path):
     import transformers
 
     from openane.torch import to_engine
 
-    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "day"]))
-    tokenizer = transformers.BertTokenizer(str(tmp_path / "vocab.txt"))
-    config = transformers.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
-                                     vocab_size=8)
+    tokenizer, config = small_bert(tmp_path)
     for task, kind in (("feature-extraction", transformers.BertModel),
                        ("text-classification", transformers.BertForSequenceClassification)):
         model = kind(config).eval()
@@ -181,3 +195,35 @@ def test_a_pipeline_takes_the_module(tmp_path):
         else:
             assert found[0]["label"] == wanted[0]["label"]
             assert abs(found[0]["score"] - wanted[0]["score"]) < 0.01
+
+
+@pytest.mark.needs("transformers")
+def test_the_page_runs_as_written(tmp_path):
+    import transformers
+
+    compiled, module, pipeline = plain_code((ROOT / "docs" / "pytorch.md").read_text())
+    x = torch.randn(2, 4)
+    names = {"model": network(), "x": x, "example": x, "pipeline": transformers.pipeline}
+    for code in (compiled, module):
+        exec(compile(code, "pytorch.md", "exec"), names)
+        torch.testing.assert_close(names.pop("result"), names["model"](x), atol=0.01, rtol=0.01)
+    names["tokenizer"], config = small_bert(tmp_path)
+    names["model"] = transformers.BertForSequenceClassification(config).eval()
+    made = eval(compile(pipeline, "pytorch.md", "eval"), names)
+    assert made("good day")[0]["label"] in ("LABEL_0", "LABEL_1")
+
+
+@pytest.mark.needs("minutes")
+def test_an_installed_package_is_found_by_its_name(tmp_path):
+    """In a fresh process, where nothing of the package was imported."""
+    about = tmp_path / "installed-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed\nVersion: 1\n")
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["torch_dynamo_backends"]
+    (about / "entry_points.txt").write_text(f"[torch_dynamo_backends]\nopenane = {stated['openane']}\n")
+    code = ("import torch\nwith torch.no_grad():\n"
+            "    print(torch.compile(torch.nn.ReLU(), backend='openane', fullgraph=True)(torch.ones(1, 4)).tolist())")
+    path = os.pathsep.join((str(tmp_path), ENVIRONMENT["PYTHONPATH"]))
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT | {"PYTHONPATH": path}, capture_output=True,
+                          text=True, check=False)
+    assert done.stdout == "[[1.0, 1.0, 1.0, 1.0]]\n", done.stderr
