@@ -181,6 +181,12 @@ def test_sums_divided_by_their_count_are_means():
     assert "reduce_mean" in {node.op for node in graph.nodes}
 
 
+def test_axes_of_equal_extents_are_transposed_all_the_same():
+    x = drawn(4, 4, 1)
+    body = "%r = stablehlo.transpose %x, dims = [1, 2, 0] : (tensor<4x4x1xf32>) -> tensor<4x1x4xf32>"
+    np.testing.assert_array_equal(computed(module(body, "4x1x4xf32", x="4x4x1xf32"), x)[1], x.transpose(1, 2, 0))
+
+
 REFUSED = {
     "an operation, by name and line": ("%r = stablehlo.cholesky %x : tensor<3x5xf32>", UnsupportedError,
                                        r"StableHLO cholesky %r \(line 2.*not supported"),

@@ -223,9 +223,8 @@ class StableStep(ImportStep):
             return value
         made = self.shared.ordered.get((value.name, order))
         if made is None:
-            moved = [extent for extent in value.shape if extent > 1]
-            shape = [value.shape[axis] for axis in order]
-            made = self.reshaped(value, shape, part) if moved == [extent for extent in shape if extent > 1] else \
+            wide = [axis for axis in order if value.shape[axis] > 1]
+            made = self.reshaped(value, [value.shape[axis] for axis in order], part) if wide == sorted(wide) else \
                 self.add("transpose", part, x=value, perm=order)
             self.shared.ordered[value.name, order] = made
         return made
