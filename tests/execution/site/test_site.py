@@ -19,7 +19,7 @@ from support.browser import browser, complaints
 from support.pages import ROOT
 
 PAGES = ("index", "start/mac", "start/anywhere", "tutorials/first_model", "reference/commands", "reference/python",
-         "operations", "formats/hwx", "explanation/arithmetic", "zoo")
+         "operations", "formats/hwx", "explanation/arithmetic", "performance", "status", "zoo")
 WIDTHS = {"phone": 400, "desktop": 1280}
 OUTSIDE = re.compile(r'(?:<(?:script|img|iframe)\b[^>]*\bsrc|<link\b[^>]*\bhref)="?https?://(?!localhost)')
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
