@@ -51,9 +51,13 @@ def main() -> int:
     count = parser.parse_args().count
     good, generator, table = true_file(), random.Random(5), ATTESTED.read_bytes()
     ends: Counter[str] = Counter()
-    for number, data in enumerate(mutants(good, count, seed=4)):
+    changed = mutants(good, count, seed=4)
+    for number in range(count):
+        if number % 10_000 == 0:
+            print(f"{number} so far", file=sys.stderr, flush=True)
+        made = (lambda: next(changed), lambda: resealed(good, generator), lambda: forged(good, generator))
         try:
-            evidence = read_evidence((data, resealed(good, generator), forged(good, generator))[number % 3])
+            evidence = read_evidence(made[number % 3]())
         except FormatError:
             ends["refused"] += 1
             continue

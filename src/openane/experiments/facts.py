@@ -74,13 +74,15 @@ def _rules() -> Iterator[Fact]:
 
 
 def deciders(fact: Fact) -> tuple[Experiment, ...]:
-    """The experiments that decide a fact, for its generation."""
+    """The experiments that decide a fact, for its generation; none where there is a reason against it."""
+    if reason(fact):
+        return ()
     return tuple(each for each in experiments() if any(fnmatchcase(fact.name, pattern) for pattern in each.decides)
                  and (fact.owner not in generations() or fact.owner in each.asked_of))
 
 
 def reason(fact: Fact) -> str:
-    """Why no experiment can decide a fact; empty where one does, or nobody has said why."""
+    """Why no experiment can decide a fact; empty where one may."""
     return next((why for pattern, why in REASONS.items() if fnmatchcase(fact.name, pattern)), "")
 
 

@@ -12,6 +12,7 @@ from openane.experiments.facts import Fact, deciders, open_facts, reason
 
 KINDS = {"field": "register fields", "limit": "limits", "inferred": "forms of tasks", "figure": "clocks and bandwidths",
          "rule": "rules of arithmetic"}
+NO_TIMES = "No parameter of the timing model is attested yet"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1d21; --paper: #fff; --line: #d5d8dd; --weak: #5a6068; --bar: #2f6fb0;
   --rest: #e6e9ed; }
@@ -21,6 +22,7 @@ body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; background: var(--p
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 p, .weak { color: var(--weak); }
+caption { text-align: left; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 td:first-child { font-family: ui-monospace, monospace; overflow-wrap: anywhere; width: 24rem; }
@@ -74,7 +76,7 @@ def _times() -> Iterator[str]:
     """Parameters of the timing model that machines have attested."""
     times = agreed_times()
     if not times:
-        yield "No parameter of the timing model is attested yet; what it has is in `ane chips`."
+        yield f"{NO_TIMES}; what it has is in `ane chips`."
         return
     yield from ("| chip and way | parameter | value | within a factor of | machines |", "|---|---|---|---|---|")
     for each in times:
@@ -100,10 +102,12 @@ def page() -> str:
         parts.append(f"<tr><td>{generation}<td><div class=bar role=img aria-label='{sure:.0f} % proved or seen'>"
                      f"<span style='width:{sure:.1f}%'></span></div><td>{count['proved']}<td>{count['seen']}"
                      f"<td>{count['inferred']}</tr>")
-    parts.append("</table><h2>Attested times</h2><table><tr><th>chip and way<th>parameter<th>value<th>within a factor "
-                 "of<th>machines</tr>")
+    times = agreed_times()
+    parts.append("</table><h2>Attested times</h2><table>" + (
+        "<tr><th>chip and way<th>parameter<th>value<th>within a factor of<th>machines</tr>" if times else
+        f"<caption>{NO_TIMES}.</caption>"))
     parts += [f"<tr><td>{escape(each.owner)}<td>{each.name}<td>{each.value:.4g} {UNITS[each.name]}<td>"
-              f"{each.scatter:.3g}<td>{each.machines}</tr>" for each in agreed_times()]
+              f"{each.scatter:.3g}<td>{each.machines}</tr>" for each in times]
     parts.append("</table><h2>Open facts by generation and chip</h2>")
     for owner, known in owners().items():
         have = sum(bool(deciders(fact)) for fact in known)

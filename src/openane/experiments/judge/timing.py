@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp, hypot, inf, log
 from statistics import median
 
@@ -15,13 +16,12 @@ import numpy as np
 
 from openane.chips.attested import UNITS
 from openane.devices.other_engine import engine_seconds, state_of
-from openane.engine import Operation
 from openane.errors import AneError
 from openane.experiments.evidence_file import EvidenceFile
 from openane.experiments.outcome import Ending
 from openane.experiments.programs import program_digest, program_of
 from openane.experiments.record import Kind
-from openane.experiments.shelf import experiments
+from openane.experiments.shelf import experiments, find_experiment
 from openane.simulator.variation import RATES, Variation
 from openane.timing import SubmissionRoute, dispatch, rates
 
@@ -72,45 +72,43 @@ def fitted(evidence: EvidenceFile) -> tuple[Fitted, ...]:
         return ()
     if not runs or rate.generation != evidence.generation:
         return ()
-    logs, sure = _solved(runs, evidence.chip, route)
+    logs, sure = _solved(runs, evidence.generation, evidence.chip, route)
     usual = {name: getattr(rate, name).value or 0.0 for name in RATES if name != "dispatch"}
     usual["dispatch"] = dispatch(rate.chip, route).value or 0.0
-    count = sum(len(each.logs) for each in runs)
+    count = sum(len(logs) for _, _, logs in runs)
     return tuple(Fitted(evidence.identity, evidence.chip, str(route), name,
                         factor * usual[name] / SIZES[UNITS[name]], factor, scatter, count)
                  for name, factor, scatter in zip(RATES, map(exp, logs), map(exp, sure), strict=True)
                  if log(scatter) < TOLD and usual[name])
 
 
-@dataclass(frozen=True, slots=True)
-class _Timed:
-    """A trial: what the engine does in it, and the logarithms of the seconds that its runs took."""
-
-    operations: tuple[Operation, ...]
-    logs: tuple[float, ...]
+Timed = tuple[str, str, tuple[float, ...]]
+"""An experiment, a trial of it, and the logarithms of the seconds that its runs took."""
+Solution = tuple[tuple[float, ...], tuple[float, ...]]
 
 
-def _runs(evidence: EvidenceFile) -> Iterator[_Timed]:
+def _runs(evidence: EvidenceFile) -> Iterator[Timed]:
     trials = {(each.name, trial.name): (each, trial) for each in experiments() if each.kind is Kind.TIMES
               for trial in each.trials}
     for shown in evidence.trials:
-        if (shown.experiment, shown.trial) not in trials:
-            continue
-        experiment, trial = trials[shown.experiment, shown.trial]
+        name = shown.experiment, shown.trial
         logs = tuple(log(run.seconds) for run in shown.runs if run.ending is Ending.DONE and run.seconds > 0)
-        if logs and shown.program == program_digest(experiment, trial, evidence.generation):
-            yield _Timed(program_of(trial, evidence.generation).operations, logs)
+        if name in trials and logs and shown.program == program_digest(*trials[name], evidence.generation):
+            yield *name, logs
 
 
-def _solved(runs: Sequence[_Timed], chip: str, route: SubmissionRoute) -> tuple[np.ndarray, np.ndarray]:
+@lru_cache(maxsize=256)
+def _solved(runs: tuple[Timed, ...], generation: str, chip: str, route: SubmissionRoute) -> Solution:
     """Logarithms of the factors of `RATES`, and one standard deviation of each: Gauss and Newton's steps, of which one
     that makes things worse is halved."""
-    seen = np.array([median(each.logs) for each in runs])
-    weight = np.sqrt([len(each.logs) for each in runs])
+    done = [program_of(find_experiment(name).trial(trial), generation).operations for name, trial, _ in runs]
+    times = [logs for _, _, logs in runs]
+    seen = np.array([median(logs) for logs in times])
+    weight = np.sqrt([len(logs) for logs in times])
 
     def modelled(logs: np.ndarray) -> np.ndarray:
         variation = Variation(rates=tuple(zip(RATES, map(float, np.exp(logs)), strict=True)))
-        return np.array([log(engine_seconds(each.operations, chip, route, variation)) for each in runs])
+        return np.array([log(engine_seconds(operations, chip, route, variation)) for operations in done])
 
     def missed(logs: np.ndarray) -> float:
         return float(np.sum((weight * (seen - modelled(logs)) / LEAST) ** 2) + np.sum((logs / LOOSE) ** 2))
@@ -132,14 +130,15 @@ def _solved(runs: Sequence[_Timed], chip: str, route: SubmissionRoute) -> tuple[
         rows = weight[:, None] * slopes(found) / LEAST
         left = weight * (seen - modelled(found)) / LEAST
         move = np.linalg.solve(rows.T @ rows + np.eye(len(RATES)) / LOOSE ** 2, rows.T @ left - found / LOOSE ** 2)
-    scatter = _scatter(runs, modelled(found))
+    scatter = _scatter(times, modelled(found))
     rows = weight[:, None] * slopes(found) / scatter
-    return found, np.sqrt(np.diag(np.linalg.inv(rows.T @ rows + np.eye(len(RATES)) / LOOSE ** 2)))
+    sure = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows + np.eye(len(RATES)) / LOOSE ** 2)))
+    return tuple(map(float, found)), tuple(map(float, sure))
 
 
-def _scatter(runs: Sequence[_Timed], modelled: np.ndarray) -> float:
+def _scatter(times: Sequence[tuple[float, ...]], modelled: np.ndarray) -> float:
     """How far runs are from the fit, as a logarithm."""
-    away = [value - float(wanted) for each, wanted in zip(runs, modelled, strict=True) for value in each.logs]
+    away = [value - float(wanted) for logs, wanted in zip(times, modelled, strict=True) for value in logs]
     free = max(len(away) - len(RATES), 1)
     return max(LEAST, float(np.sqrt(sum(value ** 2 for value in away) / free)))
 
