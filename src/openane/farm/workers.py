@@ -39,8 +39,8 @@ def spread(jobs: Sequence[FarmJob], workers: int,
             job = futures.pop(future)
             try:
                 results = future.result()
-            except KilledWorker as error:
-                results = [Result(action, {}, LOST, str(error)) for action in job.actions]
+            except KilledWorker:  # its text names workers, which has no part in a report
+                results = [Result(action, {}, LOST, "worker after worker was lost with it") for action in job.actions]
             except (OSError, CancelledError) as error:
                 raise AneError(f"the scheduler was lost: {error}") from None
             yield job, results
@@ -65,7 +65,11 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
         else:
             open_now.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": LOSSES}))
             security = Security.temporary()  # nobody else on this machine may give the workers something to do
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=None, dashboard_address=None,
-                                   host="127.0.0.1", security=security, silence_logs=logging.CRITICAL)
+            try:
+                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=None, host="127.0.0.1",
+                                       dashboard_address=None, security=security, silence_logs=logging.CRITICAL)
+            except (OSError, RuntimeError) as error:
+                raise DeviceUnavailable(f"workers do not start here: {error}",
+                                        "do everything in this process: --workers 0") from None
             client = Client(open_now.enter_context(cluster), security=security)
         yield open_now.enter_context(client)
