@@ -20,7 +20,7 @@ from openane.compiler.model import CompiledModel
 from openane.compiler.partition.hosting import AllowHost, HostPolicy
 from openane.compiler.precision import PrecisionMode, Samples, precise, several, with_functions
 from openane.errors import AneError
-from openane.graph import Graph, Value
+from openane.graph import Graph, RoundedConstant, Value
 from openane.version import __version__
 
 ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "passes", "timing", "compiler")
@@ -168,8 +168,8 @@ def _tell(graph: Graph, said: list[object], arrays: list[np.ndarray]) -> None:
         numbers[id(each)] = len(numbers)
         data = each.data
         if isinstance(data, np.ndarray):
-            arrays.append(data)
-            return each.name, each.dtype, each.shape, data.dtype.str, data.shape
+            arrays.append(each.digits() if isinstance(each, RoundedConstant) else data)
+            return type(each).__name__, each.name, each.dtype, each.shape, data.dtype.str, data.shape
         return each.name, each.dtype, each.shape, data
 
     said += [graph.name, sorted(graph.metadata.items()), [value(each) for each in graph.inputs]]

@@ -26,7 +26,7 @@ from openane.compiler.patch.patchable import Patchable
 from openane.compiler.weights.layout_records import ConstantRecord, Routes
 from openane.engine import Coefficients, CoefficientSection, Convolution, Operation, Packing, geometry_of
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
-from openane.graph import Graph, Value, numpy_type
+from openane.graph import Graph, Value, numpy_type, with_data
 from openane.graph.graph import Node, substituted
 from openane.ops import get_op
 from openane.ops.operands import result_types
@@ -277,7 +277,7 @@ def _data(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarra
 def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
     """The graph with constants replaced by name."""
     data = _data(graph, arrays)
-    new = {id(value): replace(value, data=data[value.name]) for node in graph.nodes for value in node.values()
+    new = {id(value): with_data(value, data[value.name]) for node in graph.nodes for value in node.values()
            if value.constant and value.name in data}
 
     nodes = tuple(substituted(node, new) for node in graph.nodes)

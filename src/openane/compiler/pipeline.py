@@ -21,7 +21,7 @@ from openane.compiler.patch.find_routes import traced
 from openane.compiler.patch.patchable import Patchable
 from openane.compiler.records import Port, State
 from openane.compiler.search import best_plan
-from openane.graph import Graph, Value, numpy_type
+from openane.graph import Graph, Value, numpy_type, without_stated
 
 
 def compile_graph(graph: Graph, target: str, allow_host: AllowHost = False, tell: Tell | None = None,
@@ -39,7 +39,7 @@ def compile_graph(graph: Graph, target: str, allow_host: AllowHost = False, tell
     zeros = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in plain.states}
     return CompiledModel(
         graph.name, target, inputs, outputs, tuple(piece.program for piece in made.pieces), made.steps,
-        report(plain.graph, made, (*inputs, *outputs)), graph,
+        report(plain.graph, made, (*inputs, *outputs)), without_stated(graph),
         concerns(made.graph, None if samples is None else zeros | dict(samples)), states,
         known_programs=tuple(piece.known() for piece in made.pieces),
         patchable=Patchable(traced(plain.graph, made.pieces, chip), chip.limits))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
-from openane.graph import Graph
+from openane.graph import Graph, without_stated
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.halves import RANGE, RESCALED
 
@@ -62,7 +62,7 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
     require_known(precision)
     graph = with_functions(graph, precision)
     if precision != PrecisionMode.SAFE:
-        return graph
+        return without_stated(graph)
     from openane.compiler.partition.legality import check_known
     from openane.graph.states import without_states
     from openane.ops.drawn_inputs import Drawn, drawn

@@ -1,7 +1,21 @@
 """Model graphs in MIL terms."""
 
-from openane.graph.graph import Data, Graph, Node, Operand, Value, copy_of, substituted
+from openane.graph.graph import (
+    Data,
+    Graph,
+    Node,
+    Operand,
+    RoundedArray,
+    RoundedConstant,
+    Value,
+    as_stated,
+    copy_of,
+    substituted,
+    with_data,
+    without_stated,
+)
 from openane.graph.types import NUMPY_TYPES, PACKED_BITS, TensorType, mil_type, numpy_type
 
-__all__ = ["NUMPY_TYPES", "PACKED_BITS", "Data", "Graph", "Node", "Operand", "TensorType", "Value", "copy_of",
-           "mil_type", "numpy_type", "substituted"]
+__all__ = ["NUMPY_TYPES", "PACKED_BITS", "Data", "Graph", "Node", "Operand", "RoundedArray", "RoundedConstant",
+           "TensorType", "Value", "as_stated", "copy_of", "mil_type", "numpy_type", "substituted", "with_data",
+           "without_stated"]

@@ -51,6 +51,31 @@ class Value:
         return self.data
 
 
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class RoundedConstant(Value):
+    """A constant that the model states in more digits than its type holds: `stated` times 2^`exponent` are its numbers
+    as they were, in the shape of `data`, for what is computed from them before that is rounded itself."""
+
+    stated: np.ndarray
+    exponent: int = 0
+
+    def digits(self) -> np.ndarray:
+        """The numbers in all their digits, float32."""
+        return np.ldexp(self.stated, self.exponent) if self.exponent else self.stated
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RoundedArray:
+    """An array in the type of a graph's constant, and in the digits the model states."""
+
+    data: np.ndarray
+    stated: np.ndarray
+
+    def reshaped(self, *shape: int) -> RoundedArray:
+        """The array in another shape."""
+        return RoundedArray(self.data.reshape(shape), self.stated.reshape(shape))
+
+
 Operand = Value | tuple[Value, ...]
 
 
@@ -109,6 +134,27 @@ class Node(_Remembered):
                     found.append(operand)
             object.__setattr__(self, "_values", tuple(found))
             return self._values
+
+
+def as_stated(node: Node) -> Node:
+    """The node with constants in all digits the model states; itself where they are in their type."""
+    return substituted(node, {id(value): Value(value.name, value.type, value.digits()) for value in node.values()
+                              if isinstance(value, RoundedConstant)})
+
+
+def with_data(value: Value, data: np.ndarray) -> Value:
+    """The constant with other numbers of its type and shape."""
+    return Value(value.name, value.type, data) if isinstance(value, RoundedConstant) else replace(value, data=data)
+
+
+def without_stated(graph: Graph) -> Graph:
+    """The graph with constants in their types alone; itself where there are no others."""
+    plain: dict[int, Value] = {}
+    for node in graph.nodes:
+        for value in node.values():
+            if isinstance(value, RoundedConstant) and id(value) not in plain:
+                plain[id(value)] = Value(value.name, value.type, value.data)
+    return replace(graph, nodes=tuple(substituted(node, plain) for node in graph.nodes)) if plain else graph
 
 
 def substituted(node: Node, values: Mapping[int, Value]) -> Node:

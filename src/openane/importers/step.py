@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from openane.errors import AneError, GraphError, UnsupportedError
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.ops.build import GraphBuilder
-from openane.ops.half_bits import to_half as rounded
+from openane.ops.half_bits import to_half as nearest_half
 from openane.ops.halves import LARGEST, halves_finite
 
 CLOSE = 0.7
@@ -80,9 +80,14 @@ def to_half(array: np.ndarray, what: str) -> np.ndarray:
     return half
 
 
+def rounded(array: np.ndarray, what: str) -> RoundedArray:
+    """As `to_half`, with the digits that were rounded away."""
+    return RoundedArray(to_half(array, what), np.asarray(array, np.float32))
+
+
 def in_half(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """An array in fp16, and where finite numbers became infinite."""
-    half = rounded(array)
+    half = nearest_half(array)
     return half, np.zeros((), np.bool_) if halves_finite(half) else np.isinf(half) & np.isfinite(array)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Graph, Node, Operand, TensorType, Value, mil_type, numpy_type
+from openane.graph import Graph, Node, Operand, RoundedArray, RoundedConstant, TensorType, Value, mil_type, numpy_type
 from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
@@ -72,7 +72,8 @@ class GraphBuilder:
 
     def constant(self, data: Given, name: str | None = None) -> Value:
         """A constant: a str, or an array as it is; Python numbers become fp32, int32 or bool."""
-        return _constant(data if isinstance(data, str) else _plain_array(data), self._unique(name or "const"))
+        kept = isinstance(data, str | RoundedArray)
+        return _constant(data if kept else _plain_array(data), self._unique(name or "const"))
 
     def add(self, op_name: str, name: str | None = None, source: str = "",
             **operands: Given) -> Value | tuple[Value, ...]:
@@ -167,8 +168,12 @@ class GraphBuilder:
         return self._data(op, base, parameter, given, dtype)
 
     def _data(self, op: Op, base: str, parameter: Parameter, given: Given, dtype: str | None) -> Value:
-        data = given if isinstance(given, str) else convert(op.name, parameter, given, dtype)
-        return _constant(data, self._unique(f"{base}_{parameter.name}"))
+        if isinstance(given, RoundedArray):
+            data = convert(op.name, parameter, given.data, dtype)
+            given = RoundedArray(data, given.stated) if data is given.data else data
+        else:
+            given = given if isinstance(given, str) else convert(op.name, parameter, given, dtype)
+        return _constant(given, self._unique(f"{base}_{parameter.name}"))
 
     def _unique(self, base: str) -> str:
         name, count = base, self._repeats.get(base, 0)
@@ -240,7 +245,10 @@ def _plain_array(data: Given) -> np.ndarray:
     return narrow if array.dtype.kind == "f" or np.array_equal(narrow, array) else array
 
 
-def _constant(data: np.ndarray | str | None, name: str) -> Value:
+def _constant(data: np.ndarray | RoundedArray | str | None, name: str) -> Value:
+    if isinstance(data, RoundedArray):
+        made = _constant(data.data, name)
+        return RoundedConstant(made.name, made.type, made.data, stated=data.stated)
     if isinstance(data, np.ndarray):
         return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
     return Value(name, TensorType("string", ()), data)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from openane.graph import Node, TensorType, Value, mil_type
+from openane.graph import Node, RoundedConstant, TensorType, Value, mil_type
+from openane.ops.half_bits import to_half
 from openane.ops.rewriter import Rewriter
 
 
@@ -17,6 +18,19 @@ def constant(name: str, array: np.ndarray, like: Value) -> Value:
     with np.errstate(over="ignore"):
         data = np.asarray(array).astype(like.array().dtype, copy=False)
     return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
+
+
+def numbers(value: Value) -> np.ndarray:
+    """A constant's numbers, in all digits the model states."""
+    return value.digits() if isinstance(value, RoundedConstant) else value.array()
+
+
+def rounded(name: str, array: np.ndarray, like: Value) -> Value:
+    """A constant of the element type of `like`, which keeps the digits that are rounded away where `like` does."""
+    dtype = like.array().dtype
+    data = to_half(array) if dtype == np.float16 else np.asarray(array, dtype)
+    made = Value(name, TensorType(mil_type(dtype), data.shape), data)
+    return RoundedConstant(name, made.type, data, stated=array) if isinstance(like, RoundedConstant) else made
 
 
 def as_it_is(node: Node, name: str) -> Node | None:

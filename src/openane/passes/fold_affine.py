@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value
+from openane.graph import Graph, Node, Value, as_stated
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset
 from openane.ops.half_products import half_products
 from openane.ops.spec import Product
-from openane.ops.weights import constant
+from openane.ops.weights import constant, numbers, rounded
 from openane.passes.folded_once import folded
 from openane.passes.rewrite import only_user, rebuilt
 
@@ -85,7 +85,8 @@ def _has_weights(node: Node) -> bool:
 def _affine(node: Node, before: Node) -> Affine | None:
     """What `node` does to each output channel of `before`, or None when it does something else."""
     product, result = get_op(before.op).product, before.output
-    return None if product is None else gain_and_offset(node, result, product.axis % max(result.type.rank, 1))
+    axis = 0 if product is None else product.axis % max(result.type.rank, 1)
+    return None if product is None else gain_and_offset(as_stated(node), result, axis)
 
 
 def _with(node: Node, user: Node, affine: Affine) -> Node | None:
@@ -97,16 +98,17 @@ def _with(node: Node, user: Node, affine: Affine) -> Node | None:
     if product is None or made is None:
         return None
     weight, bias = made["weight"], made.get("bias")
-    seen = _Channels(weight.array(), gain, product)
-    shift = (0 if bias is None else bias.array().astype(np.float64)) * gain + offset
+    seen = _Channels(weight.array(), gain, product, numbers(weight))
+    shift = (0 if bias is None else numbers(bias).astype(np.float64)) * gain + offset
     largest, scaled = seen.largest()
     if not (_largest(shift) < OVERFLOW and scaled < OVERFLOW and _resolved(largest, scaled)):
         return None
     operands = dict(made.operands)
     if (gain != 1).any():
-        operands["weight"] = constant(f"{name}_weight", folded(seen.weight, product, gain, seen.scaled), weight)
+        scaled_weight = folded(seen.stated, product, gain, lambda: seen.scaled(weight))
+        operands["weight"] = replace(scaled_weight, name=f"{name}_weight")
     if shift.any() or bias is not None:
-        operands["bias"] = constant(f"{name}_bias", shift, weight)
+        operands["bias"] = rounded(f"{name}_bias", shift, weight)
     return replace(made, operands=operands, outputs=user.outputs)
 
 
@@ -129,6 +131,8 @@ class _Channels:
     weight: np.ndarray
     gain: np.ndarray
     product: Product
+    stated: np.ndarray
+    """The weight in all its digits; itself where it has no others."""
 
     def _seen(self, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A view of a weight of that form, and the gains as they are broadcast to it."""
@@ -152,8 +156,17 @@ class _Channels:
         peaks = peaks.astype(np.float64)
         return float(peaks.max()), float((peaks * np.abs(gains)).max())
 
-    def scaled(self) -> np.ndarray:
-        """The weight with every output channel times its gain, computed in float64 and rounded once."""
+    def scaled(self, like: Value) -> Value:
+        """The weight, which is `like`, with every output channel times its gain, rounded once."""
+        if self.stated is self.weight:
+            return constant(like.name, self._scaled_halves(), like)
+        seen, gains = self._seen(self.stated)
+        result = np.empty(self.stated.shape, np.float32)
+        np.multiply(seen, gains.astype(np.float32), out=self._seen(result)[0])
+        return rounded(like.name, result, like)
+
+    def _scaled_halves(self) -> np.ndarray:
+        """The weight times its gains, computed in float64 and rounded."""
         seen, gains = self._seen(self.weight)
         result = np.empty_like(self.weight)
         if self.weight.dtype == np.float16:

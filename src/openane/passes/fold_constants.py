@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value, numpy_type
+from openane.graph import Graph, Node, RoundedConstant, Value, as_stated, numpy_type
 from openane.graph.budget import Budget
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate_node
@@ -28,10 +28,13 @@ def fold_constants(graph: Graph) -> Graph:
             nodes.append(node)
             continue
         budget.take(node.label, sum(map(_size, node.outputs)), node_work(node))
-        for value, array in zip(node.outputs, evaluate_node(node, {}), strict=True):
+        stated = as_stated(node)
+        for value, array in zip(node.outputs, evaluate_node(stated, {}), strict=True):
             with np.errstate(over="ignore"):
                 data = np.asarray(array).astype(numpy_type(value.dtype))
-            known[id(value)] = Value(value.name, value.type, data)
+            digits = stated is not node and value.dtype == "fp16" and np.asarray(array).dtype == np.float32
+            known[id(value)] = RoundedConstant(value.name, value.type, data, stated=np.asarray(array)) if digits \
+                else Value(value.name, value.type, data)
     return rebuilt(graph, nodes)
 
 

@@ -9,7 +9,9 @@ from contextvars import ContextVar
 
 import numpy as np
 
-_MADE: ContextVar[dict[tuple[int, int, bytes], tuple[np.ndarray, np.ndarray]]] = ContextVar("folded weights")
+from openane.graph import Value
+
+_MADE: ContextVar[dict[tuple[int, int, bytes], tuple[np.ndarray, Value]]] = ContextVar("folded weights")
 """By the ids of a weight and of how it is multiplied, and the bytes of its gains: the weight, which thereby keeps its
 id, and what it became."""
 
@@ -24,8 +26,8 @@ def folded_once() -> Iterator[None]:
         _MADE.reset(token)
 
 
-def folded(weight: np.ndarray, product: object, gain: np.ndarray, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """What `make` makes of a weight that is multiplied as `product` says and takes the gains; the array it made before,
+def folded(weight: np.ndarray, product: object, gain: np.ndarray, make: Callable[[], Value]) -> Value:
+    """What `make` makes of a weight that is multiplied as `product` says and takes the gains; the constant it made before,
     which is not kept any longer, while `folded_once` lasts."""
     made = _MADE.get(None)
     if made is None:

@@ -60,7 +60,7 @@ def _moves(node: Node) -> bool:
 def _hoisted(scale: Node, value: Value, chain: list[Node], names: set[str]) -> list[Node]:
     """The scale of `value`, then what `chain` did to it, up to the result the scale had."""
     made = _named(f"{value.name}_scaled", value.type, names)
-    number = replace(scale["y"], type=TensorType(scale["y"].dtype, ()), data=scale["y"].array().reshape(()))
+    number = Value(scale["y"].name, TensorType(scale["y"].dtype, ()), scale["y"].array().reshape(()))
     nodes = [replace(scale, operands={"x": value, "y": number}, outputs=(made,))]
     for position, node in enumerate(chain):
         last = position == len(chain) - 1

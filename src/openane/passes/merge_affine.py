@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from openane.graph import Graph, Node, TensorType, Value
+from openane.graph import Graph, Node, RoundedConstant, TensorType, Value
 from openane.ops.affine import factor, summand
 from openane.ops.batch_norm import gain_then_offset
 from openane.passes.rewrite import only_user, rebuilt, taken_names
@@ -48,4 +48,7 @@ def _per_channel(constant: Value, x: Value) -> Value | None:
     if x.shape[1] == 1 or shape != tuple(extent if d == 1 else 1 for d, extent in enumerate(x.shape)):
         return None
     vector = constant.array().reshape(-1)  # shares its memory, by which new weights find it
-    return Value(constant.name, TensorType(constant.dtype, vector.shape), vector)
+    type_ = TensorType(constant.dtype, vector.shape)
+    if isinstance(constant, RoundedConstant):
+        return RoundedConstant(constant.name, type_, vector, stated=constant.digits().reshape(-1))
+    return Value(constant.name, type_, vector)

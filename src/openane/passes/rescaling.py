@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from openane.chips.arithmetic import SUM_LIMIT
-from openane.graph import Graph, Node, Operand, TensorType, Value
+from openane.graph import Graph, Node, Operand, RoundedConstant, TensorType, Value
 from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation
@@ -325,4 +325,6 @@ def times(constant: Value, exponent: int) -> Value:
     else:
         with np.errstate(over="ignore"):
             data = np.asarray(np.ldexp(array.astype(np.float64), exponent), array.dtype)
-    return Value(f"{constant.name}_rescaled", TensorType(constant.dtype, data.shape), data)
+    made = Value(f"{constant.name}_rescaled", TensorType(constant.dtype, data.shape), data)
+    return replace(constant, name=made.name, data=data, exponent=constant.exponent + exponent) \
+        if isinstance(constant, RoundedConstant) else made

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value, numpy_type, substituted
+from openane.graph import Graph, Node, Value, numpy_type, substituted, with_data
 from openane.graph.mil.packed import byte_count
 from openane.ops import all_ops
 from openane.ops.evaluate import evaluate_node
@@ -83,7 +83,7 @@ def computed_weights(graph: Graph) -> Graph:
             nodes.append(now)
             continue
         for value, array in zip(now.outputs, evaluate_node(now, {}), strict=True):
-            known[id(value)] = replace(value, data=np.asarray(array).astype(numpy_type(value.dtype)))
+            known[id(value)] = with_data(value, np.asarray(array).astype(numpy_type(value.dtype)))
     return replace(graph, nodes=tuple(nodes)) if known else graph
 
 

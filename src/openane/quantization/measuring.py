@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value
+from openane.graph import Graph, Node, Value, with_data
 from openane.ops.evaluate import evaluate_node, evaluate_together, widened
 from openane.quantization.forms import StoredWeight
 from openane.quantization.layers import Layer
@@ -65,7 +65,7 @@ def layer_errors(graph: Graph, samples: Sequence[Sample], candidates: Mapping[in
 
 def _instead(node: Node, value: Value, stored: StoredWeight) -> Node:
     """The node with what a stored weight gives back in place of a constant."""
-    other = replace(value, data=stored.array)
+    other = with_data(value, stored.array)
     made = node if stored.bias is None else with_bias(node, {id(value): stored.bias})
     return replace(made, operands={name: other if operand is value else operand
                                    for name, operand in made.operands.items()})

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value, substituted
+from openane.graph import Graph, Node, Value, substituted, with_data
 from openane.graph.mil.program import OPSETS
 from openane.quantization.forms import PACKED_OPSETS, StoredWeight
 from openane.quantization.layers import Layer
@@ -48,7 +48,7 @@ def with_stored(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> G
 
 def with_arrays(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> Graph:
     """The graph with what the stored weights give back as constants: it computes what the other form does."""
-    values: Mapping[int, Value] = {id(layer.weight): replace(layer.weight, data=weight.array)
+    values: Mapping[int, Value] = {id(layer.weight): with_data(layer.weight, weight.array)
                                    for layer, weight in stored}
     biases = _biases(stored)
     return replace(graph, nodes=tuple(substituted(with_bias(node, biases), values) for node in graph.nodes))
@@ -59,7 +59,7 @@ def with_bias(node: Node, biases: Mapping[int, np.ndarray]) -> Node:
     found = next((biases[id(value)] for value in node.values() if id(value) in biases), None)
     if found is None:
         return node
-    return replace(node, operands={**node.operands, "bias": replace(node["bias"], data=found)})
+    return replace(node, operands={**node.operands, "bias": with_data(node["bias"], found)})
 
 
 def _biases(stored: Sequence[tuple[Layer, StoredWeight]]) -> dict[int, np.ndarray]:

@@ -8,12 +8,11 @@ added to something that is there already (a residual connection) makes good for 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from openane.chips.weight_forms import WeightForm
-from openane.graph import Graph, Node, Value, substituted
+from openane.graph import Graph, Node, Value, substituted, with_data
 from openane.ops import get_op
 from openane.ops.evaluate import Pair, evaluate_beside
 from openane.quantization.calibrating import calibrated
@@ -61,7 +60,7 @@ class _Rounding:
         if not made:
             return node
         biases = {key: stored.bias for key, stored in made.items() if stored.bias is not None}
-        return substituted(with_bias(node, biases), {key: replace(self.layers[key].weight, data=stored.array)
+        return substituted(with_bias(node, biases), {key: with_data(self.layers[key].weight, stored.array)
                                                      for key, stored in made.items()})
 
     def _rounded(self, layer: Layer, pairs: Sequence[Pair]) -> StoredWeight:

@@ -8,11 +8,14 @@ from weakref import ref
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.importers.step import beyond_half, in_half
 from openane.ops.build import GraphBuilder
-from openane.ops.halves import LARGEST
+from openane.ops.halves import LARGEST, halves_finite
 
+MATRIX = 2
+"""Dimensions of weights whose digits beyond fp16 are given up, since they take the memory of three: most of a language
+model's are such, and nothing is folded into them as batch norms are into convolutions."""
 UNBOUNDED = 1e9
 """Magnitude from which on numbers stand for infinity, as in the masks of attention: what they are does not matter."""
 
@@ -33,7 +36,9 @@ class OnnxConstants:
                                        found=f"shape {list(array.shape)}", remedy="leave its operators out")
             converted = self.converted(array, name)
             label = f"{name}.constant" if name in self._reserved else name
-            known = self._values[id(array)] = ref(array), self._builder.constant(converted, label)
+            digits = array.dtype == np.float32 and array.ndim != MATRIX and halves_finite(converted)
+            made = self._builder.constant(RoundedArray(converted, array) if digits else converted, label)
+            known = self._values[id(array)] = ref(array), made
         return known[1]
 
     def converted(self, array: np.ndarray, name: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.graph.budget import Budget
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
@@ -133,6 +133,10 @@ class OnnxStep(AnyStep):
     def half(self, array: np.ndarray, index: int) -> np.ndarray:
         """An array made from input `index`, in fp16. GraphError naming the input when a value is too large for it."""
         return self.constants.half(array, self.input_names[index])
+
+    def rounded(self, array: np.ndarray, index: int) -> RoundedArray:
+        """As `half`, with the digits that were rounded away."""
+        return RoundedArray(self.half(array, index), np.asarray(array, np.float32))
 
     # Attributes
 

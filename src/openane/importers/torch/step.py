@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.importers.masks import MEANS_FARTHEST, nearer, note_replaced
 from openane.importers.step import ImportStep as AnyStep
 from openane.importers.step import to_half
@@ -60,7 +60,8 @@ class TorchConstants:
         """The constant value of a tensor; see `to_array`."""
         known = self._values.get((id(tensor), farthest))
         if known is None:
-            known = tensor, self._builder.constant(to_array(tensor, label, farthest))
+            array = to_array(tensor, label, farthest)
+            known = tensor, self._builder.constant(array if farthest else with_digits(array, tensor))
             self._values[id(tensor), farthest] = known
             if farthest and known[1].dtype == "fp16":
                 self.note(label, as_numpy(tensor), farthest)
@@ -85,6 +86,12 @@ def to_array(tensor: Tensor, label: str, farthest: float = 0.0) -> np.ndarray:
     if array.dtype.kind != "f":
         raise UnsupportedError(label, "constants must be numbers", found=array.dtype)
     return to_half(nearer(array, farthest) if farthest else array, f"{label}: a constant")
+
+
+def with_digits(half: np.ndarray, tensor: Tensor) -> RoundedArray | np.ndarray:
+    """A tensor in fp16 with the digits that were rounded away, where there are any."""
+    longer = half.dtype == np.float16 and tensor.element_size() > half.itemsize
+    return RoundedArray(half, as_numpy(tensor).astype(np.float32, copy=False)) if longer else half
 
 
 def as_numpy(tensor: Tensor) -> np.ndarray:
@@ -177,6 +184,11 @@ class TorchStep(AnyStep):
         """A tensor known already, as fp16, or None where it is absent."""
         found = self.constant(name, name)
         return None if found is None else to_array(found, self.label)
+
+    def rounded(self, name: str) -> RoundedArray | np.ndarray | None:
+        """As `half`, with the digits that were rounded away."""
+        half = self.half(name)
+        return None if half is None else with_digits(half, self.constant(name, name))
 
     def axis(self, name: str, rank: int, default: int = 0) -> int:
         """An axis counted from the front."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.formats.protobuf import Message
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.importers.coreml.weights import weight_array
 from openane.importers.step import ImportStep, to_half
 
@@ -65,6 +65,13 @@ class CoremlLayer(ImportStep):
     def weights(self, weights: Message, shape: Sequence[int], what: str = "weights", axis: int = 0) -> np.ndarray:
         """A WeightParams message in fp16, scales of quantised ones along `axis`. GraphError where fp16 overflows."""
         return self.half(weight_array(weights, shape, f"{self.label}: {what}", axis), what)
+
+    def rounded(self, weights: Message, shape: Sequence[int],
+                what: str = "weights") -> RoundedArray | np.ndarray:
+        """As `weights`, with the digits that were rounded away, where there are any."""
+        array = weight_array(weights, shape, f"{self.label}: {what}")
+        half = self.half(array, what)
+        return half if array.dtype == np.float16 else RoundedArray(half, array.astype(np.float32, copy=False))
 
     def half(self, array: np.ndarray, what: str) -> np.ndarray:
         """An array in fp16. GraphError when a number is beyond it."""

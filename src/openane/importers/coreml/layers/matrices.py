@@ -14,8 +14,8 @@ from openane.importers.coreml.layers.layer import CoremlLayer, Handler
 def _inner_product(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
     channels, count = params.inputChannels, params.outputChannels
-    weight = layer.weights(params.weights, (count, channels))
-    bias = layer.weights(params.bias, (count,), "bias") if params.hasBias else None
+    weight = layer.rounded(params.weights, (count, channels))
+    bias = layer.rounded(params.bias, (count,), "bias") if params.hasBias else None
     if x.type.rank >= 3 and x.shape[-2:] == (1, 1) and x.shape[-3] == channels:
         flat = layer.add("reshape", part="flat", x=x, shape=x.shape[:-2])
         result = layer.add("linear", part="flat_product", x=flat, weight=weight, bias=bias)

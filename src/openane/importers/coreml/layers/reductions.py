@@ -49,14 +49,14 @@ def _softmax_nd(layer: CoremlLayer) -> Value:
 def _batchnorm(layer: CoremlLayer) -> Value:
     params, (x, restore) = layer.params, layer.image()
     channels = (params.channels,)
-    gamma, beta = (layer.weights(getattr(params, key), channels, key) if key in params else None
+    gamma, beta = (layer.rounded(getattr(params, key), channels, key) if key in params else None
                    for key in ("gamma", "beta"))
     epsilon = layer.number(params.epsilon or 1e-5, "epsilon")
     if params.instanceNormalization:
         return restore(layer.add("instance_norm", x=x, gamma=gamma, beta=beta, epsilon=epsilon))
     if params.computeMeanVar and "mean" not in params:
         raise layer.refuse("computeMeanVar without instanceNormalization", True, "stored mean and variance")
-    mean, variance = (layer.weights(getattr(params, key), channels, key) for key in ("mean", "variance"))
+    mean, variance = (layer.rounded(getattr(params, key), channels, key) for key in ("mean", "variance"))
     return restore(layer.add("batch_norm", x=x, mean=mean, variance=variance, gamma=gamma, beta=beta, epsilon=epsilon))
 
 

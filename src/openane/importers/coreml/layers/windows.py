@@ -43,9 +43,9 @@ def _convolution(layer: CoremlLayer) -> Value:
     groups, kernel = params.nGroups or 1, layer.pair("kernelSize", 3)
     settings: dict[str, Any] = {"strides": layer.pair("stride"), "dilations": layer.pair("dilationFactor"),
                                 "groups": groups}
-    bias = layer.weights(params.bias, (params.outputChannels,), "bias") if params.hasBias else None
+    bias = layer.rounded(params.bias, (params.outputChannels,), "bias") if params.hasBias else None
     if not params.isDeconvolution:
-        weight = layer.weights(params.weights, (params.outputChannels, params.kernelChannels, *kernel))
+        weight = layer.rounded(params.weights, (params.outputChannels, params.kernelChannels, *kernel))
         return restore(layer.add("conv", x=x, weight=weight, bias=bias, **settings, **_padding(layer)))
     if groups < 1 or params.outputChannels % groups:
         raise GraphError(f"{layer.label}: outputChannels must be a multiple of nGroups, found "

@@ -48,8 +48,8 @@ def _batch_constant(step: OnnxStep, x: Value) -> Operand:
     if x.type.rank < 3:
         shifted = step.add("mul", part="gain", x=x, y=step.half(gain, 1))
         return step.add("add", x=shifted, y=step.half(offset - mean * gain, 2))
-    return step.add("batch_norm", x=x, mean=step.half(mean, 3), variance=np.ones(variance.shape, np.float16),
-                    gamma=step.half(gain, 1), beta=step.half(offset, 2), epsilon=0.0)
+    return step.add("batch_norm", x=x, mean=step.rounded(mean, 3), variance=np.ones(variance.shape, np.float16),
+                    gamma=step.rounded(gain, 1), beta=step.rounded(offset, 2), epsilon=0.0)
 
 
 def _batch_computed(step: OnnxStep, x: Value, mean: Value, variance: Value) -> Value:

@@ -48,8 +48,8 @@ def _linear(step: TorchStep) -> Result:
     rows = step.as_value(x, "input")
     if rows.type.rank > LARGEST_RANK:
         rows = step.reshaped(rows, (prod(rows.shape[:-1]), rows.shape[-1]), "rows")
-    product = step.add("linear", part="product" if rows is not x else "", x=rows, weight=step.half("weight"),
-                       bias=step.half("bias"))
+    product = step.add("linear", part="product" if rows is not x else "", x=rows, weight=step.rounded("weight"),
+                       bias=step.rounded("bias"))
     return step.reshaped(product, step.shape)
 
 

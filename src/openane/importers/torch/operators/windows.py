@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.importers.step import to_half
 from openane.importers.torch.operators.resizing import mixed
 from openane.importers.torch.step import Handler, Result, TorchStep
@@ -27,15 +27,16 @@ def _convolution(step: TorchStep) -> Result:
                                 "pad": _pairs(padding)}
     if not transposed:
         known = not isinstance(step.argument("weight"), Value)
-        return step.add("conv", x=x, weight=step.half("weight") if known else step.value("weight"),
-                        bias=step.half("bias"), **settings)
+        return step.add("conv", x=x, weight=step.rounded("weight") if known else step.value("weight"),
+                        bias=step.rounded("bias"), **settings)
     extra = step.integers("output_padding", axes)
     behind = [before - more for before, more in zip(padding, extra, strict=True)]
     settings["pad"] = [count for before, after in zip(padding, behind, strict=True)
                        for count in (before, max(0, after))]
     if min(behind) >= 0:
-        return step.add("conv_transpose", x=x, weight=step.half("weight"), bias=step.half("bias"), **settings)
-    return _beyond(step, step.add("conv_transpose", part="whole", x=x, weight=step.half("weight"), **settings), behind)
+        return step.add("conv_transpose", x=x, weight=step.rounded("weight"), bias=step.rounded("bias"), **settings)
+    whole = step.add("conv_transpose", part="whole", x=x, weight=step.rounded("weight"), **settings)
+    return _beyond(step, whole, behind)
 
 
 def _beyond(step: TorchStep, whole: Value, behind: Sequence[int]) -> Value:
@@ -173,13 +174,15 @@ def _batch_norm(step: TorchStep) -> Result:
         for name in names)
     if mean is None or variance is None or step.argument("training", False):
         raise step.refuse("training", True, "statistics of training: export the model for inference (model.eval())")
-    factor = to_half((1 if gain is None else gain) / np.sqrt(variance + float(step.argument("eps", 1e-5))),
-                     f"{step.label}: a gain")
+    factor = (1 if gain is None else gain) / np.sqrt(variance + float(step.argument("eps", 1e-5)))
+    half = to_half(factor, f"{step.label}: a gain")
+    offset = np.zeros(()) if offset is None else offset
     # The offset takes the mean away as the rounded factor has it: its rounding changes x - mean, and not x.
-    shift = (0 if offset is None else offset) - mean * factor.astype(np.float64)
-    tail = (1,) * (x.type.rank - 2)
-    scaled = step.add("mul", part="scaled", x=x, y=factor.reshape(-1, *tail))
-    result = step.add("add", x=scaled, y=to_half(shift, f"{step.label}: an offset").reshape(-1, *tail))
+    shift = to_half(offset - mean * half.astype(np.float64), f"{step.label}: an offset")
+    shape = (-1, *(1,) * (x.type.rank - 2))
+    scaled = step.add("mul", part="scaled", x=x, y=RoundedArray(half, factor.astype(np.float32)).reshaped(*shape))
+    digits = RoundedArray(shift, (offset - mean * factor).astype(np.float32))
+    result = step.add("add", x=scaled, y=digits.reshaped(*shape))
     return (result, None, None) if step.op.startswith("_native") else result
 
 
