@@ -27,8 +27,8 @@ def folded_once() -> Iterator[None]:
 
 
 def folded(weight: np.ndarray, product: object, gain: np.ndarray, make: Callable[[], Value]) -> Value:
-    """What `make` makes of a weight that is multiplied as `product` says and takes the gains; the constant it made before,
-    which is not kept any longer, while `folded_once` lasts."""
+    """What `make` makes of a weight that is multiplied as `product` says and takes the gains; the constant it made
+    before, which is not kept any longer, while `folded_once` lasts."""
     made = _MADE.get(None)
     if made is None:
         return make()
