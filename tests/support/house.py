@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "loaded": {"compiler", "devices", "chips", "graph"},
     "torch": {"importers", "compiler", "devices", "loaded", "training", *_GRAPH},
     "jax": {"importers", "loaded"},
+    "tinygrad": {"importers", "loaded"},
     "onnx_backend": {"importers", "compiler", "devices", "chips", *_GRAPH},
 }
 """Room to the rooms it may import besides itself, `errors` and `version`. `cli` and the package see everything."""

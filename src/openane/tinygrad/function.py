@@ -1,0 +1,52 @@
+"""A function of tinygrad tensors that runs on the engine: `to_engine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor
+
+from openane.errors import GraphError, UnsupportedError
+from openane.importers.stablehlo import load_stablehlo
+from openane.loaded import EngineOptions, ResidentGraph
+from openane.tinygrad.operations import Translation
+
+
+def to_engine(function: Callable[..., Any], *example: Tensor, **options: Any) -> TensorFunction:
+    """The function on the engine, for tensors of the shapes of its example. It is called once, with tensors that stand
+    for its arguments; what it computes without them is constant. `options` are the fields of `EngineOptions`. Errors
+    are those of `load_stablehlo`, `openane.compile` and of the device; UnsupportedError also for operations of
+    tinygrad that are not read."""
+    return TensorFunction(function, example, EngineOptions(**options))
+
+
+class TensorFunction:
+    """A function of tensors of one shape, compiled and loaded."""
+
+    def __init__(self, function: Callable[..., Any], example: tuple[Tensor, ...], options: EngineOptions) -> None:
+        standing = [Tensor.empty(*each.shape, dtype=each.dtype) for each in example]
+        found = function(*standing)
+        self._several = isinstance(found, tuple | list)
+        results = list(found) if self._several else [found]
+        if not all(isinstance(each, Tensor) for each in results):
+            raise UnsupportedError("the function", "results are tensors", found=type(found).__name__)
+        self._types = [each.dtype for each in results]
+        self._shapes = [tuple(each.shape) for each in example]
+        translation = Translation([each.uop for each in standing], lambda uop: np.asarray(Tensor(uop).numpy()))
+        self.loaded = ResidentGraph(load_stablehlo(translation.text([each.uop for each in results])), options)
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        """The function's results. GraphError for tensors of other shapes."""
+        if [tuple(each.shape) for each in tensors] != self._shapes:
+            raise GraphError(f"the function is compiled for shapes {self._shapes}, found "
+                             f"{[tuple(each.shape) for each in tensors]}")
+        arrays = [np.asarray(each.numpy()) for each in tensors]
+        found = self.loaded.run(dict(zip(self.loaded.inputs, arrays, strict=True)))
+        results = [Tensor(array, dtype=kind) for array, kind in zip(found, self._types, strict=True)]
+        return tuple(results) if self._several else results[0]
+
+    def close(self) -> None:
+        """Frees what the device holds. Closing twice does nothing."""
+        self.loaded.close()
