@@ -176,8 +176,8 @@ def _known(form: str, max_error: float | None, activations: str) -> None:
                                limit="fp16", found=activations, remedy="weights alone: --form int8")
     if form not in FORMS:
         raise UnsupportedError("quantize", "weights have no such form", limit=", ".join(FORMS), found=form)
-    if max_error is not None and not max_error >= 0:
-        raise UnsupportedError("quantize", "an error is a number of 0 or more", found=max_error,
+    if max_error is not None and not 0 <= max_error < np.inf:
+        raise UnsupportedError("quantize", "an error is a finite number of 0 or more", found=max_error,
                                remedy="0.01 is one per cent of the outputs' size")
 
 
