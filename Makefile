@@ -7,7 +7,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FULL := .venv-full
 RELEASE := .venv-release
-SPREAD := --numprocesses=auto --dist=worksteal  # tests run on all cores
+# Tests run on all cores, a process on each with one thread: those of several would wait for each other.
+SPREAD := --numprocesses=auto --dist=worksteal
+ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .PHONY: demo test test-full lint bench fuzz docs release clean
 
@@ -15,12 +17,12 @@ demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
 
 test: lint
-	@$(BIN)/python -m pytest -q $(SPREAD)
+	@$(ALONE) $(BIN)/python -m pytest -q $(SPREAD)
 
 # Tests that need more than .venv has: torch, browsers, MPI, minutes. The others are those of `make test`.
 test-full: $(FULL)/.installed
 	@$(PYTHON) tests/support/system_packages.py
-	@$(FULL)/bin/python -m pytest -q --full $(SPREAD)
+	@$(ALONE) $(FULL)/bin/python -m pytest -q --full $(SPREAD)
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .

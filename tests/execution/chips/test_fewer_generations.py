@@ -18,8 +18,9 @@ import openane as ane
 from openane.chips import generations
 from openane.cli import main
 
+NEED_OTHERS = ("openane.torch", "openane.jax", "openane.tinygrad")
 for module in walk_packages(ane.__path__, "openane."):
-    if not module.name.endswith("__main__") and not module.name.startswith("openane.torch"):  # needs PyTorch
+    if not module.name.endswith("__main__") and not module.name.startswith(NEED_OTHERS):
         import_module(module.name)
 assert generations() == ("h11", "h12", "h13"), generations()
 model = ane.compile(ane.load_graph(sys.argv[1]))
