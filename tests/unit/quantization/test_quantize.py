@@ -204,8 +204,9 @@ def test_samples_that_do_not_fit_are_refused(sample: dict[str, np.ndarray], says
 @pytest.mark.parametrize(("arguments", "says"), [
     ({"form": "int4"}, "weights have no such form"), ({"form": "auto", "samples": []}, "measured on samples"),
     ({"activations": "int8"}, "no record shows how the engine multiplies activations of 8 bits"),
-    ({"max_error": -1.0}, "0 or more"), ({"max_error": float("nan")}, "0 or more"), ({"max_error": float("inf")}, "finite"),
-    ({"least": 0}, "1 or more"), ({"block": 1}, "2 or more"), ({"form": "sparse", "zeros": 1.0}, "below 1")])
+    ({"max_error": -1.0}, "0 or more"), ({"max_error": float("nan")}, "0 or more"),
+    ({"max_error": float("inf")}, "finite"), ({"least": 0}, "1 or more"), ({"block": 1}, "2 or more"),
+    ({"form": "sparse", "zeros": 1.0}, "below 1")])
 def test_what_cannot_be_is_refused(arguments: dict[str, object], says: str) -> None:
     with pytest.raises(UnsupportedError, match=says):
         ane.quantize(network(), **arguments)
