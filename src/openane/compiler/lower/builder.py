@@ -30,7 +30,7 @@ from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.lowering import Lowering
 from openane.ops.optimisation import level_of
 
-MOST_OPERATIONS = 4096
+MOST_OPERATIONS = 8192
 """Engine operations that one operation of a model may take: each is a task or more, of which a program has room for
 some ten thousands, and takes the compiler milliseconds."""
 
