@@ -72,6 +72,19 @@ class ImportStep:
         return UnsupportedError(self.label, rule, found=found, remedy=nearest)
 
 
+def whole_numbers(array: np.ndarray, label: str) -> np.ndarray | None:
+    """Integers in int32, and truth values, as the engine's graph has them; None for real numbers. GraphError when an
+    integer does not fit."""
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind in "iu":
+        bounds = np.iinfo(np.int32)
+        if array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
+            raise GraphError(f"{label}: a constant holds integers outside int32: {array.min()}..{array.max()}")
+        return array.astype(np.int32)
+    return None
+
+
 def to_half(array: np.ndarray, what: str) -> np.ndarray:
     """An array in fp16. GraphError when a finite number becomes infinite there; `what` names one of its numbers."""
     half, lost = in_half(array)

@@ -1,4 +1,4 @@
-"""Whatever is true of an engine, attesting finds it and nothing else: each hypothesis of each experiment, in turn."""
+"""Whatever is true of an engine, attesting finds it and nothing else: a hypothesis of each experiment, in turn."""
 
 from __future__ import annotations
 

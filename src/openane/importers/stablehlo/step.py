@@ -19,7 +19,7 @@ from openane.graph.budget import Budget
 from openane.importers.masks import FARTHEST, nearer, note_replaced
 from openane.importers.stablehlo.syntax import StableBlock, StableStatement
 from openane.importers.stablehlo.values import Dense, StableType
-from openane.importers.step import ImportStep, to_half
+from openane.importers.step import ImportStep, to_half, whole_numbers
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
@@ -198,13 +198,9 @@ class StableStep(ImportStep):
 
     def converted(self, array: np.ndarray, far: bool = False) -> np.ndarray:
         """An array in the engine's types: fp16, int32 or bool. GraphError when a number does not fit."""
-        if array.dtype.kind == "b":
-            return array
-        if array.dtype.kind in "iu":
-            bounds = np.iinfo(np.int32)
-            if array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
-                raise GraphError(f"{self.label}: a constant holds integers outside int32: {array.min()}..{array.max()}")
-            return array.astype(np.int32)
+        whole = whole_numbers(array, self.label)
+        if whole is not None:
+            return whole
         if far:
             note_replaced(self.builder.metadata, self.label, array, FARTHEST)
             array = nearer(array, FARTHEST)

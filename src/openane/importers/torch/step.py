@@ -12,7 +12,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import RoundedArray, Value
 from openane.importers.masks import MEANS_FARTHEST, nearer, note_replaced
 from openane.importers.step import ImportStep as AnyStep
-from openane.importers.step import to_half
+from openane.importers.step import to_half, whole_numbers
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
 
@@ -76,13 +76,9 @@ def to_array(tensor: Tensor, label: str, farthest: float = 0.0) -> np.ndarray:
     """A tensor in the engine's types: fp16, int32 or bool. GraphError when a number does not fit. Where `farthest` is
     not 0, numbers that mean "below (or above) all others" become it, with their sign."""
     array = as_numpy(tensor)
-    if array.dtype.kind == "b":
-        return array
-    if array.dtype.kind in "iu":
-        bounds = np.iinfo(np.int32)
-        if array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
-            raise GraphError(f"{label}: a constant holds integers outside int32: {array.min()}..{array.max()}")
-        return array.astype(np.int32)
+    whole = whole_numbers(array, label)
+    if whole is not None:
+        return whole
     if array.dtype.kind != "f":
         raise UnsupportedError(label, "constants must be numbers", found=array.dtype)
     return to_half(nearer(array, farthest) if farthest else array, f"{label}: a constant")
