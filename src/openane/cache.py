@@ -1,38 +1,35 @@
 """A folder of results that are expensive to make, found again by a key that says everything they depend on.
 
 An entry is a folder of files. It is written elsewhere, brought to the disk and renamed, so that an entry is complete or
-absent whoever is writing, is killed or runs out of space; its checksums are compared whenever it is read, and what does
-not match is dropped. Entries are never changed.
+absent whoever is writing, is killed or runs out of space; it is sealed with the digests of its files
+(`formats.sealed`), and dropped where they do not match when it is read. Entries are never changed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
 
+from openane.errors import FormatError
 from openane.formats.folders import remove_folder, write_folder
-from openane.formats.mapping import let_go, map_file
+from openane.formats.sealed import DIGITS, SealedFolder, read_seal, written_seal
 
 VARIABLE = "ANE_CACHE"
 """Environment variable with the cache's folder."""
 RECORD = "entry.json"
-LARGEST_RECORD = 1 << 20
 SIZE_LIMIT = 8 << 30
 """Bytes the cache is pruned to when something is added."""
 STALE = 3600.0
 """Seconds after which what a killed writer left is removed."""
 DIGEST = 32
 """Bytes of a SHA-256, which processors have instructions for."""
-Data = TypeVar("Data", bytes, memoryview)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,43 +66,51 @@ class Cache:
 
     def get(self, key: str) -> dict[str, bytes] | None:
         """The files of an entry, or None. A damaged entry is dropped."""
-        return self._whole(key, Path.read_bytes)
+        files = self.mapped(key)
+        return None if files is None else {name: bytes(data) for name, data in files.items()}
 
     def mapped(self, key: str) -> dict[str, memoryview] | None:
         """As `get`, the files mapped: they take no memory that the system could not have back. They stay readable when
         the entry is removed meanwhile."""
-        return self._whole(key, map_file)
-
-    def _whole(self, key: str, read: Callable[[Path], Data]) -> dict[str, Data] | None:
         place = self.folder / key
         try:
-            record = _read_record(place)
-            if record is None or record["key"] != key:
-                raise ValueError
-            files = {str(name): read(place / name) for name in record["files"]}
-            for name, stated in record["files"].items():
-                if stated != [len(files[name]), _digest(files[name])]:
-                    raise ValueError
-                let_go(files[name])
+            folder = self._sealed(key)
+            files = {name: folder.read(name) for name in folder.seal.files}
         except FileNotFoundError:
             if place.is_dir():
                 self.drop(key)
             return None
         except OSError:
             return None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except FormatError:
             self.drop(key)
             return None
         with contextlib.suppress(OSError):
             os.utime(place / RECORD)
         return files
 
+    def _sealed(self, key: str) -> SealedFolder:
+        """An entry. FormatError when it is no entry of that key."""
+        folder = SealedFolder(self.folder / key, RECORD)
+        if folder.seal.document.get("key") != key:
+            raise FormatError(f"{folder.folder / RECORD} is that of another entry", expected=key,
+                              found=folder.seal.document.get("key"))
+        return folder
+
+    def damaged(self) -> dict[str, str]:
+        """What is wrong with entries that are not as they were written, by their keys."""
+        found = {}
+        for entry in self.entries():
+            try:
+                self._sealed(entry.key).check()
+            except (FormatError, OSError) as error:
+                if (self.folder / entry.key).is_dir():  # nobody dropped it meanwhile
+                    found[entry.key] = str(error)
+        return found
+
     def put(self, key: str, files: Mapping[str, bytes | memoryview], label: str = "") -> bool:
         """Keeps an entry. False when it could not be written: the disk is full, the folder is not ours."""
-        record = {"key": key, "label": label, "files": {name: [len(data), _digest(data)]
-                                                        for name, data in files.items()}}
-        text = json.dumps(record).encode()
-        sealed = {**files, RECORD: _digest(text).encode() + b"\n" + text}
+        sealed = {**files, RECORD: written_seal(files, key=key, label=label)}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_folder(self.folder / key, sealed, durable=self._durable)
@@ -147,11 +152,10 @@ class Cache:
             if place.name.startswith("."):
                 continue
             try:
-                record = _read_record(place)
+                seal = read_seal(place / RECORD)
                 used = (place / RECORD).stat().st_mtime
-                size = sum(int(stated[0]) for stated in record["files"].values()) if record else 0
-                label = str(record["label"]) if record else "damaged"
-            except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+                size, label = sum(size for size, _ in seal.files.values()), str(seal.document.get("label"))
+            except (OSError, FormatError):
                 used, size, label = 0.0, 0, "damaged"
             yield CacheEntry(place.name, label, size, used)
 
@@ -184,19 +188,4 @@ def source_digest(rooms: tuple[str, ...]) -> str:
 def _is_ours(name: str) -> bool:
     """Whether a folder is called like an entry, or like one in the making."""
     key = name.removeprefix(".").partition(".")[0]
-    return len(key) == 2 * DIGEST and all(character in "0123456789abcdef" for character in key)
-
-
-def _read_record(place: Path) -> dict[str, Any] | None:
-    """What an entry's record states; None when it is damaged."""
-    with (place / RECORD).open("rb") as file:
-        data = file.read(LARGEST_RECORD + 1)
-    digest, _, text = data.partition(b"\n")
-    if len(data) > LARGEST_RECORD or digest.decode(errors="replace") != _digest(text):
-        return None
-    record = json.loads(text)
-    return record if isinstance(record, dict) else None
-
-
-def _digest(data: bytes | memoryview) -> str:
-    return sha256(data).hexdigest()
+    return len(key) == DIGITS and all(character in "0123456789abcdef" for character in key)

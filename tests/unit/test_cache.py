@@ -52,6 +52,26 @@ def test_a_damaged_entry_is_dropped(name: str, damage: str, tmp_path: Path) -> N
     assert cache.get(KEY) == FILES
 
 
+def test_changed_entries_are_told_with_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ANE_CACHE", str(tmp_path))
+    cache = Cache()
+    for key in (KEY, OTHER):
+        cache.put(key, FILES)
+    assert cache.damaged() == {}
+    assert main(["cache", "check"]) == 0
+    assert "2 compiled models as written, 0 changed" in capsys.readouterr().out
+    (tmp_path / KEY / "programs" / "0.hwx").write_bytes(b"y" + FILES["programs/0.hwx"][1:])
+    assert main(["cache", "check"]) == 1
+    text = capsys.readouterr().out
+    assert "1 compiled model as written, 1 changed" in text
+    assert f"{KEY}/programs/0.hwx was changed (expected SHA-256 " in text
+    assert main(["cache", "check", "--json"]) == 1
+    assert list(json.loads(capsys.readouterr().out)["damaged"]) == [KEY]
+    assert cache.get(KEY) is None
+    assert cache.damaged() == {}
+
+
 def test_an_entry_under_another_key_is_not_believed(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put(KEY, FILES)

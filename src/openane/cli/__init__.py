@@ -39,7 +39,7 @@ VERBS = {
     "attest": "run experiments on your engine and write one file that says what it did",
     "evidence": "judge files of ane attest: odds, contradictions, what is proved by how many machines",
     "replay": "compare a recorded run with what a driver does now, byte for byte",
-    "cache": "list, prune or clear the models compiled before",
+    "cache": "list, check, prune or clear the models compiled before",
     "simdriver": "run programs of others against the simulated Linux driver",
     "info": "show what a program or a model contains",
     "ops": "list operations: where each runs, under which rules, how that is known",

@@ -1,4 +1,4 @@
-"""List, prune or clear the cache of compiled models.
+"""List, check, prune or clear the cache of compiled models.
 
 It lies in $ANE_CACHE, else in openane in $XDG_CACHE_HOME, else in ~/.cache/openane.
 """
@@ -18,14 +18,16 @@ from openane.cli.output import say, say_json, table
 from openane.wording import byte_text, plural
 
 PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+FAILED = 1
 USAGE = 2
 AGES = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
-    parser.add_argument("action", choices=("list", "prune", "clear"), nargs="?", default="list",
-                        help="list what is kept (the default), prune by --size or --age, clear everything")
+    parser.add_argument("action", choices=("list", "check", "prune", "clear"), nargs="?", default="list",
+                        help="list what is kept (the default), check it against its digests, prune by --size or --age, "
+                             "clear everything")
     parser.add_argument("--size", metavar="BYTES", type=parse_size,
                         help="prune: keep at most this much, 500M or 2G, what was used last")
     parser.add_argument("--age", metavar="TIME", type=parse_age,
@@ -34,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lists what is kept, or removes and lists what was removed."""
+    """Lists what is kept, or what was changed, which is 1, or removes and lists what was removed."""
     chosen = options.size is not None or options.age is not None
     if chosen is not (options.action == "prune"):
         say("ane cache: error: " + ("prune by --size, by --age, or both" if not chosen else
@@ -42,12 +44,25 @@ def run(options: argparse.Namespace) -> int:
         return USAGE
     cache = Cache()
     removed: list[CacheEntry] = []
+    if options.action == "check":
+        return _check(cache, options.json)
     if options.action != "list":
         removed = cache.prune(options.size, options.age) if chosen else cache.clear()
     document = {"folder": str(cache.folder), "removed": [_document(entry) for entry in removed],
                 "entries": [_document(entry) for entry in cache.entries()]}
     say_json(document) if options.json else say("\n".join(_text(document, options.action)))
     return 0
+
+
+def _check(cache: Cache, as_json: bool) -> int:
+    entries, damaged = cache.entries(), cache.damaged()
+    if as_json:
+        say_json({"folder": str(cache.folder), "entries": [_document(entry) for entry in entries], "damaged": damaged})
+    else:
+        whole = sum(entry.key not in damaged for entry in entries)
+        say("\n".join([f"{cache.folder}: {plural(whole, 'compiled model')} as written, {len(damaged)} changed",
+                       *(f"  {reason}" for reason in damaged.values())]))
+    return FAILED if damaged else 0
 
 
 def parse_age(text: str) -> float:

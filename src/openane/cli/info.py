@@ -14,6 +14,7 @@ from openane.cli.model_options import compiled_already, model_options
 from openane.cli.output import say, say_json, shape_text, table
 from openane.cli.shapes import require_one_shape
 from openane.errors import ProgramError
+from openane.formats.bundled import Bundle
 from openane.program import Buffer, Program
 from openane.wording import byte_text, plural
 
@@ -56,7 +57,7 @@ def describe_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None, 
         model = open_file(path)
         assert not isinstance(model, Program)
         targets: Mapping[str, Model] = model.targets  # type: ignore[union-attr]
-        document |= {"targets": list(targets), "functions": [
+        document |= {"digest": Bundle(path).seal.digest, "targets": list(targets), "functions": [
             describe_function(name, each) for target in targets.values() for name, each in target.functions.items()]}
     return document | {"programs": [describe_program(program) for program in programs(path)]}
 
@@ -126,6 +127,7 @@ def _text(document: Document) -> Iterator[str]:
     if document["kind"] == "model":
         yield from _model_text(document)
     if document["kind"] == "bundle":
+        yield f"digest      {document['digest']}"
         yield from _targets_text(document["targets"], document["functions"])
     for program in document.get("programs", ()):
         yield from _program_text(program)

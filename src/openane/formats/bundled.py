@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Any
 
 from openane.errors import FormatError
 from openane.formats.common import common_runs
-from openane.formats.mapping import map_file
+from openane.formats.sealed import SEAL, SealedFolder
 from openane.program import Constants, Program
 
 MANIFEST = "manifest.json"
 SHARED = "shared"
 """What the manifest calls its list of constants that programs share."""
+COMPILE_AGAIN = "compile the model again"
 Read = Callable[[str], Constants]
 """The bytes of a bundle's file by its path. FormatError when it is not there."""
 
@@ -45,31 +47,44 @@ class SharedConstants:
         return found
 
 
-def mapped(file: Path) -> memoryview:
-    """The bytes of a bundle's file, mapped. FormatError when it cannot be read."""
+class Bundle(SealedFolder):
+    """A bundle's folder: its seal, which is read now, and its files, compared with the seal when they are read.
+
+    FormatError where a file cannot be read, too."""
+
+    def __init__(self, path: Path) -> None:
+        with _readable(path / SEAL):
+            super().__init__(path)
+
+    def read(self, name: str) -> memoryview:
+        """See SealedFolder."""
+        with _readable(self.folder / name):
+            return super().read(name)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What cannot be read as a FormatError."""
     try:
-        return map_file(file)
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def bundle_reader(path: Path) -> Read:
-    """What reads the files of a bundle that is a folder: mapped."""
-    return lambda name: mapped(path / name)
+        yield
+    except OSError as error:
+        hint = f": it has the digests of the other files ({COMPILE_AGAIN})" if path.name == SEAL else ""
+        raise FormatError(f"{path} cannot be read: {error.strerror}{hint}") from None
 
 
 def bundled_programs(path: Path) -> Iterator[tuple[Path, Constants]]:
     """The file of every program of a bundle, in order, and its HWX file, whole. Only where constants are shared is the
-    manifest read. FormatError when a file cannot be read, or the manifest is malformed."""
-    files = sorted((file for file in (path / "programs").glob("*.*") if file.suffix in (".hwx", ".part")),
-                   key=lambda file: (len(file.stem), file.stem))
-    read = bundle_reader(path)
+    manifest read. FormatError when a file cannot be read or was changed, or the manifest is malformed."""
+    bundle = Bundle(path)
+    names = [Path(name) for name in bundle.seal.files if name.startswith("programs/")]
+    files = sorted((name for name in names if name.suffix in (".hwx", ".part")),
+                   key=lambda name: (len(name.stem), name.stem))
     if all(file.suffix == ".hwx" for file in files):
-        yield from ((file, mapped(file)) for file in files)
+        yield from ((path / file, bundle.read(file.as_posix())) for file in files)
         return
     try:
-        found = program_data(read, len(files), json.loads(bytes(read(MANIFEST)))[SHARED])
-        yield from ((file, data) for file, (data, _) in zip(files, found, strict=True))
+        found = program_data(bundle.read, len(files), json.loads(bytes(bundle.read(MANIFEST)))[SHARED])
+        yield from ((path / file, data) for file, (data, _) in zip(files, found, strict=True))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{MANIFEST} does not say what constants programs share: {error}") from None
 

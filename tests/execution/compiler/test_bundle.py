@@ -7,14 +7,18 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.sealing import reseal
 
 import openane as ane
+from openane.cli import main
 from openane.compiler import Model, compile
+from openane.formats.bundled import bundled_programs
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 
@@ -102,6 +106,7 @@ def test_changed_manifests_raise_nothing_but_typed_errors(bundle: Path) -> None:
     refused = 0
     for _ in range(ROUNDS):
         manifest.write_text(json.dumps(changed(json.loads(text), rng)))
+        reseal(bundle)
         try:
             model = Model.load(bundle)
             ane.run(model, {port.name: np.zeros((4, 16), np.float16) for port in model.inputs})
@@ -115,8 +120,52 @@ def test_changed_manifests_raise_nothing_but_typed_errors(bundle: Path) -> None:
 def test_cut_and_missing_files_are_named(name: str, bundle: Path) -> None:
     data = (bundle / name).read_bytes()
     (bundle / name).write_bytes(data[:len(data) // 2])
+    with pytest.raises(ane.FormatError, match=f"{name} was changed"):
+        assert Model.load(bundle).graph
+    reseal(bundle)
     with pytest.raises(ane.AneError):
-        Model.load(bundle)
+        assert Model.load(bundle).graph
     (bundle / name).unlink()
     with pytest.raises(ane.FormatError, match=f"{name} cannot be read"):
         Model.load(bundle)
+
+
+def test_every_changed_byte_of_a_bundle_is_noticed_before_it_is_used(bundle: Path) -> None:
+    """Whatever reads it: the model, its graph, its programs by themselves."""
+    rng = random.Random(1)
+    names = sorted(contents(bundle))
+    assert {"manifest.json", "model.mil", "routes.json", "seal.json", "weights/weight.bin"} < set(names)
+    for number in range(60):
+        name = names[number % len(names)]
+        data = (bundle / name).read_bytes()
+        place = rng.randrange(len(data))
+        (bundle / name).write_bytes(data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1:])
+        with pytest.raises(ane.FormatError, match=f"{name} was changed"):
+            assert Model.load(bundle).graph
+        if name in ("seal.json", "programs/0.hwx"):
+            with pytest.raises(ane.FormatError, match=f"{name} was changed"):
+                list(bundled_programs(bundle))
+        (bundle / name).write_bytes(data)
+    assert Model.load(bundle).graph
+
+
+def test_a_bundle_without_its_digests_is_refused(bundle: Path) -> None:
+    (bundle / "seal.json").unlink()
+    for read in (Model.load, lambda path: list(bundled_programs(path))):
+        with pytest.raises(ane.FormatError, match=r"seal\.json cannot be read.*compile the model again"):
+            read(bundle)
+
+
+def test_the_digest_of_a_bundle_is_said_and_asked_for(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(bundle), "--json"]) == 0
+    digest = json.loads(capsys.readouterr().out)["digest"]
+    assert main(["verify", str(bundle), "--digest", digest.upper()]) == 0
+    assert f"6 files as written, digest {digest}" in capsys.readouterr().out
+    assert main(["verify", str(bundle), "--digest", "0" * 64]) == 1
+    assert "is not what was asked for" in capsys.readouterr().err
+    assert main(["verify", str(bundle), "--digest", "0"]) == 2
+    compile(network(2.0), allow_host=True).save(bundle)
+    assert main(["verify", str(bundle), "--digest", digest]) == 1
+    program = bundle / "programs" / "0.hwx"
+    assert main(["verify", str(program), "--digest", sha256(program.read_bytes()).hexdigest()]) == 0
+    assert main(["verify", str(program), "--digest", digest]) == 1

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.sealing import reseal
 
 from openane.compiler import Model, Where, compile
 from openane.errors import FormatError, GraphError, UnsupportedError
@@ -175,6 +176,7 @@ def test_damaged_bundles_are_format_errors(single, tmp_path, damage):
         text = manifest.read_text()
         manifest.write_text({"text": "{", "version": text.replace('"version": 2', '"version": 1'),
                              "ports": text.replace('"inputs"', '"imports"')}[damage])
+    reseal(path)
     with pytest.raises(FormatError):
         Model.load(path)
 

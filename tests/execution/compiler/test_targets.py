@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sealing import reseal
 
 import openane as ane
 from openane.chips import compiled_generations
@@ -221,6 +222,7 @@ def test_changed_manifests_raise_nothing_but_typed_errors(tmp_path: Path) -> Non
             inner = inner[key]
         inner[path[-1]] = rng.choice(VALUES)
         manifest.write_text(json.dumps(document))
+        reseal(bundle)
         try:
             for target in Model.load(bundle).targets.values():
                 ane.run(target, INPUTS)
@@ -236,9 +238,15 @@ def test_cut_files_are_refused(name: str, tmp_path: Path) -> None:
     compile_for(network(), "h15,h16", allow_host=True).save(bundle)
     data = (bundle / name).read_bytes()
     (bundle / name).write_bytes(data[:len(data) // 2])
+    with pytest.raises(ane.FormatError, match=f"{name} was changed"):
+        Model.load(bundle)
+    reseal(bundle)
     with pytest.raises(ane.AneError):
         Model.load(bundle).patch({}) if name.startswith("routes") else Model.load(bundle)
     (bundle / name).unlink()
+    with pytest.raises(ane.FormatError, match=f"{name} cannot be read"):
+        Model.load(bundle)
+    reseal(bundle)
     if not name.startswith("routes"):
         with pytest.raises(ane.FormatError, match=name):
             Model.load(bundle)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.sealing import reseal
 
 import openane as ane
 from openane.compiler import Model, compile, compile_functions
@@ -150,7 +151,9 @@ def test_manifests_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         broken = json.loads(manifest.read_text())
         broken["functions"][0]["states"][0] |= change
         manifest.write_text(json.dumps(broken))
+        reseal(tmp_path / "m.ane")
         with pytest.raises(ane.FormatError):
             Model.load(tmp_path / "m.ane")
         manifest.write_text(json.dumps(document))
+        reseal(tmp_path / "m.ane")
     Model.load(tmp_path / "m.ane")

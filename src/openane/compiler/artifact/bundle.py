@@ -6,7 +6,8 @@ A bundle is a directory `NAME.ane` with these files:
 * `programs/0.hwx`, ...: the engine programs (see `formats.bundled`);
 * `model.mil`: the source graphs as functions, and the operations of host steps as further functions;
 * `weights/weight.bin`: all constants of these graphs, equal ones once;
-* `routes.json`: where constants lie in the programs, so that others can be put there (see `patch.routes_json`).
+* `routes.json`: where constants lie in the programs, so that others can be put there (see `patch.routes_json`);
+* `seal.json`: length and digest of each of these files (see `formats.sealed`).
 
 One of a model for several generations of the engine has the functions of each of them, one generation after the other,
 the source graphs once, and `routes/h13.json`, ... instead of `routes.json`.
@@ -36,8 +37,9 @@ from openane.compiler.patch.patchable import Patchable
 from openane.compiler.weights.layout_records import Routes
 from openane.errors import FormatError, GraphError
 from openane.formats import read_hwx, save_program, write_hwx
-from openane.formats.bundled import MANIFEST, SHARED, Read, bundle_reader, divided, program_data, whole_name
+from openane.formats.bundled import COMPILE_AGAIN, MANIFEST, SHARED, Bundle, Read, divided, program_data, whole_name
 from openane.formats.folders import write_folder
+from openane.formats.sealed import SEAL, AbsentFile, written_seal
 from openane.graph import Graph
 from openane.program import Constants, Program
 
@@ -47,7 +49,7 @@ SEVERAL = 3
 """Of a bundle for several."""
 LARGEST_MANIFEST = 1 << 26
 PROGRAM_SUFFIXES = (".hwx", ".anec")
-OURS = (MANIFEST, "programs", "weights", "routes", FUNCTIONS, ROUTES)
+OURS = (MANIFEST, "programs", "weights", "routes", FUNCTIONS, ROUTES, SEAL)
 
 
 def save_model(model: CompiledModel, path: Path, layout: str = "macos26", header: int = 0x1000) -> None:
@@ -62,13 +64,14 @@ def save_model(model: CompiledModel, path: Path, layout: str = "macos26", header
         raise GraphError(f"{path}: a bundle is a folder of its own called NAME.ane, and a single program a file called "
                          "NAME.hwx or NAME.anec")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_folder(path, model_files(model), replace=True)
+    files = model_files(model)
+    write_folder(path, files | {SEAL: written_seal(files)}, replace=True)
 
 
 def load_model(path: Path) -> CompiledModel:
-    """Reads a bundle. FormatError names the file that is missing or malformed. The source graphs are read when they are
-    asked for."""
-    model = read_model(bundle_reader(path))
+    """Reads a bundle. FormatError names the file that is missing, malformed or other than it was written. The source
+    graphs are read, and compared with their digests, when they are asked for."""
+    model = read_model(Bundle(path).read)
     if not (path / FUNCTIONS).is_file():
         raise FormatError(f"{path / FUNCTIONS} is missing: the bundle does not hold its source graph")
     return model
@@ -189,7 +192,7 @@ def _patchable(read: Read, models: Sequence[CompiledModel], name: str) -> list[C
     """The functions with where their constants lie, which is read, from the file `name`, when it is asked for."""
     try:
         data = bytes(read(name))
-    except (FormatError, KeyError):
+    except (AbsentFile, KeyError):
         missing = Routes(refused=f"there is no {name} with it")
         return [replace(model, patchable=Patchable(missing, get_chip(model.target).limits)) for model in models]
     return [_with_routes(model, data) for model in models]
@@ -231,6 +234,6 @@ def _document(data: bytes) -> Mapping[str, Any]:
         raise FormatError(f"{MANIFEST} is not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("version") not in (VERSION, SEVERAL):
         found = document.get("version") if isinstance(document, dict) else type(document).__name__
-        raise FormatError(f"{MANIFEST} is of another version: compile the model again",
+        raise FormatError(f"{MANIFEST} is of another version: {COMPILE_AGAIN}",
                           expected=f"{VERSION} or {SEVERAL}", found=found)
     return document
