@@ -12,9 +12,11 @@ the simulator in a process of its own, and its outputs are compared with fp32's.
 - `wrong`: the error of an output is more than 0.05 of its largest number, and more than three times what PyTorch errs
   in fp16. `crash`: it ended with anything but a typed error. `late`: it took longer than --seconds.
 
-Results are kept in a file, and models it has are not tried again without --again. `--write` writes docs/zoo.md, and
-benchmarks/zoo_models/known_failures.txt and reasons.txt (why models err more than four times as much as in fp16) anew
-where they shrink. Exit code 1 when a model fails, or errs so much, that is not listed there.
+Results are kept in a file, and models it has are not tried again without --again. `--write` puts them into
+benchmarks/zoo_models/results.jsonl, which has the last of every model, and writes docs/zoo.md from that: a few models
+can be tried again without the others. benchmarks/zoo_models/known_failures.txt and reasons.txt (why models err more
+than four times as much as in fp16) are written anew where they shrink. Exit code 1 when a model fails, or errs so much,
+that is not listed there.
 
 It needs PyTorch, torchvision, timm and transformers (`pip install -e '.[dev,full]' torchvision timm`); where one is
 missing its models are `unbuilt`.
@@ -34,6 +36,7 @@ from typing import Any
 
 from zoo_models.libraries import Described, described
 from zoo_models.page import beyond_limit, page, row
+from zoo_models.record import RECORD, kept, merged, write_record
 
 Document = dict[str, Any]
 HERE = Path(__file__).parent
@@ -71,16 +74,12 @@ def main() -> int:
     found = [results[model.key] for model in wanted]
     print(summary(found))
     if options.write:
-        PAGE.write_text(page([results[model.key] for model in described() if model.key in results], reasons()))
+        record = merged(kept(RECORD), found, [model.key for model in every])
+        write_record(RECORD, record)
+        PAGE.write_text(page(record, reasons()))
         write_known(found)
         write_reasons(found)
     return int(bool(unlisted(found)))
-
-
-def kept(file: Path) -> dict[str, Document]:
-    """The results of earlier runs by model, the last of each."""
-    lines = file.read_text().splitlines() if file.exists() else ()
-    return {document["model"]: document for document in map(json.loads, lines)}
 
 
 def tried(model: Described, seconds: float, packages: Path) -> Document:

@@ -23,6 +23,8 @@ and run on the simulator in exact arithmetic.
   this says more of arithmetic than of answers.
 - *Times* is our error over that in fp16, neither taken as smaller than 2^-11, which is what rounding the output to fp16
   costs by itself.
+- *Rescaled* is what holding tensors times powers of two costs, where tensors need it: tasks more, and the share by
+  which the time modelled for an M1 is longer, than with the same functions and every tensor as it is.
 - Seconds are of loading and compiling, the first in a process. A row is of the last time its model was tried.
 """
 
@@ -49,8 +51,8 @@ def page(found: Sequence[Document], reasons: Mapping[str, str]) -> str:
         lines.append(f"| {name} | {sum(counts.values())} | " + " | ".join(str(counts[v]) for v in VERDICTS) + " |")
     lines += ["", *_means(found, libraries, reasons)]
     for name in libraries:
-        lines += ["", f"## {name}", "", "| Model | Verdict | Tasks | Host | Error | In fp16 | Times | Seconds |",
-                  "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |"]
+        lines += ["", f"## {name}", "", "| Model | Verdict | Tasks | Host | Error | In fp16 | Times | Rescaled "
+                  "| Seconds |", "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"]
         lines += [_cells(document) for document in found
                   if document["model"].startswith(f"{name}/") and document["verdict"] != "unbuilt"]
         lines += _messages([document for document in found if document["model"].startswith(f"{name}/")])
@@ -60,14 +62,34 @@ def page(found: Sequence[Document], reasons: Mapping[str, str]) -> str:
 ROUNDING = 2.0 ** -11
 """By how much rounding to fp16 changes a number at most, over the number."""
 LARGEST_TIMES = 4
+LARGEST_COST = 0.05
+"""By how much longer a model should take at most for being rescaled."""
 VERDICTS = ("engine", "lookups", "host", "refused", "unloaded", "wrong", "crash", "late")
 
 
 def _cells(document: Document) -> str:
     cells = [document["model"].partition("/")[2], document["verdict"], str(document.get("tasks", "")),
              on_host(document), error(document.get("error")), error(document.get("half_error")), error(times(document)),
-             f"{seconds(document):.1f}" if "seconds" in document else ""]
+             _rescaled(document), f"{seconds(document):.1f}" if "seconds" in document else ""]
     return f"| {' | '.join(cells)} |"
+
+
+def _rescaled(document: Document) -> str:
+    """What holding tensors times powers of two costs; empty where none is."""
+    cost = document.get("rescaled")
+    return "" if cost is None else f"{cost['tasks']:+}, {cost['time']:+.1%}"
+
+
+def _costs(found: Sequence[Document]) -> list[str]:
+    """What rescaling costs altogether, in a sentence."""
+    costs = [document["rescaled"]["time"] for document in found if "rescaled" in document]
+    if not costs:
+        return []
+    mean = exp(sum(log(1 + cost) for cost in costs) / len(costs)) - 1
+    above = sum(cost > LARGEST_COST for cost in costs)
+    return ["", f"Of those tried since this is measured, {len(costs)} hold tensors times powers of two: their modelled "
+            f"time is {mean:+.2%} (geometric mean), {max(costs):+.1%} at most, and above {LARGEST_COST:+.0%} in "
+            f"{above}."]
 
 
 def times(document: Document) -> float | None:
@@ -100,7 +122,7 @@ def _means(found: Sequence[Document], libraries: Iterable[str], reasons: Mapping
                   "| Model | Times | Why |", "| --- | ---: | --- |",
                   *(f"| {model} | {error(number)} | {reasons.get(model, 'not known')} |"
                     for model, number in beyond.items())]
-    return lines
+    return lines + _costs(found)
 
 
 def _messages(found: Sequence[Document]) -> list[str]:

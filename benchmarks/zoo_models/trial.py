@@ -23,9 +23,12 @@ import numpy as np
 
 import openane as ane
 from openane.compiler import LOOKUPS, Model
+from openane.compiler.precision import PrecisionMode, with_functions
 from openane.errors import AneError
 from openane.graph import Graph
+from openane.ops.halves import RESCALED
 from openane.program.verify import verify
+from openane.timing import program_time, rates
 from zoo_models.halves import results_in_halves
 from zoo_models.libraries import PUBLISHED, Built, Described, build, described
 from zoo_models.packages import published
@@ -37,11 +40,13 @@ POLICIES = {"engine": False, "lookups": LOOKUPS, "host": True}
 """What is asked of the compiler, one after another, by the name of the verdict."""
 TEXT = 600
 """How much of a message is kept."""
+CHIP = "m1"
+"""Of which the time is modelled."""
 
 
 def tried(model: Described, packages: Path) -> Document:
     """What became of a model: `verdict` (unbuilt, unloaded, refused, engine, lookups, host), the message where it was
-    refused, errors, counts and seconds."""
+    refused, errors, counts and seconds; `rescaled` where tensors are held times powers of two."""
     document: Document = {"model": model.key, "seconds": {}}
     clock = _Clock(document["seconds"])
     try:
@@ -57,6 +62,8 @@ def tried(model: Described, packages: Path) -> Document:
     compiled = _compiled(graph, document, clock)
     if compiled is None:
         return document
+    if any(key.startswith(RESCALED) for key in compiled.graph.metadata):
+        document["rescaled"] = clock("as-is", lambda: _cost(graph, compiled, POLICIES[document["verdict"]]))
     for program in compiled.programs:
         clock("verify", lambda program=program: verify(program))
     named = dict(zip((port.name for port in compiled.inputs), source.inputs, strict=True)) \
@@ -97,6 +104,16 @@ def _compiled(graph: Graph, document: Document, clock: _Clock) -> Model | None:
                      "host": Counter(entry.operation.split()[0] for entry in model.host_operations)}
         return model
     return None
+
+
+def _cost(graph: Graph, compiled: Model, allowed: bool | str) -> Document:
+    """What holding tensors times powers of two costs: how many tasks more than with the same functions and tensors as
+    they are, and by which share the modelled time is longer."""
+    plain = ane.compile(with_functions(graph, PrecisionMode.SAFE), allow_host=allowed, precision=PrecisionMode.AS_IS)
+    tasks, seconds = zip(*((sum(len(program.tasks) for program in model.programs),
+                            sum(program_time(program, rates(CHIP)).seconds for program in model.programs))
+                           for model in (plain, compiled)), strict=True)
+    return {"tasks": tasks[1] - tasks[0], "time": round(seconds[1] / seconds[0] - 1, 4)}
 
 
 def _exported(built: Built) -> Source:

@@ -10,6 +10,7 @@ import pytest
 import zoo
 from zoo_models.libraries import described
 from zoo_models.page import page, row
+from zoo_models.record import RECORD, kept, merged, write_record
 from zoo_models.verdicts import worst
 
 
@@ -59,11 +60,13 @@ def test_known_failures_shrink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_results_are_a_line_and_a_page() -> None:
     documents = [{"model": "timm/a", "verdict": "lookups", "tasks": 12, "error": 0.004, "half_error": 0.001,
-                  "host": {"gather": 2}, "seconds": {"load": 1.0, "compile": 0.5}},
+                  "host": {"gather": 2}, "seconds": {"load": 1.0, "compile": 0.5},
+                  "rescaled": {"tasks": 2, "time": 0.061}},
                  {"model": "published/b", "verdict": "refused", "message": "conv 'x': a rule\nmore"}]
     assert "12 tasks, error 0.004 (fp16 0.001), 1.5 s, host: gather 2" in row(documents[0])
     text = page(documents, {})
-    assert "| a | lookups | 12 | gather 2 | 0.004 | 0.001 | 4 | 1.5 |" in text
+    assert "| a | lookups | 12 | gather 2 | 0.004 | 0.001 | 4 | +2, +6.1% | 1.5 |" in text
+    assert "their modelled time is +6.10% (geometric mean), +6.1% at most, and above +5% in 1." in text
     assert "| timm | 1 | 4.00 |" in text
     assert "- b: conv 'x': a rule more" in text
 
@@ -80,3 +83,19 @@ def test_a_model_that_errs_more_than_in_fp16_needs_a_reason(tmp_path: Path, monk
     assert "| timm/a | 4" not in text
     zoo.write_reasons([good, *bad])
     assert zoo.reasons() == {"timm/b": "sums of small products"}
+
+
+def test_the_page_is_what_the_record_says_and_a_few_models_can_be_tried_again() -> None:
+    record = kept(RECORD)
+    order = [model.key for model in described()]
+    assert zoo.PAGE.read_text() == page(list(record.values()), zoo.reasons())
+    again = {"model": order[1], "verdict": "engine", "error": 0.12345, "operations": 7, "seconds": {"run": 2.0}}
+    found = merged(record, [again, {"model": order[2], "verdict": "unbuilt"}], order)
+    assert found[1] == {"model": order[1], "verdict": "engine", "error": 0.123, "seconds": {}}
+    assert [*found[:1], *found[2:]] == [record[key] for key in order if key != order[1]]
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    documents = [{"model": "timm/a", "verdict": "wrong", "error": float("inf")}]
+    write_record(tmp_path / "results.jsonl", documents)
+    assert kept(tmp_path / "results.jsonl") == {"timm/a": documents[0]}
