@@ -25,12 +25,13 @@ def numbers(value: Value) -> np.ndarray:
     return value.digits() if isinstance(value, RoundedConstant) else value.array()
 
 
-def rounded(name: str, array: np.ndarray, like: Value) -> Value:
-    """A constant of the element type of `like`, which keeps the digits that are rounded away where `like` does."""
+def rounded(name: str, array: np.ndarray, like: Value, digits: bool = False) -> Value:
+    """A constant of the element type of `like`, which keeps the digits that are rounded away where `like` does, or with
+    `digits`."""
     dtype = like.array().dtype
     data = to_half(array) if dtype == np.float16 else np.asarray(array, dtype)
     made = Value(name, TensorType(mil_type(dtype), data.shape), data)
-    return RoundedConstant(name, made.type, data, stated=array) if isinstance(like, RoundedConstant) else made
+    return RoundedConstant(name, made.type, data, stated=array) if digits or isinstance(like, RoundedConstant) else made
 
 
 def as_it_is(node: Node, name: str) -> Node | None:

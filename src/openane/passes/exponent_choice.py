@@ -41,6 +41,8 @@ SMALL = 2.0 ** 4 * SMALLEST_NORMAL
 MADE = (Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Relation.POWERS, Relation.RAISING,
         Relation.GATED)
 """Whose results can be given digits by an exponent; what others make has been rounded by then."""
+WEIGHTED = (Relation.LINEAR, Relation.SCALED)
+"""What may be one sum with constant weights, after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,10 @@ class _Groups:
     def __init__(self, graph: Graph, said: Said, ranges: Ranges) -> None:
         self._graph, self._said, self._ranges = graph, said, ranges
         self._made = graph.producers()
-        self._counts = {id(value): _count(node, said) for node in graph.nodes for value in node.outputs
-                        if said.exponents[id(node)].relation in MADE or said.products[id(node)]}
+        self._counts: dict[int, int] = {}
+        for node in graph.nodes:
+            if said.exponents[id(node)].relation in MADE or said.products[id(node)]:
+                self._counts |= dict.fromkeys(map(id, node.outputs), self._count(node))
         self._movable: dict[int, Sequence[int]] = {}
         self.found: dict[int, int] = {}
 
@@ -97,6 +101,17 @@ class _Groups:
                 ends = room(weight.array()) if short > 0 else None
                 if ends is not None and short > -ends[0]:
                     self._lower(self._movable.get(id(x), ()), short + ends[0])
+
+    def _count(self, node: Node) -> int:
+        """How many products each result of a node is a sum of; 0 where it is made of others, but of no sum. A constant
+        times a sum with constant weights is folded into these, and is such a sum then."""
+        about = self._said.exponents[id(node)]
+        if about.relation is Relation.SCALED:
+            x = node[about.operands[0]]
+            made = self._made.get(id(x))
+            weighted = made is not None and self._said.exponents[id(made)].relation in WEIGHTED
+            return self._counts.get(id(x), 0) if weighted else 0
+        return 1 if about.relation is Relation.AFFINE else self._said.products[id(node)]
 
     def _known(self, members: Sequence[int]) -> list[int]:
         return [member for member in members if member in self._ranges and self._ranges[member].usual]
@@ -142,11 +157,6 @@ def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, 
             if own:
                 inner[id(node.output)] = own
     return inner
-
-
-def _count(node: Node, said: Said) -> int:
-    """How many products each result of a node is a sum of; 0 where it is made of others, but of no sum."""
-    return 1 if said.exponents[id(node)].relation is Relation.AFFINE else said.products[id(node)]
 
 
 def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:

@@ -32,9 +32,9 @@ OVERFLOW = 65520.0
 """The smallest number that fp16 rounds to infinity."""
 
 
-def fold_affine(graph: Graph) -> Graph:
+def fold_affine(graph: Graph, digits: bool = False) -> Graph:
     """The graph with per-channel affine nodes folded into the conv, conv_transpose, linear or constant matmul before
-    them."""
+    them. With `digits` biases keep those that fp16 drops: of small ones that are to be made larger."""
     outputs = {id(value) for value in graph.outputs}
     users = graph.users()
     gone: set[int] = set()
@@ -45,13 +45,13 @@ def fold_affine(graph: Graph) -> Graph:
         folded, taken = node, list[Node]()
         while _has_weights(folded) and (user := only_user(users, outputs, folded.output)) is not None:
             affine = _affine(user, folded)
-            together = None if affine is None else _with(folded, user, affine)
+            together = None if affine is None else _with(folded, user, affine, digits)
             if together is None:
                 break
             gone.add(id(user))
             taken.append(user)
             folded = together
-        nodes.append(_remembering(folded, node, tuple(taken)))
+        nodes.append(_remembering(folded, node, tuple(taken), ("weight",) if digits else ("weight", "bias")))
     return rebuilt(graph, nodes)
 
 
@@ -69,10 +69,10 @@ def takes_up(node: Node, user: Node) -> bool:
     return _has_weights(node) and _affine(user, node) is not None
 
 
-def _remembering(folded: Node, before: Node, users: tuple[Node, ...]) -> Node:
-    """The folded node with constants that say what they were made of."""
+def _remembering(folded: Node, before: Node, users: tuple[Node, ...], names: Sequence[str]) -> Node:
+    """The folded node with constants of these names that say what they were made of."""
     known = {id(value) for value in before.values()}
-    made = {name: FoldedConstant(value.name, value.type, value.data, before, users) for name in ("weight", "bias")
+    made = {name: FoldedConstant(value.name, value.type, value.data, before, users) for name in names
             if users and (value := folded.get(name)) is not None and id(value) not in known}
     return replace(folded, operands={**folded.operands, **made}) if made else folded
 
@@ -89,7 +89,7 @@ def _affine(node: Node, before: Node) -> Affine | None:
     return None if product is None else gain_and_offset(as_stated(node), result, axis)
 
 
-def _with(node: Node, user: Node, affine: Affine) -> Node | None:
+def _with(node: Node, user: Node, affine: Affine, digits: bool = False) -> Node | None:
     """The convolution or product with `affine` folded in, making what `user` made; None where fp16 does not hold what
     would become its weights and bias."""
     gain, offset = affine
@@ -108,7 +108,7 @@ def _with(node: Node, user: Node, affine: Affine) -> Node | None:
         scaled_weight = folded(seen.stated, product, gain, lambda: seen.scaled(weight))
         operands["weight"] = replace(scaled_weight, name=f"{name}_weight")
     if shift.any() or bias is not None:
-        operands["bias"] = rounded(f"{name}_bias", shift, weight)
+        operands["bias"] = rounded(f"{name}_bias", shift, weight, digits)
     return replace(made, operands=operands, outputs=user.outputs)
 
 

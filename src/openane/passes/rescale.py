@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -31,7 +32,8 @@ from openane.passes.remove_identities import remove_identities
 from openane.passes.rescaling import Rescaling
 from openane.passes.sink_reshapes import sink_reshapes
 
-READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scales, fold_affine, remove_dead_code)
+READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scales,
+         partial(fold_affine, digits=True), remove_dead_code)
 """The passes that find constant weights, and put what they can into them."""
 
 

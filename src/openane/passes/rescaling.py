@@ -10,21 +10,17 @@ from dataclasses import replace
 import numpy as np
 
 from openane.chips.arithmetic import SUM_LIMIT
-from openane.graph import Graph, Node, Operand, RoundedConstant, TensorType, Value
+from openane.graph import Graph, Node, Operand, Value
 from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation
-from openane.ops.half_bits import half_times
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, Chosen, biased, least
 from openane.passes.exponent_groups import Said
 from openane.passes.ranges import Range, Ranges
-from openane.passes.weight_room import share
-
-EXACT = 100
-"""Times 2^-100 to 2^100 float32 holds every fp16 number."""
+from openane.passes.weight_room import share, times
 
 MANY = 4096
 """More products than most sums have."""
@@ -313,18 +309,3 @@ def _total(degrees: Mapping[str, float], way: Mapping[str, int]) -> int:
 
 def _whole(degrees: Mapping[str, float], way: Mapping[str, int]) -> bool:
     return float(sum(degrees[name] * exponent for name, exponent in way.items())).is_integer()
-
-
-def times(constant: Value, exponent: int) -> Value:
-    """A constant of real numbers times 2^exponent; itself where there is nothing to do."""
-    if not exponent or constant.array().dtype.kind != "f":
-        return constant
-    array = constant.array()
-    if array.dtype == np.float16 and abs(exponent) <= EXACT:
-        data = half_times(array, exponent)
-    else:
-        with np.errstate(over="ignore"):
-            data = np.asarray(np.ldexp(array.astype(np.float64), exponent), array.dtype)
-    made = Value(f"{constant.name}_rescaled", TensorType(constant.dtype, data.shape), data)
-    return replace(constant, name=made.name, data=data, exponent=constant.exponent + exponent) \
-        if isinstance(constant, RoundedConstant) else made

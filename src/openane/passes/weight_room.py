@@ -1,20 +1,25 @@
-"""What constant weights take up of a power of two: as much as leaves them numbers that fp16 holds with their digits."""
+"""What constants take up of a power of two: as much as leaves them numbers that fp16 holds with their digits."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from openane.ops.half_bits import from_half
+from openane.graph import RoundedConstant, TensorType, Value
+from openane.ops.half_bits import from_half, half_times, to_half
 from openane.ops.half_products import CHUNK
 from openane.ops.halves import SMALLEST_NORMAL, largest_magnitude, nonzero
+from openane.ops.weights import numbers
 
 SMALLEST_LARGEST = 2.0 ** -9
 """The largest weight may be made as small as this: what fp16 then drops of others is a 2^-16th of it."""
 SMALLEST_USUAL = 2 * SMALLEST_NORMAL
 """Or the root mean square as small as this: what fp16 then drops is less than it rounds off usual weights anyway."""
 LARGEST = 2.0 ** 14
+EXACT = 100
+"""Times 2^-100 to 2^100 float32 holds every fp16 number."""
 
 
 def room(weight: np.ndarray) -> tuple[int, int] | None:
@@ -41,3 +46,21 @@ def share(weight: np.ndarray, exponent: int) -> int:
     """How much of a power of two weights take up."""
     ends = room(weight) if exponent else None
     return exponent if ends is None else max(ends[0], min(exponent, ends[1]))
+
+
+def times(constant: Value, exponent: int) -> Value:
+    """A constant of real numbers times 2^exponent, rounded from all digits it has; itself where there is nothing to
+    do."""
+    if not exponent or constant.array().dtype.kind != "f":
+        return constant
+    name, data = f"{constant.name}_rescaled", _times(constant, exponent)
+    return replace(constant, name=name, data=data, exponent=constant.exponent + exponent) \
+        if isinstance(constant, RoundedConstant) else Value(name, TensorType(constant.dtype, data.shape), data)
+
+
+def _times(constant: Value, exponent: int) -> np.ndarray:
+    array, stated = constant.array(), isinstance(constant, RoundedConstant)
+    if array.dtype == np.float16 and abs(exponent) <= EXACT:
+        return to_half(numbers(constant) * np.float32(2.0 ** exponent)) if stated else half_times(array, exponent)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(numbers(constant).astype(np.float64), exponent), array.dtype)
