@@ -14,6 +14,8 @@ from typing import Any
 from support.text_model import VOCABULARY
 
 from openane.serving.app import Service
+from openane.serving.clients import ClientLimits
+from openane.serving.connection import ConnectionLimits
 from openane.serving.engine import ServedModel
 from openane.serving.guard import Guard
 from openane.serving.server import HttpServer, bound
@@ -67,15 +69,16 @@ class Served:
 
 @contextmanager
 def served(model: Any, *, max_queue: int = 64, seconds: float = 20, grace: float = 5, guard: Guard | None = None,
-           buffer: int = 0, vocabulary: int = VOCABULARY) -> Iterator[Served]:
+           buffer: int = 0, vocabulary: int = VOCABULARY, limits: ClientLimits | None = None,
+           connections: ConnectionLimits | None = None) -> Iterator[Served]:
     """Serves for the length of a `with` block, with send buffers of `buffer` bytes (0: the system's); then server,
     threads and sockets must be gone."""
     before = set(threading.enumerate())
     listening = bound(HOST, 0)
     if buffer:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
-    engine = ServedModel(model, vocabulary, max_queue)
-    server = HttpServer(Service(MODEL, "none", engine, guard or Guard(), seconds), listening, grace)
+    engine = ServedModel(model, vocabulary, max_queue, limits)
+    server = HttpServer(Service(MODEL, "none", engine, guard or Guard(), seconds), listening, grace, limits=connections)
     thread = threading.Thread(target=server.serve_until_stopped, name="server")
     port = listening.getsockname()[1]
     thread.start()

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openane.cli.device_name import device_chip, device_name
+from openane.cli.files import parse_size
 from openane.cli.model_options import chosen_target, model_options
 from openane.cli.output import say
 from openane.cli.progress import status
@@ -22,9 +26,15 @@ from openane.models import Buckets, LanguageModel, LanguageSettings, Precision, 
 from openane.models.language import DEFAULT_PREFILL
 from openane.serving import require
 
+if TYPE_CHECKING:
+    from openane.serving.clients import ClientLimits
+
 MOST_WAITING = 1 << 16
 LONGEST_CONTEXT = 1 << 24
 SECONDS = 1 << 20
+VARIABLE = "ANE_API_KEY"
+"""Environment variable with keys."""
+SHARE = " (default: half of all, or no limit where only this machine is served without keys)"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,41 +61,78 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grace", metavar="S", type=whole(0, SECONDS), default=10,
                         help="seconds the running answer has to end when the server is stopped (default: 10)")
     parser.add_argument("--api-key-file", metavar="F", type=Path,
-                        help="a file of keys, one per line, one of which clients must send (default: no key is needed)")
+                        help="a file of keys, one per line, one of which clients must send (default: those of "
+                             f"${VARIABLE}, else no key is needed)")
+    parser.add_argument("--max-body", metavar="SIZE", type=parse_size, default=1 << 20,
+                        help="bytes of a request's body, 500K or 2M (default: 1M)")
+    parser.add_argument("--max-connections", metavar="N", type=whole(1, MOST_WAITING), default=256,
+                        help="connections that may be open (default: 256)")
+    parser.add_argument("--client-connections", metavar="N", type=whole(1, MOST_WAITING),
+                        help="connections of one address" + SHARE)
+    parser.add_argument("--client-requests", metavar="N", type=whole(1, MOST_WAITING),
+                        help="requests of one key, or address, that may wait or run" + SHARE)
+    parser.add_argument("--client-seconds", metavar="S", type=whole(1, 600),
+                        help="seconds of the engine that one key, or address, may have in ten minutes (default: all)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Loads the model and serves it until it is stopped."""
     require()
     from openane.serving.app import Service
+    from openane.serving.connection import ConnectionLimits
     from openane.serving.engine import ServedModel
-    from openane.serving.guard import Guard, is_loopback, read_keys
+    from openane.serving.guard import Guard, is_loopback
     from openane.serving.server import HttpServer, bound
 
-    keys = () if options.api_key_file is None else read_keys(options.api_key_file)
-    local = is_loopback(options.host)
+    keys, local = _keys(options.api_key_file), is_loopback(options.host)
+    limits = _client_limits(options, bool(keys) or not local)
     with bound(options.host, options.port) as listening:
         port = listening.getsockname()[1]
         if not local:
-            _warn(f"{options.host} is open to other machines: " + (
-                "without --api-key-file whoever reaches it may use it, and texts" if not keys else "keys and texts") +
-                " travel unencrypted")
+            anybody = "" if keys else "without keys (--api-key-file) whoever reaches it may use it, and "
+            _warn(f"{options.host} is open to other machines: {anybody}{'keys and ' if keys else ''}texts travel "
+                  "unencrypted")
         if not sys.stderr.isatty():
             _say(f"loading {options.model}")
         with status(f"ane: loading {options.model}") as told:
             loaded = load(options.model, options.device, _settings(options), options.tokenizer, told)
         with loaded as model:
             _require_text(model)
-            engine = ServedModel(model, model.config.vocabulary, options.max_queue)
+            engine = ServedModel(model, model.config.vocabulary, options.max_queue, limits)
             path = options.model.resolve()
             name = options.name or (path.name if path.is_dir() else path.stem)
-            service = Service(name, model.device.info.name, engine, Guard(keys, local), options.timeout)
+            guard = Guard(keys, local, options.max_body)
+            service = Service(name, model.device.info.name, engine, guard, options.timeout)
             ready = (f"{name} on {service.device}, up to {model.context} tokens, at "
                      f"http://{_address(options.host)}:{port}/v1 (Ctrl-C ends it)")
             _log_to_stderr()
-            HttpServer(service, listening, options.grace, lambda: _say(ready)).serve_until_stopped()
+            HttpServer(service, listening, options.grace, lambda: _say(ready),
+                       ConnectionLimits(options.max_connections, limits.connections)).serve_until_stopped()
     _say("stopped")
     return 0
+
+
+def _keys(path: Path | None) -> tuple[str, ...]:
+    """The keys that a file has, else those of the environment, which programs that are started do not get."""
+    from openane.serving.guard import keys_of, read_keys
+
+    stated = os.environ.pop(VARIABLE, None)
+    if path is not None:
+        if stat.S_IMODE(path.stat().st_mode) & (stat.S_IRGRP | stat.S_IROTH):
+            _warn(f"other users of this machine can read the keys of {path.name}: chmod 600 {path.name}")
+        return read_keys(path)
+    return () if stated is None else keys_of(stated, f"${VARIABLE}")
+
+
+def _client_limits(options: argparse.Namespace, shared: bool) -> ClientLimits:
+    """What one client may have: where several share the server, half of it unless another number is stated."""
+    from openane.serving.clients import ClientLimits
+
+    requests, connections = options.client_requests, options.client_connections
+    if shared:
+        requests = requests or (options.max_queue + 2) // 2
+        connections = connections or (options.max_connections + 1) // 2
+    return ClientLimits(requests, options.client_seconds, connections)
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:

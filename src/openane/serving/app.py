@@ -106,11 +106,12 @@ class Service:
                           parameter="model", code="model_not_found", status=HTTPStatus.NOT_FOUND)
 
     async def _generate(self, request: Request, read: Callable[[dict[str, Any]], Asked]) -> Response:
-        self.engine.require_place()  # before anything is read
+        client = self.guard.client(request)
+        self.engine.require_place(client)  # before anything is read
         asked = read(document_of(await self.guard.body(request)))
         self._require(asked.model)
         end = asyncio.get_running_loop().time() + self.seconds
-        job = await attended(self.engine.submit(asked), request.receive, end, self.seconds)
+        job = await attended(self.engine.submit(asked, client), request.receive, end, self.seconds)
         try:
             answer = Answer(self.name, bool(asked.messages), asked.usage, job.prompt_tokens, job.choices,
                             asked.alternatives is not None)

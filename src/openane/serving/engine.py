@@ -22,6 +22,7 @@ from typing import TypeVar
 from openane.errors import AneError
 from openane.models.generation import GeneratedToken, Options
 from openane.models.sampling import Sampling
+from openane.serving.clients import ClientLimits, Clients
 from openane.serving.protocol import TextModel
 from openane.serving.refusals import Refusal, failed, queue_full, stopping
 from openane.serving.requests import Request
@@ -70,7 +71,8 @@ Emit = Callable[[Event], None]
 @dataclass(eq=False)
 class Job:
     """One request on its way: prompts in, `count` choices for each, events out. Events are for the event loop, `cancel`
-    for anyone. `alternatives`: how many to tell for every token (None: not even its own probability)."""
+    for anyone. `alternatives`: how many to tell for every token (None: not even its own probability). `seconds`: how
+    long the engine worked on it for its `client`."""
 
     prompts: Sequence[Sequence[int]]
     limits: Sequence[int]
@@ -78,6 +80,8 @@ class Job:
     stops: tuple[str, ...]
     count: int = 1
     alternatives: int | None = None
+    client: str = ""
+    seconds: float = 0.0
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
     started: bool = False
     _cancelled: threading.Event = field(default_factory=threading.Event)
@@ -112,9 +116,10 @@ class Job:
 class ServedModel:
     """A model behind a queue of `max_queue` waiting requests. All methods belong to one event loop."""
 
-    def __init__(self, model: TextModel, vocabulary: int, max_queue: int) -> None:
-        """Tokens are 0 to `vocabulary` - 1."""
+    def __init__(self, model: TextModel, vocabulary: int, max_queue: int, limits: ClientLimits | None = None) -> None:
+        """Tokens are 0 to `vocabulary` - 1, `limits` those of each client."""
         self.model, self.vocabulary, self.max_queue = model, vocabulary, max_queue
+        self._clients = Clients(limits)
         self._jobs: set[Job] = set()
         self._tokenizing = 0
         self._stopping = False
@@ -137,27 +142,32 @@ class ServedModel:
         """No requests are taken any more."""
         return self._stopping
 
-    def require_place(self) -> None:
-        """Refusal when the queue is full or the server is being shut down."""
+    def require_place(self, client: str = "") -> None:
+        """Refusal when the queue is full, the client has all it may have, or the server is being shut down."""
         if self._stopping:
             raise stopping()
         if self.held > self.max_queue:
             raise queue_full(self.max_queue, self._retry_after())
+        self._clients.require(client, self._retry_after())
 
-    async def submit(self, request: Request) -> Job:
+    async def submit(self, request: Request, client: str = "") -> Job:
         """Admits, tokenizes and queues a request. Refusal as for `require_place`, and when the tokenizer does not take
         the prompt or it does not fit the context."""
-        self.require_place()
+        self.require_place(client)
         loop = asyncio.get_running_loop()
+        self._clients.enter(client)
         self._tokenizing += 1
         try:
             prompts = await loop.run_in_executor(self._tokenizer, self._prompts, request)
+            if self._stopping:
+                raise stopping()
+            job = Job(prompts, limits_of(prompts, request, self.model.context), request.sampling, request.stops,
+                      request.count, request.alternatives, client)
+        except BaseException:
+            self._clients.leave(client)
+            raise
         finally:
             self._tokenizing -= 1
-        if self._stopping:
-            raise stopping()
-        job = Job(prompts, limits_of(prompts, request, self.model.context), request.sampling, request.stops,
-                  request.count, request.alternatives)
         self._jobs.add(job)
         future = self._runner.submit(self._run, job, loop)
         job.submitted(future)
@@ -215,6 +225,7 @@ class ServedModel:
 
     def _left(self, job: Job) -> None:
         self._jobs.discard(job)
+        self._clients.leave(job.client, job.seconds)
         if not job.started:  # dropped while it waited: nobody else says so
             job.events.put_nowait(stopping())
             job.events.put_nowait(None)
@@ -241,7 +252,8 @@ class ServedModel:
             emit(failed(explained(error)))
         finally:
             emit(None)
-            self._seconds = MEMORY * self._seconds + (1 - MEMORY) * (time.monotonic() - begin)
+            job.seconds = time.monotonic() - begin
+            self._seconds = MEMORY * self._seconds + (1 - MEMORY) * job.seconds
 
     def _generate(self, job: Job, index: int, emit: Emit) -> None:
         prompt, which = job.prompts[index // job.count], index % job.count

@@ -12,12 +12,14 @@ import hmac
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 
 from starlette.requests import ClientDisconnect, Request
 
 from openane.errors import FormatError
+from openane.serving.clients import client_of
 from openane.serving.refusals import Refusal
 
 BODY_LIMIT = 1 << 20
@@ -41,9 +43,14 @@ class Guard:
         if self.local and not self.keys and not is_loopback(request.headers.get("host", "")):
             raise Refusal("this server is for its own machine: send requests to localhost, or start it with "
                           "--api-key-file", code="wrong_host", status=HTTPStatus.FORBIDDEN)
-        if self.keys and request.scope["path"] not in OPEN_PATHS and not self._known(request):
-            raise Refusal("Incorrect API key provided: send 'Authorization: Bearer KEY' with a key of this server's "
-                          "key file.", code="invalid_api_key", status=HTTPStatus.UNAUTHORIZED)
+        if self.keys and request.scope["path"] not in OPEN_PATHS and self._key(request) is None:
+            raise Refusal("Incorrect API key provided: send 'Authorization: Bearer KEY' with a key of this server.",
+                          code="invalid_api_key", status=HTTPStatus.UNAUTHORIZED)
+
+    def client(self, request: Request) -> str:
+        """Who sends a request that was admitted."""
+        address = "" if request.client is None else client_of(request.client.host)
+        return f"key {self._key(request)}" if self.keys else address
 
     async def body(self, request: Request) -> bytes:
         """The request's body. Refusal when it is not declared as JSON, too large (by what is declared before anything
@@ -77,23 +84,30 @@ class Guard:
         return Refusal(f"the request's body is larger than {self.limit} bytes", code="request_too_large",
                        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
-    def _known(self, request: Request) -> bool:
+    def _key(self, request: Request) -> int | None:
+        """The number of the key that a request has. The time this takes tells nothing of any key: digests are compared,
+        whole, with those of all keys."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        given = key.strip().encode("latin-1", "replace")
-        matches = [hmac.compare_digest(given, known.encode()) for known in self.keys]
-        return scheme.lower() == "bearer" and any(matches)
+        given = sha256(key.strip().encode("latin-1", "replace")).digest()
+        matches = [hmac.compare_digest(given, sha256(known.encode()).digest()) for known in self.keys]
+        return matches.index(True) if scheme.lower() == "bearer" and any(matches) else None
 
 
 def read_keys(path: Path) -> tuple[str, ...]:
     """The keys of a file, one per line; empty lines and those that begin with # are none. FormatError where there is
     no key or one holds a space."""
     try:
-        lines = [line.strip() for line in path.read_text().splitlines()]
+        return keys_of(path.read_text(), path.name)
     except UnicodeDecodeError:
         raise FormatError(path.name, expected="keys as text, one per line", found="bytes that are no UTF-8") from None
+
+
+def keys_of(text: str, place: str) -> tuple[str, ...]:
+    """The keys of a text from a `place`, as those of a file. The error shows no key."""
+    lines = [line.strip() for line in text.splitlines()]
     keys = tuple(line for line in lines if line and not line.startswith("#"))
     if not keys or any(len(key.split()) > 1 for key in keys):
-        raise FormatError(path.name, expected="keys, one per line, without spaces",
+        raise FormatError(place, expected="keys, one per line, without spaces",
                           found="none" if not keys else "a line with a space")
     return keys
 

@@ -35,6 +35,10 @@ class Refusal(AneError):
 _TYPES = {HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error", HTTPStatus.UNAUTHORIZED: "authentication_error"}
 
 
+RESTART = 30
+"""Seconds after which a server that was stopped may be there again: nobody knows."""
+
+
 def queue_full(limit: int, seconds: int) -> Refusal:
     """The queue has no place."""
     return Refusal(f"the engine is busy and {limit} requests are waiting, which is the limit; try again in {seconds} s",
@@ -49,7 +53,8 @@ def too_slow(seconds: float) -> Refusal:
 
 def stopping() -> Refusal:
     """The server is being shut down."""
-    return Refusal("the server is shutting down", code="shutting_down", status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return Refusal("the server is shutting down", code="shutting_down", status=HTTPStatus.SERVICE_UNAVAILABLE,
+                   retry_after=RESTART)
 
 
 def failed(reason: str) -> Refusal:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openane.errors import AneError
 from openane.serving.app import Service
+from openane.serving.connection import IDLE_SECONDS, STALLED_SECONDS, Connection, ConnectionLimits
 
-IDLE_SECONDS = 30
-"""A connection without a request is closed then."""
-STALLED_SECONDS = 30
-"""A connection whose client has stopped to read is dropped then."""
 MARGIN = 5
 """Seconds after the grace in which answers that were ended are still written."""
 
@@ -27,10 +23,11 @@ class HttpServer(uvicorn.Server):
     that wait are refused. A second signal ends everything at once. `ready` is called when clients are served."""
 
     def __init__(self, service: Service, listening: socket.socket, grace: float,
-                 ready: Callable[[], None] = lambda: None) -> None:
+                 ready: Callable[[], None] = lambda: None, limits: ConnectionLimits | None = None) -> None:
         self._service, self._listening, self._grace, self._ready = service, listening, grace, ready
         super().__init__(uvicorn.Config(
-            service.app(), http=_Connection, ws="none", loop="asyncio", lifespan="on", log_config=None,
+            service.app(), http=partial(Connection, limits or ConnectionLimits()),  # type: ignore[arg-type]
+            ws="none", loop="asyncio", lifespan="on", log_config=None,
             access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=int(grace) + MARGIN))
 
@@ -60,39 +57,6 @@ class HttpServer(uvicorn.Server):
         """See uvicorn."""
         self._service.engine.stop(self._grace)
         await super().shutdown(sockets)
-
-
-class _Connection(H11Protocol):
-    """A connection that ends when its first request does not come, or its client does not read what is sent."""
-
-    _silent: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        super().connection_made(transport)
-        self._silent = self.loop.call_later(IDLE_SECONDS, self._close_if_silent)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._moves()
-        if self._silent is not None:
-            self._silent.cancel()  # it would keep the connection's memory
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        self._moves()
-        super().resume_writing()
-
-    def _moves(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-
-    def _close_if_silent(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
 
 
 def bound(host: str, port: int) -> socket.socket:

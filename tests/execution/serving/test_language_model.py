@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -18,6 +19,8 @@ from support.http_service import MODEL, served
 from support.tiny_llama import write_directory
 
 import openane
+from openane.cli.serve import _keys
+from openane.errors import FormatError
 from openane.models import LanguageModel, Options, Sampling, load
 
 SOURCES = str(Path(openane.__file__).parents[1])
@@ -108,6 +111,7 @@ def ask(url: str, document: object, key: str) -> dict[str, object]:
 def test_the_command_serves_until_it_is_interrupted(folder: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("# ours\n\nopen-sesame\n")
+    keys.chmod(0o600)
     with command(folder, "--api-key-file", str(keys), "--context", "96") as (process, said, url):
         assert url.startswith("http://127.0.0.1:")
         body = {"model": "tiny-1.5", "prompt": "SECRET", "max_tokens": 4, "temperature": 0}  # a draw may end the text
@@ -121,6 +125,35 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path, tmp_path: Path
     assert "SECRET" not in text
     assert "warning" not in text
     assert text.endswith("ane: stopped\n")
+
+
+def test_keys_of_the_environment_are_not_on_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANE_API_KEY", "open-sesame")
+    with command(folder, "--context", "96") as (process, said, url):
+        body = {"model": "tiny-1.5", "prompt": "x", "max_tokens": 1}
+        assert ask(f"{url}/completions", body, "open-sesame")["usage"]
+        with pytest.raises(HTTPError, match="401"):
+            ask(f"{url}/completions", body, "another")
+        process.terminate()
+        assert process.wait(20) == 0
+    assert "sesame" not in "".join(said)
+
+
+def test_a_key_file_that_others_can_read_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("open-sesame")
+    for mode, warned in ((0o600, False), (0o640, True), (0o644, True)):
+        keys.chmod(mode)
+        assert _keys(keys) == ("open-sesame",)
+        said = capsys.readouterr().err
+        assert ("chmod 600" in said, "sesame" in said) == (warned, False)
+
+
+def test_a_malformed_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANE_API_KEY", "open sesame")
+    with pytest.raises(FormatError, match="ANE_API_KEY") as refusal:
+        _keys(None)
+    assert "sesame" not in str(refusal.value)
 
 
 def test_listening_to_others_is_warned_of(folder: Path) -> None:

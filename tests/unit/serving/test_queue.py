@@ -116,7 +116,7 @@ def test_time_is_limited(begun: bool) -> None:
 
 
 def test_a_client_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openane.serving.server.STALLED_SECONDS", 1)
+    monkeypatch.setattr("openane.serving.connection.STALLED_SECONDS", 1)
     model = ByteModel(answer=lambda _: b"x" * 4000)
     with served(model, seconds=1, buffer=4096) as server, socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
