@@ -47,6 +47,7 @@ docs: $(INSTALLED)
 	@$(BIN)/python benchmarks/evidence.py --write
 	@$(BIN)/python -m openane evidence --markdown > docs/knowledge.md
 	@cd tests && ../$(BIN)/python -m support.architecture
+	@cd tests && ../$(BIN)/python -m support.onnx_table
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "the site is build/site/index.html"
 

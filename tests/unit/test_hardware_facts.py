@@ -50,6 +50,7 @@ NOT_THE_ENGINES = {
     "formats/tasks.py FIRST_BUFFER_SLOT": "of the driver's tools",
     "formats/tasks.py INTERMEDIATE_SLOTS": "of the driver's tools",
     "formats/tasks.py TILE": "of the file formats",
+    "importers/onnx/writing/document.py ALIGNMENT": "of pages of the processor, which map files",
     "importers/espresso/files.py max(0, len(data) - 8) // 16": "of the file format",
     "importers/netplist/outgoing.py ALIGNMENT": "of the file format",
     "bench/programs.py channels // 32": "a shape of a measured network",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openane.importers.mil import load_mil
     from openane.importers.netplist import load_netplist, write_netplist
     from openane.importers.onnx import load_onnx
+    from openane.importers.onnx.writing import write_onnx
     from openane.importers.stablehlo import load_stablehlo
     from openane.importers.torch import load_torch
 
@@ -227,7 +228,7 @@ _HOMES = {"load_coreml": "openane.importers.coreml", "load_espresso": "openane.i
           "load_mil": "openane.importers.mil", "load_netplist": "openane.importers.netplist",
           "load_onnx": "openane.importers.onnx", "load_stablehlo": "openane.importers.stablehlo",
           "load_torch": "openane.importers.torch", "write_mlpackage": "openane.importers.coreml.write",
-          "write_netplist": "openane.importers.netplist"}
+          "write_netplist": "openane.importers.netplist", "write_onnx": "openane.importers.onnx.writing"}
 
 
 def __getattr__(name: str) -> object:
@@ -238,4 +239,4 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = ["READABLE", "READERS", "load_coreml", "load_espresso", "load_graph", "load_mil", "load_netplist",
-           "load_onnx", "load_stablehlo", "load_torch", "write_mlpackage", "write_netplist"]
+           "load_onnx", "load_stablehlo", "load_torch", "write_mlpackage", "write_netplist", "write_onnx"]

@@ -82,7 +82,8 @@ def _axes(extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
     return tuple(axes)
 
 
-def _node_axes(operands: Mapping[str, Operand]) -> tuple[TransposedAxis, ...]:
+def transposed_axes(operands: Mapping[str, Operand]) -> tuple[TransposedAxis, ...]:
+    """The spatial axes of a node with these operands. GraphError when they do not fit."""
     arguments = Arguments("conv_transpose", PARAMETERS, operands)
     x, weight = arguments.tensor("x", ranks=(3, 5)), arguments.tensor("weight", ranks=(3, 5))
     ones = (1,) * (x.type.rank - 2)
@@ -105,18 +106,18 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
                       f"multiple of groups = {groups}", list(weight.shape))
     channels = weight.shape[1] * groups
     arguments.like("bias", x, (channels,))
-    shape = (x.shape[0], channels, *(axis.result for axis in _node_axes(operands)))
+    shape = (x.shape[0], channels, *(axis.result for axis in transposed_axes(operands)))
     stated = arguments.integers("output_shape")
     if stated is not None and stated[:2] != shape[:2]:
         raise refusal("conv_transpose", "output_shape", f"must begin with {list(shape[:2])}", list(stated))
-    if prod(axis.extent * axis.stride + axis.reach for axis in _node_axes(operands)) > MAXIMUM_ELEMENTS:
+    if prod(axis.extent * axis.stride + axis.reach for axis in transposed_axes(operands)) > MAXIMUM_ELEMENTS:
         raise refusal("conv_transpose", "strides", f"must keep a channel within {MAXIMUM_ELEMENTS} results")
     return (TensorType(x.dtype, shape),)
 
 
 def weights_fit(node: Node, limits: Limits) -> bool:
     """The weights, every kernel rounded up to whole strides, must number at most 268435456."""
-    taps = prod(round_up(axis.reach, axis.stride) for axis in _node_axes(node.operands))
+    taps = prod(round_up(axis.reach, axis.stride) for axis in transposed_axes(node.operands))
     return prod(node["weight"].shape[:2]) * taps <= MAXIMUM_WEIGHTS
 
 
@@ -186,7 +187,7 @@ def _phase_weights(weight: np.ndarray, axes: Sequence[TransposedAxis], groups: i
 def _lower(node: Node, lowering: Lowering) -> None:
     """One convolution of stride 1 whose channels are the phases of the results, and a copy that interleaves them."""
     arguments = Arguments("conv_transpose", PARAMETERS, node.operands)
-    groups, axes, bias = arguments.integer("groups", 1), _node_axes(node.operands), arguments.constant("bias")
+    groups, axes, bias = arguments.integer("groups", 1), transposed_axes(node.operands), arguments.constant("bias")
     weights = _phase_weights(node["weight"].array(), axes, groups)
     value, post, table = lowering.followers(node)
     target, phases = lowering.result(value), [_Phases.of(axis) for axis in axes]
@@ -229,7 +230,7 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     found: dict[str, Operand] = {}
     if backward.wants(node.get("bias")):
         found["bias"] = backward.single("reduce_sum", x=given, axes=[0, *range(2, given.type.rank)], keep_dims=False)
-    axes, pad, size = _node_axes(node.operands), [], list(given.shape)
+    axes, pad, size = transposed_axes(node.operands), [], list(given.shape)
     for d, axis in enumerate(axes, 2):
         after = (axis.extent - 1) * axis.stride + axis.reach - axis.before - axis.result
         size[d] += min(after, 0)  # results beyond the last tap are 0 whatever x is

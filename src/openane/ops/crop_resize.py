@@ -83,15 +83,16 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     arguments.flag("normalized_coordinates")
     arguments.number("spatial_scale")
     arguments.number("pad_value")
-    if _constant(operands):
-        _crops(operands)
+    if are_constant(operands):
+        crops_of(operands)
     count, channels, size = boxes.shape[0], x.shape[1], _sizes(arguments)
     images = (x.shape[0] if boxes.shape[2] == 4 else 1,) if roi else ()
     return (TensorType(x.dtype, (count, *images, channels, *size)),)
 
 
-def _crops(operands: Mapping[str, Operand]) -> tuple[list[Crop], int]:
-    """Every crop in the order of the results, and how many results a box has."""
+def crops_of(operands: Mapping[str, Operand]) -> tuple[list[Crop], int]:
+    """Every crop of a node with these operands in the order of the results, and how many results a box has. GraphError
+    where boxes do not fit."""
     arguments = Arguments("crop_resize", PARAMETERS, operands)
     x = arguments.tensor("x", ranks=(4, 4))
     boxes, roi = _boxes(arguments, x)
@@ -143,7 +144,7 @@ def _within_box(mode: str, low: float, high: float, results: int) -> np.ndarray:
 def _reference(*, x: np.ndarray, roi: np.ndarray | None, boxes: np.ndarray | None, box_indices: np.ndarray | None,
                pad_value: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
     stated = {"roi": roi, "boxes": boxes, "box_indices": box_indices, "pad_value": pad_value, **settings}
-    crops, each = _crops(as_operands(x, stated))
+    crops, each = crops_of(as_operands(x, stated))
     parts = [np.where(crop.inside, mapped(x[crop.image], {1: crop.rows, 2: crop.columns}), np.float32(pad_value))
              for crop in crops]
     result = np.stack(parts).astype(x.dtype)
@@ -152,10 +153,11 @@ def _reference(*, x: np.ndarray, roi: np.ndarray | None, boxes: np.ndarray | Non
 
 def constant_boxes(node: Node, limits: Limits) -> bool:
     """Boxes must be constants: where the engine reads cannot depend on data."""
-    return _constant(node.operands)
+    return are_constant(node.operands)
 
 
-def _constant(operands: Mapping[str, Operand]) -> bool:
+def are_constant(operands: Mapping[str, Operand]) -> bool:
+    """Whether it is known now where the boxes of a node with these operands lie."""
     found = (operands.get(name) for name in ("roi", "boxes", "box_indices"))
     return all(value.constant for value in found if isinstance(value, Value))
 
@@ -164,7 +166,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     """For each box a matrix over rows and one over columns; what lies outside is added where it is not 0."""
     source = lowering.read(node["x"])
     value = Arguments("crop_resize", PARAMETERS, node.operands).number("pad_value")
-    crops, _ = _crops(node.operands)
+    crops, _ = crops_of(node.operands)
     target = lowering.result(node.output)
     with written_as(lowering, target, (len(crops), *target.shape[-3:])) as whole:
         for number, crop in enumerate(crops):
@@ -179,10 +181,10 @@ def _lower(node: Node, lowering: Lowering) -> None:
 
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """For each box the transposes of its two matrices, summed over the boxes of an image. Boxes have to be constant."""
-    if not _constant(node.operands):
+    if not are_constant(node.operands):
         raise backward.refuse("the gradient is known by x, for constant boxes: where the engine reads cannot depend on "
                               "data", "leave roi and boxes constant")
-    x, crops = node["x"], _crops(node.operands)[0]
+    x, crops = node["x"], crops_of(node.operands)[0]
     given = reshaped(backward, only(upstream), (len(crops), *node.output.shape[-3:]))
     parts: list[list[Value]] = [[] for _ in range(x.shape[0])]
     for number, crop in enumerate(crops):

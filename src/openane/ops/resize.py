@@ -82,7 +82,7 @@ def _stated(arguments: Arguments, x: Value) -> Sizes:
     return {axis: shape[len(shape) - rank + axis] or x.shape[axis] for axis in axes}
 
 
-def _sampling(arguments: Arguments) -> str:
+def sampling_mode(arguments: Arguments) -> str:
     """The sampling mode, whatever the operation calls it."""
     if arguments.op != "upsample_bilinear":
         return arguments.text("sampling_mode", MODES)
@@ -99,7 +99,7 @@ def _is_nearest(arguments: Arguments) -> bool:
     return arguments.op.endswith("nearest_neighbor")
 
 
-def _plan(name: str, operands: Mapping[str, Operand]) -> tuple[dict[int, np.ndarray], bool]:
+def resizing(name: str, operands: Mapping[str, Operand]) -> tuple[dict[int, np.ndarray], bool]:
     """(the elements picked, or the matrix applied, along each dimension that changes; whether elements are picked)."""
     arguments = Arguments(name, PARAMETERS[name], operands)
     x = arguments.tensor("x", ranks=(1 if name == "resize" else 3, 8))
@@ -107,13 +107,13 @@ def _plan(name: str, operands: Mapping[str, Operand]) -> tuple[dict[int, np.ndar
     picked = _is_nearest(arguments)
     function: Callable[[int, int], np.ndarray]
     if not picked:
-        mode = _sampling(arguments)
+        mode = sampling_mode(arguments)
         return {d: linear(grid(mode, x.shape[d], size), x.shape[d]) for d, size in sizes.items()
                 if size != x.shape[d] or mode == "OFFSET_CORNERS"}, False
     if name == "upsample_nearest_neighbor":
         function = _floor
     else:
-        mode = _sampling(arguments) if name == "resize" else "DEFAULT"
+        mode = sampling_mode(arguments) if name == "resize" else "DEFAULT"
         function = partial(_nearest, "UNALIGN_CORNERS" if mode == "DEFAULT" else mode)
     return {d: function(x.shape[d], size) for d, size in sizes.items()}, True
 
@@ -134,12 +134,12 @@ def _infer(operands: Mapping[str, Operand], *, name: str) -> tuple[TensorType, .
     x = arguments.tensor("x", ranks=(1 if name == "resize" else 3, 8))
     sizes = _sizes(arguments, x)
     if not _is_nearest(arguments) or name == "resize":
-        _sampling(arguments)
+        sampling_mode(arguments)
     return (TensorType(x.dtype, tuple(sizes.get(d, extent) for d, extent in enumerate(x.shape))),)
 
 
 def _reference(*, name: str, x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
-    plan, picked = _plan(name, as_operands(x, settings))
+    plan, picked = resizing(name, as_operands(x, settings))
     if not picked:
         return (mapped(x, plan),)
     for axis, at in plan.items():
@@ -148,7 +148,7 @@ def _reference(*, name: str, x: np.ndarray, **settings: Any) -> tuple[np.ndarray
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    plan, picked = _plan(node.op, node.operands)
+    plan, picked = resizing(node.op, node.operands)
     if picked:
         select(lowering, node.output, lowering.native(node["x"]), plan)
         return
@@ -163,7 +163,7 @@ LINEAR = "Error up to 2^-10 of the largest neighbour per dimension; inf and NaN 
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """Along each dimension the transpose of the matrix that resized it: each element gets what it has a part in."""
     x, given = node["x"], only(upstream)
-    plan, picked = _plan(node.op, node.operands)
+    plan, picked = resizing(node.op, node.operands)
     for axis, found in plan.items():
         given = gathered_back(backward, given, axis, found, x.shape[axis]) if picked else \
             mapped_back(backward, given, axis, found)

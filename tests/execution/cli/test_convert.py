@@ -13,7 +13,7 @@ from openane.ops.evaluate import evaluate
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
 
 
-@pytest.mark.parametrize("name", ["d.mlpackage", "d.mil"])
+@pytest.mark.parametrize("name", ["d.mlpackage", "d.mil", "d.onnx"])
 def test_a_model_computes_the_same_in_another_format(name, tmp_path):
     assert main(["convert", str(DIGITS), "-o", str(tmp_path / name)]) == 0
     first, second = ane.load_graph(DIGITS), ane.load_graph(tmp_path / name)
@@ -35,5 +35,11 @@ def test_there_and_back(tmp_path):
 
 
 def test_other_formats_are_refused_with_those_there_are(tmp_path, capsys):
-    assert main(["convert", str(DIGITS), "-o", str(tmp_path / "d.onnx")]) == 1
-    assert ".mlpackage, .mil, .plist" in capsys.readouterr().err
+    assert main(["convert", str(DIGITS), "-o", str(tmp_path / "d.tflite")]) == 1
+    assert ".mlpackage, .mil, .onnx, .plist" in capsys.readouterr().err
+
+
+def test_fp32_is_for_onnx_alone(tmp_path, capsys):
+    assert main(["convert", str(DIGITS), "-o", str(tmp_path / "d.onnx"), "--fp32"]) == 0
+    assert main(["convert", str(DIGITS), "-o", str(tmp_path / "d.mil"), "--fp32"]) == 1
+    assert "it says in which type an ONNX model computes" in capsys.readouterr().err
