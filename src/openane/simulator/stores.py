@@ -46,10 +46,9 @@ class SumStorer:
         self._post: Post | None = None
         self._settings: dict[type[np.floating], np.ndarray] = {}
 
-    def __call__(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post, report: TaskReport,
-                 parts: int = 0) -> None:
-        """`sums` are float32 or float64; behind them lie `parts` further ones to be added. Overwrites them. The stage
-        has no table."""
+    def __call__(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post,
+                 report: TaskReport) -> None:
+        """`sums` are float32 or float64. The stage has no table."""
         kind = sums.dtype.type
         if post is not self._post:
             self._post, self._settings = post, {}
@@ -68,7 +67,7 @@ class SumStorer:
                                                contiguous(self._target.shape), (*steps, 0, 0, 0),
                                                apart=2 if any(steps) else 0)
         loop = kernels.store if kind is np.float32 else kernels.store_doubles
-        found = loop(sums.reshape(-1), parts, biases.reshape(-1), settings, self._target.elements, places)
+        found = loop(sums.reshape(-1), biases.reshape(-1), settings, self._target.elements, places)
         report.surveyed(self._array, *found)
 
 

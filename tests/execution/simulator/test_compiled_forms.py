@@ -27,6 +27,7 @@ from openane.engine import (
 from openane.engine.operations import Activation
 from openane.program import Buffer, Role
 from openane.simulator import LoadedProgram, kernels, load_operations
+from openane.simulator.arithmetic import encode_away, encode_even
 
 SPECIAL = np.array([0x7C00, 0xFC00, 0x7E01, 0xFE00, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF], np.uint16)
 
@@ -133,3 +134,33 @@ def test_places_merge_what_lies_in_one_run() -> None:
     assert kernels.placed(shape, strides, apart=2).tolist()[:5] == [2, 3, 1, 1, 20]
     padded = (96, 32, 0, 8, 1)
     assert kernels.placed(shape, strides, padded).tolist()[:5] == [2, 3, 1, 4, 5]
+
+
+def numbers_to_round() -> np.ndarray:
+    """float32 at ties, beside them, and anywhere."""
+    bits = np.arange(0, 0x8000, 37, dtype=np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
+    near = np.concatenate([bits + np.uint32(more) for more in (0, 1, 0xFFF, 0x1000, 0x1001)])
+    small = np.ldexp(np.float32(1), np.arange(-30, -12)) * np.array([[0.999], [1], [1.5], [2.5], [3.5]])
+    drawn = np.random.default_rng(3).integers(0, 1 << 32, 2000, np.uint32)
+    values = np.concatenate([near.view(np.float32), small.ravel().astype(np.float32), drawn.view(np.float32)])
+    return np.concatenate([values, -values])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_are_rounded_alike_with_and_without_the_processors_conversions() -> None:
+    library("numba")
+    from numba import njit
+
+    from openane.simulator.compiled import halves
+    values = numbers_to_round()
+
+    @njit
+    def loop(source, words):  # type: ignore[no-untyped-def]
+        for i in range(source.size):
+            words[0, i], words[1, i] = halves.away(source[i]), halves._away_of_bits(source[i])
+            words[2, i], words[3, i] = halves.even(source[i]), halves._even_of_bits(source[i])
+
+    words = np.empty((4, values.size), np.int32)
+    loop(values, words)
+    for found, plain in zip(words, (encode_away, encode_away, encode_even, encode_even), strict=True):
+        np.testing.assert_array_equal(found, plain(values))

@@ -1,7 +1,7 @@
 """fp16 words to float32 and back, for one number; other loops are compiled with these inside.
 
-See `arithmetic.half` for the rules. Everything is written without branches, on 32-bit integers, so that compilers make
-vector instructions of it.
+See `arithmetic.half` for the rules. Everything is written without branches, so that compilers make vector instructions
+of it: by the processor's own conversions where it has some, on 32-bit integers otherwise, with the same bits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.simulator.compiled.jit import chosen, part
+from openane.simulator.compiled.jit import chosen, converts_halves, narrowed, part, widened
 
 MAGNITUDE, SIGN, INFINITE = np.int32(0x7FFF), np.int32(0x8000), np.int32(0x7C00)
 UP = np.float32(2.0**112)
@@ -24,27 +24,18 @@ HALF = np.float32(0.5)
 ZERO = np.float32(0)
 ONE = np.int32(1)
 TIE = 1 + 2.0**-50
+INFINITY = np.float32(2.0**17)  # beyond what rounds to an fp16 number
 
 
 @part
-def number(word):  # type: ignore[no-untyped-def]
+def _number_of_bits(word):  # type: ignore[no-untyped-def]
     """float32 behind an fp16 word (int32), zeros without sign; infinities and NaN become 65536 and more."""
     moved = np.int32(np.int32(np.int32(word & SIGN) << TOP) | np.int32(np.int32(word & MAGNITUDE) << GAP))
     return np.float32(moved.view(np.float32) * UP) + ZERO
 
 
 @part
-def special_number(word):  # type: ignore[no-untyped-def]
-    """The same of any word: infinities as they are, NaN as +inf."""
-    size = np.int32(word & MAGNITUDE)
-    value = number(word)
-    if size < INFINITE:
-        return value
-    return np.float32(-np.inf) if size == INFINITE and value < ZERO else np.float32(np.inf)
-
-
-@part
-def away(value):  # type: ignore[no-untyped-def]
+def _away_of_bits(value):  # type: ignore[no-untyped-def]
     """fp16 word (int32) of a float32, ties away from zero, NaN to +0."""
     bits = np.float32(value).view(np.int32)
     size = np.int32(bits & np.int32(0x7FFFFFFF))
@@ -59,7 +50,7 @@ def away(value):  # type: ignore[no-untyped-def]
 
 
 @part
-def even(value):  # type: ignore[no-untyped-def]
+def _even_of_bits(value):  # type: ignore[no-untyped-def]
     """fp16 word (int32) of a float32, ties to even, NaN to +0."""
     bits = np.float32(value).view(np.int32)
     size = np.int32(bits & np.int32(0x7FFFFFFF))
@@ -73,6 +64,41 @@ def even(value):  # type: ignore[no-untyped-def]
     word = min(normal if magnitude >= LEAST_NORMAL else np.int32(whole + np.int32(up)), INFINITE)
     signed = np.int32(word | np.int32(np.int32(bits >> TOP) & SIGN))
     return signed if value == value else np.int32(0)
+
+
+@part
+def _number_of_half(word):  # type: ignore[no-untyped-def]
+    """float32 behind an fp16 word (int32), zeros without sign; infinities and NaN stay such."""
+    return widened(word) + ZERO
+
+
+@part
+def _away_of_float(value):  # type: ignore[no-untyped-def]
+    """As `_away_of_bits`: a last bit that is set puts a tie beyond it, and changes no other number's side."""
+    size = abs(value)
+    bounded = np.float32(value if size < INFINITY else np.copysign(INFINITY, value))
+    word = narrowed(np.int32(bounded.view(np.int32) | ONE).view(np.float32))
+    return word if value == value else np.int32(0)
+
+
+@part
+def _even_of_float(value):  # type: ignore[no-untyped-def]
+    """As `_even_of_bits`."""
+    return narrowed(np.float32(value)) if value == value else np.int32(0)
+
+
+number, away, even = ((_number_of_half, _away_of_float, _even_of_float) if converts_halves() else
+                      (_number_of_bits, _away_of_bits, _even_of_bits))
+
+
+@part
+def special_number(word):  # type: ignore[no-untyped-def]
+    """The same of any word: infinities as they are, NaN as +inf."""
+    size = np.int32(word & MAGNITUDE)
+    value = number(word)
+    if size < INFINITE:
+        return value
+    return np.float32(-np.inf) if size == INFINITE and value < ZERO else np.float32(np.inf)
 
 
 @part

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 try:
+    from llvmlite import ir
     from numba import config, njit, types
-    from numba.extending import overload
+    from numba.core.registry import cpu_target
+    from numba.extending import intrinsic, overload
 except ImportError as error:
     raise ImportError(f"compiled loops need numba: pip install 'openane[fast]' ({error})") from error
 if getattr(config, "DISABLE_JIT", False):
@@ -39,3 +41,33 @@ def chosen(function: Any, single: Any, double: Any) -> None:
     @choose(function)
     def choice(value):  # type: ignore[no-untyped-def]
         return (lambda value: single(value)) if value == types.float32 else (lambda value: double(value))
+
+
+def converts_halves() -> bool:
+    """Whether loops are compiled for a processor that converts between fp16 and float32 by itself: AArch64 does, x86-64
+    with F16C."""
+    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    return triple.startswith(("aarch64", "arm64")) or "+f16c" in features.split(",")
+
+
+_intrinsic: Any = intrinsic
+
+
+@_intrinsic
+def widened(context, word):  # type: ignore[no-untyped-def]
+    """float32 behind an fp16 word (int32), by the processor."""
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        half = builder.bitcast(builder.trunc(arguments[0], ir.IntType(16)), ir.HalfType())
+        return builder.fpext(half, ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+@_intrinsic
+def narrowed(context, value):  # type: ignore[no-untyped-def]
+    """fp16 word (int32) of a float32, ties to even, by the processor."""
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        half = builder.fptrunc(arguments[0], ir.HalfType())
+        return builder.zext(builder.bitcast(half, ir.IntType(16)), ir.IntType(32))
+
+    return types.int32(types.float32), generate

@@ -18,9 +18,12 @@ from openane.simulator.compiled.halves import (
     special_number,
     to_word,
 )
-from openane.simulator.compiled.jit import compiled
+from openane.simulator.compiled.jit import compiled, part
+from openane.simulator.compiled.words import largest, survey
 
 INFINITY = np.float32(np.inf)
+WIDE = 4096              # columns of a row finished at a time: they stay in the cache
+COLUMNS, CHANNELS = 64, 16  # of a block that is turned
 
 
 # decisions: loops within loops are what is compiled
@@ -37,10 +40,9 @@ def _load_loop(source, places, floor, out):  # type: ignore[no-untyped-def]
                     top: Any = np.int32(0)
                     if step == 1 and across == 1:
                         for i in range(width):
-                            word = np.int32(words[i])
-                            top = max(top, np.int32(word & MAGNITUDE))
-                            value = number(word)
+                            value = number(np.int32(words[i]))
                             row[i] = value if value > floor else floor
+                        top = largest(words, width)
                     else:
                         for i in range(width):
                             word = np.int32(words[i * step])
@@ -71,46 +73,71 @@ def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
     return top < INFINITE
 
 
-# decisions: loops within loops are what is compiled
-def _store_loop(sums, parts, bias, numbers, target, places):  # type: ignore[no-untyped-def]
-    """Sums through the post stage to fp16 words, ties away. The second strides are those of the sums, whose
-    rows are contiguous; `parts` further sums, as many each as there are elements, are added first. `bias` [groups,
-    channels] is added to each sum, then what exceeds `numbers[0]` is infinite, then + numbers[1], * numbers[2],
-    not below numbers[3]."""
-    width, step = places[4], places[9]
+@part
+def _finish_row(row, width, more, numbers, words):  # type: ignore[no-untyped-def]
+    """Words of sums: see `_store_loop`."""
     limit, post, scale, floor = numbers[0], numbers[1], numbers[2], numbers[3]
-    share = places[0] * places[1] * places[2] * places[3] * width
+    if post == 0 and scale == 1:
+        for i in range(width):
+            value = row[i] + more
+            if abs(value) >= limit:
+                value = np.copysign(INFINITY, value)
+            if value <= floor:  # a zero without its sign; what is no number stays
+                value = floor
+            words[i] = np.uint16(to_word(value))
+        return
+    for i in range(width):
+        value = row[i] + more
+        if abs(value) >= limit:
+            value = np.copysign(INFINITY, value)
+        value = (value + post) * scale
+        if value <= floor:
+            value = floor
+        words[i] = np.uint16(to_word(value))
+
+
+def _store_loop(sums, bias, numbers, target, places):  # type: ignore[no-untyped-def]
+    """Sums through the post stage to fp16 words, ties away. The second strides are those of the sums, whose rows are
+    contiguous. `bias` [groups, channels] is added to each sum, then what exceeds `numbers[0]` is infinite, then +
+    numbers[1], * numbers[2], not below numbers[3]. Where channels are neighbours in the target and columns are not, it
+    is written block by block."""
+    width, step = places[4], places[9]
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
-    words = np.empty(1 if step == 1 else width, np.uint16)
+    across = WIDE if step == 1 else COLUMNS
+    together = CHANNELS if step != 1 and places[6] == 1 else 1
+    words = np.empty((together, across), np.uint16)
     for a in range(places[0]):
-        for b in range(places[1]):
-            more = bias[a * places[15] + b * places[16]]
+        for first in range(0, places[1], together):
+            count = min(together, places[1] - first)
             for c in range(places[2]):
                 for d in range(places[3]):
-                    begin = a * places[10] + b * places[11] + c * places[12] + d * places[13]
-                    row = sums[begin:begin + width]
-                    for part in range(1, parts + 1):
-                        other = sums[begin + part * share:begin + part * share + width]
-                        for i in range(width):
-                            row[i] += other[i]
-                    goal = target[a * places[5] + b * places[6] + c * places[7] + d * places[8]:]
-                    line = goal[:width] if step == 1 else words
-                    for i in range(width):
-                        value = row[i] + more
-                        if abs(value) >= limit:
-                            value = np.copysign(INFINITY, value)
-                        value = (value + post) * scale
-                        if value <= floor:  # a zero without its sign; what is no number stays
-                            value = floor
-                        word = to_word(value)
-                        line[i] = np.uint16(word)
-                        low = min(low, word)
-                        high = max(high, word)
-                        signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
-                    if step != 1:
-                        for i in range(width):
-                            goal[i * step] = words[i]
+                    begin = a * places[10] + first * places[11] + c * places[12] + d * places[13]
+                    start = a * places[5] + first * places[6] + c * places[7] + d * places[8]
+                    for left in range(0, width, across):
+                        columns = min(across, width - left)
+                        for b in range(count):
+                            row = sums[begin + b * places[11] + left:]
+                            more = bias[a * places[15] + (first + b) * places[16]]
+                            line = words[b] if step != 1 else target[start + b * places[6] + left:]
+                            _finish_row(row, columns, more, numbers, line)
+                            low, high, signed = survey(line, columns, low, high, signed)
+                        if step != 1:
+                            _spread(words, count, columns, target[start + left * step:], step)
     return low, high, signed
+
+
+@part
+def _spread(words, count, columns, goal, step):  # type: ignore[no-untyped-def]
+    """Words [channels, columns] to columns that lie `step` apart, channels beside each other."""
+    if count == CHANNELS:
+        for i in range(columns):
+            line = goal[i * step:]
+            for b in range(CHANNELS):
+                line[b] = words[b, i]
+        return
+    for b in range(count):
+        for i in range(columns):
+            goal[i * step + b] = words[b, i]
 
 
 # decisions: loops within loops are what is compiled
@@ -147,8 +174,8 @@ def _channel_loop(slab, weights, out, extents):  # type: ignore[no-untyped-def]
 
 load = compiled("UniTuple(int64, 2)(uint16[::1], int64[::1], float32, float32[::1])", _load_loop)
 gather = compiled("boolean(uint16[::1], int64[::1], float32[::1])", _gather_loop)
-store = compiled("UniTuple(int32, 3)(float32[::1], int64, float32[::1], float32[::1], uint16[::1], int64[::1])",
+store = compiled("UniTuple(int32, 3)(float32[::1], float32[::1], float32[::1], uint16[::1], int64[::1])",
                  _store_loop)
 store_doubles = compiled(
-    "UniTuple(int32, 3)(float64[::1], int64, float64[::1], float64[::1], uint16[::1], int64[::1])", _store_loop)
+    "UniTuple(int32, 3)(float64[::1], float64[::1], float64[::1], uint16[::1], int64[::1])", _store_loop)
 channels = compiled("void(float32[::1], float32[:,::1], float32[::1], UniTuple(int64, 11))", _channel_loop)

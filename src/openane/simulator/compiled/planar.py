@@ -5,12 +5,11 @@ Operands and places are as in `loops`; the steps are those of `planar_engine`, i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from openane.simulator.compiled.halves import INFINITE, MAGNITUDE, ZERO, even, number, special_number
 from openane.simulator.compiled.jit import compiled, part
+from openane.simulator.compiled.words import largest, survey
 
 CHUNK = 4096
 FIRST_RELU, PRE_SCALE, NEGATE, ABSOLUTE, SECOND_RELU, SUBTRACT, GAIN, SQUARE, SCALE, BIAS, RELU, KEEP = (
@@ -63,13 +62,10 @@ def _spread(words, target, places, strides, row, rows, left, count):  # type: ig
 @part
 def _numbers(words, count, values):  # type: ignore[no-untyped-def]
     """Numbers behind words, and how many are NaN and infinite."""
-    top: Any = np.int32(0)
     for i in range(count):
-        word = np.int32(words[i])
-        top = max(top, np.int32(word & MAGNITUDE))
-        values[i] = number(word)
+        values[i] = number(np.int32(words[i]))
     nan, infinite = 0, 0
-    if top >= INFINITE:
+    if largest(words, count) >= INFINITE:
         for i in range(count):
             word = np.int32(words[i])
             size = np.int32(word & MAGNITUDE)
@@ -183,11 +179,8 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
                     kept[i] = x[i] if x[i] == x[i] else ZERO
                 continue
             for i in range(count):
-                word = even(x[i])
-                result[i] = np.uint16(word)
-                low = min(low, word)
-                high = max(high, word)
-                signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
+                result[i] = np.uint16(even(x[i]))
+            low, high, signed = survey(result, count, low, high, signed)
             _spread(result, target, places, 20, row, rows, left, columns)
     return nan, infinite, low, high, signed
 
@@ -207,10 +200,7 @@ def _translate_loop(source, target, places, table, copies):  # type: ignore[no-u
             columns = min(across, width - left)
             count = rows * columns
             _fetch(source, places, 5, row, rows, left, columns, words)
-            top: Any = np.int32(0)
-            for i in range(count):
-                top = max(top, np.int32(np.int32(words[i]) & MAGNITUDE))
-            if top >= INFINITE:
+            if largest(words, count) >= INFINITE:
                 for i in range(count):
                     size = np.int32(np.int32(words[i]) & MAGNITUDE)
                     infinite += int(size == INFINITE)
@@ -220,11 +210,7 @@ def _translate_loop(source, target, places, table, copies):  # type: ignore[no-u
             if not copies:
                 for i in range(count):
                     words[i] = table[words[i]]
-            for i in range(count):
-                word = np.int32(words[i])
-                low = min(low, word)
-                high = max(high, word)
-                signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
+            low, high, signed = survey(words, count, low, high, signed)
             _spread(words, target, places, 10, row, rows, left, columns)
     return nan, infinite, low, high, signed
 
@@ -235,7 +221,7 @@ def _pool_loop(padded, target, places, windows, function, scale, floor):  # type
     tall, broad, down, across, height, wide = windows
     rows, columns, step = places[3], places[4], places[9]
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
-    total = np.empty(columns, np.float32)
+    total, words = np.empty(columns, np.float32), np.empty(columns, np.uint16)
     plane = 0
     for a in range(places[0]):
         for b in range(places[1]):
@@ -248,11 +234,10 @@ def _pool_loop(padded, target, places, windows, function, scale, floor):  # type
                     goal = target[a * places[5] + b * places[6] + c * places[7] + y * places[8]:]
                     for i in range(columns):
                         value = total[i] * scale
-                        word = even(floor if value <= floor else value)
-                        goal[i * step] = np.uint16(word)
-                        low = min(low, word)
-                        high = max(high, word)
-                        signed = max(signed, np.int32(np.int32(word << np.int32(16)) >> np.int32(16)))
+                        words[i] = np.uint16(even(floor if value <= floor else value))
+                    low, high, signed = survey(words, columns, low, high, signed)
+                    for i in range(columns):
+                        goal[i * step] = words[i]
                 plane += 1
     return low, high, signed
 
