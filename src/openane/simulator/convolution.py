@@ -117,8 +117,13 @@ class ConvolutionTask:
                 self._compute_tile(piece, weights)
 
     def _compute_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
+        sets, channels = self._sets(piece.tile), slice(*piece.tile.channels)
+        bias = None if weights.bias is None else weights.bias[sets, channels]
+        apart = self._unicast and self._accumulator.mode is Mode.FAST and weights.finite
+        windows = self._unicast, self._kernel, self._stride
+        if apart and self._loops.channels(piece, weights.values[sets, channels], bias, weights.stage, windows):
+            return
         sums = self._sums(piece, weights)
-        bias = None if weights.bias is None else weights.bias[self._sets(piece.tile), slice(*piece.tile.channels)]
         if self._loops.store(piece, sums, bias, weights.stage):
             return
         if bias is not None:
@@ -213,17 +218,12 @@ class ConvolutionTask:
 
     def _channel_sums(self, tile: Tile, weights: Floats, slab: Floats, finite: bool) -> np.ndarray:
         every = weights if len(weights) == tile.count else np.repeat(weights, tile.count, axis=0)
-        if finite and self._accumulator.mode is Mode.FAST:
-            found = self._loops.channel_sums(slab, every, tile, self._unicast, self._kernel, self._stride)
-            if found is not None:
-                return found
         sums = self._accumulator.channels(every.reshape(-1, self._terms).T, self._columns(tile, slab), finite=finite)
         return sums.reshape(*every.shape[:2], -1)
 
     def _sums_by_group(self, piece: TileElements, weights: Floats, slab: Floats, finite: bool) -> np.ndarray:
         """Each group as if it were alone: an infinity in one of them decides nothing for the others."""
-        tile, first = piece.tile, piece.tile.groups[0]
-        sums = []
+        tile, first, sums = piece.tile, piece.tile.groups[0], []
         for i in range(tile.count):
             one, own = replace(tile, groups=(first + i, first + i + 1)), weights[i:i + 1] if self._own else weights
             calm = finite and not (piece.source.dtype == np.uint16 and has_special(piece.source[i]))

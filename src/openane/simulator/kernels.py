@@ -18,23 +18,23 @@ import numpy as np
 
 PATIENCE = 0.5
 """Seconds of runs after which the loops are brought: about what bringing them takes."""
-LOOPS, PLANAR = (f"openane.simulator.compiled.{name}" for name in ("loops", "planar"))
+LOOPS, PLANAR, WINDOWS = (f"openane.simulator.compiled.{name}" for name in ("loops", "planar", "windows"))
 NEUTRAL = -0.0
 """What changes no number that it is added to, not even the sign of a zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The compiled loops; see `compiled.loops` and `compiled.planar`."""
+    """The compiled loops; see `compiled.loops`, `compiled.planar` and `compiled.windows`."""
 
     load: Callable[..., tuple[int, int]]
     gather: Callable[..., bool]
     store: Callable[..., tuple[int, int, int]]
     store_doubles: Callable[..., tuple[int, int, int]]
-    channels: Callable[..., None]
+    channels: Callable[..., tuple[bool, int, int, int]]
     planar: Callable[..., tuple[int, int, int, int, int]]
     translate: Callable[..., tuple[int, int, int, int, int]]
-    pool: Callable[..., tuple[int, int, int]]
+    pool: Callable[..., tuple[int, int, int, int, int]]
 
 
 @cache
@@ -43,15 +43,16 @@ def kernels() -> Kernels | None:
     try:
         loops: Any = import_module(LOOPS)
         planar: Any = import_module(PLANAR)
+        windows: Any = import_module(WINDOWS)
     except ImportError:
         return None
-    return Kernels(loops.load, loops.gather, loops.store, loops.store_doubles, loops.channels, planar.planar,
-                   planar.translate, planar.pool)
+    return Kernels(loops.load, loops.gather, loops.store, loops.store_doubles, windows.channels, planar.planar,
+                   planar.translate, windows.pool)
 
 
 def at_hand() -> bool:
     """Whether bringing them takes no time."""
-    return PLANAR in sys.modules
+    return WINDOWS in sys.modules
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,7 @@ class Pooler:
         for number, part in enumerate(self._parts):
             loop = self._loops[number] if self._loops is not None and workspace.kernels is not None else None
             if loop is not None and workspace.kernels is not None:
-                loop(workspace.kernels, workspace.floats(loop.shape), self._context.report)
+                loop(workspace.kernels, self._context.report)
                 continue
             write(self._pool(self._source[part]), self._result[part], self._context, to_even=True)
 

@@ -34,6 +34,25 @@ class SourceReader:
             report.met(nan, infinite)
 
 
+class StageNumbers:
+    """A post stage without a table as loops take it."""
+
+    def __init__(self, limited: bool) -> None:
+        """`limited`: sums have the accumulator's range."""
+        self._limit = SATURATION if limited else np.inf
+        self._post: Post | None = None
+        self._known: dict[type[np.floating], np.ndarray] = {}
+
+    def of(self, post: Post, kind: type[np.floating]) -> np.ndarray:
+        """Range, bias, scale and least result, in the element type of the sums."""
+        if post is not self._post:
+            self._post, self._known = post, {}
+        if kind not in self._known:
+            self._known[kind] = np.array([self._limit, post.bias or NEUTRAL, post.scale,
+                                          0 if post.activation is Activation.RELU else -np.inf], kind)
+        return self._known[kind]
+
+
 class SumStorer:
     """Stores sums of one tile: bias row, range of the accumulator, post stage, rounding."""
 
@@ -41,22 +60,15 @@ class SumStorer:
         """Sums lie in one run of memory, in the target's shape; `channels` is the axis a bias belongs to, groups are
         the other one of the first two."""
         self._array, self._target, self._channels = target, flat, channels
-        self._limit = SATURATION if limited else np.inf
+        self._stage = StageNumbers(limited)
         self._kept: dict[tuple[int, int], np.ndarray] = {}
-        self._post: Post | None = None
-        self._settings: dict[type[np.floating], np.ndarray] = {}
 
     def __call__(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post,
                  report: TaskReport) -> None:
         """`sums` are float32 or float64. The stage has no table."""
         kind = sums.dtype.type
-        if post is not self._post:
-            self._post, self._settings = post, {}
-        settings = self._settings.get(kind)
-        if settings is None:
-            settings = self._settings[kind] = np.array([self._limit, post.bias or NEUTRAL, post.scale,
-                                                        0 if post.activation is Activation.RELU else -np.inf], kind)
-        biases = _NONE[kind] if bias is None else np.ascontiguousarray(bias, kind)
+        settings = self._stage.of(post, kind)
+        biases = NO_BIAS[kind] if bias is None else np.ascontiguousarray(bias, kind)
         sets, channels = biases.shape
         steps = (channels if sets > 1 else 0, 1 if channels > 1 else 0)
         if self._channels == 0:
@@ -71,7 +83,29 @@ class SumStorer:
         report.surveyed(self._array, *found)
 
 
-_NONE = {kind: np.full((1, 1), NEUTRAL, kind) for kind in (np.float32, np.float64)}
+NO_BIAS = {kind: np.full((1, 1), NEUTRAL, kind) for kind in (np.float32, np.float64)}
+
+
+class ChannelLoop:
+    """A tile of a convolution in which every channel has inputs of its own, from words to words."""
+
+    def __init__(self, source: Flat, target: Flat, result: np.ndarray, stage: StageNumbers,
+                 windows: tuple[int, ...], relu: bool) -> None:
+        """`windows` as `compiled.windows.channels` takes them; `relu`: no source element is below zero."""
+        self._source, self._target, self._result, self._stage = source.elements, target.elements, result, stage
+        self._places, self._goals = (np.array([*each.shape, *each.strides], np.int64) for each in (source, target))
+        self._windows, self._floor = windows, np.float32(0 if relu else -np.inf)
+
+    def __call__(self, kernels: Kernels, weights: Floats, bias: np.ndarray | None, post: Post,
+                 report: TaskReport) -> bool:
+        """Finite `weights` [sets, channels, terms]. False, and nothing done, where a source element is not finite."""
+        done, *found = kernels.channels(
+            self._source, self._places, np.ascontiguousarray(weights),
+            NO_BIAS[np.float32] if bias is None else np.ascontiguousarray(bias), self._stage.of(post, np.float32),
+            self._target, self._goals, self._windows, self._floor)
+        if done:
+            report.surveyed(self._result, *found)
+        return done
 
 
 class PoolLoop:
@@ -82,11 +116,11 @@ class PoolLoop:
                  relu: bool) -> None:
         """`shape` is that of the padded planes, `inside` the rows and columns of the source in it; `windows` are
         kernel and stride."""
-        self.shape = shape
-        self._reader = SourceReader(source, inside, shape, relu=False, fill=fill)
-        self._target, self._result = target.elements, result
-        self._places = np.array([*target.shape, *target.strides], np.int64)
-        self._settings = ((*windows, *shape[3:]), function, np.float32(scale), np.float32(0 if relu else -np.inf))
+        self._source, self._target, self._result = source.elements, target.elements, result
+        self._places, self._goals = (np.array([*each.shape, *each.strides], np.int64) for each in (source, target))
+        starts = (part.start for part in inside)
+        self._settings = ((*windows, *shape[3:], *starts), function, np.float32(fill), np.float32(scale),
+                          np.float32(0 if relu else -np.inf))
 
     @staticmethod
     def of(source: np.ndarray, result: np.ndarray, shape: tuple[int, ...], inside: tuple[slice, ...],
@@ -98,7 +132,9 @@ class PoolLoop:
         return None if flat is None or target is None else PoolLoop(flat, target, result, shape, inside, windows,
                                                                     function, fill, scale, relu)
 
-    def __call__(self, kernels: Kernels, padded: Floats, report: TaskReport) -> None:
-        """`padded` is memory of the shape."""
-        self._reader(kernels, padded, report)
-        report.surveyed(self._result, *kernels.pool(padded.reshape(-1), self._target, self._places, *self._settings))
+    def __call__(self, kernels: Kernels, report: TaskReport) -> None:
+        """Pools all planes."""
+        nan, infinite, *found = kernels.pool(self._source, self._places, self._target, self._goals, *self._settings)
+        if nan or infinite:
+            report.met(nan, infinite)
+        report.surveyed(self._result, *found)

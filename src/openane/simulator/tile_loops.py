@@ -8,8 +8,8 @@ from openane.simulator.arithmetic.half import Floats
 from openane.simulator.context import TaskContext
 from openane.simulator.kernels import Flat
 from openane.simulator.post import PostStage
-from openane.simulator.stores import SourceReader, SumStorer
-from openane.simulator.tiles import Tile, TileElements
+from openane.simulator.stores import ChannelLoop, SourceReader, StageNumbers, SumStorer
+from openane.simulator.tiles import TileElements
 
 
 class TileLoops:
@@ -22,6 +22,7 @@ class TileLoops:
         self._relu, self._limited, self._channels = relu, terms > 1, 0 if channels_first else 1
         self._readers: dict[int, SourceReader | None] = {}
         self._storers: dict[int, SumStorer | None] = {}
+        self._channel_loops: dict[int, ChannelLoop | None] = {}
 
     def read(self, piece: TileElements, slab: Floats) -> bool:
         """Reads a tile's source elements, zeros where they are padding."""
@@ -51,16 +52,20 @@ class TileLoops:
             storer(kernels, np.ascontiguousarray(sums), bias, stage.post, self._report)
         return storer is not None
 
-    def channel_sums(self, slab: Floats, weights: Floats, tile: Tile, inputs: int,
-                     kernel: tuple[int, int, int], stride: tuple[int, int, int]) -> Floats | None:
-        """Fast sums [groups, channels, positions] of channels with so many inputs of their own."""
+    def channels(self, piece: TileElements, weights: Floats, bias: Floats | None, stage: PostStage,
+                 windows: tuple[int, tuple[int, int, int], tuple[int, int, int]]) -> bool:
+        """A whole tile in fast arithmetic where every channel has inputs of its own: how many, kernel and stride are
+        the `windows`. `weights` [sets, channels, terms] are finite."""
         kernels = self._workspace.kernels
-        if kernels is None:
-            return None
-        groups, channels, terms = weights.shape
-        high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
-        sums = self._workspace.floats((groups, channels, high * wide), 1)
-        kernels.channels(slab.reshape(-1), np.ascontiguousarray(weights).reshape(-1, terms), sums.reshape(-1),
-                         (groups * channels, high, wide, inputs, kernel[1], kernel[0], kernel[2], *stride[1:],
-                          *slab.shape[3:]))
-        return sums
+        if kernels is None or stage.table is not None:
+            return False
+        if id(piece) not in self._channel_loops:
+            halves = piece.source.dtype == piece.target.dtype == np.uint16
+            flats = (Flat.of(piece.source), Flat.of(piece.target[:, :, None])) if halves else (None, None)
+            inputs, (deep, tall, broad), stride = windows
+            starts = (0, 0, 0) if piece.inside is None else tuple(part.start for part in piece.inside[2:])
+            self._channel_loops[id(piece)] = None if flats[0] is None or flats[1] is None else ChannelLoop(
+                flats[0], flats[1], piece.target, StageNumbers(self._limited),
+                (inputs, tall, deep, broad, *stride[1:], *piece.shape[3:], *starts), self._relu)
+        loop = self._channel_loops[id(piece)]
+        return loop is not None and loop(kernels, weights, bias, stage.post, self._report)

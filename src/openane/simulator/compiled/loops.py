@@ -74,7 +74,7 @@ def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
 
 
 @part
-def _finish_row(row, width, more, numbers, words):  # type: ignore[no-untyped-def]
+def finish_row(row, width, more, numbers, words):  # type: ignore[no-untyped-def]
     """Words of sums: see `_store_loop`."""
     limit, post, scale, floor = numbers[0], numbers[1], numbers[2], numbers[3]
     if post == 0 and scale == 1:
@@ -119,57 +119,25 @@ def _store_loop(sums, bias, numbers, target, places):  # type: ignore[no-untyped
                             row = sums[begin + b * places[11] + left:]
                             more = bias[a * places[15] + (first + b) * places[16]]
                             line = words[b] if step != 1 else target[start + b * places[6] + left:]
-                            _finish_row(row, columns, more, numbers, line)
+                            finish_row(row, columns, more, numbers, line)
                             low, high, signed = survey(line, columns, low, high, signed)
                         if step != 1:
-                            _spread(words, count, columns, target[start + left * step:], step)
+                            spread(words, 0, count, columns, target[start + left * step:], step)
     return low, high, signed
 
 
 @part
-def _spread(words, count, columns, goal, step):  # type: ignore[no-untyped-def]
-    """Words [channels, columns] to columns that lie `step` apart, channels beside each other."""
+def spread(words, left, count, columns, goal, step):  # type: ignore[no-untyped-def]
+    """Words [channels, columns], from column `left` on, to columns `step` apart, channels beside each other."""
     if count == CHANNELS:
         for i in range(columns):
             line = goal[i * step:]
             for b in range(CHANNELS):
-                line[b] = words[b, i]
+                line[b] = words[b, left + i]
         return
     for b in range(count):
         for i in range(columns):
-            goal[i * step + b] = words[b, i]
-
-
-# decisions: loops within loops are what is compiled
-def _channel_loop(slab, weights, out, extents):  # type: ignore[no-untyped-def]
-    """Sums over the terms of every channel's own inputs, in the order of terms. The slab is [channels * inputs, D, H,
-    W], weights [channels, terms], the result [channels, rows, columns]; all contiguous."""
-    channels, rows, columns, inputs, tall, deep, broad, down, across, height, width = extents
-    for c in range(channels):
-        for y in range(rows):
-            begin = (c * rows + y) * columns
-            sums = out[begin:begin + columns]
-            term = 0
-            for ky in range(tall):
-                for each in range(inputs):
-                    for kz in range(deep):
-                        for kx in range(broad):
-                            weight = weights[c, term]
-                            place = (((c * inputs + each) * deep + kz) * height + y * down + ky) * width + kx
-                            row = slab[place:]
-                            if term == 0 and across == 1:
-                                for i in range(columns):
-                                    sums[i] = weight * row[i]
-                            elif term == 0:
-                                for i in range(columns):
-                                    sums[i] = weight * row[i * across]
-                            elif across == 1:
-                                for i in range(columns):
-                                    sums[i] += weight * row[i]
-                            else:
-                                for i in range(columns):
-                                    sums[i] += weight * row[i * across]
-                            term += 1
+            goal[i * step + b] = words[b, left + i]
 
 
 load = compiled("UniTuple(int64, 2)(uint16[::1], int64[::1], float32, float32[::1])", _load_loop)
@@ -178,4 +146,3 @@ store = compiled("UniTuple(int32, 3)(float32[::1], float32[::1], float32[::1], u
                  _store_loop)
 store_doubles = compiled(
     "UniTuple(int32, 3)(float64[::1], float64[::1], float64[::1], uint16[::1], int64[::1])", _store_loop)
-channels = compiled("void(float32[::1], float32[:,::1], float32[::1], UniTuple(int64, 11))", _channel_loop)

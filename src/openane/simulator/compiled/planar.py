@@ -215,54 +215,7 @@ def _translate_loop(source, target, places, table, copies):  # type: ignore[no-u
     return nan, infinite, low, high, signed
 
 
-def _pool_loop(padded, target, places, windows, function, scale, floor):  # type: ignore[no-untyped-def]
-    """Windows over the last two dimensions of planes in one run of memory: kernel, stride and extents of a plane in
-    `windows`. Results * scale, not below `floor`, in the target's places: planes are its first three dimensions."""
-    tall, broad, down, across, height, wide = windows
-    rows, columns, step = places[3], places[4], places[9]
-    low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
-    total, words = np.empty(columns, np.float32), np.empty(columns, np.uint16)
-    plane = 0
-    for a in range(places[0]):
-        for b in range(places[1]):
-            for c in range(places[2]):
-                for y in range(rows):
-                    for ky in range(tall):
-                        for kx in range(broad):
-                            line = padded[(plane * height + y * down + ky) * wide + kx:]
-                            _gather_window(line, total, columns, across, function if ky + kx else ALONE)
-                    goal = target[a * places[5] + b * places[6] + c * places[7] + y * places[8]:]
-                    for i in range(columns):
-                        value = total[i] * scale
-                        words[i] = np.uint16(even(floor if value <= floor else value))
-                    low, high, signed = survey(words, columns, low, high, signed)
-                    for i in range(columns):
-                        goal[i * step] = words[i]
-                plane += 1
-    return low, high, signed
-
-
-@part
-def _gather_window(line, total, columns, across, function):  # type: ignore[no-untyped-def]
-    if function == ALONE:
-        for i in range(columns):
-            total[i] = line[i * across]
-    elif function == ADD:
-        for i in range(columns):
-            total[i] += line[i * across]
-    elif function == MAXIMUM:
-        for i in range(columns):
-            value, other = total[i], line[i * across]
-            total[i] = value if value > other else other
-    else:
-        for i in range(columns):
-            value, other = total[i], line[i * across]
-            total[i] = value if value < other else other
-
-
 translate = compiled("Tuple((int64, int64, int32, int32, int32))(uint16[::1], uint16[::1], int64[::1], uint16[::1], "
                      "boolean)", _translate_loop)
-pool = compiled("UniTuple(int32, 3)(float32[::1], uint16[::1], int64[::1], UniTuple(int64, 6), int64, float32, "
-                "float32)", _pool_loop)
 planar = compiled("Tuple((int64, int64, int32, int32, int32))(uint16[::1], uint16[::1], uint16[::1], uint16[::1], "
                   "float32[::1], int64[::1], int64, int64, float32[::1])", _planar_loop)

@@ -1,5 +1,5 @@
-"""What is asked of a run of fp16 words: other loops are compiled with these inside. 16 bits a word make them cheap as loops
-of their own."""
+"""What is asked of a run of fp16 words: other loops are compiled with these inside. At 16 bits a word they are cheap as
+loops of their own."""
 
 from __future__ import annotations
 
