@@ -16,6 +16,7 @@ EXTRAS = (
     ("coremltools", "coreml", "a second reader of Core ML models (ours reads them without it)"),
     ("torch", "torch", "torch.export programs"),
     ("jax", "jax", "JAX functions, and StableHLO bytecode"),
+    ("tinygrad", "tinygrad", "functions of tinygrad tensors"),
     ("transformers", "pretrained", "families of models from Hugging Face directories"),
     ("pillow", "pretrained", "images from files"),
     ("rich", "cli", "progress bars"),

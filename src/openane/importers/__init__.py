@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
@@ -15,6 +14,7 @@ from openane.graph import Graph
 from openane.graph.budget import STATED
 from openane.graph.records import many_records
 from openane.importers.shapes import Shapes, Values, agreeing
+from openane.requested import requested
 
 if TYPE_CHECKING:
     from openane.importers.coreml import load_coreml
@@ -230,13 +230,6 @@ _HOMES = {"load_coreml": "openane.importers.coreml", "load_espresso": "openane.i
           "load_torch": "openane.importers.torch", "write_mlpackage": "openane.importers.coreml.write",
           "write_netplist": "openane.importers.netplist", "write_onnx": "openane.importers.onnx.writing"}
 
-
-def __getattr__(name: str) -> object:
-    """Imports a reader or writer of one format on first use (PEP 562)."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
+__getattr__ = requested(__name__, _HOMES)
 __all__ = ["READABLE", "READERS", "load_coreml", "load_espresso", "load_graph", "load_mil", "load_netplist",
            "load_onnx", "load_stablehlo", "load_torch", "write_mlpackage", "write_netplist", "write_onnx"]

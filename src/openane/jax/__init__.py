@@ -8,11 +8,9 @@ JAX is imported when it is asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from openane.errors import UnsupportedError
+from openane.requested import requested
 
 if TYPE_CHECKING:
     from openane.jax.function import EngineFunction, to_engine
@@ -21,14 +19,5 @@ if TYPE_CHECKING:
 _HOMES = {"EngineFunction": "openane.jax.function", "to_engine": "openane.jax.function",
           "EngineOptions": "openane.loaded"}
 
-
-def __getattr__(name: str) -> object:
-    """Imports JAX, and what is asked for, on first use (PEP 562). UnsupportedError without JAX."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if find_spec("jax") is None:
-        raise UnsupportedError("openane.jax", "needs the jax package", remedy='pip install "openane[jax]"')
-    return getattr(import_module(_HOMES[name]), name)
-
-
+__getattr__ = requested(__name__, _HOMES, "jax")
 __all__ = ["EngineFunction", "EngineOptions", "to_engine"]

@@ -8,8 +8,9 @@ PyTorch is imported when one of them is asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from openane.requested import requested
 
 if TYPE_CHECKING:
     from openane.loaded import EngineOptions
@@ -20,15 +21,5 @@ _HOMES = {"EngineFallback": "openane.torch.backend", "openane": "openane.torch.b
           "EngineModule": "openane.torch.module", "to_engine": "openane.torch.module",
           "EngineOptions": "openane.loaded"}
 
-
-def __getattr__(name: str) -> object:
-    """Imports PyTorch, and what is asked for, on first use (PEP 562). UnsupportedError without PyTorch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from openane.importers.torch.exported import package
-
-    package()
-    return getattr(import_module(_HOMES[name]), name)
-
-
+__getattr__ = requested(__name__, _HOMES, "torch")
 __all__ = ["EngineFallback", "EngineModule", "EngineOptions", "openane", "to_engine"]
