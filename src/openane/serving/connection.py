@@ -34,7 +34,7 @@ class ConnectionLimits:
     each: int | None = None
 
 
-class Connection(H11Protocol):
+class GuardedConnection(H11Protocol):
     """A connection that ends when a request does not come, when its client does not read what is sent, or at once where
     there are too many. What it says itself are errors as the routes give them."""
 
@@ -48,7 +48,7 @@ class Connection(H11Protocol):
         """See asyncio."""
         super().connection_made(transport)
         self._client = "" if self.client is None else client_of(self.client[0])
-        clients = [each._client for each in self.connections if isinstance(each, Connection) and not each._ended]
+        clients = [each._client for each in self.connections if isinstance(each, GuardedConnection) and not each._ended]
         most, each = self._limits.connections, self._limits.each
         if len(self.connections) > 2 * most:
             self.transport.abort()  # not even a refusal

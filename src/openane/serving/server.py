@@ -12,7 +12,7 @@ import uvicorn
 
 from openane.errors import AneError
 from openane.serving.app import Service
-from openane.serving.connection import IDLE_SECONDS, STALLED_SECONDS, Connection, ConnectionLimits
+from openane.serving.connection import IDLE_SECONDS, STALLED_SECONDS, ConnectionLimits, GuardedConnection
 
 MARGIN = 5
 """Seconds after the grace in which answers that were ended are still written."""
@@ -26,7 +26,7 @@ class HttpServer(uvicorn.Server):
                  ready: Callable[[], None] = lambda: None, limits: ConnectionLimits | None = None) -> None:
         self._service, self._listening, self._grace, self._ready = service, listening, grace, ready
         super().__init__(uvicorn.Config(
-            service.app(), http=partial(Connection, limits or ConnectionLimits()),  # type: ignore[arg-type]
+            service.app(), http=partial(GuardedConnection, limits or ConnectionLimits()),  # type: ignore[arg-type]
             ws="none", loop="asyncio", lifespan="on", log_config=None,
             access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=int(grace) + MARGIN))
