@@ -27,6 +27,7 @@ NOT_THE_ENGINES = {
     "compiler/buffers/storage.py FIRST_VIRTUAL_SLOT": "numbers of buffers before they have slots",
     "compiler/patch/fold_weights.py CHUNK": "elements computed at a time, for the cache of the processor",
     "compiler/recipes/data_movement.py CELL_BYTES": "memory a reshape may take, a choice",
+    "compiler/recipes/data_movement.py CELL_SHARE": "a share of L2, a choice",
     "compiler/recipes/data_movement.py CELL_LIMIT": "memory a reshape may take, a choice",
     "compiler/recipes/planar_ops.py L2_SHARE": "a share of what the chip has, a choice",
     "devices/linux/buffers.py GRANULE": "pages of the processor",

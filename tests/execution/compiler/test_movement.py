@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 import openane as ane
 from openane.compiler import compile
+from openane.compiler.lower import builder as lowering
+from openane.compiler.recipes import data_movement
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import numpy_type
 from openane.ops.build import GraphBuilder
@@ -273,3 +275,45 @@ def test_what_does_not_fit_is_named(op, operands, said):
     builder = GraphBuilder()
     with pytest.raises(GraphError, match=said):
         builder.single(op, x=builder.input("x", "fp16", (8,)), **operands)
+
+
+CUT = [((1, 53, 3, 19), (53, 57)), ((7, 3, 2, 5, 9), (21, 2, 45)), ((6, 5, 4, 3, 7), (30, 4, 21)),
+       ((4, 9, 10, 3), (6, 6, 10, 3)), ((11, 5, 3, 7), (165, 7)), ((13, 77, 3), (13, 11, 21))]
+"""Reshapes that no view expresses where rows begin aligned, and whose leading dimensions are cut."""
+
+
+def reshaped(shape, wanted):
+    """The graph of a sum in another shape, read so that its rows begin aligned."""
+    build = GraphBuilder()
+    turned = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    x = build.add("transpose", x=build.input("input", "fp16", [shape[i] for i in turned]), perm=turned)
+    return build.finish({"y": build.add("add", x=build.add("reshape", x=build.add("relu", x=x), shape=wanted),
+                                        y=np.ones(wanted[-1], np.float16))})
+
+
+@pytest.mark.parametrize(("shape", "wanted"), CUT)
+@pytest.mark.parametrize("share", [128, 1024])
+def test_reshapes_cut_into_pieces_keep_every_element(execute, monkeypatch, share, shape, wanted):
+    monkeypatch.setattr(data_movement, "CELL_BYTES", 1 << 14)
+    monkeypatch.setattr(data_movement, "CELL_SHARE", share)
+    graph = reshaped(shape, wanted)
+    inputs = {"input": np.random.default_rng(0).integers(-99, 99, graph.inputs[0].shape).astype(np.float16)}
+    found = execute(compile(graph, precision="as-is"), inputs, "exact")
+    np.testing.assert_array_equal(found["y"], evaluate(graph, inputs)["y"])
+
+
+def test_a_reshape_of_many_small_rows_takes_few_tasks():
+    [program] = compile(reshaped((65, 64, 8, 8), (65 * 64, 64)), precision="as-is").programs
+    assert len(program.tasks) < 100  # a piece of L2 at a time; two for each of 4,160 rows would be as many
+
+
+def test_copies_into_ports_are_no_part_of_the_last_operation(monkeypatch):
+    build = GraphBuilder()
+    x = build.add("relu", x=build.input("input", "fp16", (6, 5, 7)))
+    y = build.add("reshape", x=x, shape=(10, 21))
+    graph = build.finish({"x": x, "y": y, "z": build.add("exp", x=x)})
+    monkeypatch.setattr(lowering, "MOST_OPERATIONS", 3)  # what y's port takes, of which one is left out later
+    compile(graph)
+    monkeypatch.setattr(lowering, "MOST_OPERATIONS", 1)
+    with pytest.raises(UnsupportedError, match="result port: one operation"):
+        compile(graph)

@@ -113,6 +113,7 @@ class Builder(Allocation, Fusion, Values):
 
     def finished(self) -> Lowered:
         """What was lowered, its results in their ports. Nothing can be lowered any more."""
+        self._first = len(self._emitted)  # what is copied into ports is no part of the last operation
         self.settle(self._emitted)
         values = [value for node in self._graph.nodes for value in node.outputs]
         tensors = {id(value): tensor for value in values if (tensor := self.stored(value)) is not None}

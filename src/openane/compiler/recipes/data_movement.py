@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-
-import numpy as np
+from math import lcm, prod
 
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, padded
 from openane.compiler.loops.assign import Dims, OperandRole, access, assign, legal
@@ -18,6 +17,8 @@ from openane.ops.lowering import Tensor
 
 CELL_BYTES = 1 << 24
 """Scratch a reshape takes at most at a time, where it can be cut."""
+CELL_SHARE = 4
+"""Where it is cut, the cells of a piece take at most 1/4 of L2, where they can stay beside what is read and written."""
 REPEAT_SHARE = 8
 """A tensor that is repeated from L2 takes at most 1/8 of it."""
 CELL_LIMIT = 1 << 30
@@ -98,15 +99,16 @@ def reshape(context: RecipeContext, source: Tensor, target: Tensor) -> None:
     """target = source in row-major order. Where no view expresses it every element passes through a cell of its
     own, as large as what memory accesses are aligned to: cells can be walked with any strides, so the reshape happens
     between writing and reading them."""
-    for seen, place in ((source.reshape(target.shape), target), (source, target.reshape(source.shape))):
-        if seen is not None and place is not None:
-            context.copy(seen, place)
-            return
-    cells = context.limits.memory_alignment * source.elements
-    pieces = _common_split(source, target) if cells > CELL_BYTES else None
+    viewed = _view(source, target)
+    if viewed is not None:
+        context.copy(*viewed)
+        return
+    cell = context.limits.memory_alignment
+    cells, together = cell * source.elements, context.limits.l2_size // (CELL_SHARE * cell)
+    pieces = _common_split(source, target, together) if cells > CELL_BYTES else None
     if pieces is not None:
         if not all(piece.aligned for piece, _ in pieces):  # rows of fresh memory are
-            pieces = _common_split(context.copied(source), target) or pieces
+            pieces = _common_split(context.copied(source), target, together) or pieces
         for piece, place in pieces:
             reshape(context, piece, place)
         return
@@ -122,8 +124,17 @@ def reshape(context: RecipeContext, source: Tensor, target: Tensor) -> None:
     context.copy(seen, target)
 
 
-def _common_split(source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]] | None:
-    """Pairs of (source, target) pieces of a reshape that keeps its leading elements apart, or None."""
+def _view(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Both in one shape, where a view of one of them has that of the other."""
+    for seen, place in ((source.reshape(target.shape), target), (source, target.reshape(source.shape))):
+        if seen is not None and place is not None:
+            return seen, place
+    return None
+
+
+def _common_split(source: Tensor, target: Tensor, together: int) -> list[tuple[Tensor, Tensor]] | None:
+    """Pairs of (source, target) pieces of a reshape that keeps leading dimensions apart, or None. A piece has one
+    position of these, or, where that is no view, as many as have no more than `together` elements."""
     outer, inner = 0, 0
     left = right = 1
     best: tuple[int, int] | None = None
@@ -138,13 +149,44 @@ def _common_split(source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]]
             best = outer, inner
     if best is None:
         return None
-    heads = [np.ndindex(source.shape[:best[0]]), np.ndindex(target.shape[:best[1]])]
-    return [(_at(source, i), _at(target, j)) for i, j in zip(*heads, strict=True)]
+    pairs = list(zip(_runs(source, best[0], 1), _runs(target, best[1], 1), strict=True))
+    if _view(*pairs[0]) is not None:
+        return pairs
+    count = _most_together(source.shape[:best[0]], target.shape[:best[1]],
+                           together // pairs[0][0].elements)
+    return list(zip(_runs(source, best[0], count), _runs(target, best[1], count), strict=True))
 
 
-def _at(tensor: Tensor, index: tuple[int, ...]) -> Tensor:
-    for position in index:
-        tensor = tensor.at(0, position)
-    return tensor
+def _most_together(one: Sequence[int], other: Sequence[int], most: int) -> int:
+    """The largest number of elements up to `most`, at least 1, in runs of which two shapes of as many elements can both
+    be cut, every run a box. The last run may be shorter where it is cut from the first dimension of both."""
+    rows = lcm(*(prod(shape[1:]) for shape in map(_without_units, (one, other))))
+    return max(most // rows * rows, *(count for count in _run_lengths(one) & _run_lengths(other) if count <= most), 1)
 
 
+def _without_units(shape: Sequence[int]) -> Sequence[int]:
+    return [extent for extent in shape if extent > 1]
+
+
+def _run_lengths(shape: Sequence[int]) -> set[int]:
+    """How many elements that follow each other can be cut out of a shape, as a box, so that nothing is left over."""
+    lengths, inner = {1}, 1
+    for extent in reversed(shape):
+        lengths |= {inner * count for count in range(1, extent + 1) if extent % count == 0}
+        inner *= extent
+    return lengths
+
+
+def _runs(tensor: Tensor, rank: int, count: int) -> Iterator[Tensor]:
+    """A tensor cut into runs of `count` elements of its first `rank` dimensions, see `_most_together`."""
+    if rank == 0:
+        yield tensor
+        return
+    extent, inner = tensor.shape[0], prod(tensor.shape[1:rank])
+    if count == 1 or count < inner:
+        for position in range(extent):
+            yield from _runs(tensor.at(0, position), rank - 1, count)
+    else:
+        rows = count // inner
+        for start in range(0, extent, rows):
+            yield tensor.part(0, start, min(rows, extent - start))
