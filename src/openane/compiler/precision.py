@@ -159,6 +159,9 @@ def _told(graph: Graph, made: Rescaled, source: str) -> Graph:
                     f"2^{max(exponents)}")
     if made.sums:
         said.append(f"{_counted(made.sums, 'sum')} made times a power of two that the same task takes back")
+    if made.channels:
+        said.append(f"{_counted(made.channels, 'sum')} that a logarithm reads made times a power of two for each "
+                    "channel")
     text = f"{'; '.join(said)}; from what {source} made"
     left = f"; beyond fp16 where they are read as they are: {', '.join(made.beyond[:4])}" if made.beyond else ""
     return replace(made.graph, metadata={**made.graph.metadata, f"{RESCALED}{name}": f"{largest:.3g} {text}{left}"})

@@ -138,10 +138,13 @@ class _Groups:
 
 def _products_room(node: Node, said: Said, ranges: Ranges) -> int:
     """The exponent up to which the largest product that a node sums is in range: where products cancel, their sum may
-    be small."""
+    be small. Where none is below 0 none is larger than its sum."""
     (x, weight), = factors(node, said.exponents[id(node)])
-    seen = ranges.get(id(x))
-    product = largest_magnitude(weight.array()) * (seen.largest if seen else 0.0)
+    seen, array = ranges.get(id(x)), weight.array()
+    if seen is not None and not seen.lowest and not array.min(initial=0) < 0:
+        product = ranges[id(node.output)].largest
+    else:
+        product = largest_magnitude(array) * (seen.largest if seen else 0.0)
     return _room(product, SUM_LIMIT / 2) if product else MOST
 
 

@@ -19,11 +19,13 @@ Ranges = Mapping[int, "Range"]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Of a tensor: the largest magnitude, the root mean square, and the largest number above 0."""
+    """Of a tensor: the largest magnitude, the root mean square, and the largest numbers above 0 and below it, the
+    latter without its sign."""
 
     largest: float
     usual: float
     highest: float = 0.0
+    lowest: float = 0.0
 
 
 def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[int, Range]:
@@ -34,7 +36,7 @@ def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[
         for number, seen in _on(graph, sample).items():
             before = found.get(number, seen)
             found[number] = Range(max(before.largest, seen.largest), max(before.usual, seen.usual),
-                                  max(before.highest, seen.highest))
+                                  max(before.highest, seen.highest), max(before.lowest, seen.lowest))
     return found
 
 
@@ -55,14 +57,15 @@ def of_array(array: np.ndarray) -> Range:
     if not array.size:
         return Range(0.0, 0.0)
     flat = np.ravel(array)
-    highest = float(flat.max())
-    largest = max(highest, -float(flat.min()))
-    if not math.isfinite(largest):
+    highest, lowest = float(flat.max()), -float(flat.min())
+    if not (math.isfinite(highest) and math.isfinite(lowest)):
         flat = flat[np.isfinite(flat)]
-        highest, largest = float(flat.max(initial=0.0)), float(np.abs(flat).max(initial=0.0))
+        highest, lowest = float(flat.max(initial=0.0)), -float(flat.min(initial=0.0))
+    largest = max(highest, lowest)
     if not largest:
         return Range(0.0, 0.0)
     unit = 1.0
     if flat.dtype != np.float32 or not SQUARED[0] < largest < SQUARED[1]:
         flat, unit = (flat / np.asarray(largest, flat.dtype)).astype(np.float32, copy=False), largest
-    return Range(largest, unit * math.sqrt(float(np.dot(flat, flat)) / flat.size), max(highest, 0.0))
+    return Range(largest, unit * math.sqrt(float(np.dot(flat, flat)) / flat.size), max(highest, 0.0),
+                 max(lowest, 0.0))

@@ -26,6 +26,7 @@ from openane.passes.fold_affine import fold_affine
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
 from openane.passes.hoist_scales import hoist_scales
+from openane.passes.logarithm_channels import even_channels
 from openane.passes.ranges import measured
 from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
@@ -41,12 +42,13 @@ READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scal
 class Rescaled:
     """A graph that computes the same, and what was done: for each tensor that is stored times a power of two its name,
     the exponent and the largest number that was measured; how many sums have an exponent of their own, which their own
-    tasks take back; the names of tensors that stay beyond fp16."""
+    tasks take back; the names of tensors that stay beyond fp16; how many sums have an exponent for each channel."""
 
     graph: Graph
     exponents: Mapping[str, tuple[int, float]]
     sums: int = 0
     beyond: tuple[str, ...] = ()
+    channels: int = 0
 
 
 def rescale(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescaled:
@@ -76,12 +78,13 @@ def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Resc
         ready = decompose(ready)
     for rewrite in READY:
         ready = rewrite(ready)
+    ready, channels = even_channels(ready, samples)
     said, ranges = said_of(ready), measured(ready, samples)
     wanted = chosen(ready, said, ranges)
     if not (wanted.values or wanted.sums):
-        return Rescaled(graph, {})
+        return Rescaled(ready if channels else graph, {}, channels=channels)
     work = Rescaling(ready, said, wanted, ranges)
-    return Rescaled(work.result(), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)))
+    return Rescaled(work.result(), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)), channels)
 
 
 def _keeps_rules(node: Node) -> bool:

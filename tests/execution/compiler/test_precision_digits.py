@@ -11,6 +11,7 @@ from openane.graph import Graph
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
+from openane.passes.rescale import rescale
 
 Inputs = dict[str, np.ndarray]
 SPREAD = np.concatenate([np.full(32, 4.0), np.full(32, 2.0 ** -11)]).astype(np.float16)
@@ -27,18 +28,22 @@ def layer(bias: float | None = None, size: float = 0.02) -> tuple[Graph, Inputs]
     return builder.finish({"y": y}), {"x": (rng.standard_normal((16, 64)) / 8).astype(np.float16)}
 
 
-def logarithm(floor: bool) -> tuple[Graph, Inputs]:
-    """The logarithm of sums of powers, half of which are 2^13 times as large as the others."""
+def logarithm(floor: bool, quiet: float = 1.0) -> tuple[Graph, Inputs]:
+    """The logarithm of sums of powers, half of which are 2^13 times as large as the others, over `quiet`."""
     rng, builder = np.random.default_rng(6), GraphBuilder("logarithm")
     x = builder.input("x", "fp16", (100, 64))
     weight = np.zeros((8, 64))
     for band in range(8):
-        weight[band, 8 * band:8 * band + 8] = rng.uniform(2.0 ** -6, 2.0 ** -5, 8)
+        weight[band, 8 * band:8 * band + 8] = rng.uniform(2.0 ** -6, 2.0 ** -5, 8) * (1 if band < 4 else quiet)
     y = builder.single("linear", x=x, weight=weight.astype(np.float16))
     if floor:
         y = builder.single("maximum", x=y, y=np.float16(0))
     y = builder.single("log", x=y, epsilon=0.0)
     return builder.finish({"y": y}), {"x": (rng.uniform(0.5, 1, (100, 64)) * SPREAD).astype(np.float16)}
+
+
+def tasks(model: Model) -> int:
+    return sum(len(program.tasks) for program in model.programs)
 
 
 def error(graph: Graph, inputs: Inputs, precision: str = "safe") -> tuple[float, Model]:
@@ -53,6 +58,22 @@ def test_a_logarithm_reads_digits_of_quiet_sums(floor: bool) -> None:
     graph, inputs = logarithm(floor)
     assert error(graph, inputs)[0] < 1e-3
     assert error(graph, inputs, "as-is")[0] > 0.1
+
+
+def test_a_logarithm_reads_digits_of_channels_far_apart() -> None:
+    """Weights of quiet channels take up powers of two of their own, which are taken back behind the logarithm."""
+    graph, inputs = logarithm(True, 2.0 ** -12)
+    found, model = error(graph, inputs)
+    assert found < 1e-3
+    assert any("for each channel" in str(concern) for concern in model.concerns)
+    assert tasks(model) <= tasks(compile(graph, precision="as-is")) + 2
+    near, _ = logarithm(True, 1.0)
+    builder = GraphBuilder("not read by a logarithm alone")
+    assert rescale(near, [inputs]).channels == 1
+    x = builder.input("x", "fp16", (4, 64))
+    y = builder.single("linear", x=x, weight=np.diag(2.0 ** -np.arange(64) / 4)[:8].astype(np.float16))
+    both = builder.finish({"y": builder.single("log", x=y, epsilon=0.0), "z": y})
+    assert not rescale(both, [{"x": np.ones((4, 64), np.float16)}]).channels
 
 
 def test_small_sums_are_as_exact_as_their_rounding() -> None:
