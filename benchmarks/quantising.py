@@ -1,6 +1,6 @@
 """Weights in fewer bits: error, size and modelled time of three networks, form by form, beside fp16.
 
-    python benchmarks/quantising.py [--json] [minilm] [resnet50] [decoder] [--form TEXT]
+    python benchmarks/quantising.py [--json] [minilm] [resnet50] [decoder] [--form TEXT]... [--results FILE]
 
 MiniLM has the published weights of all-MiniLM-L6-v2 where examples/minilm/requirements.txt is installed (a line says
 so, and drawn ones where not), is rounded by English sentences of the dictionary WordNet (Debian's wordnet-base; where
@@ -10,7 +10,8 @@ of networks nobody trained. Errors are relative (root of squared differences by 
 before the softmax, and scores of tokens, against the same network with fp16 weights, all computed in fp32, on samples
 that weights were not rounded by; "own" is the error on samples of the same source that were kept apart, the cosine is
 the smallest of a sample's. Bytes are those of the model's file, and of what the engine reads for an inference of the
-program for H13; the time is modelled for M1. `--form` takes the forms whose name has the text in it.
+program for H13; the time is modelled for M1. `--form` takes the forms whose name has the text in it. With `--results`
+rows are kept in a file, and those it has are not made again: all of them take an hour and more, a row a few minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +52,9 @@ HELD = 63
 APART = 4
 """Every fourth sentence of the example, or so many drawn samples, are measured on."""
 AUTO: Mapping[str, Any] = {"form": "auto"}
+FP16 = "fp16"
 FORMS: Mapping[str, Mapping[str, Any]] = {
-    "int8, nearest": {"form": "int8", "calibrate": False}, "int8": {"form": "int8"},
+    FP16: {"least": 1 << 60}, "int8, nearest": {"form": "int8", "calibrate": False}, "int8": {"form": "int8"},
     "int8-blocks, nearest": {"form": "int8-blocks", "calibrate": False}, "int8-blocks": {"form": "int8-blocks"},
     "int8-blocks of 16": {"form": "int8-blocks", "block": 16}, "int8-blocks of 8": {"form": "int8-blocks", "block": 8},
     "palette6, nearest": {"form": "palette6", "calibrate": False}, "palette6": {"form": "palette6"},
@@ -142,16 +145,23 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "minilm": minilm, "resnet50": resnet50, "decoder": decoder}
 
 
-def rows(name: str, text: str) -> Iterator[Row]:
-    """A network in every form with `text` in its name, fp16 first."""
+def rows(name: str, forms: Sequence[str]) -> Iterator[Row]:
+    """A network in forms, by their names."""
     network = NETWORKS[name]()
     first = network.graph.outputs[0].name
     wanted = [each[first] for each in outputs_of(network.graph, network.samples)]
-    yield row(name, "fp16", network, ane.quantize(network.rounded_on, samples=[], least=1 << 60), wanted)
-    for form, how in FORMS.items():
-        if text in form:
-            samples = network.calibration[:FEW] if how["form"] == "auto" else network.calibration
-            yield row(name, form, network, ane.quantize(network.rounded_on, samples=samples, **how), wanted)
+    for form in forms:
+        how = FORMS[form]
+        samples: Samples = network.calibration[:FEW] if how.get("form") == "auto" else network.calibration
+        if "form" not in how:
+            samples = []
+        yield row(name, form, network, ane.quantize(network.rounded_on, samples=samples, **how), wanted)
+
+
+def kept(file: Path | None) -> dict[tuple[str, str], Row]:
+    """The rows of a file, by network and form."""
+    lines = file.read_text().splitlines() if file is not None and file.exists() else ()
+    return {(each.network, each.form): each for each in (Row(**json.loads(line)) for line in lines)}
 
 
 def row(name: str, form: str, network: Network, found: Quantized, wanted: Sequence[np.ndarray]) -> Row:
@@ -182,20 +192,28 @@ def main(arguments: Sequence[str]) -> None:
     """Prints a line per network and form."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", choices=[[], *NETWORKS], default=[])
-    parser.add_argument("--form", default="")
+    parser.add_argument("--form", action="append", metavar="TEXT", help="part of a form's name; fp16 comes with any")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="rows that were made, a line of JSON each")
     options = parser.parse_args(arguments)
+    forms = [form for form in FORMS if form == FP16 or any(text in form for text in options.form or [""])]
+    known = kept(options.results)
     made: list[Row] = []
     if not options.json:
         print(f"{'network':<10} {'form':<20} {'weights':>10} {'error':>9} {'own':>9} {'cosine':>9} {'file':>11} "
               f"{'engine reads':>11} {'time':>11}")
     for name in options.networks or NETWORKS:
-        for each in rows(name, options.form):
+        old = [known[name, form] for form in forms if (name, form) in known]
+        new = [form for form in forms if (name, form) not in known]
+        for each in chain(old, rows(name, new) if new else ()):
             made.append(each)
+            if options.results is not None and (name, each.form) not in known:
+                with options.results.open("a") as file:
+                    file.write(json.dumps(asdict(each)) + "\n")
             if not options.json:
                 print(each, flush=True)
     if options.json:
-        print(json.dumps([{field: getattr(each, field) for field in Row.__slots__} for each in made], indent=2))
+        print(json.dumps([asdict(each) for each in made], indent=2))
 
 
 if __name__ == "__main__":

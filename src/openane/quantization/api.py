@@ -14,7 +14,7 @@ from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
 from openane.ops.drawn_inputs import drawn
 from openane.quantization.calibrating import CALIBRATED
-from openane.quantization.candidates import Candidates, Wanted, calibrated_candidates, nearest_candidates
+from openane.quantization.candidates import Wanted, calibrated_candidates, nearest_candidates
 from openane.quantization.choosing import Step, choose, steps_of
 from openane.quantization.forms import BLOCK, StoredWeight, Storing
 from openane.quantization.layers import LEAST, Layer, computed_weights, constant_bytes, layers_of
@@ -30,6 +30,7 @@ from openane.quantization.measuring import (
 from openane.quantization.rewrite import opset_of, packs_bits, with_arrays, with_stored
 from openane.quantization.samples import fitting
 from openane.quantization.sequence import Told, in_sequence
+from openane.quantization.within import within
 
 AUTO = "auto"
 FORMS = (*(form.value for form in WeightForm), AUTO)
@@ -116,8 +117,8 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     arrays by input name; None draws some, an empty list measures nothing. The target decides what `streamed` says.
 
     With `calibrate` numbers are rounded such that each layer's results on the samples are near, not to the nearest, and
-    with `biases` the layers' biases take the mean of what is left. Where every layer takes one form, each also makes
-    good for what those before it lost; `told` then hears how many layers are done, and of how many. Three of four
+    with `biases` the layers' biases take the mean of what is left. Each layer also makes good for what those before it
+    lost; `told` hears how many layers are done, and of how many, each time they are gone through. Three of four
     samples are for that; errors are measured on the others (on the one, where there is one).
 
     UnsupportedError for forms that are none, for `activations` other than fp16 (no generation's mode for those of 8
@@ -138,13 +139,18 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     if not calibrate or not parts.fit:
         candidates = nearest_candidates(layers, wanted_forms, how)
     elif limit is None and form in CALIBRATED:
-        candidates = _in_sequence(plain, layers, WeightForm(form), parts, how, biases, told)
+        candidates = [[] if stored is None else [stored] for stored in
+                      in_sequence(plain, layers, [WeightForm(form)] * len(layers), parts, how, biases, told)]
     else:
         candidates = calibrated_candidates(plain, layers, wanted_forms, parts, how, biases)
     given = parts.held
     errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
                                                  in zip(layers, candidates, strict=True)})
-    chosen = _chosen(plain, layers, candidates, errors, given, wanted, limit)
+    if limit is None:
+        chosen = {number: found[0] for number, found in enumerate(candidates) if found}
+    else:
+        order = _Order(plain, layers, parts, how, biases, told) if calibrate else None
+        chosen = _chosen(plain, layers, candidates, errors, given, wanted, limit, order)
     pairs = [(layers[number], stored) for number, stored in sorted(chosen.items())]
     found = output_errors(outputs_of(with_arrays(plain, pairs), given), wanted)
     made = with_stored(whole, pairs)
@@ -152,10 +158,22 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     return Quantized(made, graph, reports, name, _said(samples), found, constant_bytes(whole), constant_bytes(made))
 
 
-def _in_sequence(plain: Graph, layers: Sequence[Layer], form: WeightForm, parts: Parts, how: Storing, biases: bool,
-                 told: Told) -> Candidates:
-    found = in_sequence(plain, layers, form, parts, how, biases, told)
-    return [[] if stored is None else [stored] for stored in found]
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What layers are rounded with, one after another."""
+
+    plain: Graph
+    layers: Sequence[Layer]
+    parts: Parts
+    how: Storing
+    biases: bool
+    told: Told
+
+    def rounded(self, chosen: Mapping[int, StoredWeight]) -> dict[int, StoredWeight]:
+        """The layers that are chosen in their forms; others stay as they are."""
+        forms = [chosen[number].form if number in chosen else None for number in range(len(self.layers))]
+        found = in_sequence(self.plain, self.layers, forms, self.parts, self.how, self.biases, self.told)
+        return {number: stored for number, stored in enumerate(found) if stored is not None}
 
 
 def _said(samples: Sample | Sequence[Sample] | None) -> str:
@@ -215,10 +233,8 @@ def _wanted(form: str, packed: bool) -> Wanted:
 
 def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence[StoredWeight]],
             errors: Mapping[tuple[int, str], float], samples: Sequence[Sample],
-            wanted: Sequence[Mapping[str, object]], limit: float | None) -> dict[int, StoredWeight]:
-    """What every layer takes for outputs within an error; without a limit the first that it can."""
-    if limit is None:
-        return {number: found[0] for number, found in enumerate(candidates) if found}
+            wanted: Sequence[Mapping[str, object]], limit: float, order: _Order | None) -> dict[int, StoredWeight]:
+    """What every layer takes for outputs within an error; rounded in order, where there is one."""
     if not samples:
         raise UnsupportedError("quantize", "layers are chosen by errors, which are measured on samples",
                                found="no samples", remedy="give samples, or let them be drawn")
@@ -232,7 +248,13 @@ def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence
         made = output_errors(outputs_of(with_arrays(plain, pairs), samples), wanted)  # type: ignore[arg-type]
         return max(made.values(), default=0.0)
 
-    return choose(steps, error_of, limit)
+    def size_of(chosen: Mapping[int, StoredWeight]) -> int:
+        return sum(chosen[number].size if number in chosen else layer.size for number, layer in enumerate(layers))
+
+    def choose_for(error: float) -> dict[int, StoredWeight]:
+        return choose(steps, error_of, error)
+
+    return choose_for(limit) if order is None else within(limit, choose_for, order.rounded, error_of, size_of)
 
 
 def _report(layer: Layer, stored: StoredWeight | None, errors: Mapping[tuple[int, str], float]) -> LayerReport:

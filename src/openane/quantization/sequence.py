@@ -7,7 +7,7 @@ added to something that is there already (a residual connection) makes good for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from openane.chips.weight_forms import WeightForm
 from openane.graph import Graph, Node, Value, substituted, with_data
 from openane.ops import get_op
 from openane.ops.evaluate import Pair, evaluate_beside
-from openane.quantization.calibrating import calibrated
+from openane.quantization.calibrating import CALIBRATED, calibrated
 from openane.quantization.forms import StoredWeight, Storing, store
 from openane.quantization.layers import Layer
 from openane.quantization.looking import LayerInputs, Parts, counted, inputs_seen
@@ -26,12 +26,13 @@ Told = Callable[[int, int], None]
 """Told of how many layers are done, and of how many there are."""
 
 
-def in_sequence(graph: Graph, layers: Sequence[Layer], form: WeightForm, parts: Parts, how: Storing, biases: bool,
-                told: Told) -> list[StoredWeight | None]:
-    """The weight of each layer in a form, None where that makes it no smaller. `graph` computes what the layers' graph
-    does, with the same constants. Layers that are no matrices, or are given what is not finite, are rounded to the
-    nearest."""
-    rounding = _Rounding(graph, layers, form, parts, how, biases, told)
+def in_sequence(graph: Graph, layers: Sequence[Layer], forms: Sequence[WeightForm | None], parts: Parts, how: Storing,
+                biases: bool, told: Told) -> list[StoredWeight | None]:
+    """The weight of each layer in its form, None where it has none, or that makes it no smaller. `graph` computes what
+    the layers' graph does, with the same constants. Layers that are no matrices, or are given what is not finite, are
+    rounded to the nearest."""
+    wanted = {id(layer.weight): (layer, form) for layer, form in zip(layers, forms, strict=True) if form is not None}
+    rounding = _Rounding(graph, wanted, parts, how, biases, told)
     evaluate_beside(graph, parts.all, rounding.changed)
     return [rounding.stored.get(id(layer.weight)) for layer in layers]
 
@@ -39,36 +40,35 @@ def in_sequence(graph: Graph, layers: Sequence[Layer], form: WeightForm, parts: 
 class _Rounding:
     """What is known while a model is gone through: `stored` by id of the weight, None where it stays."""
 
-    def __init__(self, graph: Graph, layers: Sequence[Layer], form: WeightForm, parts: Parts, how: Storing,
+    def __init__(self, graph: Graph, wanted: Mapping[int, tuple[Layer, WeightForm]], parts: Parts, how: Storing,
                  biases: bool, told: Told) -> None:
-        self.layers = {id(layer.weight): layer for layer in layers}
-        self.form, self.parts, self.samples = form, parts, parts.all
+        self.wanted, self.parts, self.samples = wanted, parts, parts.all
         self.how, self.biases, self.told = how, biases, told
         self.stored: dict[int, StoredWeight | None] = {}
         self.ends = _ends(graph)
 
     def changed(self, node: Node, pairs: Sequence[Pair]) -> Node:
         """The node with its weights in their form; those that it is the first to read are rounded now."""
-        weights = [value for value in node.values() if id(value) in self.layers]
+        weights = [value for value in node.values() if id(value) in self.wanted]
         for value in weights:
             if id(value) not in self.stored:
-                layer = self.layers[id(value)]
-                rounded = self._rounded(layer, pairs)
+                layer, form = self.wanted[id(value)]
+                rounded = self._rounded(layer, form, pairs)
                 self.stored[id(value)] = rounded if rounded.size < layer.size else None
-                self.told(len(self.stored), len(self.layers))
+                self.told(len(self.stored), len(self.wanted))
         made = {id(value): stored for value in weights if (stored := self.stored[id(value)]) is not None}
         if not made:
             return node
         biases = {key: stored.bias for key, stored in made.items() if stored.bias is not None}
-        return substituted(with_bias(node, biases), {key: with_data(self.layers[key].weight, stored.array)
+        return substituted(with_bias(node, biases), {key: with_data(self.wanted[key][0].weight, stored.array)
                                                      for key, stored in made.items()})
 
-    def _rounded(self, layer: Layer, pairs: Sequence[Pair]) -> StoredWeight:
-        matrices = matrices_of(layer)
+    def _rounded(self, layer: Layer, form: WeightForm, pairs: Sequence[Pair]) -> StoredWeight:
+        matrices = matrices_of(layer) if form in CALIBRATED else None
         seen = None if matrices is None else self._seen(layer, matrices, pairs)
         if matrices is None or seen is None:
-            return store(self.form, layer.weight.array(), layer.axis, self.how)
-        return calibrated(self.form, layer, matrices, seen, self.how, self.biases)
+            return store(form, layer.weight.array(), layer.axis, self.how)
+        return calibrated(form, layer, matrices, seen, self.how, self.biases)
 
     def _seen(self, layer: Layer, matrices: Matrices, pairs: Sequence[Pair]) -> LayerInputs | None:
         rows = matrices.rows(layer.weight.array()).astype(np.float32).swapaxes(1, 2)

@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 
 import openane as ane
+from openane.chips.weight_forms import WeightForm
 from openane.graph import Graph, Node
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import Pair, evaluate, evaluate_beside
+from openane.quantization import api
+from openane.quantization.candidates import calibrated_candidates
+from openane.quantization.forms import Storing
 from openane.quantization.layers import layers_of
+from openane.quantization.looking import parted
 from openane.quantization.measuring import output_errors, outputs_of
 from openane.quantization.rewrite import with_stored
 
@@ -51,10 +56,22 @@ def test_outputs_on_other_samples_err_less_than_of_layers_rounded_apart(form: st
     wanted = outputs_of(graph, others)
     told: list[tuple[int, int]] = []
     made = ane.quantize(graph, form, samples=several, told=lambda *numbers: told.append(numbers)).graph
-    apart = ane.quantize(graph, form, samples=several, max_error=1e9).graph
+    layers = layers_of(graph)
+    each = calibrated_candidates(graph, layers, lambda layer: [WeightForm(form)], parted(several), Storing(), True)
+    apart = with_stored(graph, [(layer, stored) for layer, [stored] in zip(layers, each, strict=True)])
     together, alone = (output_errors(outputs_of(each, others), wanted)["y"] for each in (made, apart))
     assert together < 0.9 * alone
     assert told == [(number + 1, 7) for number in range(7)]
+
+
+@pytest.mark.parametrize("limit", [0.003, 0.02])
+def test_what_layers_make_good_for_lets_more_of_them_be_small(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, several = encoder(), samples(40, 0)
+    found = ane.quantize(graph, "auto", samples=several, max_error=limit)
+    monkeypatch.setattr(api, "within", lambda limit, choose_for, *others: choose_for(limit))
+    apart = ane.quantize(graph, "auto", samples=several, max_error=limit)
+    assert max(found.error or 1, apart.error or 1) <= limit
+    assert found.after < 0.95 * apart.after
 
 
 def test_weights_found_on_short_inputs_serve_long_ones() -> None:
