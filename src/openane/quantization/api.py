@@ -14,7 +14,7 @@ from openane.graph import Graph, Value, numpy_type
 from openane.graph.states import without_states
 from openane.ops.drawn_inputs import drawn
 from openane.quantization.calibrating import CALIBRATED
-from openane.quantization.candidates import Wanted, calibrated_candidates, nearest_candidates
+from openane.quantization.candidates import Candidates, Wanted, calibrated_candidates, nearest_candidates
 from openane.quantization.choosing import Step, choose, steps_of
 from openane.quantization.forms import BLOCK, StoredWeight, Storing
 from openane.quantization.layers import LEAST, Layer, computed_weights, constant_bytes, layers_of
@@ -135,45 +135,46 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     how = Storing(zeros, block, packs_bits(whole))
     _spelled(whole, form)
     limit = MAX_ERROR if max_error is None and form == AUTO else max_error
-    wanted_forms = _wanted(form, how.packed)
-    if not calibrate or not parts.fit:
-        candidates = nearest_candidates(layers, wanted_forms, how)
-    elif limit is None and form in CALIBRATED:
-        candidates = [[] if stored is None else [stored] for stored in
-                      in_sequence(plain, layers, [WeightForm(form)] * len(layers), parts, how, biases, told)]
-    else:
-        candidates = calibrated_candidates(plain, layers, wanted_forms, parts, how, biases)
-    given = parts.held
-    errors, wanted = layer_errors(plain, given, {id(layer.weight): found for layer, found
-                                                 in zip(layers, candidates, strict=True)})
-    if limit is None:
-        chosen = {number: found[0] for number, found in enumerate(candidates) if found}
-    else:
-        order = _Order(plain, layers, parts, how, biases, told) if calibrate else None
-        chosen = _chosen(plain, layers, candidates, errors, given, wanted, limit, order)
+    work = _Rounding(plain, layers, parts, how, calibrate and bool(parts.fit), biases, told)
+    candidates = work.candidates(form, limit)
+    errors, wanted = layer_errors(plain, parts.held, {id(layer.weight): found for layer, found
+                                                      in zip(layers, candidates, strict=True)})
+    chosen = _chosen(work, candidates, errors, wanted, limit)
     pairs = [(layers[number], stored) for number, stored in sorted(chosen.items())]
-    found = output_errors(outputs_of(with_arrays(plain, pairs), given), wanted)
+    found = output_errors(outputs_of(with_arrays(plain, pairs), parts.held), wanted)
     made = with_stored(whole, pairs)
     reports = tuple(_report(layer, chosen.get(number), errors) for number, layer in enumerate(layers))
     return Quantized(made, graph, reports, name, _said(samples), found, constant_bytes(whole), constant_bytes(made))
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
-    """What layers are rounded with, one after another."""
+class _Rounding:
+    """What layers are rounded with: `plain` computes what they are in, `calibrate` says whether samples decide."""
 
     plain: Graph
     layers: Sequence[Layer]
     parts: Parts
     how: Storing
+    calibrate: bool
     biases: bool
     told: Told
 
-    def rounded(self, chosen: Mapping[int, StoredWeight]) -> dict[int, StoredWeight]:
-        """The layers that are chosen in their forms; others stay as they are."""
-        forms = [chosen[number].form if number in chosen else None for number in range(len(self.layers))]
-        found = in_sequence(self.plain, self.layers, forms, self.parts, self.how, self.biases, self.told)
+    def candidates(self, form: str, limit: float | None) -> Candidates:
+        """What each layer can be stored as: in one form, in the layers' order, or in several, by themselves."""
+        forms = _wanted(form, self.how.packed)
+        if not self.calibrate:
+            return nearest_candidates(self.layers, forms, self.how)
+        if limit is not None or form not in CALIBRATED:
+            return calibrated_candidates(self.plain, self.layers, forms, self.parts, self.how, self.biases)
+        return [[] if stored is None else [stored] for stored in self._in_order([WeightForm(form)] * len(self.layers))]
+
+    def in_order(self, chosen: Mapping[int, StoredWeight]) -> dict[int, StoredWeight]:
+        """The layers that are chosen in their forms, one after another; others stay as they are."""
+        found = self._in_order([chosen[number].form if number in chosen else None for number in range(len(self.layers))])
         return {number: stored for number, stored in enumerate(found) if stored is not None}
+
+    def _in_order(self, forms: Sequence[WeightForm | None]) -> list[StoredWeight | None]:
+        return in_sequence(self.plain, self.layers, forms, self.parts, self.how, self.biases, self.told)
 
 
 def _said(samples: Sample | Sequence[Sample] | None) -> str:
@@ -231,10 +232,12 @@ def _wanted(form: str, packed: bool) -> Wanted:
     return forms
 
 
-def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence[StoredWeight]],
-            errors: Mapping[tuple[int, str], float], samples: Sequence[Sample],
-            wanted: Sequence[Mapping[str, object]], limit: float, order: _Order | None) -> dict[int, StoredWeight]:
-    """What every layer takes for outputs within an error; rounded in order, where there is one."""
+def _chosen(work: _Rounding, candidates: Candidates, errors: Mapping[tuple[int, str], float],
+            wanted: Sequence[Mapping[str, np.ndarray]], limit: float | None) -> dict[int, StoredWeight]:
+    """What every layer takes for outputs within an error; without a limit the first that it can."""
+    if limit is None:
+        return {number: found[0] for number, found in enumerate(candidates) if found}
+    layers, samples = work.layers, work.parts.held
     if not samples:
         raise UnsupportedError("quantize", "layers are chosen by errors, which are measured on samples",
                                found="no samples", remedy="give samples, or let them be drawn")
@@ -245,7 +248,7 @@ def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence
 
     def error_of(chosen: Mapping[int, StoredWeight]) -> float:
         pairs: Stored = [(layers[number], stored) for number, stored in chosen.items()]
-        made = output_errors(outputs_of(with_arrays(plain, pairs), samples), wanted)  # type: ignore[arg-type]
+        made = output_errors(outputs_of(with_arrays(work.plain, pairs), samples), wanted)
         return max(made.values(), default=0.0)
 
     def size_of(chosen: Mapping[int, StoredWeight]) -> int:
@@ -254,7 +257,7 @@ def _chosen(plain: Graph, layers: Sequence[Layer], candidates: Sequence[Sequence
     def choose_for(error: float) -> dict[int, StoredWeight]:
         return choose(steps, error_of, error)
 
-    return choose_for(limit) if order is None else within(limit, choose_for, order.rounded, error_of, size_of)
+    return within(limit, choose_for, work.in_order, error_of, size_of) if work.calibrate else choose_for(limit)
 
 
 def _report(layer: Layer, stored: StoredWeight | None, errors: Mapping[tuple[int, str], float]) -> LayerReport:
