@@ -170,7 +170,8 @@ class _Rounding:
 
     def in_order(self, chosen: Mapping[int, StoredWeight]) -> dict[int, StoredWeight]:
         """The layers that are chosen in their forms, one after another; others stay as they are."""
-        found = self._in_order([chosen[number].form if number in chosen else None for number in range(len(self.layers))])
+        forms = [chosen[number].form if number in chosen else None for number in range(len(self.layers))]
+        found = self._in_order(forms)
         return {number: stored for number, stored in enumerate(found) if stored is not None}
 
     def _in_order(self, forms: Sequence[WeightForm | None]) -> list[StoredWeight | None]:
