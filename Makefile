@@ -11,7 +11,7 @@ RELEASE := .venv-release
 SPREAD := --numprocesses=auto --dist=worksteal
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: demo test test-full lint bench fuzz docs release clean
+.PHONY: demo test test-full lint bench fuzz soak docs release clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
@@ -35,6 +35,11 @@ bench: $(INSTALLED)
 FUZZ_S ?= 60
 fuzz: $(INSTALLED)
 	@$(BIN)/python benchmarks/fuzz.py --seconds $(FUZZ_S)
+
+# Memory and open files of a server and of a process that compiles, for SOAK_M minutes.
+SOAK_M ?= 2
+soak: $(INSTALLED)
+	@$(BIN)/python benchmarks/soak.py --minutes $(SOAK_M)
 
 GENERATIONS := from openane import chips; print(*chips.described_generations())
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openane.errors import FormatError, UnsupportedError
+from openane.errors import UnsupportedError
+from openane.importers.numpy_files import read_npy
 
 if TYPE_CHECKING:
     from openane.devices.shapes import ShapeChoice
@@ -47,17 +48,6 @@ def parse_seed(text: str) -> int:
     return int(text)
 
 
-def read_array(path: Path) -> Array:
-    """The array in a .npy file, without unpickling anything. FormatError when it is not one or is cut short."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped: a false size in the header costs nothing
-    except (ValueError, EOFError) as error:
-        raise FormatError(f"{path} is not a .npy file that can be read: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise FormatError(f"{path} holds several arrays", expected="one array (.npy)", found=".npz")
-    return array
-
-
 def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int,
            choice: ShapeChoice | None = None) -> dict[str, Array]:
     """One array per port: from its file, or drawn from `seed` where none is given.
@@ -86,7 +76,7 @@ def draw(port: ArrayPort, rng: np.random.Generator) -> Array:
 def fitting(port: ArrayPort, path: Path, choice: ShapeChoice | None = None) -> Array:
     """The file's array in the port's shape, padded where a `choice` of shapes says so, floats as precise as they are;
     UnsupportedError says what would fit."""
-    array = read_array(path)
+    array = read_npy(path)
     if choice is not None:
         array = choice.pad({port.name: array})[port.name]
     wanted = f"{port.dtype} {list(port.shape)}"

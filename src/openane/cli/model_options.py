@@ -129,14 +129,14 @@ def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndar
 
 def _named_arrays(graph: Graph, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
     """The arrays of single inputs. UnsupportedError for a name that is no input."""
-    from openane.cli.arrays import read_array
+    from openane.importers.numpy_files import read_npy
 
     known = [value.name for value in graph.inputs]
     unknown = next((name for name in files if name not in known), None)
     if unknown is not None:
         raise UnsupportedError(f"--sample {unknown}", "there is no input of this name", found=unknown,
                                limit=", ".join(known) or "no inputs at all")
-    return {name: read_array(path) for name, path in files.items()}
+    return {name: read_npy(path) for name, path in files.items()}
 
 
 def compilation(graph: Graph, options: Namespace, cache: bool = True, chip: str | None = None) -> Compilation:

@@ -43,17 +43,17 @@ def shaped_model(graphs: Sequence[Graph], options: Namespace, target: str) -> Mo
 def chosen(model: Model, files: Mapping[str, Path]) -> tuple[Model, ShapeChoice | None]:
     """The function for the arrays in the files, and how these are padded for it; the model itself where there is
     nothing to choose. DeviceError where no shape holds them."""
-    from openane.cli.arrays import read_array
     from openane.devices.shapes import choose
+    from openane.importers.numpy_files import read_npy
 
     if model.padding is None or not files:
         return model, None
-    found = choose(model.functions, model.padding, {name: read_array(file).shape for name, file in files.items()})
+    found = choose(model.functions, model.padding, {name: read_npy(file).shape for name, file in files.items()})
     return model.functions[found.function], found
 
 
 def padded(files: Mapping[str, Path], choice: ShapeChoice) -> dict[str, Array]:
     """The arrays in the files, as the chosen function takes them."""
-    from openane.cli.arrays import read_array
+    from openane.importers.numpy_files import read_npy
 
-    return choice.pad({name: read_array(file) for name, file in files.items()})
+    return choice.pad({name: read_npy(file) for name, file in files.items()})

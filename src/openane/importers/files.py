@@ -39,6 +39,14 @@ def open_file(path: Path, what: str = "file", limit: int | None = None) -> Itera
                                remedy="use a machine with more memory, or smaller weights") from None
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is a file by a name that another file states, which may be one that no system takes."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 @contextmanager
 def mapped(stream: BinaryIO, size: int) -> Iterator[memoryview]:
     """The `size` bytes of an open file without reading them: what is looked at is brought from the file. Views of

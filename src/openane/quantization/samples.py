@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from openane.errors import FormatError, GraphError
 from openane.graph import Graph, Value, numpy_type
+from openane.importers.numpy_files import read_npy, read_npz
 from openane.quantization.measuring import Sample
 
-DAMAGED = (NotImplementedError, RuntimeError, zlib.error)
-"""What a zip archive of other compression, with a password, or of damaged bytes raises."""
 NUMBERS = "biuf"
 """Kinds of numpy's element types that are numbers here."""
 
@@ -31,29 +28,12 @@ def read_samples(path: Path) -> list[Sample]:
 
 def _samples(path: Path) -> Iterator[Sample]:
     if not path.is_dir():
-        yield _read(path)
+        yield read_npz(path)
         return
-    yield from map(_read, sorted(path.glob("*.npz")))
-    single = {file.stem: _array(file) for file in sorted(path.glob("*.npy"))}
+    yield from map(read_npz, sorted(path.glob("*.npz")))
+    single = {file.stem: read_npy(file) for file in sorted(path.glob("*.npy"))}
     if single:
         yield single
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray):
-                raise FormatError(f"{path} holds one array", expected="an .npz file with an array for every input")
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, BadZipFile, MemoryError, *DAMAGED) as error:
-        raise FormatError(f"{path} is not an .npz file that can be read: {error}") from None
-
-
-def _array(path: Path) -> np.ndarray:
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, EOFError, MemoryError) as error:
-        raise FormatError(f"{path} is not a .npy file that can be read: {error}") from None
 
 
 def fitting(sample: Sample, graph: Graph) -> Sample:

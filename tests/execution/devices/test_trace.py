@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import zipfile
@@ -257,3 +258,14 @@ def test_torn_traces_give_format_errors(recorded, tmp_path: Path, seed: int) -> 
         pass
     finally:
         driver.close()
+
+
+def test_a_file_that_is_no_trace_is_closed(tmp_path: Path) -> None:
+    """A file that is left open is a ResourceWarning, which fails."""
+    path = tmp_path / "x.trace"
+    for lines in (b"", b"{}", b"[1]", json.dumps({"format": "another"}).encode()):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(LINES, lines)
+        with pytest.raises(ane.FormatError, match="is not a trace"):
+            Trace(path)
+        gc.collect()

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.cli.arrays import ArrayPort, compare, gather, parse_seed, read_array, unlike
+from openane.cli.arrays import ArrayPort, compare, gather, parse_seed, unlike
 from openane.cli.files import parse_input, parse_shape
 from openane.cli.output import as_json, shape_text, table
 from openane.errors import FormatError, UnsupportedError
+from openane.importers.numpy_files import read_npy
 from openane.wording import byte_text, line_text, plural
 
 IMAGE = ArrayPort("image", (1, 2, 3), np.dtype(np.float32))
@@ -127,10 +128,10 @@ def test_files_that_are_no_arrays_are_refused(tmp_path: Path) -> None:
         file = tmp_path / "bad.npy"
         file.write_bytes(content)
         with pytest.raises(FormatError):
-            read_array(file)
+            read_npy(file)
     np.savez(tmp_path / "many.npz", a=np.zeros(1))
     with pytest.raises(FormatError, match="npz"):
-        read_array(tmp_path / "many.npz")
+        read_npy(tmp_path / "many.npz")
 
 
 def test_errors_are_measured() -> None:

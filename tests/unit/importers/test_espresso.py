@@ -280,3 +280,12 @@ def test_mutants_raise_nothing_but_typed_errors() -> None:
             build_graph(document, {"x": X}, Blobs(bytes(blobs)))
             passed += 1
     assert passed > 100
+
+
+def test_names_of_weights_that_no_system_takes_are_no_files(tmp_path: Path) -> None:
+    layer = {"type": "activation", "mode": 0}
+    (tmp_path / "m.espresso.shape").write_text(json.dumps({"layer_shapes": {"x": shape_entry((1, 3, 4, 6))}}))
+    for name in ("x" * 5000, "a\0b", "..", "", "/", "\ud800"):
+        (tmp_path / "m.espresso.net").write_text(json.dumps({**network([layer]), "storage": name}))
+        with contextlib.suppress(AneError):
+            load_graph(tmp_path / "m.espresso.net")

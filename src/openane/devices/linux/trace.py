@@ -13,7 +13,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,8 +148,14 @@ class Trace:
     def __init__(self, path: Path) -> None:
         """FormatError says what is wrong with the file."""
         self.path = path
+        with ExitStack() as stack:  # it closes the file where nobody will
+            self._read(stack)
+            stack.pop_all()
+
+    def _read(self, stack: ExitStack) -> None:
+        path = self.path
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._zip = stack.enter_context(zipfile.ZipFile(path))
             if self._zip.getinfo(LINES).file_size > LARGEST_TEXT:
                 raise FormatError(f"{path}: the trace's text is larger than {LARGEST_TEXT} bytes")
             lines = [json.loads(line) for line in self._zip.read(LINES).decode().splitlines()]

@@ -16,6 +16,7 @@ from openane.importers.entry import DictionaryEntry
 from openane.importers.espresso.files import Blobs, Shape, read_json, read_shapes
 from openane.importers.espresso.layer import EspressoLayer
 from openane.importers.espresso.layers import HANDLERS
+from openane.importers.files import is_there
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
@@ -40,8 +41,8 @@ def load_espresso(source: str | Path, shapes: Mapping[str, Sequence[int]] | None
     storage = PurePosixPath(top.text("storage", path.name.removesuffix(NETWORK) + ".espresso.weights"))
     sidecar = path.with_name(path.name.removesuffix(NETWORK) + SHAPES)
     stated = read_shapes(read_json(_read(sidecar), "the shape file")) if sidecar.is_file() else {}
-    weights = path.with_name(storage.name) if storage.name and "\0" not in storage.name else path
-    blobs = Blobs(_read(weights) if weights.is_file() and weights != path else b"")
+    weights = path.with_name(storage.name) if storage.name else path
+    blobs = Blobs(_read(weights) if is_there(weights) and weights != path else b"")
     return build_graph(document, stated, blobs, shapes)
 
 

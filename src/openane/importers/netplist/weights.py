@@ -10,6 +10,7 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.importers.entry import DictionaryEntry, halves
+from openane.importers.files import is_there
 
 TYPES: Mapping[str, np.dtype[np.generic]] = {
     "Float16": np.dtype("<f2"), "Float32": np.dtype("<f4"), "UInt8": np.dtype("u1"), "Int8": np.dtype("i1")}
@@ -57,10 +58,7 @@ class NetplistWeights:
         inside = not stated.is_absolute() and ".." not in stated.parts
         candidates = [] if self.folder is None or "\0" in name or not stated.name else [
             self.folder / part for part in ((stated, stated.name) if inside else (stated.name,))]
-        try:
-            found = next((candidate for candidate in candidates if candidate.is_file()), None)
-        except (OSError, ValueError):
-            found = None
+        found = next((candidate for candidate in candidates if is_there(candidate)), None)
         if found is None:
             place = f"{stated.name!r:.120} beside the net.plist" if self.folder else "its bytes in weights="
             raise FormatError(f"weight file {name!r:.120} is missing", expected=place, found="nothing")

@@ -9,8 +9,8 @@ import numpy as np
 
 from openane.configuration import within
 from openane.errors import FormatError
+from openane.importers.numpy_files import read_npy, read_npz
 from openane.training.data.examples import Pairs, Split
-from openane.training.data.stored import read_stored
 
 LARGEST = float(np.finfo(np.float16).max)
 
@@ -43,7 +43,9 @@ class Arrays:
         return Split(Pairs(inputs[first], labels[first]), Pairs(inputs[rest], labels[rest]), int(labels.max()) + 1)
 
     def _array(self, base: Path, name: str) -> np.ndarray:
-        return read_stored(base / (self.file or name), name if self.file else None)
+        if self.file:
+            return read_npz(base / self.file, [name])[name]
+        return read_npy(base / name, ": name it as data.file, and its arrays as inputs and labels")
 
     def _checked(self, inputs: np.ndarray, base: Path) -> np.ndarray:
         """The inputs times `scale`, in fp32. FormatError where fp16, in which the engine reads them, holds them not."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
@@ -19,34 +21,41 @@ RATIOS = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
 """The most bytes one byte of a member can stand for (RFC 1951: a match of 258 bytes in two bits), by its method."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 FAULTS = (ValueError, TypeError, EOFError, LookupError, OverflowError, RuntimeError, SyntaxError, TokenError,
-          struct.error, zipfile.BadZipFile, zlib.error)
+          MemoryError, struct.error, zipfile.BadZipFile, zlib.error)
 """What numpy and zipfile raise over bytes that make no sense; an archive with a password is a RuntimeError."""
 
 
-def read_stored(path: Path, name: str | None) -> np.ndarray:
-    """The array of a .npy file, mapped, or with a `name` that one of an .npz file. FormatError when the file cannot be
-    read, is of another form, or claims more than it holds."""
-    try:
-        if name is None:
-            with np.errstate(over="ignore"):  # of the product of extents: numpy refuses such an array afterwards
-                found = np.load(path, mmap_mode="r", allow_pickle=False)
-        else:
-            with zipfile.ZipFile(path) as archive:
-                found = _member(archive, name, path)
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
-    except FAULTS as error:
-        raise FormatError(f"{path} cannot be read as numpy's {'npy' if name is None else 'npz'}: "
-                          f"{str(error) or 'it ends too early'}") from None
+def read_npy(path: Path, several: str = "") -> np.ndarray:
+    """The array of a .npy file, mapped: a false size in its header costs nothing. FormatError when the file cannot be
+    read, is of another form, or claims more than it holds; `several` is said where it is an .npz file."""
+    with _refused(path, "npy"), np.errstate(all="ignore"):  # of the product of extents: numpy refuses it afterwards
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(found, np.ndarray):
         found.close()
-        raise FormatError(f"{path} holds several arrays: name it as data.file, and its arrays as inputs and labels")
+        raise FormatError(f"{path} holds several arrays{several}", expected="one array (.npy)", found=".npz")
     return found
 
 
-def _member(archive: zipfile.ZipFile, name: str, path: Path) -> np.ndarray:
-    """An array of an archive. ValueError where its header claims what cannot be there."""
-    known = [each.removesuffix(".npy") for each in archive.namelist()]
+def read_npz(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, or those of `names`. Errors as of `read_npy`."""
+    with _refused(path, "npz"), zipfile.ZipFile(path) as archive:
+        known = [each.removesuffix(".npy") for each in archive.namelist()]
+        return {name: _member(archive, known, name, path) for name in (known if names is None else names)}
+
+
+@contextmanager
+def _refused(path: Path, kind: str) -> Iterator[None]:
+    """What numpy, zipfile and the system raise as a FormatError."""
+    try:
+        yield
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    except FAULTS as error:
+        raise FormatError(f"{path} cannot be read as numpy's {kind}: {str(error) or 'it ends too early'}") from None
+
+
+def _member(archive: zipfile.ZipFile, known: Sequence[str], name: str, path: Path) -> np.ndarray:
+    """An array of an archive with members of `known` names. ValueError where its header claims what cannot be there."""
     if name not in known:
         raise FormatError(f"{path} has no array {name!r}; it has {', '.join(known)}")
     about = archive.infolist()[known.index(name)]
