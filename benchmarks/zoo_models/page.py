@@ -25,7 +25,8 @@ and run on the simulator in exact arithmetic.
   costs by itself.
 - *Rescaled* is what holding tensors times powers of two costs, where tensors need it: tasks more, and the share by
   which the time modelled for an M1 is longer, than with the same functions and every tensor as it is.
-- Seconds are of loading and compiling, the first in a process. A row is of the last time its model was tried.
+- Seconds are the processor's, for loading and compiling, the first in a process (of older rows those of a clock). A
+  row is of the last time its model was tried.
 """
 
 
