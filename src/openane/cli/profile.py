@@ -59,12 +59,7 @@ def run(options: argparse.Namespace) -> int:
     subject = subject_of(opened.content)
     chip = get_chip(subject.target).facts.chip if options.chip is None else options.chip
     found = profile(subject, chip, options.route, options.clock)
-    if options.trace is not None:
-        options.trace.write_bytes(as_trace(found))
-    if options.csv is not None:
-        options.csv.write_text(as_csv(found))
-    if options.html is not None:
-        options.html.write_text(_report(found, opened, other, options), encoding="utf-8")
+    written = _files(found, opened, other, options)
     if options.json:
         say_json(document(found))
         return 0
@@ -75,7 +70,25 @@ def run(options: argparse.Namespace) -> int:
     say("\n".join(aligned(rows, heading=heading, indent="  ")))
     if options.report and isinstance(opened.content, Model):
         say("\n".join(["operations:", *report_lines(opened.content)]))
+    for path, what in written.items():
+        say(f"{path}: {what}")
     return 0
+
+
+def _files(found: Profile, opened: Opened, other: Mapping[str, Any] | None,
+           options: argparse.Namespace) -> dict[Path, str]:
+    """Writes what was asked for; what each file is."""
+    written = dict[Path, str]()
+    if options.trace is not None:
+        options.trace.write_bytes(as_trace(found))
+        written[options.trace] = "the trace, for ui.perfetto.dev"
+    if options.csv is not None:
+        options.csv.write_text(as_csv(found))
+        written[options.csv] = "the table, every task"
+    if options.html is not None:
+        options.html.write_text(_report(found, opened, other, options), encoding="utf-8")
+        written[options.html] = "the report, for a browser"
+    return written
 
 
 def _summary(found: Profile, opened: Opened, report: bool) -> list[str]:
