@@ -18,7 +18,7 @@ from openane.version import __version__
 
 VERBS = {
     "compile": "compile a model into an engine program",
-    "convert": "write a model in another format: Core ML package, MIL text, net.plist",
+    "convert": "write a model in another format: Core ML package, MIL text, ONNX, net.plist",
     "quantize": "store a model's weights in fewer bits, and say what that costs and saves",
     "run": "run a model or a program and write its outputs",
     "check": "say which operation of a model overflows or loses digits, why, and what would help",

@@ -1,36 +1,30 @@
 """The documentation site: it builds without a warning, fetches nothing, and is looked at in a browser at two widths.
 
-The browser's pictures are kept in build/screenshots, for people to look at.
+Pictures of ten pages are kept beside this file, for people to look at (`support.site_pictures`).
 """
 
 from __future__ import annotations
 
-import functools
-import http.server
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.browser import browser, complaints
 from support.pages import ROOT
+from support.site_pictures import FOLDER, KEPT, PAGES, WIDTHS, as_wide_as, build, picture, served
 
-PAGES = ("index", "start/mac", "start/anywhere", "tutorials/first_model", "reference/commands", "reference/python",
-         "operations", "formats/hwx", "explanation/arithmetic", "performance", "status", "zoo")
-WIDTHS = {"phone": 400, "desktop": 1280}
 OUTSIDE = re.compile(r'(?:<(?:script|img|iframe)\b[^>]*\bsrc|<link\b[^>]*\bhref)="?https?://(?!localhost)')
+MOST_BYTES = 2_000_000
+"""Of all pictures together."""
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built strictly: a link that leads nowhere, or a page nobody lists, ends the build."""
+    """The site, built strictly."""
     folder = tmp_path_factory.mktemp("site")
-    made = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
-                          cwd=ROOT, capture_output=True, text=True, check=False)
+    made = build(folder)
     assert made.returncode == 0, made.stdout + made.stderr
     return folder
 
@@ -62,26 +56,25 @@ def test_pages_from_the_source_say_what_it_says(site: Path) -> None:
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
     """Where the site is served on this machine."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))
-    handler.log_message = lambda *arguments: None  # type: ignore[attr-defined]
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with served(site) as where:
+        yield where
 
 
 @pytest.mark.needs("selenium", "chromium")
 def test_pages_fit_phones_and_desktops_and_can_be_read(address: str) -> None:
-    pictures = ROOT / "build" / "screenshots"
-    pictures.mkdir(parents=True, exist_ok=True)
     with browser() as driver:
-        for name, width in WIDTHS.items():
-            driver.set_window_size(width, 900)
+        for device in WIDTHS:
+            as_wide_as(driver, device)
             for page in PAGES:
                 driver.get(f"{address}/{page}.html")
-                assert driver.execute_script(WIDER) <= 0, f"{page} is wider than a {name}"
-                driver.save_screenshot(str(pictures / f"{page.replace('/', '-')}-{name}.png"))
+                assert driver.execute_script(WIDER) <= 0, f"{page} is wider than a {device}"
                 assert not complaints(driver), page
+
+
+def test_pictures_of_ten_pages_are_kept() -> None:
+    assert len(KEPT) == 10
+    assert sorted(FOLDER.iterdir()) == sorted(picture(page, device) for page in KEPT for device in WIDTHS)
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < MOST_BYTES
 
 
 @pytest.mark.needs("selenium", "chromium")
