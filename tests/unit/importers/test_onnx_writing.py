@@ -16,6 +16,7 @@ from support.random_operands import TABLE
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, TensorType, Value
+from openane.graph.budget import STATED
 from openane.graph.mil import parse_mil
 from openane.importers import load_graph, write_onnx
 from openane.importers.onnx.writing import OPSET, to_onnx
@@ -164,6 +165,19 @@ def test_what_is_refused_says_what_would_pass(tmp_path):
                        values=np.zeros(2, np.float16), exponent=0)
     with pytest.raises(UnsupportedError, match="no ONNX operators express this operation"):
         write_onnx(builder.finish([y]), tmp_path / "x.onnx")
+
+
+@pytest.mark.parametrize(("op", "operands"), [
+    ("fill", {"shape": [1 << 30], "value": np.float16(2)}),
+    ("sliding_windows", {"axis": 0, "size": 1 << 14}),
+    ("upsample_bilinear", {"scale_factor_height": 1.5, "scale_factor_width": 1.0}),
+])
+def test_what_a_few_bytes_ask_for_is_bounded(op, operands, tmp_path):
+    builder = GraphBuilder("main", {STATED: str(1 << 20)})
+    x = builder.input("x", "fp16", (1 << 14, 3, 3) if op != "upsample_bilinear" else (1, 1 << 14, 2))
+    made = builder.single(op, **operands, **({} if op == "fill" else {"x": x}))
+    with pytest.raises(UnsupportedError, match="constants computed from others are bounded"):
+        write_onnx(builder.finish([made]), tmp_path / "x.onnx")
 
 
 def test_ports_of_one_name_are_refused(tmp_path):

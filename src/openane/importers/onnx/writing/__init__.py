@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Graph, Node, TensorType, Value
+from openane.graph import Graph, Node, TensorType, Value, numpy_type
+from openane.graph.budget import Budget
 from openane.graph.states import without_states
 from openane.importers.onnx.dtypes import INPUT_NAMES
 from openane.importers.onnx.writing import elements, images, layout, places, recurrent, sums, windows
@@ -24,6 +25,7 @@ from openane.importers.onnx.writing.outgoing import OutgoingModel, element_code,
 from openane.ops import get_op
 from openane.ops.fill import without_data
 from openane.ops.rewriter import Rewriter
+from openane.ops.work import node_work
 
 WRITERS: Mapping[str, elements.Writer] = {
     **elements.WRITERS, **images.WRITERS, **layout.WRITERS, **places.WRITERS, **recurrent.WRITERS, **sums.WRITERS,
@@ -41,7 +43,8 @@ def write_onnx(graph: Graph, path: str | Path, *, wide: bool = False, largest: i
     state becomes an input, and an output NAME_next where it is written. Constants of more than `largest` bytes together
     lie in PATH.data beside the model.
 
-    UnsupportedError for what ONNX cannot say, naming the operation; OSError when files cannot be written.
+    UnsupportedError for what ONNX cannot say, naming the operation, and for constants beyond what the graph may make of
+    itself (graph.budget); OSError when files cannot be written.
     """
     target = Path(path)
     model, inputs, outputs = to_onnx(graph, wide=wide)
@@ -53,15 +56,15 @@ def write_onnx(graph: Graph, path: str | Path, *, wide: bool = False, largest: i
 def to_onnx(graph: Graph, *, wide: bool = False) -> tuple[OutgoingModel, dict[str, TensorType], dict[str, TensorType]]:
     """The nodes and constants of `graph`, and the types of inputs and outputs by name."""
     plain = without_states(graph).graph
-    model = OutgoingModel(wide)
+    model = OutgoingModel(wide, Budget.of(plain))
     names = [value.name for value in (*plain.inputs, *plain.outputs)]
     if len(set(names)) != len(names):
         raise GraphError(f"ONNX: inputs and outputs must have distinct names; found {', '.join(names)}")
     model.taken.update(names)
     inputs = {value.name: _declared(graph, value, model) for value in plain.inputs}
     for value in plain.inputs:
-        model.names[id(value)] = _converted(model, value.name, inputs[value.name].dtype,
-                                             model.dtype(value.dtype))
+        declared = inputs[value.name].dtype
+        model.names[id(value)] = _converted(model, value.name, declared, model.dtype(value.dtype))
     for node in plain.nodes:
         _write(model, node)
     outputs = {value.name: _declared(graph, value, model) for value in plain.outputs}
@@ -99,6 +102,8 @@ def _write(model: OutgoingModel, node: Node) -> None:
     """Writes a node: as a constant, by its writer, or as the operations it is made of."""
     op = get_op(node.op)
     if op.shape_only or (all(value.constant for value in node.values()) and node.op not in STORED):
+        size = sum(value.type.elements * numpy_type(value.dtype).itemsize for value in node.outputs)
+        model.budget.take(node.label, size, node_work(node))
         for value, array in zip(node.outputs, without_data(node), strict=True):
             model.names[id(value)] = model.constant(_wide(array, model), value.name)
         return

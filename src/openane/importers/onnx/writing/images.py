@@ -20,10 +20,12 @@ LINEAR = {"DEFAULT": "asymmetric", "STRICT_ALIGN_CORNERS": "align_corners", "ALI
 
 def _resize(step: OutgoingNode) -> str:
     """By Resize where ONNX has the same samples; else elements are picked, or a matrix is applied, along each axis."""
+    x, shape = step.node["x"].shape, step.node.output.shape
+    step.take(sum(before * after for before, after in zip(x, shape, strict=True) if before != after))
     plan, picked = resizing(step.node.op, step.node.operands)
     settings = _repeats(step, plan) if picked else _interpolation(step, plan)
     if settings:
-        return step.add("Resize", step.read(), "", "", step.integers(step.node.output.shape), **settings)
+        return step.add("Resize", step.read(), "", "", step.integers(shape), **settings)
     tensor = step.read()
     for d, found in plan.items():
         tensor = _taken(step, tensor, d, found) if picked else _mapped(step, tensor, d, found)
@@ -115,6 +117,7 @@ def _sampled(step: OutgoingNode, grid: str, corners: bool, padding: str) -> str:
 def _affine(step: OutgoingNode) -> str:
     """The matrix of each image, [2, 3], times where the results lie, from -1 to 1."""
     rows, columns = (step.arguments.integer(side, 1) for side in ("output_height", "output_width"))
+    step.take(3 * rows * columns)
     across, down = (np.linspace(-1, 1, count) if count > 1 else np.zeros(1) for count in (columns, rows))
     plane = np.stack([*np.meshgrid(across, down), np.ones((rows, columns))], -1).reshape(1, -1, 3)
     images, count = step.node["x"].shape[0], step.node["transform_matrix"].shape[0]
@@ -130,6 +133,8 @@ def _crop_resize(step: OutgoingNode) -> str:
     if not are_constant(step.node.operands):
         raise step.refuse("boxes are constants: no ONNX operator cuts and resizes in one", "computed boxes",
                           "constant boxes, or roi_align")
+    x, made = step.node["x"].shape, step.node.output
+    step.take(made.shape[0] * (x[2] * made.shape[-2] + x[3] * made.shape[-1]))
     found, _ = crops_of(step.node.operands)
     outside, parts = step.number(step.arguments.number("pad_value")), []
     for crop in found:

@@ -114,6 +114,7 @@ def _shuffle(step: OutgoingNode) -> str:
 
 def _band_part(step: OutgoingNode) -> str:
     height, width = step.node["x"].shape[-2:]
+    step.take(height * width)
     mask = band(height, width, step.arguments.integer("lower"), step.arguments.integer("upper"))
     return step.add("Mul", step.read(), step.array(mask))
 
@@ -121,6 +122,7 @@ def _band_part(step: OutgoingNode) -> str:
 def _picked(step: OutgoingNode) -> str:
     """Any elements of x at places known now: the operation itself says which, told to move numbers of elements."""
     x = step.node["x"]
+    step.take(x.type.elements + step.node.output.type.elements)
     numbers = Value(x.name, replace(x.type, dtype="int32"), np.arange(x.type.elements, dtype=np.int32).reshape(x.shape))
     found, = evaluate_node(replace(step.node, operands={**step.node.operands, "x": numbers}), {})
     flat = step.reshape(step.read(), (-1,))
@@ -142,6 +144,7 @@ def _reverse_sequence(step: OutgoingNode) -> str:
 def _slice_update(step: OutgoingNode) -> str:
     """Numbers of the elements that are replaced, and what they become."""
     shape = step.node["x"].shape
+    step.take(2 * step.node["x"].type.elements)
     kept, _ = ranges_by_index(step.node.op, get_op(step.node.op).parameters, step.node.operands)
     places = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)[np.ix_(*kept)].reshape(-1, 1)
     flat, update = step.reshape(step.read("x"), (-1,)), step.reshape(step.read("update"), (-1,))

@@ -10,6 +10,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Node, RoundedConstant, Value, mil_type, numpy_type
+from openane.graph.budget import Budget
 from openane.ops import Arguments, arguments
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
@@ -30,9 +31,10 @@ class OnnxNode:
 class OutgoingModel:
     """What has been written: `tensors` are constants by name, `names` the tensors that hold values of the graph, by
     id. `wide`: real numbers are fp32, constants in all digits the model states; otherwise they are what the graph
-    says."""
+    says. `budget`: how much may be made of constants and shapes."""
 
     wide: bool
+    budget: Budget
     nodes: list[OnnxNode] = field(default_factory=list)
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -143,6 +145,10 @@ class OutgoingNode:
     def slice(self, tensor: str, start: int, stop: int, axis: int) -> str:
         """A range of one dimension."""
         return self.add("Slice", tensor, *map(self.integers, ([start], [stop], [axis])))
+
+    def take(self, elements: int) -> None:
+        """Counts int64 numbers that are about to be made for the node. UnsupportedError where they are too many."""
+        self.model.budget.take(self.node.label, 8 * elements)
 
     def refuse(self, rule: str, found: object, remedy: str) -> UnsupportedError:
         """The error for a node that ONNX cannot say."""
