@@ -33,10 +33,12 @@ WRITERS: Mapping[str, elements.Writer] = {
 """What writes each operation."""
 STORED = frozenset(["constexpr_affine_dequantize"])
 """Operations on constants that are written as they are, since that is smaller than what they make."""
+_PORTS = ("fp16", "fp32", "fp64", "int32", "int64", "bool", "uint8", "int8", "uint16", "int16", "uint32", "uint64")
+"""Types a port may have been declared with."""
 
 
 def write_onnx(graph: Graph, path: str | Path, *, wide: bool = False, largest: int = LARGEST) -> Path:
-    """Writes `graph` as the ONNX model `path`, of opset 21; returns the path.
+    """Writes `graph` as the ONNX model `path`, of opset 20; returns the path.
 
     Ports have the types the graph's model declared (`metadata["dtype:PORT"]`), those in between are the graph's: fp16
     where the engine computes. With `wide` real numbers are fp32 throughout, constants in all digits the model states. A
@@ -84,9 +86,6 @@ def _declared(graph: Graph, value: Value, model: OutgoingModel) -> TensorType:
     stated = graph.metadata.get(f"dtype:{value.name}", "")
     known = stated in _PORTS and INPUT_NAMES.get(stated) == value.dtype
     return TensorType(model.dtype(stated if known else value.dtype), value.shape)
-
-
-_PORTS = ("fp16", "fp32", "fp64", "int32", "int64", "bool", "uint8", "int8", "uint16", "int16", "uint32", "uint64")
 
 
 def _converted(model: OutgoingModel, tensor: str, dtype: str, wanted: str) -> str:

@@ -14,9 +14,9 @@ from openane.graph import TensorType
 from openane.importers.onnx.writing.outgoing import Attribute, OnnxNode, array_code, element_code
 from openane.version import __version__
 
-OPSET = 21
-"""The version of ONNX's operators that is written: onnxruntime knows it from 1.20 on."""
-VERSION = 10
+OPSET = 20
+"""The version of ONNX's operators that is written: the first that has Gelu."""
+VERSION = 9
 """Of the file format that goes with it."""
 LARGEST = 2**31 - 2**24
 """Bytes of constants a file holds itself: a protobuf message is smaller than 2 GiB, names and nodes included."""
