@@ -70,6 +70,7 @@ def take(folder: Path) -> None:
         raise SystemExit(made.stdout + made.stderr)
     FOLDER.mkdir(exist_ok=True)
     with served(folder) as address, browser() as driver:
+        driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})  # a phone's fade as it is taken
         for device in WIDTHS:
             as_wide_as(driver, device)
             for page in KEPT:
