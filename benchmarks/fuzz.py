@@ -23,10 +23,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from fuzzing import files, folders, others
+from fuzzing import files, folders, others, requests
 from fuzzing.watched import PAGE, Found, Run, drawn, watched, work
 
-TARGETS = files.TARGETS | folders.TARGETS | others.TARGETS
+TARGETS = files.TARGETS | folders.TARGETS | others.TARGETS | requests.TARGETS
 ENDLESS = 1 << 62
 
 

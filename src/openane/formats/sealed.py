@@ -153,7 +153,7 @@ def _mapped(handle: IO[bytes], size: int) -> mmap.mmap | bytes:
 
 def _within(name: str) -> str:
     """A path within the folder. ValueError for any other."""
-    path = PurePosixPath(name)
+    path = PurePosixPath(os.fsdecode(os.fsencode(name)))
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
         raise ValueError(f"{name!r} is no path within the folder")
     return name

@@ -56,14 +56,14 @@ def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None,
     models outside what is supported, GraphError for inconsistent ones.
     """
     if not isinstance(path, str | Path) and (exported := _exported(path)) is not None:
-        return _limited(exported(path, shapes or {}, function), limit)
+        return _limited(exported(path, shapes or {}, function, limit), limit)
     file = Path(path)
     kind, reader = _reader(file)
     try:
         if kind == "onnx":
             return _onnx(file, shapes or {}, function, values, limit)
-        if kind == "stablehlo":
-            reader = partial(_stablehlo, limit=limit)
+        if kind in ("stablehlo", "torch"):
+            reader = partial(_stablehlo if kind == "stablehlo" else _torch, limit=limit)
         if values:
             raise UnsupportedError("values of inputs", "only those of ONNX models can be fixed",
                                    found=", ".join(values), remedy="export the model without these inputs")
@@ -127,7 +127,7 @@ def _espresso(file: Path, shapes: Shapes, function: str | None) -> Graph:
     return _only_main(load_espresso(file, shapes), function, "espresso models")
 
 
-def _exported(source: object) -> Callable[[Any, Shapes, str | None], Graph] | None:
+def _exported(source: object) -> Callable[[Any, Shapes, str | None, int | None], Graph] | None:
     """What reads a program of `torch.export` or `jax.export`; None for other objects."""
     from openane.importers.stablehlo import is_exported
     from openane.importers.torch import is_exported as is_program
@@ -141,10 +141,10 @@ def _stablehlo(source: Path | ExportedProgram, shapes: Shapes, function: str | N
     return _only_main(load_stablehlo(source, shapes, limit), function, "StableHLO modules")
 
 
-def _torch(source: Path | ExportedProgram, shapes: Shapes, function: str | None) -> Graph:
+def _torch(source: Path | ExportedProgram, shapes: Shapes, function: str | None, limit: int | None = None) -> Graph:
     from openane.importers.torch import load_torch
 
-    return _only_main(load_torch(source, shapes), function, "PyTorch programs")
+    return _only_main(load_torch(source, shapes, limit), function, "PyTorch programs")
 
 
 def _only_main(graph: Graph, function: str | None, kind: str) -> Graph:

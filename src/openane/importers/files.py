@@ -23,7 +23,7 @@ def read_file(path: Path, what: str = "file", limit: int | None = None) -> bytes
 def open_file(path: Path, what: str = "file", limit: int | None = None) -> Iterator[tuple[BinaryIO, int]]:
     """A file open for reading and its size in bytes. Errors as of `read_file`, those of reading it inside included."""
     try:
-        with path.open("rb") as stream:
+        with _opened(path) as stream:
             size = os.fstat(stream.fileno()).st_size
             if limit is not None and size > limit:
                 raise FormatError(f"{what} {path.name!r} is too large", expected=f"at most {limit} bytes", found=size)
@@ -37,6 +37,14 @@ def open_file(path: Path, what: str = "file", limit: int | None = None) -> Itera
     except MemoryError:
         raise UnsupportedError(str(path), "models are read into memory, and there is not enough of it",
                                remedy="use a machine with more memory, or smaller weights") from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file that another file may have named. OSError where no file can have that name."""
+    try:
+        return path.open("rb")
+    except ValueError as error:  # a name with a null character, or with what is no character
+        raise OSError(0, f"no file has such a name: {error}") from None
 
 
 def is_there(path: Path) -> bool:

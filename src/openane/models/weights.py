@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.importers.files import is_there
 from openane.models.closing import Closing
 from openane.models.eight_bits import is_beside, real, require_readable, scales_of
 from openane.ops.halves import LARGEST
@@ -108,7 +109,9 @@ def _library() -> Any:
 
 
 def _opened(library: Any, file: Path) -> Any:
+    if not is_there(file):
+        raise FormatError(f"{file.name!r:.120} is missing: the weights are to be in it")
     try:
         return library.safe_open(str(file), framework="numpy")
-    except library.SafetensorError as error:
+    except (library.SafetensorError, OSError) as error:
         raise FormatError(f"{file.name} is not a safetensors file: {error}") from None

@@ -92,7 +92,7 @@ def test_a_file_that_has_just_changed_is_hashed_again(folder: Path, monkeypatch:
     assert len(hashed) == 3  # the seal once
 
 
-@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "", "a/../../b", "a\0b"])
+@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "", "a/../../b", "a\0b", "\ud800"])
 def test_paths_that_leave_the_folder_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / SEAL).write_bytes(written_seal({name: b""}))
     with pytest.raises(FormatError, match="malformed"):

@@ -258,3 +258,15 @@ def test_coremltools_reads_what_we_write(coremltools, saved, tmp_path):
     same(small_graph(), load_coreml(model))
     write_mlpackage(image_graph(), tmp_path / "i.mlpackage")
     same(image_graph(), load_coreml(tmp_path / "i.mlpackage", reader="coremltools"))
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 5000, "a\0b"])
+def test_paths_that_no_system_takes_are_refused(name: str, tmp_path):
+    write_mlpackage(small_graph(), tmp_path / "m.mlpackage")
+    path = tmp_path / "m.mlpackage" / "Manifest.json"
+    document = json.loads(path.read_text())
+    for entry in document["itemInfoEntries"].values():
+        entry["path"] = name
+    path.write_text(json.dumps(document))
+    with pytest.raises(FormatError):
+        load_graph(tmp_path / "m.mlpackage")

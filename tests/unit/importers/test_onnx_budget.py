@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from openane.errors import UnsupportedError
+from openane.errors import GraphError, UnsupportedError
 from openane.importers import load_onnx
 from openane.importers.onnx import fold
 
@@ -43,3 +43,25 @@ def test_what_the_file_holds_raises_the_limit(monkeypatch):
     assert load_onnx(_doubled(3, [1, 4]).SerializeToString()).outputs[0].shape == (1, 4)
     with pytest.raises(UnsupportedError, match="limit 8192 bytes"):
         load_onnx(_doubled(5, [1, 4]).SerializeToString())
+
+
+def _one(op: str, shape: list[int], version: int, weights: dict[str, np.ndarray], **attributes: object) -> bytes:
+    h, floats = onnx.helper, onnx.TensorProto.FLOAT
+    given = [onnx.numpy_helper.from_array(array, name)
+             for name, array in weights.items()]
+    graph = h.make_graph([h.make_node(op, ["x", *weights], ["y"], name="one", **attributes)], "g",
+                         [h.make_tensor_value_info("x", floats, shape)],
+                         [h.make_tensor_value_info("y", floats, None)], given)
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", version)]).SerializeToString()
+
+
+@pytest.mark.parametrize(("op", "shape", "version", "weights", "attributes"), [
+    ("Hardmax", [1, 4096], 13, {}, {}), ("Hardmax", [1, 2, 4096], 11, {}, {"axis": 1}),
+    ("RNN", [1, 4096, 1], 14, {"w": np.ones((1, 2, 1), np.float32), "r": np.ones((1, 2, 2), np.float32)},
+     {"hidden_size": 2}),
+    ("QuantizeLinear", [1, 4096], 21, {"s": np.ones((1, 2048), np.float32)}, {"axis": 1, "block_size": 2})])
+def test_what_an_extent_asks_for_is_bounded_before_it_is_made(op, shape, version, weights, attributes, monkeypatch):
+    """Arrays that an operator makes of an extent that a port states, which costs a file nothing."""
+    monkeypatch.setattr(fold, "MAXIMUM_ELEMENTS", 2047)
+    with pytest.raises((GraphError, UnsupportedError), match=r"'one'.*is outside 0..20"):
+        load_onnx(_one(op, shape, version, weights, **attributes))

@@ -283,3 +283,19 @@ def test_bytecode_asks_for_its_reader_and_outlives_it(tmp_path, monkeypatch):
 
 def test_the_table_of_operations_has_no_unknown_name():
     assert {"dot_general", "convolution", "reduce", "reduce_window", "gather", "chlo.erf"} <= OPERATORS.keys()
+
+
+def test_positions_are_not_made_to_be_compared(monkeypatch):
+    """A port of any extent costs a file nothing."""
+    long, kept = 1 << 30, np.arange
+    monkeypatch.setattr(np, "arange", lambda *given, **named: kept(*given, **named) if max(given) < long else
+                        pytest.fail("positions were made"))
+    body = f"""%i = stablehlo.iota dim = 0 : tensor<4xi32>
+        %s:2 = "stablehlo.sort"(%x, %i) <{{dimension = 0 : i64}}> ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+          %m = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %m : tensor<i1>
+        }}) : (tensor<{long}xf32>, tensor<4xi32>) -> (tensor<{long}xf32>, tensor<4xi32>)
+        %r = stablehlo.negate %s#0 : tensor<{long}xf32>"""
+    with pytest.raises(UnsupportedError, match="alone or with its positions"):
+        load_stablehlo(module(body, f"{long}xf32", x=f"{long}xf32"))

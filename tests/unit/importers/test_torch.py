@@ -170,3 +170,39 @@ def test_the_mean_of_a_batch_norm_goes_as_the_rounded_gain_has_it() -> None:
     found = next(iter(evaluate(graph, {graph.inputs[0].name: x.numpy()}).values()))
     wanted = norm(x).detach().numpy()
     assert np.abs(found - wanted).max() < 2e-3
+
+
+class Doubled(nn.Module):  # type: ignore[misc]
+    """x plus the sum of ones that are joined with themselves so many times."""
+
+    def __init__(self, times: int, product: bool = False) -> None:
+        super().__init__()
+        self.times, self.product = times, product
+
+    def forward(self, x: Any) -> Any:
+        """See the class."""
+        ones = torch.ones(64, 64)
+        for _ in range(self.times):
+            ones = torch.cat([ones, ones])
+        return x + (ones.T @ ones if self.product else ones).mean()
+
+
+def test_what_doubles_is_refused_before_it_is_made() -> None:
+    program = torch.export.export(Doubled(4), (torch.ones(1, 4),))
+    assert ane.load_graph(program, limit=1 << 20).outputs[0].shape == (1, 4)
+    with pytest.raises(ane.UnsupportedError, match=r"cat.*: constants computed from others.*limit 65536 bytes"):
+        ane.load_graph(program, limit=1 << 16)
+
+
+def test_the_work_of_constants_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = torch.export.export(Doubled(3, product=True), (torch.ones(1, 4),))
+    monkeypatch.setattr("openane.graph.budget.WORK", 1)
+    assert ane.load_graph(program, limit=1 << 22).outputs
+    with pytest.raises(ane.UnsupportedError, match=r"matmul.*limit 1048576 multiplications|mm.*multiplications"):
+        ane.load_graph(program, limit=1 << 20)
+
+
+def test_what_is_filled_is_bounded() -> None:
+    program = torch.export.export(module(lambda x: torch.full_like(x, 2.0) + x), (torch.ones(64, 64),))
+    with pytest.raises(ane.UnsupportedError, match=r"full_like.*constants computed from others"):
+        ane.load_graph(program, limit=1 << 10)

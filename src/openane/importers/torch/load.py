@@ -12,6 +12,7 @@ from typing import Any
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Value
+from openane.graph.budget import Budget
 from openane.importers.shapes import agreeing
 from openane.importers.step import typed_errors, unknown_operator
 from openane.importers.torch.experts import expert_order
@@ -23,6 +24,8 @@ from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 
+PRODUCTS = frozenset({"mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "einsum", "convolution", "conv1d", "conv2d"})
+"""Operators that multiply more often than their result has elements."""
 _TYPES = {"float16": "fp16", "bfloat16": "fp16", "float32": "fp32", "float64": "fp64", "int8": "int8", "int16": "int16",
           "int32": "int32", "int64": "int64", "uint8": "uint8", "bool": "bool"}
 
@@ -33,11 +36,13 @@ def is_exported(source: object) -> bool:
                for kind in type(source).__mro__)
 
 
-def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]] | None = None,
+               limit: int | None = None) -> Graph:
     """The graph of a program of `torch.export`: the ExportedProgram, or a file `torch.export.save` wrote.
 
     `shapes` fixes the dimensions a program leaves open (dynamic_shapes), by the name of the input; others it may only
-    repeat. Buffers that the program writes are states of the model. FormatError for files PyTorch cannot read,
+    repeat. Buffers that the program writes are states of the model. `limit`: bytes of constants that may be computed
+    from others (see graph.budget). FormatError for files PyTorch cannot read,
     GraphError for weights that overflow fp16, UnsupportedError naming operator, argument, value and what would pass for
     the rest, and where PyTorch is not installed.
     """
@@ -46,7 +51,7 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
         program = taken_apart(torch, with_shapes(torch, program, shapes or {}))
-        walk = _Import(torch, program)
+        walk = _Import(torch, program, Budget(_held_bytes(program), stated=limit))
         wanted = needed(program.graph_module.graph.nodes)
         for node in program.graph_module.graph.nodes:
             if node.op == "placeholder" or node.name in wanted:
@@ -60,6 +65,7 @@ class _Import:
 
     torch: Any
     program: Program
+    budget: Budget
     known: dict[str, Any] = field(default_factory=dict)
     ordering: dict[str, str] = field(init=False)
     states: States = field(init=False)
@@ -69,7 +75,7 @@ class _Import:
     def __post_init__(self) -> None:
         self.ordering = expert_order(self.program.graph_module.graph.nodes)
         self.builder = GraphBuilder("main", {FUNCTIONS: CLOSE})
-        self.constants = TorchConstants(self.builder)
+        self.constants = TorchConstants(self.builder, self.budget)
         self.states = States(self.builder, self.constants, set(self.program.graph_signature.user_inputs))
 
     def node(self, node: Any) -> None:
@@ -116,7 +122,7 @@ class _Import:
         op = node.target._schema.name.removeprefix("aten::")
         fake = node.meta["val"][0] if isinstance(node.meta.get("val"), tuple | list) else node.meta.get("val")
         if not _computed(arguments.values()):
-            return self._folded(node, label, fake, arguments)
+            return self._folded(node, label, op, fake, arguments)
         shape = _shape(fake, label) if hasattr(fake, "shape") else ()
         if not prod(shape) and hasattr(node.meta.get("val"), "shape"):
             return self.torch.empty(shape, dtype=fake.dtype)  # nothing is computed for no elements
@@ -159,7 +165,7 @@ class _Import:
                                    found=node.args[0].target, remedy="leave the result unused")
         return found
 
-    def _folded(self, node: Any, label: str, fake: Any, arguments: Mapping[str, Any]) -> Any:
+    def _folded(self, node: Any, label: str, op: str, fake: Any, arguments: Mapping[str, Any]) -> Any:
         """The result of an operator whose arguments are all known, computed by PyTorch."""
         if self.torch.Tag.nondeterministic_seeded in node.target.tags and arguments.get("dropout_p") != 0:
             raise UnsupportedError(label, "random numbers cannot be drawn", found=node.target,
@@ -168,6 +174,7 @@ class _Import:
         if prod(known) > MAXIMUM_ELEMENTS:
             raise UnsupportedError(label, "a constant holds too many elements", limit=MAXIMUM_ELEMENTS,
                                    found=prod(known))
+        self.budget.take(label, sum(map(_bytes, _several(node.meta.get("val")))), _work(op, arguments, known))
         try:
             found = node.target(*self._resolved(node.args), **{k: self._resolved(v) for k, v in node.kwargs.items()})
         except Exception as error:  # whatever the operator meets
@@ -196,6 +203,7 @@ class _Import:
             else:
                 raise UnsupportedError(label, "a program returns tensors, or writes its buffers and inputs",
                                        found=f"{spec.kind.name.lower()} of {spec.target!r}", remedy="return the tensor")
+        self.budget.state(self.builder.metadata)
         return self.builder.finish(results | written)
 
     def _declared(self, key: str, name: str, label: str) -> str:
@@ -203,6 +211,28 @@ class _Import:
         node = next(node for node in self.program.graph_module.graph.nodes if node.name == name)
         self.builder.metadata[f"dtype:{key}"] = _type_name(node.meta.get("val"), label)
         return key
+
+
+def _held_bytes(program: Program) -> int:
+    """Bytes of the tensors that a program comes with."""
+    return sum(map(_bytes, (*program.state_dict.values(), *program.constants.values())))
+
+
+def _several(found: Any) -> Sequence[Any]:
+    return found if isinstance(found, tuple | list) else (found,)
+
+
+def _bytes(tensor: Any) -> int:
+    """What a tensor takes, or will; nothing where it is none, or its extents are not known."""
+    extents = getattr(tensor, "shape", ())
+    size = getattr(getattr(tensor, "dtype", None), "itemsize", 0)
+    return prod(extents) * size if all(isinstance(extent, int) for extent in extents) else 0
+
+
+def _work(op: str, arguments: Mapping[str, Any], result: Sequence[int]) -> float:
+    """Multiplications of an operator that sums products, no fewer than there are."""
+    largest = max((prod(each.shape) for each in arguments.values() if hasattr(each, "shape")), default=0)
+    return float(largest) * (result[-1] if result else 1) if op in PRODUCTS else 0.0
 
 
 def _computed(arguments: Any) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import RoundedArray, Value
+from openane.graph.budget import Budget
 from openane.importers.masks import MEANS_FARTHEST, nearer, note_replaced
 from openane.importers.step import ImportStep as AnyStep
 from openane.importers.step import to_half, whole_numbers
@@ -48,8 +50,9 @@ Handler = Callable[["TorchStep"], Result]
 class TorchConstants:
     """Converts tensors once, so that shared weights stay shared."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
-        self._builder = builder
+    def __init__(self, builder: GraphBuilder, budget: Budget) -> None:
+        """`budget`: how much may be made of what the program states."""
+        self._builder, self.budget = builder, budget
         self._values: dict[tuple[int, float], tuple[Tensor, Value]] = {}  # keeps the tensor: its id stays its own
         self.masks: set[str] = set()
         """Names of values that are 0 or -FARTHEST."""
@@ -117,6 +120,11 @@ class TorchStep(AnyStep):
         """An argument as it is; `default` where it is absent or None."""
         found = self.arguments.get(name)
         return default if found is None else found
+
+    def filled(self, shape: Sequence[int], number: float, dtype: type[np.generic]) -> np.ndarray:
+        """An array of one number. UnsupportedError where it is more than the program may make of itself."""
+        self.constants.budget.take(self.label, prod(shape) * np.dtype(dtype).itemsize)
+        return np.full(shape, number, dtype)
 
     def given(self, name: str) -> bool:
         """Whether an optional argument is given."""

@@ -36,7 +36,7 @@ def _spread(step: OnnxStep, operand: Operand, shape: tuple[int, ...]) -> Operand
         return _reshaped(step, operand, tuple(-1 if place == axis else 1 for place in range(rank)))
     if len(operand.shape) != rank or operand.shape[axis] * block < shape[axis]:
         raise GraphError(f"{step.label}: {list(operand.shape)} blocks of {block} do not fit {list(shape)}")
-    places = np.arange(shape[axis], dtype=np.int32) // block
+    places = np.arange(*bounded(step, (shape[axis],)), dtype=np.int32) // block
     if isinstance(operand, np.ndarray):
         return operand.take(places, axis)
     return step.add("gather", part="blocks", x=operand, indices=places, axis=axis)

@@ -12,6 +12,7 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
+from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Result
 
 MOST_STEPS = 256
@@ -166,7 +167,7 @@ def _inputs(step: OnnxStep, x: Value, number: int, hidden: int) -> Value:
 def _start(step: OnnxStep, index: int, number: int, batch: int, hidden: int, turned: bool) -> Value:
     """An initial state [b, H]: input `index`, or zeros."""
     if not step.has(index):
-        return step.builder.constant(np.zeros((batch, hidden), np.float16), f"{step.name}_zeros")
+        return step.builder.constant(np.zeros(bounded(step, (batch, hidden)), np.float16), f"{step.name}_zeros")
     value = step.real(index)
     return _direction(step, step.add("transpose", part="start", x=value, perm=(1, 0, 2)) if turned else value, number)
 

@@ -10,6 +10,7 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.composites import log_softmax
+from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, axes_of
 
 MOST_STEPS = 256
@@ -96,7 +97,7 @@ def _hard_max(step: OnnxStep) -> Operand:
     if step.version < 13:
         rows = step.add("reshape", part="rows", x=x, shape=(prod(x.shape[:axis]), prod(x.shape[axis:])))
         axis = 1
-    extent = rows.shape[axis]
+    (extent,) = bounded(step, (rows.shape[axis],))
     place = step.add("reduce_argmax", part="place", x=rows, axis=axis, keep_dims=True)
     numbers = np.arange(extent, dtype=np.int32).reshape([extent if d == axis else 1 for d in range(rows.type.rank)])
     chosen = step.cast(step.add("equal", part="chosen", x=place, y=numbers), "fp16")

@@ -72,8 +72,9 @@ def _sort(step: StableStep) -> Result:
     alone = len(step.operands) == 1
     if not alone:
         places = step.operand(1).held
-        counted = np.arange(extent).reshape([extent if at == axis else 1 for at in range(rank)])
-        if len(step.operands) != 2 or not isinstance(places, np.ndarray) or not np.array_equal(places, counted):
+        along = [extent if at == axis else 1 for at in range(rank)]
+        if len(step.operands) != 2 or not isinstance(places, np.ndarray) or list(places.shape) != along or \
+                not np.array_equal(places, np.arange(extent).reshape(along)):
             raise step.refuse("operands", len(step.operands), "one tensor, alone or with its positions (iota)")
     given, (found,) = tried(step, step.statement.regions[0])
     ascending = np.array_equal(found, given[0] < given[1])

@@ -116,9 +116,8 @@ def _position(step: StableStep, axes: Sequence[int]) -> Result:
     x, places = step.operands[:2]
     if len(axes) != 1 or not isinstance(places.held, np.ndarray) or not isinstance(x.held, Value):
         raise step.refuse("operands", "two tensors", "one computed, and its positions along one axis")
-    axis, counted = axes[0], np.arange(x.shape[axes[0]])
-    if not np.array_equal(np.broadcast_to(places.held, np.broadcast_shapes(places.held.shape, [
-            extent if at == axis else 1 for at, extent in enumerate(x.shape)])).reshape(-1), counted):
+    axis, extent = axes[0], x.shape[axes[0]]
+    if places.held.size != extent or not np.array_equal(places.held.reshape(-1), np.arange(extent)):
         raise step.refuse("operand 1", "other numbers", "positions along the axis (iota)")
     (a, i, b, j), (value, place) = tried(step, step.statement.regions[0])
     for op, position, better in (("reduce_max", "reduce_argmax", a > b), ("reduce_min", "reduce_argmin", a < b)):

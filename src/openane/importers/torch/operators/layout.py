@@ -138,7 +138,7 @@ def _padded(step: TorchStep, x: Value, counts: list[int], value: float) -> Value
     for axis in range(x.type.rank):
         shapes = [[count if d == axis else extent for d, extent in enumerate(x.shape)]
                   for count in counts[2 * axis:2 * axis + 2]]
-        sides: list[np.ndarray] = [np.full(shape, value, dtype) for shape in shapes]
+        sides: list[np.ndarray] = [step.filled(shape, value, dtype) for shape in shapes]
         before, behind = (() if not side.size else (step.builder.constant(side),) for side in sides)
         if before or behind:
             x = step.add("concat", part=f"padded{axis}", values=(*before, x, *behind), axis=axis)
@@ -194,7 +194,7 @@ def _filled(number: float) -> Handler:
         value = step.argument("fill_value", number)
         if step.kind == "float":
             value = float(nearer(np.array(value, np.float64), FARTHEST))
-        return step.builder.constant(np.full(step.shape, value, dtype))
+        return step.builder.constant(step.filled(step.shape, value, dtype))
     return handler
 
 

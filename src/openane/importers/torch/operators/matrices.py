@@ -129,7 +129,7 @@ def _attention(step: TorchStep) -> Result:
     if step.argument("is_causal", False):
         if step.given("attn_mask"):
             raise GraphError(f"{step.label}: is_causal and attn_mask exclude each other")
-        mask = step.builder.constant(np.tril(np.ones((query.shape[-2], key.shape[-2]), np.bool_)))
+        mask = step.builder.constant(np.tril(step.filled((query.shape[-2], key.shape[-2]), 1, np.bool_)))
     elif step.given("attn_mask"):
         mask = step.value("attn_mask", FARTHEST)
     return step.add("scaled_dot_product_attention", query=query, key=key, value=value, attn_mask=mask)

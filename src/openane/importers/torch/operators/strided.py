@@ -70,7 +70,7 @@ def _strided(step: TorchStep, x: Value, start: int, dimensions: Sequence[Dimensi
         return _overlapping(step, x, start, dimensions)
     missing = start + count * stride - x.type.elements
     if missing > 0:
-        zeros = np.zeros(missing, np.float16 if x.dtype.startswith("fp") else np.int32)
+        zeros = step.filled((missing,), 0, np.float16 if x.dtype.startswith("fp") else np.int32)
         x = step.add("concat", values=(x, step.builder.constant(zeros)), axis=0)
     rows = step.reshaped(_part(step, x, start, count * stride), (count, stride))
     return _inside(step, rows, rest)
