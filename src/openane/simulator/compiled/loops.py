@@ -74,20 +74,21 @@ def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
 
 
 @part
-def finish_row(row, width, more, numbers, words):  # type: ignore[no-untyped-def]
-    """Words of sums: see `_store_loop`."""
+def finish_row(row, begin, width, more, numbers, words):  # type: ignore[no-untyped-def]
+    """Words of sums from `begin` on: see `_store_loop`."""
     limit, post, scale, floor = numbers[0], numbers[1], numbers[2], numbers[3]
+    at, many = np.uint64(begin), np.uint64(width)
     if post == 0 and scale == 1:
-        for i in range(width):
-            value = row[i] + more
+        for i in range(many):
+            value = row[at + i] + more
             if abs(value) >= limit:
                 value = np.copysign(INFINITY, value)
             if value <= floor:  # a zero without its sign; what is no number stays
                 value = floor
             words[i] = np.uint16(to_word(value))
         return
-    for i in range(width):
-        value = row[i] + more
+    for i in range(many):
+        value = row[at + i] + more
         if abs(value) >= limit:
             value = np.copysign(INFINITY, value)
         value = (value + post) * scale
@@ -96,48 +97,56 @@ def finish_row(row, width, more, numbers, words):  # type: ignore[no-untyped-def
         words[i] = np.uint16(to_word(value))
 
 
+# decisions: loops within loops are what is compiled
 def _store_loop(sums, bias, numbers, target, places):  # type: ignore[no-untyped-def]
-    """Sums through the post stage to fp16 words, ties away. The second strides are those of the sums, whose rows are
-    contiguous. `bias` [groups, channels] is added to each sum, then what exceeds `numbers[0]` is infinite, then +
-    numbers[1], * numbers[2], not below numbers[3]. Where channels are neighbours in the target and columns are not, it
-    is written block by block."""
-    width, step = places[4], places[9]
+    """Sums through the post stage to fp16 words, ties away. The second strides are those of the sums, whose rows lie
+    one behind the other from the third dimension on. `bias` [groups, channels] is added to each sum, then what
+    exceeds `numbers[0]` is infinite, then + numbers[1], * numbers[2], not below numbers[3]. Where channels are
+    neighbours in the target and columns are not, it is written block by block."""
+    width, step, planes, rows = places[4], places[9], places[2], places[3]
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
-    across = WIDE if step == 1 else COLUMNS
+    across = min(width, WIDE if step == 1 else COLUMNS)
+    down = max(1, WIDE // max(1, across)) if across == width and step == 1 else 1
     together = CHANNELS if step != 1 and places[6] == 1 else 1
-    words = np.empty((together, across), np.uint16)
+    words = np.empty((together, across * down), np.uint16)
     for a in range(places[0]):
         for first in range(0, places[1], together):
             count = min(together, places[1] - first)
-            for c in range(places[2]):
-                for d in range(places[3]):
-                    begin = a * places[10] + first * places[11] + c * places[12] + d * places[13]
-                    start = a * places[5] + first * places[6] + c * places[7] + d * places[8]
-                    for left in range(0, width, across):
-                        columns = min(across, width - left)
-                        for b in range(count):
-                            row = sums[begin + b * places[11] + left:]
-                            more = bias[a * places[15] + (first + b) * places[16]]
-                            line = words[b] if step != 1 else target[start + b * places[6] + left:]
-                            finish_row(row, columns, more, numbers, line)
-                            low, high, signed = survey(line, columns, low, high, signed)
-                        if step != 1:
-                            spread(words, 0, count, columns, target[start + left * step:], step)
+            begin = a * places[10] + first * places[11]
+            for row in range(0, planes * rows, down):
+                many = min(down, planes * rows - row)
+                for left in range(0, width, across):
+                    columns = min(across, width - left)
+                    for b in range(count):
+                        more = bias[a * places[15] + (first + b) * places[16]]
+                        line = words[b]
+                        finish_row(sums, begin + b * places[11] + row * width + left, many * columns, more, numbers,
+                                   line)
+                        low, high, signed = survey(line, many * columns, low, high, signed)
+                    start = a * places[5] + first * places[6] + left * step
+                    for y in range(many):
+                        goal = start + (row + y) // rows * places[7] + (row + y) % rows * places[8]
+                        if step == 1:
+                            at, place = np.uint64(y * columns), np.uint64(goal)
+                            for i in range(np.uint64(columns)):
+                                target[place + i] = words[0, at + i]
+                        else:
+                            spread(words, count, columns, target[goal:], step)
     return low, high, signed
 
 
 @part
-def spread(words, left, count, columns, goal, step):  # type: ignore[no-untyped-def]
-    """Words [channels, columns], from column `left` on, to columns `step` apart, channels beside each other."""
+def spread(words, count, columns, goal, step):  # type: ignore[no-untyped-def]
+    """Words [channels, columns] to columns `step` apart, channels beside each other."""
     if count == CHANNELS:
         for i in range(columns):
             line = goal[i * step:]
             for b in range(CHANNELS):
-                line[b] = words[b, left + i]
+                line[b] = words[b, i]
         return
     for b in range(count):
         for i in range(columns):
-            goal[i * step + b] = words[b, left + i]
+            goal[i * step + b] = words[b, i]
 
 
 load = compiled("UniTuple(int64, 2)(uint16[::1], int64[::1], float32, float32[::1])", _load_loop)

@@ -18,45 +18,50 @@ ALONE, ADD, MULTIPLY, MAXIMUM, MINIMUM = range(5)
 
 
 @part
+def _place(row, places, strides):  # type: ignore[no-untyped-def]
+    """Where row number `row` begins."""
+    rest, d = divmod(row, places[3])
+    rest, c = divmod(rest, places[2])
+    a, b = divmod(rest, places[1])
+    return a * places[strides] + b * places[strides + 1] + c * places[strides + 2] + d * places[strides + 3]
+
+
+@part
+def _next(row, place, places, strides):  # type: ignore[no-untyped-def]
+    """Where the row behind row number `row`, which begins at `place`, begins."""
+    return place + places[strides + 3] if (row + 1) % places[3] else _place(row + 1, places, strides)
+
+
+@part
 def _fetch(source, places, strides, row, rows, left, count, words):  # type: ignore[no-untyped-def]
     """Copies `rows` rows from number `row` on, `count` columns from `left` on, into one run of words."""
-    s0, s1, s2 = places[strides], places[strides + 1], places[strides + 2]
-    s3, step = places[strides + 3], places[strides + 4]
-    place = 0
+    step, many = np.uint64(places[strides + 4]), np.uint64(count)
+    place = _place(row, places, strides)
     for r in range(row, row + rows):
-        rest, d = divmod(r, places[3])
-        rest, c = divmod(rest, places[2])
-        a, b = divmod(rest, places[1])
-        line = source[a * s0 + b * s1 + c * s2 + d * s3 + left * step:]
-        goal = words[place:]
-        if step == 1:
-            for i in range(count):
-                goal[i] = line[i]
+        at, goal = np.uint64(place + left * places[strides + 4]), np.uint64((r - row) * count)
+        if places[strides + 4] == 1:
+            for i in range(many):
+                words[goal + i] = source[at + i]
         else:
-            for i in range(count):
-                goal[i] = line[i * step]
-        place += count
+            for i in range(many):
+                words[goal + i] = source[at + i * step]
+        place = _next(r, place, places, strides)
 
 
 @part
 def _spread(words, target, places, strides, row, rows, left, count):  # type: ignore[no-untyped-def]
     """The way back of `_fetch`."""
-    s0, s1, s2 = places[strides], places[strides + 1], places[strides + 2]
-    s3, step = places[strides + 3], places[strides + 4]
-    place = 0
+    step, many = np.uint64(places[strides + 4]), np.uint64(count)
+    place = _place(row, places, strides)
     for r in range(row, row + rows):
-        rest, d = divmod(r, places[3])
-        rest, c = divmod(rest, places[2])
-        a, b = divmod(rest, places[1])
-        goal = target[a * s0 + b * s1 + c * s2 + d * s3 + left * step:]
-        line = words[place:]
-        if step == 1:
-            for i in range(count):
-                goal[i] = line[i]
+        goal, at = np.uint64(place + left * places[strides + 4]), np.uint64((r - row) * count)
+        if places[strides + 4] == 1:
+            for i in range(many):
+                target[goal + i] = words[at + i]
         else:
-            for i in range(count):
-                goal[i * step] = line[i]
-        place += count
+            for i in range(many):
+                target[goal + i * step] = words[at + i]
+        place = _next(r, place, places, strides)
 
 
 @part

@@ -251,7 +251,7 @@ def _channel_loop(source, places, weights, bias, numbers, target, goals, windows
             _fill_gaps(sums, rows, columns, span)
             more = bias[a if biases > 1 else 0, channel if many > 1 else 0]
             block = words[channel % together]
-            finish_row(sums, run, more, numbers, block)
+            finish_row(sums, 0, run, more, numbers, block)
             low, high, signed = survey(block, run, low, high, signed)
             first = channel - channel % together
             if together == 1:
