@@ -46,7 +46,10 @@ class Workspace:
         self.encoder = HalfEncoder()
         self.kernels: Kernels | None = None  # until they are brought
         self.weights = weights or SharedWeights()
-        self._floats = np.empty(0, np.float32)
+        self.memory = np.empty(0, np.float32)
+        """What `floats` gives parts of."""
+        self.held: object = None
+        """Whose decoded source elements lie in `memory`, while they do."""
         self._ends: dict[int, int] = {}
         self._reserved = 0
         self._bits = np.empty(0, np.uint16)
@@ -73,9 +76,9 @@ class Workspace:
         the next call with the same place or one before it."""
         start = padded(self._ends.get(place - 1, 0)) if place else 0
         end = self._ends[place] = start + prod(shape)
-        if end > self._floats.size:  # what lies in the old memory stays valid
-            self._floats = np.empty(max(end, self._reserved), np.float32)
-        return self._floats[start:end].reshape(shape)
+        if end > self.memory.size:  # what lies in the old memory stays valid
+            self.memory = np.empty(max(end, self._reserved), np.float32)
+        return self.memory[start:end].reshape(shape)
 
     def halves(self, shape: tuple[int, ...], place: int) -> Bits:
         """The same of fp16 words."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -22,12 +23,13 @@ from openane.engine import Convolution, MatrixProduct
 from openane.errors import SimulationError
 from openane.rounding import ceil_div
 from openane.simulator.arithmetic import Accumulator, Mode, SumForm, fast, saturate
-from openane.simulator.arithmetic.half import BLOCK, INFINITY_BITS, Bits, Floats, decoded, encode_away, has_special
+from openane.simulator.arithmetic.half import BLOCK, Bits, Floats, has_special
 from openane.simulator.blocks import apart
 from openane.simulator.context import TaskContext, padded
-from openane.simulator.streams import MAP_FROM, WORDS, read, write
+from openane.simulator.products import BoundProduct, bound_products
+from openane.simulator.streams import MAP_FROM, read, write
 from openane.simulator.tile_loops import TileLoops
-from openane.simulator.tiles import Tile, TileElements
+from openane.simulator.tiles import Tile, TileElements, cut
 from openane.simulator.weights import ConvolutionWeights
 
 WORKSPACE = 1 << 19
@@ -41,6 +43,7 @@ class ConvolutionTask:
     def __init__(self, operation: Convolution | MatrixProduct, source: np.ndarray, result: np.ndarray,
                  context: TaskContext) -> None:
         self._operation, self._context, self._report = operation, context, context.report
+        self.before: ConvolutionTask | None = None  # the task just before, where that is one, too
         self._kernel = self._stride = (1, 1, 1)
         self._padding, self._unicast = (0, 0, 0), 0
         if isinstance(operation, Convolution):
@@ -62,7 +65,8 @@ class ConvolutionTask:
         self._pieces = [self._piece(tile) for tile in self._plan()]
         self._loops = TileLoops(context, operation.input_relu, self._terms, self._beside)
         for piece in self._pieces[:1]:  # the largest
-            context.workspace.reserve(padded(prod(piece.shape)) + prod(self._columns_shape(piece.tile, self._by_row)))
+            columns = prod(self._columns_shape(piece.tile, self._by_row))
+            context.workspace.reserve(padded(prod(piece.shape)) + max(columns, piece.target.size))
 
     def _rows_pay(self) -> bool:
         """Whether sums over one row of taps at a time are faster than over all of a window's."""
@@ -81,7 +85,7 @@ class ConvolutionTask:
         return source[tuple(steps)]
 
     def _plan(self) -> Iterator[Tile]:
-        groups, channels, depth, height, width = self._result.shape
+        _, channels, _, height, width = self._result.shape
         share = channels
         if self._unicast:
             share = max(1, min(channels, WORKSPACE // (self._terms * min(width, BLOCK))))
@@ -91,14 +95,7 @@ class ConvolutionTask:
         down = max(1, min(height, positions // across))
         down = ceil_div(height, ceil_div(height, down))  # as many tiles, of equal size
         together = self._together(per_position * down * across)
-        for group in range(0, groups, together):
-            for channel in range(0, channels, share):
-                for plane in range(depth):
-                    for row in range(0, height, down):
-                        for column in range(0, width, across):
-                            yield Tile((group, min(group + together, groups)),
-                                       (channel, min(channel + share, channels)), plane,
-                                       (row, min(row + down, height)), (column, min(column + across, width)))
+        yield from cut(self._result.shape, share, down, across, together)
 
     def _together(self, elements: int) -> int:
         """How many groups a tile covers, of so many column elements each."""
@@ -112,46 +109,49 @@ class ConvolutionTask:
     def execute(self, weights: ConvolutionWeights) -> None:
         """Computes every tile."""
         table = self._table(weights)
-        for piece in self._pieces:
-            if table is None or not self._take(piece, weights, table):
+        direct = weights.finite and weights.used is None and self._context.workspace.kernels is not None
+        bound = self.bound if direct and table is None else []
+        for number, piece in enumerate(self._pieces):
+            if (table is None or not self._take(piece, weights, table)) and not (bound and bound[number](weights)):
                 self._compute_tile(piece, weights)
 
+    @cached_property
+    def bound(self) -> list[BoundProduct]:
+        """The tiles with everything bound; none where that is not for them."""
+        if self._accumulator.mode is not Mode.FAST or self._unicast or not self._kernel == self._stride == (1, 1, 1):
+            return []
+        before = [] if self.before is None else vars(self.before).get("bound", [])
+        return bound_products(self._context, [(piece, self._sets(piece.tile)) for piece in self._pieces],
+                              self._operation.input_relu, self._terms > 1, before)
+
     def _compute_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
-        sets, channels = self._sets(piece.tile), slice(*piece.tile.channels)
-        bias = None if weights.bias is None else weights.bias[sets, channels]
-        apart = self._unicast and self._accumulator.mode is Mode.FAST and weights.finite
-        windows = self._unicast, self._kernel, self._stride
-        if apart and self._loops.channels(piece, weights.values[sets, channels], bias, weights.stage, windows):
+        self._context.workspace.held = None
+        part = self._sets(piece.tile), slice(*piece.tile.channels)
+        bias, windows = None if weights.bias is None else weights.bias[part], (self._unicast, self._kernel, self._stride)
+        alone = self._unicast and self._accumulator.mode is Mode.FAST and weights.finite
+        if alone and self._loops.channels(piece, weights.values[part], bias, weights.stage, windows):
             return
         sums = self._sums(piece, weights)
-        if self._loops.store(piece, sums, bias, weights.stage):
-            return
-        if bias is not None:
-            sums += bias[0, :, None] if self._beside else bias[:, :, None]
-        if self._terms > 1:
-            saturate(sums)
-        write(weights.stage.apply(sums), piece.target, self._context, to_even=False)
+        if not self._loops.store(piece, sums, bias, weights.stage):
+            if bias is not None:
+                sums += bias[0, :, None] if self._beside else bias[:, :, None]
+            if self._terms > 1:
+                saturate(sums)
+            write(weights.stage.apply(sums), piece.target, self._context, to_even=False)
 
     def _sets(self, tile: Tile) -> slice:
         """Which sets of weights the groups of a tile have: each its own, or all the only one."""
         return slice(*tile.groups) if self._own else slice(1)
 
     def _table(self, weights: ConvolutionWeights) -> Bits | None:
-        """Where every output is a function of one source element: fp16 results by fp16 words, infinities and NaN
-        excepted."""
+        """Where every output is a function of one source element: fp16 results by fp16 words."""
         single, halves = weights.single, self._source.dtype == self._result.dtype == np.uint16
         if single is None or not halves or self._unicast or self._result.size < MAP_FROM:
             return None
-        key = (single.weight, weights.stage, self._operation.input_relu, self._accumulator.mode, self._terms > 1)
-        lookup = self._context.workspace.lookup(key)
+        clamped, limited = self._operation.input_relu, self._terms > 1
+        lookup = self._context.workspace.lookup((single.weight, weights.stage, clamped, self._accumulator.mode, limited))
         if lookup.table is None:
-            words = np.arange(WORDS, dtype=np.uint16)
-            words[words & INFINITY_BITS == INFINITY_BITS] = 0
-            numbers = np.maximum(decoded(words), 0 if self._operation.input_relu else -np.inf)
-            sums = self._accumulator.outer(np.full((1, 1), single.weight, np.float32), numbers[None], finite=True)
-            if self._terms > 1:
-                saturate(sums)
-            lookup.table = encode_away(weights.stage.apply(sums)).reshape(-1)
+            lookup.table = single.results(weights.stage, self._accumulator, clamped, limited)
         return lookup.table
 
     def _take(self, piece: TileElements, weights: ConvolutionWeights, table: Bits) -> bool:
@@ -196,9 +196,9 @@ class ConvolutionTask:
             if weights.used is not None and not self._by_row:
                 return fast.stacked_sums(values, self._used_columns(piece, slab, weights.used))
             return self._stacked_sums(tile, values, slab)
-        if tile.count == 1:
-            return self._accumulator.outer(values[0].T, self._columns(tile, slab)[0], finite=calm)[None]
-        return self._sums_by_group(piece, values, slab, weights.finite)
+        if tile.count > 1:
+            return self._sums_by_group(piece, values, slab, weights.finite)
+        return self._accumulator.outer(values[0].T, self._columns(tile, slab)[0], finite=calm)[None]
 
     def _used_sums(self, piece: TileElements, weights: Floats, slab: Floats, used: np.ndarray) -> np.ndarray:
         """Exact sums of some terms, where the others add zeros."""

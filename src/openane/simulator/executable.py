@@ -33,6 +33,8 @@ class _Prepared:
     execute: Callable[[], None]
     result: OperandArray
     report: TaskReport
+    loads: tuple[Callable[[], None], ...]   # what moves operands that are no views of memory
+    stores: tuple[Callable[[], None], ...]
 
 
 class LoadedProgram:
@@ -62,6 +64,15 @@ class LoadedProgram:
             tasks.append(task)
         if chained is not None:
             raise SimulationError(f"task {len(tasks) - 1} hands its result to a next task, but is the last one")
+        return self._linked(tasks)
+
+    def _linked(self, tasks: list[_Prepared]) -> list[_Prepared]:
+        """Tells tasks which one is executed just before them."""
+        before: Callable[[], None] | None = None
+        for task in () if self._variation.computes else tasks:
+            if isinstance(task.execute, neural_engine.WeightedTask):
+                task.execute.follow(before)
+            before = task.execute
         return tasks
 
     @property
@@ -142,7 +153,7 @@ class LoadedProgram:
                 tasks[index] = self._prepare(index, operation, chained)
             chained = tasks[index].result if operation.result.space is Space.CHAIN else None
             moved = moved and chained is not None
-        self._tasks = tasks
+        self._tasks = self._linked(tasks)
 
     def run(self, buffers: Mapping[str, np.ndarray | bytes] | None = None, seen: Seen | None = None) -> RunReport:
         """Copies `buffers` in (bytes from each buffer's start), runs every task, and reports.
@@ -159,10 +170,11 @@ class LoadedProgram:
                 self._run_varied()
             for index, task in enumerate(() if self._variation.computes else self._tasks):
                 task.report.reset()
-                for source in task.sources:
-                    source.load()
+                for load in task.loads:
+                    load()
                 task.execute()
-                task.result.store()
+                for store in task.stores:
+                    store()
                 if seen is not None:
                     seen(index, task.result.array)
         seconds = time.perf_counter() - start
@@ -214,7 +226,8 @@ class LoadedProgram:
                 execute = planar_engine.prepare(operation, sources[0], second, result, context)
             else:
                 raise SimulationError(f"{what} is not an engine operation")
-        return _Prepared(sources, execute, result, report)
+        loads = tuple(source.load for source in sources if source.apart)
+        return _Prepared(sources, execute, result, report, loads, (result.store,) if result.apart else ())
 
     def _source(self, access: Access, what: str, chained: OperandArray | None) -> OperandArray:
         if access.space is not Space.CHAIN:

@@ -39,6 +39,11 @@ class OperandArray:
         self.array, self._blocks, self._packed = array, blocks, packed
         self.copies: list[OperandArray] = []
 
+    @property
+    def apart(self) -> bool:
+        """Whether `load` and `store` do anything."""
+        return self._blocks is not None or bool(self.copies)
+
     def load(self) -> None:
         """Brings the elements from memory and keeps the copies an access asks for."""
         if self._blocks is not None:

@@ -91,6 +91,13 @@ class WeightedTask:
         """Computes every tile."""
         self._task.execute(self._load() if self._weights is None else self._weights)
 
+    def follow(self, before: Callable[[], None] | None) -> None:
+        """Takes note of the task that is executed just before: None, or one of any kind."""
+        known = before._task if isinstance(before, WeightedTask) else None
+        if known is not self._task.before:
+            self._task.before = known
+            vars(self._task).pop("bound", None)  # made anew beside the other
+
     def reload(self) -> None:
         """Takes constants as they are in memory now. SimulationError where they mean nothing; then the weights are
         those of before."""
@@ -178,8 +185,12 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     assert section is not None, "there are sections"
     shared, constant = context.workspace.weights.shared, section.slot in context.memory.ranges
     repeated = None if constant else gather.repeated(stores(section.slot), order, context.workspace)
+    fixed = PostStage.of(operation.post, None, what) if gather.table is None and gather.bias is None else None
 
     def gathered() -> ConvolutionWeights:
+        if repeated is not None and fixed is not None:
+            values, calm = repeated()
+            return ConvolutionWeights.of(values, None, fixed, calm)
         store = stores(section.slot)
         stage = PostStage.of(operation.post, gather.read_table(stores), what)
         weights, finite = (shared(gather.read_weights(store, order)), None) if repeated is None else repeated()

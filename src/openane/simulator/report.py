@@ -64,7 +64,13 @@ class TaskReport:
 
     def surveyed(self, bits: Bits, low: int, high: int, signed_high: int) -> None:
         """Counts a block of fp16 words without NaN as stored, whose `survey` is known."""
-        self.held(bits, *extremes(low, high, signed_high))
+        least, most = extremes(low, high, signed_high)
+        if least == -math.inf or most == math.inf:
+            self.overflows += count_infinite(bits)
+        if self.low is None or least < self.low:
+            self.low = least
+        if self.high is None or most > self.high:
+            self.high = most
 
     def met(self, nan: int, infinite: int) -> None:
         """Counts NaN and infinities among what was read."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from openane.engine import Activation, Post
@@ -9,6 +11,8 @@ from openane.simulator.arithmetic.exact import SATURATION
 from openane.simulator.arithmetic.half import Floats
 from openane.simulator.kernels import NEUTRAL, Flat, Kernels, contiguous, placed
 from openane.simulator.report import TaskReport
+
+BoundStore = tuple[Callable[..., tuple[int, int, int]], tuple[np.ndarray, ...]]
 
 
 class SourceReader:
@@ -32,6 +36,19 @@ class SourceReader:
         nan, infinite = kernels.load(self._source, self._places, self._floor, out.reshape(-1)[self._start:])
         if nan or infinite:
             report.met(nan, infinite)
+
+
+    def finite(self, kernels: Kernels, out: Floats) -> bool:
+        """Reads into `out` (one run of memory); False where some are not finite, and `out` then holds nothing."""
+        if self._padded:
+            out.fill(self._fill)
+        return kernels.load(self._source, self._places, self._floor, out[self._start:]) == (0, 0)
+
+    def alike(self, other: SourceReader) -> bool:
+        """Whether both read the same words to the same places."""
+        first, second = (each._source.__array_interface__["data"][0] for each in (self, other))
+        return first == second and (self._padded, self._start, self._floor, self._fill) == (
+            other._padded, other._start, other._floor, other._fill) and np.array_equal(self._places, other._places)
 
 
 class StageNumbers:
@@ -66,6 +83,11 @@ class SumStorer:
     def __call__(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post,
                  report: TaskReport) -> None:
         """`sums` are float32 or float64. The stage has no table."""
+        loop, arguments = self.bound(kernels, sums, bias, post)
+        report.surveyed(self._array, *loop(*arguments))
+
+    def bound(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post) -> BoundStore:
+        """The loop that stores what lies in `sums` then, and what it is called with."""
         kind = sums.dtype.type
         settings = self._stage.of(post, kind)
         biases = NO_BIAS[kind] if bias is None else np.ascontiguousarray(bias, kind)
@@ -79,8 +101,7 @@ class SumStorer:
                                                contiguous(self._target.shape), (*steps, 0, 0, 0),
                                                apart=2 if any(steps) else 0)
         loop = kernels.store if kind is np.float32 else kernels.store_doubles
-        found = loop(sums.reshape(-1), biases.reshape(-1), settings, self._target.elements, places)
-        report.surveyed(self._array, *found)
+        return loop, (sums.reshape(-1), biases.reshape(-1), settings, self._target.elements, places)
 
 
 NO_BIAS = {kind: np.full((1, 1), NEUTRAL, kind) for kind in (np.float32, np.float64)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,3 +37,16 @@ class TileElements:
     shape: tuple[int, ...]
     inside: tuple[slice, ...] | None
     target: np.ndarray
+
+
+def cut(shape: tuple[int, ...], share: int, down: int, across: int, together: int) -> Iterator[Tile]:
+    """Tiles that cover a result [groups, channels, D, H, W], each of at most so many channels, rows, columns and
+    groups."""
+    groups, channels, depth, height, width = shape
+    for group in range(0, groups, together):
+        for channel in range(0, channels, share):
+            for plane in range(depth):
+                for row in range(0, height, down):
+                    for column in range(0, width, across):
+                        yield Tile((group, min(group + together, groups)), (channel, min(channel + share, channels)),
+                                   plane, (row, min(row + down, height)), (column, min(column + across, width)))

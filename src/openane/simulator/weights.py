@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openane.simulator.arithmetic import all_finite
-from openane.simulator.arithmetic.half import Floats
+from openane.simulator.arithmetic import Accumulator, all_finite, decoded, encode_away, saturate
+from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats
 from openane.simulator.post import PostStage
 
 SAMPLED = 256
@@ -25,6 +25,17 @@ class Single:
 
     weight: float
     terms: tuple[int, ...]
+
+    def results(self, stage: PostStage, accumulator: Accumulator, relu: bool, limited: bool) -> Bits:
+        """fp16 results by fp16 words, infinities and NaN excepted. `relu`: no source element is below zero; `limited`:
+        sums have the accumulator's range."""
+        words = np.arange(1 << 16, dtype=np.uint16)
+        words[words & INFINITY_BITS == INFINITY_BITS] = 0
+        numbers = np.maximum(decoded(words), 0 if relu else -np.inf)
+        sums = accumulator.outer(np.full((1, 1), self.weight, np.float32), numbers[None], finite=True)
+        if limited:
+            saturate(sums)
+        return encode_away(stage.apply(sums)).reshape(-1)
 
 
 @dataclass(frozen=True, slots=True)

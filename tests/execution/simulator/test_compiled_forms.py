@@ -103,6 +103,40 @@ def test_loops_give_the_bits_and_reports_of_numpy(name: str, special: bool, arit
     assert repr(found.tasks).replace("-0.0", "0.0") == repr(wanted.tasks).replace("-0.0", "0.0")
 
 
+def chain(special: bool) -> tuple[LoadedProgram, LoadedProgram]:
+    """Pointwise convolutions of which some read what one before has read: the same words, words it has written, and
+    the same words clamped. By numpy and by loops."""
+    shape = (1, 12, 1, 9, 14)
+    x, z, y = (access(slot, shape) for slot in (4, 5, 6))
+    steps = [(x, y, False), (x, replace(y, offset=8192), False), (x, x, False), (x, y, True), (x, z, True),
+             (z, y, False)]
+    operations = [Convolution(source=source, result=result, input_relu=relu, post=Post(scale=0.1 * (1 + number)))
+                  for number, (source, result, relu) in enumerate(steps)]
+    programs = []
+    for _ in range(2):
+        buffers = [Buffer(name, slot, Role.INPUT, 1 << 15) for name, slot in (("x", 4), ("z", 5), ("y", 6))]
+        program = load_operations(operations, buffers, arithmetic="fast", chip=CHIP)
+        program.buffers["x"].view(np.uint16)[:] = drawn(5, special) & (0xFFFF if special else 0xBFFF)
+        programs.append(program)
+    return programs[0], programs[1]
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_elements_that_stay_decoded_are_those_in_memory(special: bool) -> None:
+    library("numba")
+    plain, looped = chain(special)
+    with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+        wanted = [plain.run() for _ in range(2)]
+    with mock.patch.object(kernels, "PATIENCE", 0.0):
+        found = [looped.run() for _ in range(2)]
+    for name in "xyz":
+        np.testing.assert_array_equal(looped.buffers[name], plain.buffers[name])
+    assert [repr(run.tasks).replace("-0.0", "0.0") for run in found] == [
+        repr(run.tasks).replace("-0.0", "0.0") for run in wanted]
+    bound = [task.execute._task.bound[0] for task in looped._tasks]  # type: ignore[attr-defined]
+    assert [each.source is not None for each in bound] == [False, True, True, False, True, False]
+
+
 def test_loops_are_brought_when_runs_have_taken_long_enough() -> None:
     library("numba")
     program = loaded(OPERATIONS["add and relu"], "fast", drawn(1, special=False))
