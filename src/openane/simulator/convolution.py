@@ -44,8 +44,7 @@ class ConvolutionTask:
                  context: TaskContext) -> None:
         self._operation, self._context, self._report = operation, context, context.report
         self.before: ConvolutionTask | None = None  # the task just before, where that is one, too
-        self._kernel = self._stride = (1, 1, 1)
-        self._padding, self._unicast = (0, 0, 0), 0
+        self._kernel, self._stride, self._padding, self._unicast = (1, 1, 1), (1, 1, 1), (0, 0, 0), 0
         if isinstance(operation, Convolution):
             self._kernel, self._stride, self._padding = operation.kernel, operation.stride, operation.padding
             self._unicast = operation.unicast
@@ -65,8 +64,8 @@ class ConvolutionTask:
         self._pieces = [self._piece(tile) for tile in self._plan()]
         self._loops = TileLoops(context, operation.input_relu, self._terms, self._beside)
         for piece in self._pieces[:1]:  # the largest
-            columns = prod(self._columns_shape(piece.tile, self._by_row))
-            context.workspace.reserve(padded(prod(piece.shape)) + max(columns, piece.target.size))
+            columns = max(piece.target.size, prod(self._columns_shape(piece.tile, self._by_row)))
+            context.workspace.reserve(padded(prod(piece.shape)) + columns)
 
     def _rows_pay(self) -> bool:
         """Whether sums over one row of taps at a time are faster than over all of a window's."""
@@ -110,7 +109,7 @@ class ConvolutionTask:
         """Computes every tile."""
         table = self._table(weights)
         direct = weights.finite and weights.used is None and self._context.workspace.kernels is not None
-        bound = self.bound if direct and table is None else []
+        bound = self.bound if direct and table is None else ()
         for number, piece in enumerate(self._pieces):
             if (table is None or not self._take(piece, weights, table)) and not (bound and bound[number](weights)):
                 self._compute_tile(piece, weights)
@@ -121,14 +120,15 @@ class ConvolutionTask:
         if self._accumulator.mode is not Mode.FAST or self._unicast or not self._kernel == self._stride == (1, 1, 1):
             return []
         before = [] if self.before is None else vars(self.before).get("bound", [])
-        return bound_products(self._context, [(piece, self._sets(piece.tile)) for piece in self._pieces],
-                              self._operation.input_relu, self._terms > 1, before)
+        pieces = [(piece, self._sets(piece.tile)) for piece in self._pieces]
+        return bound_products(self._context, pieces, self._operation.input_relu, self._terms > 1, before)
 
     def _compute_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
         self._context.workspace.held = None
         part = self._sets(piece.tile), slice(*piece.tile.channels)
-        bias, windows = None if weights.bias is None else weights.bias[part], (self._unicast, self._kernel, self._stride)
-        alone = self._unicast and self._accumulator.mode is Mode.FAST and weights.finite
+        bias = None if weights.bias is None else weights.bias[part]
+        windows = self._unicast, self._kernel, self._stride
+        alone = self._unicast and weights.finite and self._accumulator.mode is Mode.FAST
         if alone and self._loops.channels(piece, weights.values[part], bias, weights.stage, windows):
             return
         sums = self._sums(piece, weights)
@@ -148,8 +148,8 @@ class ConvolutionTask:
         single, halves = weights.single, self._source.dtype == self._result.dtype == np.uint16
         if single is None or not halves or self._unicast or self._result.size < MAP_FROM:
             return None
-        clamped, limited = self._operation.input_relu, self._terms > 1
-        lookup = self._context.workspace.lookup((single.weight, weights.stage, clamped, self._accumulator.mode, limited))
+        mode, clamped, limited = self._accumulator.mode, self._operation.input_relu, self._terms > 1
+        lookup = self._context.workspace.lookup((single.weight, weights.stage, clamped, mode, limited))
         if lookup.table is None:
             lookup.table = single.results(weights.stage, self._accumulator, clamped, limited)
         return lookup.table

@@ -18,14 +18,15 @@ import numpy as np
 
 PATIENCE = 0.5
 """Seconds of runs after which the loops are brought: about what bringing them takes."""
-LOOPS, PLANAR, WINDOWS = (f"openane.simulator.compiled.{name}" for name in ("loops", "planar", "windows"))
+LOOPS, PLANAR, WINDOWS, REDUCING = (f"openane.simulator.compiled.{name}"
+                                    for name in ("loops", "planar", "windows", "reducing"))
 NEUTRAL = -0.0
 """What changes no number that it is added to, not even the sign of a zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The compiled loops; see `compiled.loops`, `compiled.planar` and `compiled.windows`."""
+    """The compiled loops; see the modules of `compiled`."""
 
     load: Callable[..., tuple[int, int]]
     gather: Callable[..., bool]
@@ -35,6 +36,8 @@ class Kernels:
     planar: Callable[..., tuple[int, int, int, int, int]]
     translate: Callable[..., tuple[int, int, int, int, int]]
     pool: Callable[..., tuple[int, int, int, int, int]]
+    reduce: Callable[..., None]
+    finish: Callable[..., tuple[int, int, int]]
 
 
 @cache
@@ -44,15 +47,16 @@ def kernels() -> Kernels | None:
         loops: Any = import_module(LOOPS)
         planar: Any = import_module(PLANAR)
         windows: Any = import_module(WINDOWS)
+        reducing: Any = import_module(REDUCING)
     except ImportError:
         return None
     return Kernels(loops.load, loops.gather, loops.store, loops.store_doubles, windows.channels, planar.planar,
-                   planar.translate, windows.pool)
+                   planar.translate, windows.pool, reducing.reduce, reducing.finish)
 
 
 def at_hand() -> bool:
     """Whether bringing them takes no time."""
-    return WINDOWS in sys.modules
+    return REDUCING in sys.modules
 
 
 @dataclass(frozen=True, slots=True)

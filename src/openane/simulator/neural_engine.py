@@ -16,13 +16,14 @@ from openane.engine import (
     NeuralOperation,
     Packing,
     PassThrough,
+    Post,
     geometry_of,
 )
 from openane.errors import SimulationError
 from openane.simulator.arithmetic import Mode
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
-from openane.simulator.coefficients import plan, table_alone, unpack_sparse
+from openane.simulator.coefficients import Known, plan, table_alone, unpack_sparse
 from openane.simulator.context import TaskContext
 from openane.simulator.convolution import ConvolutionTask
 from openane.simulator.memory import OperandArray
@@ -179,22 +180,34 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
         return _sparse_loader(operation, geometry, coefficients, order, context)
-    stores, form = context.stores, context.chip.limits.coefficients
+    return _gathering_loader(operation.post, geometry, coefficients, order, context)
+
+
+def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients, order: np.ndarray,
+                      context: TaskContext) -> Callable[[], ConvolutionWeights]:
+    stores, form, what = context.stores, context.chip.limits.coefficients, context.what
     gather = plan(geometry, coefficients, stores, form, what)
     section = coefficients.weights or coefficients.bias or coefficients.table
     assert section is not None, "there are sections"
     shared, constant = context.workspace.weights.shared, section.slot in context.memory.ranges
     repeated = None if constant else gather.repeated(stores(section.slot), order, context.workspace)
-    fixed = PostStage.of(operation.post, None, what) if gather.table is None and gather.bias is None else None
+    if repeated is not None and gather.table is None and gather.bias is None:
+        return _alone(repeated, PostStage.of(post, None, what))
 
     def gathered() -> ConvolutionWeights:
-        if repeated is not None and fixed is not None:
-            values, calm = repeated()
-            return ConvolutionWeights.of(values, None, fixed, calm)
         store = stores(section.slot)
-        stage = PostStage.of(operation.post, gather.read_table(stores), what)
+        stage = PostStage.of(post, gather.read_table(stores), what)
         weights, finite = (shared(gather.read_weights(store, order)), None) if repeated is None else repeated()
         return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite)
+
+    return gathered
+
+
+def _alone(repeated: Callable[[], Known], stage: PostStage) -> Callable[[], ConvolutionWeights]:
+    """What reads weights that come without biases and table."""
+    def gathered() -> ConvolutionWeights:
+        values, finite = repeated()
+        return ConvolutionWeights.of(values, None, stage, finite)
 
     return gathered
 

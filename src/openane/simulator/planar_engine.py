@@ -1,43 +1,35 @@
 """The planar engine: elementwise arithmetic, gain-offset vectors, reductions and pooling.
 
 Arithmetic is float32 between fp16 operands and an fp16 result rounded half to even; it has the full fp16 range, unlike
-the neural engine's accumulator. Sums of reductions are kept in float64: how the hardware rounds inside is not known.
+the neural engine's accumulator.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
 from dataclasses import fields
 
 import numpy as np
 
-from openane.engine import (
-    Binary,
-    Elementwise,
-    GainOffset,
-    PlanarOperation,
-    Pool,
-    Pooling,
-    Reduce,
-    Reduction,
-    Root,
-)
+from openane.engine import Elementwise, GainOffset, PlanarOperation, Pool, Pooling, Reduction
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import BLOCK, Floats
-from openane.simulator.blocks import coalesce, split
-from openane.simulator.chunks import LoopStep, Recipe, ValuesReader
+from openane.simulator.blocks import split
 from openane.simulator.context import TaskContext
 from openane.simulator.memory import OperandArray
+from openane.simulator.planar_functions import (
+    affine,
+    clamped,
+    operand_function,
+    quieten,
+    recipe,
+    require_fit,
+    scaled_function,
+)
+from openane.simulator.reductions import Reducer
 from openane.simulator.stores import PoolLoop
 from openane.simulator.streams import ElementwiseTask, Function, read, write
 
-BINARY: dict[Binary, Callable[..., Floats]] = {
-    Binary.ADD: np.add, Binary.MULTIPLY: np.multiply, Binary.MAXIMUM: np.maximum, Binary.MINIMUM: np.minimum,
-    Binary.SQUARE_SUM: np.add,
-}
-LOOP_FUNCTION = {Binary.ADD: 1, Binary.MULTIPLY: 2, Binary.MAXIMUM: 3, Binary.MINIMUM: 4, Binary.SQUARE_SUM: 1}
-"""How the compiled loop calls them; 0 is a function of one operand."""
 POOL_FILL = {Pool.AVERAGE: 0.0, Pool.MAXIMUM: -np.inf, Pool.MINIMUM: np.inf}
 LOOP_POOL = {Pool.AVERAGE: 1, Pool.MAXIMUM: 3, Pool.MINIMUM: 4}
 POOL_STEP: dict[Pool, Callable[..., Floats]] = {Pool.AVERAGE: np.add, Pool.MAXIMUM: np.maximum,
@@ -50,7 +42,7 @@ def prepare(operation: PlanarOperation, first: OperandArray, second: OperandArra
     what = context.what
     if isinstance(operation, Elementwise):
         sources = [first] if second is None else [first, second]
-        _require_fit(sources, result.array.shape, what)
+        require_fit(sources, result.array.shape, what)
         key = _without_operands(operation) if second is None else None
         return ElementwiseTask(sources, result, _elementwise(operation), context, to_even=True, key=key,
                                recipe=recipe(operation, len(sources))).execute
@@ -65,84 +57,9 @@ def prepare(operation: PlanarOperation, first: OperandArray, second: OperandArra
     raise SimulationError(f"{what}: {type(operation).__name__} is not a planar operation openane simulates")
 
 
-def operand_function(operation: PlanarOperation) -> Function:
-    """The operands as they enter the arithmetic: clamped, scaled, signed. Works in place."""
-    pre_scale = np.float32(operation.pre_scale)
-
-    def enter(x: Floats, y: Floats | None = None) -> Floats:
-        if operation.first_relu:
-            np.maximum(x, 0, out=x)
-        if pre_scale != 1:
-            np.multiply(x, pre_scale, out=x)
-        if operation.negate:
-            np.negative(x, out=x)
-        if operation.absolute:
-            np.abs(x, out=x)
-        if y is not None:
-            if operation.second_relu:
-                np.maximum(y, 0, out=y)
-            if operation.subtract:
-                np.negative(y, out=y)
-        return x
-
-    return enter
-
-
-def scaled_function(operation: Elementwise | Reduction) -> Function:
-    """scale * function(x, y) + bias, in place in x."""
-    enter = operand_function(operation)
-    combine = BINARY[operation.function]
-    scale, bias = np.float32(operation.scale), np.float32(operation.bias)
-
-    def compute(x: Floats, y: Floats | None = None) -> Floats:
-        enter(x, y)
-        if y is not None:
-            combine(x, y, out=x)
-        if operation.function is Binary.SQUARE_SUM:
-            np.multiply(x, x, out=x)
-        return _affine(x, scale, bias)
-
-    return compute
-
-
-def _affine(x: Floats, scale: np.float32, bias: np.float32) -> Floats:
-    if scale != 1 or bias != 0:
-        quieten(x)
-        if scale != 1:
-            np.multiply(x, scale, out=x)
-            quieten(x)
-        if bias != 0:
-            np.add(x, bias, out=x)
-    return x
-
-
-def quieten(x: Floats) -> None:
-    """Results without a value (inf - inf, 0 * inf) are +0, in place."""
-    if x.size and math.isnan(np.maximum.reduce(x, axis=None)):
-        x[np.isnan(x)] = 0
-
-
-def _relu(x: Floats, relu: bool) -> Floats:
-    return np.maximum(x, 0, out=x) if relu else x
-
-
 def _elementwise(operation: Elementwise) -> Function:
     compute = scaled_function(operation)
-    return lambda *operands: _relu(compute(*operands), operation.relu)
-
-
-def recipe(operation: Elementwise | GainOffset | Reduction, operands: int) -> Recipe:
-    """The same function of so many operands for the compiled loop."""
-    function = Binary.ADD if isinstance(operation, GainOffset) else operation.function
-    steps = {
-        LoopStep.FIRST_RELU: operation.first_relu, LoopStep.PRE_SCALE: operation.pre_scale != 1,
-        LoopStep.NEGATE: operation.negate, LoopStep.ABSOLUTE: operation.absolute,
-        LoopStep.SECOND_RELU: operation.second_relu, LoopStep.SUBTRACT: operation.subtract,
-        LoopStep.GAIN: isinstance(operation, GainOffset), LoopStep.SQUARE: function is Binary.SQUARE_SUM,
-        LoopStep.SCALE: operation.scale != 1, LoopStep.BIAS: operation.bias != 0,
-        LoopStep.RELU: operation.relu and not isinstance(operation, Reduction)}
-    return Recipe(sum(step for step, wanted in steps.items() if wanted), LOOP_FUNCTION[function] if operands > 1 else 0,
-                  np.array([operation.pre_scale, operation.scale, operation.bias], np.float32))
+    return lambda *operands: clamped(compute(*operands), operation.relu)
 
 
 def _without_operands(operation: Elementwise) -> Hashable:
@@ -158,7 +75,7 @@ def _gain_offset(operation: GainOffset, first: OperandArray, second: OperandArra
         raise SimulationError(f"{what}: the vectors of a gain-offset operation are a second operand of two rows (H 2): "
                               f"offsets, then gains; found {None if second is None else second.array.shape}")
     offsets, gains = OperandArray(second.array[:, :, :, 0:1]), OperandArray(second.array[:, :, :, 1:2])
-    _require_fit([first, offsets, gains], result.array.shape, what)
+    require_fit([first, offsets, gains], result.array.shape, what)
     enter = operand_function(operation)
     scale, bias = np.float32(operation.scale), np.float32(operation.bias)
 
@@ -167,75 +84,10 @@ def _gain_offset(operation: GainOffset, first: OperandArray, second: OperandArra
         np.add(x, offset, out=x)
         quieten(x)
         np.multiply(x, gain, out=x)
-        return _relu(_affine(x, scale, bias), operation.relu)
+        return clamped(affine(x, scale, bias), operation.relu)
 
     return ElementwiseTask([first, offsets, gains], result, compute, context, to_even=True,
                            recipe=recipe(operation, 3)).execute
-
-
-class Reducer:
-    """Reduces D, H, W of every (n, c)."""
-
-    def __init__(self, operation: Reduction, first: OperandArray, second: OperandArray | None, result: OperandArray,
-                 context: TaskContext) -> None:
-        self._operation, self._context, what = operation, context, context.what
-        self._result = result.array
-        self._function = scaled_function(operation)
-        shape = first.array.shape
-        if result.array.shape != (*shape[:2], 1, 1, 1):
-            raise SimulationError(f"{what}: reducing {shape} gives {(*shape[:2], 1, 1, 1)}, "
-                                  f"the result has {result.array.shape}")
-        operands = [first] if second is None else [first, second]
-        _require_fit(operands, shape, what)
-        views = _planes([np.broadcast_to(operand.array, shape) for operand in operands])
-        self._blocks = [(part[:2], [view[part] for view in views]) for part in split(views[0].shape, BLOCK)]
-        self._readers: list[ValuesReader | None] | None = None
-
-    def execute(self) -> None:
-        """Accumulates block by block, then finishes all (n, c) at once."""
-        summing = self._operation.reduce is Reduce.SUM
-        total = np.full(self._result.shape[:2], 0.0 if summing else -np.inf)
-        for number, (place, raw) in enumerate(self._blocks):
-            values = self._values(number, raw)
-            axes = tuple(range(2, values.ndim))
-            if summing:
-                other = self._context.row_sums
-                total[place] += values.sum(axis=axes, dtype=np.float64) if other is None else other(values)
-            else:
-                np.maximum(total[place], values.max(axis=axes), out=total[place])
-        self._finish(total)
-
-    def _values(self, number: int, raw: list[np.ndarray]) -> Floats:
-        """What is reduced of a block, none of it NaN."""
-        workspace, report = self._context.workspace, self._context.report
-        if workspace.kernels is not None:
-            if self._readers is None:
-                described = recipe(self._operation, len(raw))
-                self._readers = [ValuesReader.of(block, described) for _, block in self._blocks]
-            reader = self._readers[number]
-            if reader is not None:
-                found = workspace.floats(raw[0].shape)
-                reader(workspace.kernels, found, report)
-                return found
-        numbers: list[Floats] = []
-        for source in raw:
-            values = workspace.floats(source.shape, len(numbers))
-            read(source, values, report)
-            numbers.append(values)
-        values = self._function(*numbers)
-        quieten(values)
-        return values
-
-    def _finish(self, total: np.ndarray) -> None:
-        operation = self._operation
-        value = np.where(np.isnan(total), 0, total) * operation.final_scale + operation.epsilon
-        if operation.root is Root.RECIPROCAL:
-            value = 1 / np.where(value == 0, 0.0, value)
-        elif operation.root is Root.RSQRT:
-            value = 1 / np.sqrt(np.where(value == 0, 0.0, value))
-        if operation.relu:
-            value = np.maximum(value, 0)
-        write(value, self._result, self._context, to_even=True)
 
 
 class Pooler:
@@ -294,7 +146,7 @@ class Pooler:
         inside = padded[..., top:top + height, left:left + width]
         read(raw, inside, self._context.report)
         self._enter(inside)
-        _affine(inside, np.float32(operation.scale), np.float32(operation.bias))
+        affine(inside, np.float32(operation.scale), np.float32(operation.bias))
         quieten(inside)
         total: Floats | None = None
         for window in self._windows(padded):
@@ -302,24 +154,10 @@ class Pooler:
         assert total is not None
         if operation.final_scale != 1:
             np.multiply(total, np.float32(operation.final_scale), out=total)
-        return _relu(total, operation.relu)
+        return clamped(total, operation.relu)
 
     def _windows(self, padded: Floats) -> list[Floats]:
         (rows, columns), (down, across) = self._operation.kernel, self._operation.stride
         high, wide = self._result.shape[3:]
         return [padded[..., i:i + (high - 1) * down + 1:down, j:j + (wide - 1) * across + 1:across]
                 for i in range(rows) for j in range(columns)]
-
-
-def _planes(arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """[N, C, D, H, W] arrays with D, H, W merged where possible."""
-    merged = coalesce([array[0, 0] for array in arrays])
-    return [np.lib.stride_tricks.as_strided(array, (*array.shape[:2], *plane.shape),
-                                            (*array.strides[:2], *plane.strides), writeable=False)
-            for array, plane in zip(arrays, merged, strict=True)]
-
-
-def _require_fit(operands: list[OperandArray], shape: tuple[int, ...], what: str) -> None:
-    for operand in operands:
-        if any(extent not in (1, wanted) for extent, wanted in zip(operand.array.shape, shape, strict=True)):
-            raise SimulationError(f"{what}: an operand of shape {operand.array.shape} does not broadcast to {shape}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.simulator.arithmetic.half import Floats
 from openane.simulator.context import TaskContext
-from openane.simulator.kernels import Flat
+from openane.simulator.kernels import Flat, Kernels
 from openane.simulator.post import PostStage
 from openane.simulator.stores import BoundStore, SourceReader, SumStorer
 from openane.simulator.tiles import TileElements
@@ -53,18 +53,26 @@ class BoundProduct:
             views = self._bind()
         slab, columns, sums = views
         held, workspace.held = workspace.held, None
-        decoded = self.source is not None and held is self.source and self.source._memory is self._memory
-        if not decoded and not self._reader.finite(kernels, slab):
+        if not self._decoded(held) and not self._reader.finite(kernels, slab):
             return False
         np.matmul(weights.values if self._whole else weights.values[self._part], columns, out=sums)
+        loop, arguments = self._bound_store(kernels, weights, sums)
+        self._report.surveyed(self._piece.target, *loop(*arguments))
+        workspace.held = self
+        return True
+
+    def _decoded(self, held: object) -> bool:
+        """Whether the source elements lie decoded where this one looks for them."""
+        source = self.source
+        return source is not None and held is source and source._memory is self._memory
+
+    def _bound_store(self, kernels: Kernels, weights: ConvolutionWeights, sums: Floats) -> BoundStore:
+        """The loop that stores the sums, bound again where the stage is another one."""
         if self._store is None or weights.stage is not self._stage or weights.bias is not self._bias:
             self._stage, self._bias = weights.stage, weights.bias
             bias = None if weights.bias is None else weights.bias[self._part]
             self._store = self._storer.bound(kernels, sums, bias, weights.stage.post)
-        loop, arguments = self._store
-        self._report.surveyed(self._piece.target, *loop(*arguments))
-        workspace.held = self
-        return True
+        return self._store
 
     def _bind(self) -> Views:
         """Memory of the workspace for the elements (as they are read, and as columns) and the sums."""

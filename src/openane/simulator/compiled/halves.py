@@ -102,17 +102,22 @@ def special_number(word):  # type: ignore[no-untyped-def]
 
 
 @part
-def away_double(value):  # type: ignore[no-untyped-def]
-    """fp16 word (int32) of a float64 as `encode_away` rounds it: to a float32 that keeps on which side of a tie it is
+def even_double(value):  # type: ignore[no-untyped-def]
+    """fp16 word (int32) of a float64, ties to even, NaN to +0: to a float32 that keeps on which side of a tie it is
     (rounded to odd), then to even."""
-    beyond = value * TIE
-    near = np.float32(beyond)
+    near = np.float32(value)
     bits = near.view(np.int32)
     back = np.float64(near)
-    bits = np.int32(bits - np.int32(abs(back) > abs(beyond)))
-    bits = np.int32(bits | np.int32(back != beyond))
+    bits = np.int32(bits - np.int32(abs(back) > abs(value)))
+    bits = np.int32(bits | np.int32(back != value))
     odd = bits.view(np.float32)
     return even(odd) if value == value else np.int32(0)
+
+
+@part
+def away_double(value):  # type: ignore[no-untyped-def]
+    """fp16 word (int32) of a float64 as `encode_away` rounds it."""
+    return even_double(value * TIE)
 
 
 def to_word(value: Any) -> Any:
