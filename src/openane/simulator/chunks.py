@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntFlag, auto
 
@@ -64,12 +64,9 @@ class ChunkTask:
         known = [flat for flat in flats if flat is not None]
         return None if target is None or len(known) < len(flats) else ChunkTask(known, target, result, recipe)
 
-    def execute(self, kernels: Kernels, report: TaskReport) -> None:
-        """Computes all elements."""
-        nan, infinite, *found = kernels.planar(*self._arguments)
-        if nan or infinite:
-            report.met(nan, infinite)
-        report.surveyed(self._result, *found)
+    def bound(self, kernels: Kernels, report: TaskReport) -> Callable[[], None]:
+        """What computes all elements."""
+        return _surveyed(kernels.planar, self._arguments, self._result, report)
 
 
 class TranslateTask:
@@ -85,13 +82,22 @@ class TranslateTask:
         target, flat = Flat.of(result), Flat.of(source, result.shape)
         return None if target is None or flat is None else TranslateTask(flat, target, result)
 
-    def execute(self, kernels: Kernels, report: TaskReport, table: Bits | None) -> None:
-        """Translates all words; copies them where there is no table."""
-        nan, infinite, *found = kernels.translate(self._source, self._target, self._places,
-                                                  UNUSED if table is None else table, table is None)
+    def bound(self, kernels: Kernels, report: TaskReport, table: Bits | None) -> Callable[[], None]:
+        """What translates all words; copies them where there is no table."""
+        arguments = self._source, self._target, self._places, UNUSED if table is None else table, table is None
+        return _surveyed(kernels.translate, arguments, self._result, report)
+
+
+def _surveyed(loop: Callable[..., tuple[int, ...]], arguments: tuple[object, ...], result: np.ndarray,
+              report: TaskReport) -> Callable[[], None]:
+    """What calls a loop and reports what it has read and stored."""
+    def execute() -> None:
+        nan, infinite, low, high, signed_high = loop(*arguments)
         if nan or infinite:
             report.met(nan, infinite)
-        report.surveyed(self._result, *found)
+        report.surveyed(result, low, high, signed_high)
+
+    return execute
 
 
 class ValuesReader:
@@ -103,7 +109,7 @@ class ValuesReader:
         operands = [first, *others, *[first] * (2 - len(others))]
         self._operands = [each.elements for each in operands]
         self._places = placed(first.shape, *(each.strides for each in (*operands, first)))
-        self._recipe = Recipe(recipe.steps | LoopStep.KEEP, recipe.function, recipe.numbers)
+        self._recipe = Recipe(int(recipe.steps | LoopStep.KEEP), recipe.function, recipe.numbers)
 
     @staticmethod
     def of(sources: Sequence[np.ndarray], recipe: Recipe) -> ValuesReader | None:

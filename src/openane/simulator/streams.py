@@ -32,6 +32,9 @@ WORDS = 1 << 16
 MAP_FROM = 1 << 14
 """Elements of a task from which all inputs are tabulated at once."""
 
+CALL = 1 << 12
+"""Elements that take as long as calling what computes them: a task of few elements is tabulated, too, in time."""
+
 INTEGER_RANGE = {np.dtype("i1"): (-128, 127), np.dtype("u1"): (0, 255)}
 
 
@@ -80,7 +83,7 @@ class ElementwiseTask:
         self._copies = function is None and halves
         self._size = result.array.size
         self._arrays, self._recipe = arrays, recipe
-        self._chunks: ChunkTask | None = None
+        self._bound: Callable[[], None] | None = None
         self._translation: TranslateTask | None = None
         self._translates = halves and len(sources) == 1 and recipe is None
         self._lookup: Lookup | None = None
@@ -91,30 +94,30 @@ class ElementwiseTask:
 
     def execute(self) -> None:
         """Computes every block."""
-        kernels = self._context.workspace.kernels
-        if kernels is not None and self._by_loop(kernels):
+        if self._bound is None and self._context.workspace.kernels is not None:
+            self._bound = self._by_loop(self._context.workspace.kernels)
+        if self._bound is not None:
+            self._bound()
             return
         step = self._copy if self._copies else self._compute
         if self._lookup is not None:
             step = self._compute if self._table() is None else self._look_up
-            self._lookup.computed += self._size
+            self._lookup.computed += max(self._size, CALL)
         for block in self._blocks:
             step(*block)
 
-    def _by_loop(self, kernels: Kernels) -> bool:
-        """Computes everything by the compiled loop; False where that cannot be."""
+    def _by_loop(self, kernels: Kernels) -> Callable[[], None] | None:
+        """What computes everything by the compiled loop; None where that cannot be, or not yet."""
         if self._recipe is not None:
-            self._chunks, self._recipe = ChunkTask.of(self._arrays[:-1], self._arrays[-1], self._recipe), None
+            chunks, self._recipe = ChunkTask.of(self._arrays[:-1], self._arrays[-1], self._recipe), None
+            if chunks is not None:
+                return chunks.bound(kernels, self._report)
         if self._translates and self._translation is None:
             self._translation = TranslateTask.of(*self._arrays)
             self._translates = self._translation is not None
-        if self._chunks is not None:
-            self._chunks.execute(kernels, self._report)
-        elif self._translation is not None and (self._copies or self._table() is not None):
-            self._translation.execute(kernels, self._report, None if self._copies else self._table())
-        else:
-            return False
-        return True
+        if self._translation is None or not (self._copies or self._table() is not None):
+            return None
+        return self._translation.bound(kernels, self._report, None if self._copies else self._table())
 
     def _table(self) -> Bits | None:
         """The results of every word, once they are known."""
