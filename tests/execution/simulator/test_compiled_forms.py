@@ -23,11 +23,13 @@ from openane.engine import (
     Post,
     Reduce,
     Reduction,
+    Root,
 )
 from openane.engine.operations import Activation
 from openane.program import Buffer, Role
 from openane.simulator import LoadedProgram, kernels, load_operations
 from openane.simulator.arithmetic import encode_away, encode_even
+from openane.simulator.streams import CALL, WORDS
 
 SPECIAL = np.array([0x7C00, 0xFC00, 0x7E01, 0xFE00, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF], np.uint16)
 
@@ -40,6 +42,7 @@ def access(slot: int, shape: tuple[int, ...]) -> Access:
 
 X, Y = (access(slot, (1, 12, 1, 9, 14)) for slot in (4, 5))
 TURNED = replace(access(6, (1, 12, 1, 14, 9)), shape=(1, 12, 1, 9, 14), strides=(0, 14 * 64, 0, 2, 64))
+TURNED_SMALL = replace(access(6, (1, 12, 1, 5, 4)), shape=(1, 12, 1, 4, 5), strides=(0, 5 * 64, 0, 2, 64))
 RESULT = access(6, (1, 12, 1, 9, 14))
 OPERATIONS: dict[str, Operation] = {
     "add and relu": Elementwise(first=X, second=Y, result=RESULT, function=Binary.ADD, relu=True),
@@ -63,9 +66,26 @@ OPERATIONS: dict[str, Operation] = {
                            padding=(0, 1, 1)),
     "of one channel each": Convolution(source=X, result=access(6, (1, 12, 1, 9, 14)), kernel=(1, 3, 3),
                                        padding=(0, 1, 1), unicast=1, input_relu=True),
+    "of one channel each, strided": Convolution(source=X, result=access(6, (1, 12, 1, 5, 7)), kernel=(1, 3, 3),
+                                                stride=(1, 2, 2), padding=(0, 1, 1), unicast=1),
+    "of one channel each, third columns": Convolution(source=X, result=access(6, (1, 12, 1, 3, 5)), kernel=(1, 5, 4),
+                                                      stride=(1, 3, 3), padding=(0, 2, 1), unicast=1),
+    "of one channel each, turned": Convolution(source=X, result=TURNED, kernel=(1, 3, 3), padding=(0, 1, 1), unicast=1,
+                                               post=Post(scale=0.5)),
+    "of two channels each": Convolution(source=X, result=access(6, (1, 6, 1, 7, 12)), kernel=(1, 3, 3), unicast=2),
+    "scaled channels": Convolution(source=X, result=RESULT, unicast=1, kernel=(1, 1, 1),
+                                   post=Post(bias=0.5, scale=0.3, activation=Activation.RELU)),
+    "root of a mean": Reduction(first=X, result=access(6, (1, 12, 1, 1, 1)), reduce=Reduce.SUM,
+                                function=Binary.SQUARE_SUM, final_scale=1 / 126, epsilon=1e-5, root=Root.RSQRT),
+    "reciprocal of a sum": Reduction(first=X, result=access(6, (1, 12, 1, 1, 1)), reduce=Reduce.SUM, relu=True,
+                                     root=Root.RECIPROCAL),
+    "many rows": Reduction(first=replace(X, shape=(300, 12, 1, 9, 14), strides=(0, *X.strides[1:])),
+                           result=replace(access(6, (300, 12, 1, 1, 1)), strides=(24, 2, 0, 0, 0)), reduce=Reduce.SUM),
     "pointwise, turned": Convolution(source=X, result=TURNED, post=Post(scale=0.01)),
     **{f"pool {pool}": Pooling(first=X, result=access(6, (1, 12, 1, 4, 6)), pool=pool, kernel=(3, 3), stride=(2, 2),
                                padding=(0, 0), final_scale=1 / 9) for pool in Pool},
+    **{f"padded pool {pool}": Pooling(first=X, result=TURNED_SMALL, pool=pool, kernel=(2, 4), stride=(3, 3),
+                                      padding=(1, 2), final_scale=0.2, relu=True) for pool in Pool},
 }
 
 
@@ -101,6 +121,20 @@ def test_loops_give_the_bits_and_reports_of_numpy(name: str, special: bool, arit
         found = looped.run()
     np.testing.assert_array_equal(looped.buffers["y"].view(np.uint16), plain.buffers["y"].view(np.uint16))
     assert repr(found.tasks).replace("-0.0", "0.0") == repr(wanted.tasks).replace("-0.0", "0.0")
+
+
+def test_functions_of_few_elements_are_tabulated_in_time() -> None:
+    library("numba")
+    for operation in (Elementwise(first=X, result=RESULT, scale=0.3),
+                      PassThrough(source=X, result=RESULT, post=Post(bias=0.7))):
+        plain, looped = (loaded(operation, "fast", drawn(2, special=True)) for _ in range(2))
+        with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+            wanted = plain.run()
+        with mock.patch.object(kernels, "PATIENCE", 0.0):
+            found = [looped.run() for _ in range(WORDS // CALL + 2)]
+        np.testing.assert_array_equal(looped.buffers["y"], plain.buffers["y"])
+        assert {repr(run.tasks).replace("-0.0", "0.0") for run in found} == {
+            repr(wanted.tasks).replace("-0.0", "0.0")}
 
 
 def chain(special: bool) -> tuple[LoadedProgram, LoadedProgram]:

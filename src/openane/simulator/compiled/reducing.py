@@ -68,7 +68,7 @@ def _finish_loop(totals, numbers, root, relu, target, places):  # type: ignore[n
         if root != NOTHING:
             size = np.sqrt(value) if root == RSQRT else value
             value = np.inf if value == 0 else 1 / size
-        if relu and value < 0:
+        if relu and value <= 0:  # a zero without its sign
             value = 0.0
         word = even_double(value)
         target[row // places[1] * places[2] + row % places[1] * places[3]] = np.uint16(word)
