@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openane.chips import DEFAULT_TARGET, machines
-from openane.compiler.cache import cached
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.precision import PrecisionMode, Samples, precise, require_known, several
@@ -18,6 +17,7 @@ from openane.ops.optimisation import with_level
 from openane.passes.folded_once import folded_once
 
 if TYPE_CHECKING:
+    from openane.compiler.inspect.dump import Dump
     from openane.compiler.partition.capacity import Capacity
 
 
@@ -51,10 +51,18 @@ def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = 
 def _compiled(graph: Graph, target: str, allow_host: AllowHost, watch: Watch | None, samples: Samples | None,
               cache: bool | str | Path, capacity: Capacity | None, precision: str) -> CompiledModel:
     if cache and watch is None and capacity is None:
+        from openane.compiler.cache import cached
+
         return cached(graph, target, allow_host, samples, None if cache is True else Path(cache), precision)
-    from openane.compiler.inspect.dump import Dump
     from openane.compiler.pipeline import compile_graph
 
     graph = precise(graph, precision, samples)
-    return compile_graph(graph, target, allow_host, None if watch is None else Dump(watch),
+    return compile_graph(graph, target, allow_host, None if watch is None else _dump(watch),
                          next(iter(several(samples)), None), capacity)
+
+
+def _dump(watch: Watch) -> Dump:
+    """What tells `watch`. Imported where somebody watches: it prints graphs in MIL."""
+    from openane.compiler.inspect.dump import Dump
+
+    return Dump(watch)

@@ -1,4 +1,5 @@
-"""A compiled model as users hold it: saved, loaded and patched."""
+"""A compiled model as users hold it: saved, loaded and patched. What does these is imported when it is asked for: who
+compiles and runs a model needs none of it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openane.compiler.artifact.bundle import load_model, save_model
 from openane.compiler.model import CompiledModel
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class Model(CompiledModel):
         `layout` is the form of a `.hwx`: `macos26`, or `compat` for the Linux tools. `header` is the size of an
         `.anec`'s header, 0x1000 or 0x800. GraphError, ProgramError when the model has no such form.
         """
+        from openane.compiler.artifact.bundle import save_model
+
         save_model(self, Path(path), layout, header)
 
     def patch(self, arrays: Mapping[str, np.ndarray]) -> PatchedModel[Model]:
@@ -45,4 +47,6 @@ class Model(CompiledModel):
     @staticmethod
     def load(path: str | Path) -> Model:
         """Reads a bundle back. FormatError when it is not one."""
+        from openane.compiler.artifact.bundle import load_model
+
         return Model.of(load_model(Path(path)))
