@@ -6,7 +6,7 @@ a bool...). A `Node` is one MIL operation; its arguments are keyword operands as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -53,15 +53,17 @@ class Value:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class RoundedConstant(Value):
-    """A constant that the model states in more digits than its type holds: `stated` times 2^`exponent` are its numbers
-    as they were, in the shape of `data`, for what is computed from them before that is rounded itself."""
+    """A constant that the model states in more digits than its type holds: `stated`, or what that computes, times
+    2^`exponent` are its numbers as they were, in the shape of `data`, for what is computed from them before that is
+    rounded itself."""
 
-    stated: np.ndarray
+    stated: np.ndarray | Callable[[], np.ndarray]
     exponent: int = 0
 
     def digits(self) -> np.ndarray:
         """The numbers in all their digits, float32."""
-        return np.ldexp(self.stated, self.exponent) if self.exponent else self.stated
+        stated = self.stated if isinstance(self.stated, np.ndarray) else self.stated()
+        return np.ldexp(stated, self.exponent) if self.exponent else stated
 
 
 @dataclass(frozen=True, eq=False, slots=True)

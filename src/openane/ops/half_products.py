@@ -27,7 +27,7 @@ def half_products(numbers: np.ndarray, gains: np.ndarray, result: np.ndarray) ->
     """`numbers` [n, ...] fp16 times `gains` float64, which have as many dimensions, those of extent 1 repeated, put
     into `result`, fp16 of the shape of `numbers`: each product rounded once, to the nearest and ties to even. All
     numbers and products must be finite in fp16."""
-    for part, factors in _chunks(numbers, gains):
+    for part, factors in chunks(numbers, gains):
         taken = np.ascontiguousarray(numbers[part])
         wide = taken.view(np.int16).astype(np.int32)
         np.left_shift(wide, DROPPED, out=wide)
@@ -47,7 +47,7 @@ def half_products(numbers: np.ndarray, gains: np.ndarray, result: np.ndarray) ->
         result[part] = halves.view(np.float16)
 
 
-def _chunks(numbers: np.ndarray, gains: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def chunks(numbers: np.ndarray, gains: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Slices of the first dimension, of some CHUNK numbers, and their gains."""
     rows = max(1, CHUNK * len(numbers) // max(1, numbers.size))
     for start in range(0, len(numbers), rows):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value, as_stated
+from openane.graph import Graph, Node, RoundedConstant, Value, as_stated
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset
-from openane.ops.half_products import half_products
+from openane.ops.half_bits import to_half
+from openane.ops.half_products import chunks, half_products
 from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
 from openane.passes.folded_once import folded
@@ -98,14 +100,14 @@ def _with(node: Node, user: Node, affine: Affine, digits: bool = False) -> Node 
     if product is None or made is None:
         return None
     weight, bias = made["weight"], made.get("bias")
-    seen = _Channels(weight.array(), gain, product, numbers(weight))
+    seen = _Channels(weight.array(), gain, product)
     shift = (0 if bias is None else numbers(bias).astype(np.float64)) * gain + offset
     largest, scaled = seen.largest()
     if not (_largest(shift) < OVERFLOW and scaled < OVERFLOW and _resolved(largest, scaled)):
         return None
     operands = dict(made.operands)
     if (gain != 1).any():
-        scaled_weight = folded(seen.stated, product, gain, lambda: seen.scaled(weight))
+        scaled_weight = folded(weight, product, gain, lambda: seen.scaled(weight))
         operands["weight"] = replace(scaled_weight, name=f"{name}_weight")
     if shift.any() or bias is not None:
         operands["bias"] = rounded(f"{name}_bias", shift, weight, digits)
@@ -131,8 +133,6 @@ class _Channels:
     weight: np.ndarray
     gain: np.ndarray
     product: Product
-    stated: np.ndarray
-    """The weight in all its digits; itself where it has no others."""
 
     def _seen(self, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A view of a weight of that form, and the gains as they are broadcast to it."""
@@ -157,13 +157,29 @@ class _Channels:
         return float(peaks.max()), float((peaks * np.abs(gains)).max())
 
     def scaled(self, like: Value) -> Value:
-        """The weight, which is `like`, with every output channel times its gain, rounded once."""
-        if self.stated is self.weight:
+        """The weight, which is `like`, with every output channel times its gain, rounded once. Its digits, which take
+        twice the memory, are computed again where more is folded."""
+        if not isinstance(like, RoundedConstant):
             return constant(like.name, self._scaled_halves(), like)
-        seen, gains = self._seen(self.stated)
-        result = np.empty(self.stated.shape, np.float32)
+        made = constant(like.name, self._rounded(like.digits()), like)
+        return RoundedConstant(made.name, made.type, made.array(), stated=partial(self._products, like))
+
+    def _products(self, like: RoundedConstant) -> np.ndarray:
+        """All digits of the weight times its gains, float32."""
+        stated = like.digits()
+        seen, gains = self._seen(stated)
+        result = np.empty(stated.shape, np.float32)
         np.multiply(seen, gains.astype(np.float32), out=self._seen(result)[0])
-        return rounded(like.name, result, like)
+        return result
+
+    def _rounded(self, stated: np.ndarray) -> np.ndarray:
+        """`_products` in the type of the weight, a part at a time."""
+        (seen, gains), result = self._seen(stated), np.empty_like(self.weight)
+        target = self._seen(result)[0]
+        for part, factors in chunks(seen, gains.astype(np.float32)):
+            products = np.multiply(seen[part], factors, order="C")
+            target[part] = to_half(products) if result.dtype == np.float16 else products
+        return result
 
     def _scaled_halves(self) -> np.ndarray:
         """The weight times its gains, computed in float64 and rounded."""

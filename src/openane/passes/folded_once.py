@@ -9,11 +9,11 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from openane.graph import Value
+from openane.graph import RoundedConstant, Value
 
-_MADE: ContextVar[dict[tuple[int, int, bytes], tuple[np.ndarray, Value]]] = ContextVar("folded weights")
-"""By the ids of a weight and of how it is multiplied, and the bytes of its gains: the weight, which thereby keeps its
-id, and what it became."""
+_MADE: ContextVar[dict[tuple[int, bool, int, bytes], tuple[np.ndarray, Value]]] = ContextVar("folded weights")
+"""By the id of a weight's array, whether it has more digits, the id of how it is multiplied, and the bytes of its
+gains: the array, which thereby keeps its id, and what the weight became."""
 
 
 @contextmanager
@@ -26,15 +26,15 @@ def folded_once() -> Iterator[None]:
         _MADE.reset(token)
 
 
-def folded(weight: np.ndarray, product: object, gain: np.ndarray, make: Callable[[], Value]) -> Value:
+def folded(weight: Value, product: object, gain: np.ndarray, make: Callable[[], Value]) -> Value:
     """What `make` makes of a weight that is multiplied as `product` says and takes the gains; the constant it made
     before, which is not kept any longer, while `folded_once` lasts."""
     made = _MADE.get(None)
     if made is None:
         return make()
-    key = id(weight), id(product), gain.tobytes()
+    key = id(weight.array()), isinstance(weight, RoundedConstant), id(product), gain.tobytes()
     if key in made:
         return made.pop(key)[1]
     result = make()
-    made[key] = weight, result
+    made[key] = weight.array(), result
     return result
