@@ -118,7 +118,8 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndar
     keywords: dict[str, Any] = {}
     for name, parameter in parameters.items():
         if name in node.operands:
-            keywords[name] = _data(parameter.variadic, node.operands[name], arrays, _array if computes else _held)
+            keywords[name] = _data(parameter.variadic, node.operands[name], arrays,
+                                   _array if computes and name not in op.widens else _held)
         else:
             keywords[name] = _working(default_data(op.name, parameter, dtype))
     try:

@@ -31,15 +31,16 @@ def _taylor() -> np.ndarray:
 
 def erf(x: np.ndarray) -> np.ndarray:
     """Gauss error function, absolute error below 1e-14: Taylor series around the nearest point of a grid."""
-    magnitude = np.minimum(np.abs(x), LIMIT)  # erf(6) is 1 in float64
-    nearest = np.rint(magnitude * STEPS)
-    distance = magnitude - nearest / STEPS
-    places = np.where(np.isnan(nearest), 0, nearest).astype(np.intp)
+    distance = np.minimum(np.abs(x), LIMIT)  # erf(6) is 1 in float64
+    nearest = np.rint(distance * STEPS)
+    with np.errstate(invalid="ignore"):
+        places = nearest.astype(np.intp)  # of NaN the first, by the way they are taken
+    distance -= np.divide(nearest, STEPS, out=nearest)
     table = _taylor()
-    result = table[ORDER].take(places)
+    result, part = table[ORDER].take(places, mode="clip"), nearest
     for row in table[ORDER - 1::-1]:
         result *= distance
-        result += row.take(places)
+        result += row.take(places, mode="clip", out=part)
     signed: np.ndarray = np.copysign(result, x)
     return signed
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only, reshaped
+from openane.ops.half_bits import from_half
 from openane.ops.lowering import Lowering
 from openane.ops.matrix import lower_rows
 from openane.ops.operands import NUMBERS, Arguments, refusal
@@ -17,6 +18,8 @@ from openane.ops.spec import Op, OperationEvidence, Parameter, Product, Upstream
 from openane.ops.weights import as_it_is, channels_first, without
 
 PARAMETERS = (Parameter("x"), Parameter("weight", const=True), Parameter("bias", const=True, default=None))
+LARGE, PART = 1 << 20, 1 << 18
+"""Numbers of a weight that is widened a part at a time, and of such a part."""
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -31,8 +34,22 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 
 
 def _reference(*, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    product = x @ weight.T
+    product = _product(x, weight)
     return (product if bias is None else product + bias,)
+
+
+def _product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """x times the transpose of a weight; of a large one in fp16 some rows at a time, which are then in float32 for as
+    long as the processor's cache holds them."""
+    if weight.dtype != np.float16 or x.dtype != np.float32:
+        return np.asarray(x @ weight.T)
+    if weight.size < LARGE:
+        return np.asarray(x @ from_half(weight).T)
+    result = np.empty((*x.shape[:-1], len(weight)), np.float32)
+    step = max(1, PART // weight.shape[1])
+    for start in range(0, len(weight), step):
+        result[..., start:start + step] = x @ from_half(weight[start:start + step]).T
+    return result
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
@@ -67,6 +84,7 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
 
 OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, as_it_is, channels_first), sums_products=True,
-          weights=("weight", "bias"), computed=_computed, channels_of={"weight": lambda node: 0}, relayout=(
+          weights=("weight", "bias"), computed=_computed, widens=("weight",), channels_of={"weight": lambda node: 0},
+          relayout=(
               "lay out an operand anew", "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of "
               "linear layers, as far as norms between them gain nothing by the other layout")),)

@@ -35,10 +35,10 @@ def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
     along = int(axis)
     result = np.empty(x.shape, x.dtype)
     for part, made in outer_parts(x, result, (along,)):
-        below = part - part.max(axis=along, keepdims=True)
-        powers = np.exp(below if x.dtype == np.float32 else below.astype(np.float64))
+        below = np.subtract(part, part.max(axis=along, keepdims=True), out=made)
+        powers = np.exp(below, out=made) if x.dtype == np.float32 else np.exp(below.astype(np.float64))
         sums = powers.sum(axis=along, keepdims=True, dtype=np.float64)
-        made[...] = powers * (1 / sums).astype(powers.dtype)
+        np.multiply(powers, (1 / sums).astype(powers.dtype), out=made, casting="unsafe")
     return (result,)
 
 

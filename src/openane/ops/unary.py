@@ -6,7 +6,7 @@ behind a convolution or product. The rest is composed of table and planar operat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import blocks, get_op
+from openane.ops.accuracy import EXACT
 from openane.ops.fewer import elementwise
 from openane.ops.gradients import Backward, only, product, stopped
 from openane.ops.halves import LARGEST, half
@@ -37,7 +38,7 @@ ALPHA, BETA = setting("alpha"), setting("beta")
 def unary_op(unary: Unary) -> Op:
     """The operation that is a function of one tensor."""
     parameters = (Parameter("x"), *unary.parameters)
-    return Op(unary.name, parameters, partial(_infer, unary=unary), partial(_reference, function=unary.function),
+    return Op(unary.name, parameters, partial(_infer, unary=unary), partial(_reference, unary=unary),
               rules=(engine_integers, *MOVED) if unary.integers else (engine_constants, *ENGINE),
               lower=partial(_lower, unary=unary), post=partial(_post, unary=unary), evidence=unary.evidence,
               gradient=stopped if unary.slope is None else partial(_gradient, unary=unary), unary=unary,
@@ -84,8 +85,10 @@ def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
             arguments.number(parameter.name) for parameter in unary.parameters}
 
 
-def _reference(*, function: Callable[..., np.ndarray], x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
-    return (blocks.elementwise(partial(function, **settings), x),)
+def _reference(*, unary: Unary, x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
+    if unary.bound == EXACT and x.dtype == np.float32:  # the result is one of the numbers, which float64 has as well
+        return (np.asarray(unary.function(x, **settings)).astype(np.float32, copy=False),)
+    return (blocks.elementwise(partial(unary.function, **settings), x),)
 
 
 def _post(node: Node, lowering: Lowering, *, unary: Unary) -> Stage | None:
