@@ -24,7 +24,9 @@ SMALLEST_NORMAL = 2.0 ** -14
 SMALLEST = 2.0 ** -24
 """The smallest positive number of fp16."""
 
-_INFINITE, _MINUS_INFINITE, _MINUS_ZERO = np.array([np.inf, -np.inf, -0.0], np.float16).view(np.uint16).tolist()
+PART = 1 << 16
+"""How many numbers are looked at at a time, so that they stay in the processor's cache."""
+_INFINITE, _MINUS_INFINITE = np.array([np.inf, -np.inf], np.float16).view(np.uint16).tolist()
 
 
 def half(value: float) -> float:
@@ -52,11 +54,12 @@ def halves_finite(array: np.ndarray) -> bool:
 
 
 def nonzero(array: np.ndarray) -> int:
-    """How many numbers of an array are neither 0 nor -0; of fp16 by its bits, as `halves_finite`."""
+    """How many numbers of an array are neither 0 nor -0; of fp16 by its bits but the sign's, as `halves_finite`."""
     if array.dtype != np.float16:
         return int(np.count_nonzero(array))
-    bits = array.view(np.uint16)
-    return int(np.count_nonzero(bits) - np.count_nonzero(bits == _MINUS_ZERO))
+    bits = np.ravel(array).view(np.uint16)
+    parts = (bits[start:start + PART] for start in range(0, bits.size, PART))
+    return sum(int(np.count_nonzero(np.left_shift(part, 1))) for part in parts)
 
 
 def largest_magnitude(array: np.ndarray) -> float:
