@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"registers"},
     "chips": {"registers", "engine"},
     "program": {"registers", "engine", "chips"},
-    "formats": _FILES | {"wording"},
+    "formats": _FILES | {"requested", "wording"},
     "graph": {"formats"},  # MIL text names weights in blob files
     "ops": {"graph", *_FILES},
     "passes": {"graph", "ops", *_FILES},

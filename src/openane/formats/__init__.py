@@ -5,8 +5,9 @@ Names are imported when they are first used: whoever compiles a model and writes
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from openane.requested import requested
 
 if TYPE_CHECKING:
     from openane.formats.anec import read_anec, write_anec
@@ -25,12 +26,4 @@ _HOMES = {
 
 __all__ = ["detect", "load_program", "read_anec", "read_hwx", "save_program", "write_anec", "write_hwx"]
 
-
-def __getattr__(name: str) -> object:
-    """Imports a name of this room on first use (PEP 562)."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = requested(__name__, _HOMES)
