@@ -113,7 +113,7 @@ def _exponents(chain: _Chain, largest: np.ndarray) -> np.ndarray:
     form = product.form(chain.sums, chain.sums.output.name)
     assert form is not None
     view, shape = product.by_channel(form["weight"].array(), largest.size)
-    weights = np.abs(view).max(axis=tuple(d for d in range(view.ndim) if shape[d] == 1)).astype(float)
+    weights = np.abs(view).max(axis=tuple(d for d in range(view.ndim) if shape[d] == 1)).reshape(-1).astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
         lacking = np.floor(np.log2(largest.max() / largest)) - KEPT_BELOW
         room = np.floor(np.log2(LARGEST / weights))

@@ -76,6 +76,22 @@ def test_a_logarithm_reads_digits_of_channels_far_apart() -> None:
     assert not rescale(both, [{"x": np.ones((4, 64), np.float16)}]).channels
 
 
+@pytest.mark.parametrize(("name", "shape", "sizes"), [
+    ("conv", (8, 2, 1, 1), 2.0 ** -np.arange(0, 16, 2).reshape(8, 1, 1, 1)),
+    ("conv_transpose", (4, 4, 1, 1), 2.0 ** -np.arange(0, 16, 4).reshape(1, 4, 1, 1))])
+def test_channels_of_convolutions_in_groups_are_raised_each(name: str, shape: tuple[int, ...],
+                                                            sizes: np.ndarray) -> None:
+    rng, builder = np.random.default_rng(0), GraphBuilder("groups")
+    weight = rng.uniform(0.5, 1, shape) * sizes
+    x = builder.input("x", "fp16", (1, 4, 8, 8))
+    y = builder.single(name, x=x, weight=weight.astype(np.float16), groups=2, pad_type="valid")
+    graph = builder.finish({"y": builder.single("log", x=y, epsilon=0.0)})
+    inputs = {"x": rng.uniform(0.1, 2, (1, 4, 8, 8)).astype(np.float16)}
+    made = rescale(graph, [inputs])
+    assert made.channels == 1
+    np.testing.assert_allclose(evaluate(made.graph, inputs)["y"], evaluate(graph, inputs)["y"], rtol=0, atol=0.01)
+
+
 def test_small_sums_are_as_exact_as_their_rounding() -> None:
     found, model = error(*layer())
     as_is, plain = error(*layer(), "as-is")
