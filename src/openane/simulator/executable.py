@@ -67,12 +67,12 @@ class LoadedProgram:
         return self._linked(tasks)
 
     def _linked(self, tasks: list[_Prepared]) -> list[_Prepared]:
-        """Tells tasks which one is executed just before them."""
+        """Tells tasks which one is executed just before them, where nothing else moves elements in between."""
         before: Callable[[], None] | None = None
         for task in () if self._variation.computes else tasks:
             if isinstance(task.execute, neural_engine.WeightedTask):
-                task.execute.follow(before)
-            before = task.execute
+                task.execute.follow(None if task.loads else before)
+            before = None if task.stores else task.execute
         return tasks
 
     @property
@@ -164,6 +164,7 @@ class LoadedProgram:
         self.memory.fill(buffers or {})
         if self._workspace.kernels is None and (self._spent >= kernels.PATIENCE or kernels.at_hand()):
             self._workspace.kernels = kernels.kernels()
+        self._workspace.held = None
         start = time.perf_counter()
         with np.errstate(all="ignore"):
             if self._variation.computes:

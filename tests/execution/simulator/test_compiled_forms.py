@@ -138,12 +138,12 @@ def test_functions_of_few_elements_are_tabulated_in_time() -> None:
 
 
 def chain(special: bool) -> tuple[LoadedProgram, LoadedProgram]:
-    """Pointwise convolutions of which some read what one before has read: the same words, words it has written, and
-    the same words clamped. By numpy and by loops."""
+    """Pointwise convolutions of which some read what one before has read: the same words, words it has written or
+    copied its result to, and the same words clamped. By numpy and by loops."""
     shape = (1, 12, 1, 9, 14)
     x, z, y = (access(slot, shape) for slot in (4, 5, 6))
     steps = [(x, y, False), (x, replace(y, offset=8192), False), (x, x, False), (x, y, True), (x, z, True),
-             (z, y, False)]
+             (z, y, False), (x, replace(y, copy=x), False), (x, z, False)]
     operations = [Convolution(source=source, result=result, input_relu=relu, post=Post(scale=0.1 * (1 + number)))
                   for number, (source, result, relu) in enumerate(steps)]
     programs = []
@@ -168,7 +168,7 @@ def test_elements_that_stay_decoded_are_those_in_memory(special: bool) -> None:
     assert [repr(run.tasks).replace("-0.0", "0.0") for run in found] == [
         repr(run.tasks).replace("-0.0", "0.0") for run in wanted]
     bound = [task.execute._task.bound[0] for task in looped._tasks]  # type: ignore[attr-defined]
-    assert [each.source is not None for each in bound] == [False, True, True, False, True, False]
+    assert [each.source is not None for each in bound] == [False, True, True, False, True, False, False, False]
 
 
 def test_loops_are_brought_when_runs_have_taken_long_enough() -> None:
