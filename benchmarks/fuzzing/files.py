@@ -28,6 +28,10 @@ LISTED = 16
 """One of so many programs is disassembled, too, which takes thirty times as long."""
 
 
+SMALL = 1 << 14
+"""Elements of a graph that is compiled, and bytes of a model of one node."""
+
+
 @dataclass(frozen=True)
 class Target:
     """Inputs to change, how, and what reads them."""
@@ -187,6 +191,21 @@ def onnx(folder: Path) -> Target:
                   through(folder / "m.onnx", load_graph))
 
 
+def onnx_nodes(folder: Path) -> Target:
+    """The models of single nodes that the onnx package comes with, which are compiled, too, where they are small."""
+    from support.onnx_suite import cases
+
+    seeds = [case.model.SerializeToString() for case in cases() if not case.name.endswith("_expanded")]
+
+    def read(path: Path) -> object:
+        graph = load_graph(path)
+        if sum(value.type.elements for node in graph.nodes for value in node.values()) > SMALL:
+            return graph
+        return ane.compile(graph, cache=False, allow_host=True, precision="as-is")
+
+    return Target([seed for seed in seeds if len(seed) < SMALL], of_protobuf, through(folder / "m.onnx", read))
+
+
 def mlpackage(folder: Path) -> Target:
     """The specification in a Core ML package."""
     seeds = []
@@ -241,6 +260,6 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     **{f"hwx-{name}": hwx(name) for name in compiled_generations()},
     "anec": anec, "listing": listing, "mil": mil, "blob": blob, "netplist": netplist,
     **{f"espresso-{part}": espresso(part) for part in ("net", "shape", "weights")},
-    "onnx": onnx, "mlpackage": mlpackage, "mlpackage-manifest": manifest, "mlmodel": mlmodel, "stablehlo": stablehlo,
-    "lzfse": lzfse,
+    "onnx": onnx, "onnx-nodes": onnx_nodes, "mlpackage": mlpackage, "mlpackage-manifest": manifest,
+    "mlmodel": mlmodel, "stablehlo": stablehlo, "lzfse": lzfse,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ FAULTS = (ValueError, TypeError, EOFError, LookupError, OverflowError, RuntimeEr
 def read_npy(path: Path, several: str = "") -> np.ndarray:
     """The array of a .npy file, mapped: a false size in its header costs nothing. FormatError when the file cannot be
     read, is of another form, or claims more than it holds; `several` is said where it is an .npz file."""
-    with _refused(path, "npy"), np.errstate(all="ignore"):  # of the product of extents: numpy refuses it afterwards
+    with _refused(path, "npy"):
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(found, np.ndarray):
         found.close()
@@ -45,9 +46,12 @@ def read_npz(path: Path, names: Sequence[str] | None = None) -> dict[str, np.nda
 
 @contextmanager
 def _refused(path: Path, kind: str) -> Iterator[None]:
-    """What numpy, zipfile and the system raise as a FormatError."""
+    """What numpy, zipfile and the system raise as a FormatError; Python's warnings of what a header spells are not for
+    its reader."""
     try:
-        yield
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # numpy refuses a product of extents that overflows
+            warnings.simplefilter("ignore", SyntaxWarning)
+            yield
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
     except FAULTS as error:

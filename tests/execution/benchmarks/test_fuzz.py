@@ -14,7 +14,8 @@ from fuzzing.watched import Found, Run, drawn, watched, wrong_with
 
 from openane.errors import AneError
 
-LIGHT = [name for name in TARGETS if not name.startswith(("hwx-h14", "hwx-h15", "hwx-h17", "hwx-h18", "gguf", "http"))]
+HEAVY = ("hwx-h14", "hwx-h15", "hwx-h17", "hwx-h18", "gguf", "http", "onnx-nodes")
+LIGHT = [name for name in TARGETS if not name.startswith(HEAVY)]
 
 
 @pytest.mark.parametrize("name", LIGHT)

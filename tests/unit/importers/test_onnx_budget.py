@@ -65,3 +65,26 @@ def test_what_an_extent_asks_for_is_bounded_before_it_is_made(op, shape, version
     monkeypatch.setattr(fold, "MAXIMUM_ELEMENTS", 2047)
     with pytest.raises((GraphError, UnsupportedError), match=r"'one'.*is outside 0..20"):
         load_onnx(_one(op, shape, version, weights, **attributes))
+
+
+def test_zeros_of_any_shape_are_refused_before_they_are_made(monkeypatch):
+    h = onnx.helper
+    columns = h.make_node("ConstantOfShape", ["n"], ["c"], name="columns")
+    graph = h.make_graph([columns, h.make_node("Add", ["x", "c"], ["y"])], "g",
+                         [h.make_tensor_value_info("x", 1, [1, 4])], [h.make_tensor_value_info("y", 1, None)],
+                         [onnx.numpy_helper.from_array(np.array([4, 1 << 24]), "n")])
+    monkeypatch.setattr(np, "full", lambda *_, **__: pytest.fail("they were made"))
+    with pytest.raises(UnsupportedError, match="ConstantOfShape 'columns': constants computed from others"):
+        load_onnx(h.make_model(graph, opset_imports=[h.make_opsetid("", 18)]).SerializeToString(), limit=1 << 20)
+
+
+def test_bodies_of_operators_are_made_of_known_types_alone():
+    """Of others the onnx package makes them by a pointer that is none, which ends the process."""
+    h = onnx.helper
+    body = h.make_graph([h.make_node("Identity", ["e"], ["f"])], "body", [h.make_tensor_value_info("e", 1, ["N"])],
+                        [h.make_tensor_value_info("f", 1, ["N"])])
+    node = h.make_node("SequenceMap", ["s", "t"], ["y"], name="each", body=body)
+    for port in (h.make_tensor_value_info("t", 1, [4]), h.make_tensor_sequence_value_info("s", 1, [4])):
+        graph = h.make_graph([node], "g", [port], [h.make_tensor_sequence_value_info("y", 1, [4])])
+        with pytest.raises(UnsupportedError, match="SequenceMap 'each': its operands are tensors of known types"):
+            load_onnx(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)]).SerializeToString())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from openane.errors import UnsupportedError
+from openane.errors import AneError, UnsupportedError
 from openane.importers.onnx.model import Proto, package
 
 DEEPEST = 4
@@ -30,6 +30,8 @@ def inlined(model: Proto, known: Collection[str], domains: Collection[str]) -> P
             if bodies is None:
                 break
             model = onnx.inliner.inline_local_functions(bodies)
+    except AneError:
+        raise
     except Exception as error:  # the inliner's, the checker's and the protobuf runtime's own kinds
         raise UnsupportedError("ONNX model", "functions cannot be put in the place of their calls",
                                found=f"{', '.join(dict.fromkeys(names)) or 'local functions'}; onnx says "
@@ -85,6 +87,17 @@ def _schema(node: Proto, domains: Collection[str], versions: Mapping[str, int]) 
     return schema if any(version <= versions[""] for version in bodies) else None
 
 
+def _require_tensors(node: Proto, types: Mapping[str, Proto]) -> None:
+    """UnsupportedError unless every input that a node names is a tensor of a known type: the package makes bodies of
+    these types without asking whether they are there, and of sequences nothing is computed here."""
+    for name in node.input:
+        kind = types[name].WhichOneof("value") if name in types else None
+        if name and kind != "tensor_type":
+            raise UnsupportedError(f"ONNX {node.op_type} {node.name!r}", "its operands are tensors of known types",
+                                   found=f"{name!r}, {kind.replace('_type', '') if kind else 'of no known type'}",
+                                   remedy="export with the types of tensors, and without sequences")
+
+
 def _body(node: Proto, schema: Proto, versions: Mapping[str, int], types: Mapping[str, Proto]) -> Proto:
     """ONNX's definition of one node by others. Attributes the node leaves out get their defaults."""
     import onnx
@@ -94,6 +107,7 @@ def _body(node: Proto, schema: Proto, versions: Mapping[str, int], types: Mappin
                           if name not in stated and attribute.default_value.name)
     typed = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     if typed:
+        _require_tensors(node, types)
         given = [types[name].SerializeToString() if name in types else onnx.TypeProto().SerializeToString()
                  for name in node.input]
         data = schema.get_context_dependent_function_with_opset_version(max(typed), node.SerializeToString(), given)
