@@ -238,11 +238,13 @@ class Rescaling:
         self._keep(node, self._add(node, operands), made)
 
     def _exponents_of(self, node: Node, degrees: Mapping[str, float], wanted: int) -> list[dict[str, int]]:
-        """Exponents that operands may be given: those they have, 0, and what makes up for the other's."""
+        """Exponents that operands may be given: those they have, 0, and what makes up for the other's; of a root the
+        next even ones."""
         choices = {name: {*self._held[id(node[name])], 0} for name in degrees}
         first, *rest = degrees
         if not rest:
             choices[first].add(math.trunc(wanted / degrees[first]))
+            choices[first] |= {exponent - 1 for exponent in choices[first] if not _whole(degrees, {first: exponent})}
             return [{first: exponent} for exponent in choices[first] if (exponent * degrees[first]).is_integer()]
         second, = rest
         ways = [{first: one, second: other} for one in choices[first] for other in choices[second]]
