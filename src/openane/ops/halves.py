@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 LARGEST = 65504.0
@@ -70,3 +72,8 @@ def largest_magnitude(array: np.ndarray) -> float:
         return float(np.maximum(array.max(), -array.min()))
     ends = max(int(array.view(np.int16).max()), 0), int(array.view(np.uint16).max())
     return float(np.abs(np.array(ends, np.uint16).view(np.float16)).max())
+
+
+def largest_exponent(value: float) -> int:
+    """The largest power of two that a positive number may be multiplied by to stay an fp16 number; of others, many."""
+    return math.floor(math.log2(LARGEST / value)) if value > 0 else 1 << 10

@@ -14,7 +14,7 @@ from openane.graph import Graph, Node, Operand, Value
 from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation
-from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
+from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, largest_exponent
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, Chosen, biased, least
@@ -287,11 +287,12 @@ class Rescaling:
         return self._keep(node, (result,), 0)
 
     def _norm(self, node: Node, about: Exponents) -> None:
-        """The norm of x times 2^e, epsilon times its square."""
-        exponent = self._exponent(node["x"])
-        epsilon = max(float(node["epsilon"].array()) * 4.0 ** exponent, SMALLEST)
-        operands = self._others(node, ("x", "epsilon"))
-        self._keep(node, self._add(node, {**operands, "x": self._at(node["x"], exponent), "epsilon": epsilon}), 0)
+        """The norm of x times 2^e, epsilon times its square, which with a variance as large must be an fp16 number."""
+        epsilon = float(node["epsilon"].array())
+        exponent = min(self._exponent(node["x"]), largest_exponent(4 * epsilon) // 2)
+        operands = self._others(node, ("x",)) | {
+            "x": self._at(node["x"], exponent), "epsilon": max(epsilon * 4.0 ** exponent, SMALLEST)}
+        self._keep(node, self._add(node, operands), 0)
 
     def _scores(self, node: Node, about: Exponents) -> None:
         """Differences to the largest score, which may be as small as they like."""

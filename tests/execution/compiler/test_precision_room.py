@@ -58,3 +58,19 @@ def test_what_is_raised_has_room(made: tuple[Graph, Inputs]) -> None:
     model = compile(graph, samples=inputs, allow_host=False)
     found = run(model, inputs, "simulator?arithmetic=exact")["y"].astype(np.float64)
     assert np.linalg.norm(found - wanted) <= 2e-3 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize(("norm", "shape"), [("layer_norm", (8, 64)), ("instance_norm", (1, 4, 8, 8)),
+                                             ("l2_norm", (2, 4, 8))])
+@pytest.mark.parametrize("size", [2.0 ** -18, 2.0 ** -23])
+def test_norms_of_faint_numbers_have_room_for_epsilon(norm: str, shape: tuple[int, ...], size: float) -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", "fp32", shape)
+    faint = builder.single("mul", x=builder.single("mul", x=x, y=np.float32(size ** 0.5)), y=np.float32(size ** 0.5))
+    axes = {"axes": [1]} if norm == "layer_norm" else {}
+    result = builder.single("mul", x=builder.single(norm, x=faint, epsilon=1e-5, **axes), y=np.float32(2.0 ** 12))
+    graph = builder.finish({"y": result})
+    inputs = {"x": np.random.default_rng(5).standard_normal(shape).astype(np.float32)}
+    wanted = evaluate(graph, inputs)["y"]
+    found = run(compile(graph, allow_host=False), inputs, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    assert np.linalg.norm(found - wanted) <= 4e-3 * np.linalg.norm(wanted)
