@@ -17,9 +17,9 @@ from fuzzing.files import Target, small_graph, through
 from fuzzing.mutants import archive, behind, of_archive, of_bytes, of_json, of_text, one_of
 from openane.experiments.evidence_file import read_evidence, shown_of
 from openane.importers import write_mlpackage
-from openane.importers.numpy_files import read_npy
 from openane.models import chat, tokenizer
 from openane.models.load import opened
+from openane.numpy_files import read_npy
 from openane.quantization.samples import read_samples
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openane.errors import UnsupportedError
-from openane.importers.numpy_files import read_npy
+from openane.numpy_files import read_npy
 
 if TYPE_CHECKING:
     from openane.devices.shapes import ShapeChoice

@@ -129,7 +129,7 @@ def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndar
 
 def _named_arrays(graph: Graph, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
     """The arrays of single inputs. UnsupportedError for a name that is no input."""
-    from openane.importers.numpy_files import read_npy
+    from openane.numpy_files import read_npy
 
     known = [value.name for value in graph.inputs]
     unknown = next((name for name in files if name not in known), None)

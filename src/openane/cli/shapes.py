@@ -44,7 +44,7 @@ def chosen(model: Model, files: Mapping[str, Path]) -> tuple[Model, ShapeChoice 
     """The function for the arrays in the files, and how these are padded for it; the model itself where there is
     nothing to choose. DeviceError where no shape holds them."""
     from openane.devices.shapes import choose
-    from openane.importers.numpy_files import read_npy
+    from openane.numpy_files import read_npy
 
     if model.padding is None or not files:
         return model, None
@@ -54,6 +54,6 @@ def chosen(model: Model, files: Mapping[str, Path]) -> tuple[Model, ShapeChoice 
 
 def padded(files: Mapping[str, Path], choice: ShapeChoice) -> dict[str, Array]:
     """The arrays in the files, as the chosen function takes them."""
-    from openane.importers.numpy_files import read_npy
+    from openane.numpy_files import read_npy
 
     return choice.pad({name: read_npy(file) for name, file in files.items()})

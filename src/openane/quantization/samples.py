@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.errors import FormatError, GraphError
 from openane.graph import Graph, Value, numpy_type
-from openane.importers.numpy_files import read_npy, read_npz
+from openane.numpy_files import read_npy, read_npz
 from openane.quantization.measuring import Sample
 
 NUMBERS = "biuf"

@@ -16,7 +16,7 @@ from openane.cli.arrays import ArrayPort, compare, gather, parse_seed, unlike
 from openane.cli.files import parse_input, parse_shape
 from openane.cli.output import as_json, shape_text, table
 from openane.errors import FormatError, UnsupportedError
-from openane.importers.numpy_files import read_npy
+from openane.numpy_files import read_npy
 from openane.wording import byte_text, line_text, plural
 
 IMAGE = ArrayPort("image", (1, 2, 3), np.dtype(np.float32))

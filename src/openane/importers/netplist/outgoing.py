@@ -9,6 +9,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Node, Value
+from openane.importers.names import untaken
 from openane.importers.netplist.unit import DIMENSIONS
 
 ALIGNMENT = 64
@@ -50,12 +51,7 @@ class Outgoing:
 
     def unique(self, name: str) -> str:
         """`name`, or with a number behind it when it is taken."""
-        chosen, count = name, 0
-        while chosen in self.taken:
-            count += 1
-            chosen = f"{name}_{count}"
-        self.taken.add(chosen)
-        return chosen
+        return untaken(name, self.taken)
 
     def store(self, array: np.ndarray) -> int:
         """The offset of `array` in the weight file; equal arrays are stored once."""

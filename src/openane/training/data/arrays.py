@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.configuration import within
 from openane.errors import FormatError
-from openane.importers.numpy_files import read_npy, read_npz
+from openane.numpy_files import read_npy, read_npz
 from openane.training.data.examples import Pairs, Split
 
 LARGEST = float(np.finfo(np.float16).max)

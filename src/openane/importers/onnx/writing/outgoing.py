@@ -11,6 +11,7 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Node, RoundedConstant, Value, mil_type, numpy_type
 from openane.graph.budget import Budget
+from openane.importers.names import untaken
 from openane.ops import Arguments, arguments
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
@@ -43,12 +44,7 @@ class OutgoingModel:
 
     def unique(self, name: str) -> str:
         """`name`, or with a number behind it when it is taken."""
-        chosen, count = name, 0
-        while chosen in self.taken:
-            count += 1
-            chosen = f"{name}_{count}"
-        self.taken.add(chosen)
-        return chosen
+        return untaken(name, self.taken)
 
     def dtype(self, dtype: str) -> str:
         """The element type in which the model holds what the graph holds in `dtype`."""

@@ -12,7 +12,7 @@ from fuzzing.mutants import behind, of_archive, of_bytes, of_text, one_of
 
 from openane.cli.arrays import ArrayPort, fitting
 from openane.errors import AneError, FormatError
-from openane.importers.numpy_files import read_npy, read_npz
+from openane.numpy_files import read_npy, read_npz
 from openane.quantization.samples import read_samples
 
 PORT = ArrayPort("x", (2, 3), np.dtype(np.float32))
