@@ -142,7 +142,8 @@ def _cast(size: int, inward: bool) -> Operation:
 
 @cache
 def _compiled(name: str, sizes: tuple[int, ...], target: str) -> Planned:
-    model = ane.compile(MAKERS[name].graph(*sizes), target=target)
+    # as-is: what was measured holds no tensor times a power of two, and drawn weights in long chains would ask for it
+    model = ane.compile(MAKERS[name].graph(*sizes), target=target, precision="as-is")
     operations = tuple(op for step in engine_steps(model)
                        for op in operations_of(model.programs[step.program], shared=True))
     return Planned(operations, sum(port.layout.size for port in model.inputs),
