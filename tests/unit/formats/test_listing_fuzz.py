@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import time
 from collections import Counter
 
+from openane.compiler import compile
 from openane.errors import AneError
 from openane.formats import write_anec, write_hwx
+from openane.formats.hwx.wide import WIDE_PROGRAM
 from openane.formats.listing import assemble, disassemble_bytes
+from openane.formats.listing.claims import Claims
+from openane.formats.macho.commands import THREAD
+from openane.ops.build import GraphBuilder
 from openane.program import Program
 
 MUTANTS = int(os.environ.get("OPENANE_FUZZ", "2000"))
@@ -66,3 +72,18 @@ def test_mutated_texts_raise_typed_errors_only(small: Program) -> None:
     assert not outcomes["silent"]
     assert outcomes["assembled"] > MUTANTS // 20
     assert outcomes["refused"] > MUTANTS // 5
+
+
+def test_a_wide_descriptor_that_states_too_many_words_is_read_as_far_as_it_reaches(monkeypatch) -> None:
+    build = GraphBuilder()
+    graph = build.finish({"y": build.add("relu", x=build.input("x", "fp16", (1, 8, 4, 4)))})
+    data = bytearray(write_hwx(compile(graph, "h14").programs[0]))
+    words = [at for at in range(0, len(data) - 16, 4)
+             if struct.unpack_from("<I4xI", data, at) == (THREAD, WIDE_PROGRAM)]
+    struct.pack_into("<I", data, words[0] + 12, 0xFFFFFFFF)
+    asked = []
+    record = Claims.record
+    monkeypatch.setattr(Claims, "record", lambda *given, **said: (asked.append(given), record(*given, **said)))
+    listing = disassemble_bytes(bytes(data))
+    assert assemble(listing.text, lambda _: listing.sidecar) == bytes(data)
+    assert len(asked) < 1000

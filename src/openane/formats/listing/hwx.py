@@ -157,7 +157,8 @@ class _Walk:
     def _wide_program(self, command: ByteReader, start: int, end: int) -> None:
         program = command.record(WideDescriptor, start, "the program descriptor")
         self._claims.record("program4", command.start + start, WideDescriptor)
-        for offset in range(start + WideDescriptor.byte_size(), end - WideTag.byte_size() + 1, WideTag.byte_size()):
+        last = min(end, len(command)) - WideTag.byte_size()  # the stated end may lie far behind the command's
+        for offset in range(start + WideDescriptor.byte_size(), last + 1, WideTag.byte_size()):
             self._claims.record("tag4", command.start + offset, WideTag)
         self._framed = True
         self._claims.string(command, program.name)
