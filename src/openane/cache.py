@@ -28,7 +28,7 @@ SIZE_LIMIT = 8 << 30
 """Bytes the cache is pruned to when something is added."""
 STALE = 3600.0
 """Seconds after which what a killed writer left is removed."""
-DIGEST = 32
+DIGEST = DIGITS // 2
 """Bytes of a SHA-256, which processors have instructions for."""
 
 

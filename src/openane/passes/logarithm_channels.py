@@ -19,6 +19,7 @@ from openane.ops.arithmetic import scalar
 from openane.ops.build import Given
 from openane.ops.evaluate import evaluate
 from openane.ops.exponents import Relation, exponents
+from openane.ops.half_bits import to_half
 from openane.ops.rewriter import Rewriter
 from openane.passes.fold_affine import fold_affine
 from openane.passes.rewrite import only_user, rebuilt, taken_names
@@ -137,7 +138,7 @@ class _Writing:
             number = scalar(node["y"])
             assert number is not None
             rewriter = Rewriter(node, self._names)
-            self._put(node, rewriter, rewriter.single(node.op, x=node["x"], y=_halves(number * gains)))
+            self._put(node, rewriter, rewriter.single(node.op, x=node["x"], y=to_half(number * gains)))
         self._then(chain.sums, "mul", gains)
         self._then(chain.logarithm, "add", -exponents(chain.logarithm).step * exponents_of.reshape(shape))
 
@@ -145,7 +146,7 @@ class _Writing:
         """Writes a node and an operation of its result and constant numbers."""
         rewriter, operands = Rewriter(node, self._names), dict[str, Given](node.operands)
         made = rewriter.single(node.op, node.name, **operands)
-        self._put(node, rewriter, rewriter.single(op, x=made, y=_halves(numbers)))
+        self._put(node, rewriter, rewriter.single(op, x=made, y=to_half(numbers)))
 
     def _put(self, node: Node, rewriter: Rewriter, made: Value) -> None:
         self._instead[id(node)] = rewriter.instead((made,))
@@ -154,7 +155,3 @@ class _Writing:
         """The graph."""
         return rebuilt(self._graph, [each for node in self._graph.nodes
                                      for each in self._instead.get(id(node), (node,))])
-
-
-def _halves(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float16)

@@ -37,7 +37,6 @@ class SourceReader:
         if nan or infinite:
             report.met(nan, infinite)
 
-
     def finite(self, kernels: Kernels, out: Floats) -> bool:
         """Reads into `out` (one run of memory); False where some are not finite, and `out` then holds nothing."""
         if self._padded:

@@ -149,11 +149,9 @@ def _common_split(source: Tensor, target: Tensor, together: int) -> list[tuple[T
             best = outer, inner
     if best is None:
         return None
-    pairs = list(zip(_runs(source, best[0], 1), _runs(target, best[1], 1), strict=True))
-    if _view(*pairs[0]) is not None:
-        return pairs
-    count = _most_together(source.shape[:best[0]], target.shape[:best[1]],
-                           together // pairs[0][0].elements)
+    first, place = next(_runs(source, best[0], 1)), next(_runs(target, best[1], 1))
+    count = 1 if _view(first, place) is not None else _most_together(
+        source.shape[:best[0]], target.shape[:best[1]], together // first.elements)
     return list(zip(_runs(source, best[0], count), _runs(target, best[1], count), strict=True))
 
 
