@@ -30,6 +30,10 @@ def read_npy(path: Path, several: str = "") -> np.ndarray:
     """The array of a .npy file, mapped: a false size in its header costs nothing. FormatError when the file cannot be
     read, is of another form, or claims more than it holds; `several` is said where it is an .npz file."""
     with _refused(path, "npy"):
+        with path.open("rb") as file:
+            if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:  # numpy says it better of what is something else
+                file.seek(0)
+                _check_header(file, path.stat().st_size, path.name)
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(found, np.ndarray):
         found.close()
@@ -51,6 +55,7 @@ def _refused(path: Path, kind: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # numpy refuses a product of extents that overflows
             warnings.simplefilter("ignore", SyntaxWarning)
+            warnings.simplefilter("ignore", UserWarning)  # of headers that Python 2 wrote
             yield
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -82,6 +87,8 @@ def _check_header(file: IO[bytes], size: int, name: str) -> None:
     shape, _, dtype = HEADERS[version](file)
     if dtype.hasobject:
         raise ValueError(f"{name!r} holds Python objects, which are not read")
+    if min(shape, default=0) < 0 or not dtype.itemsize:  # numpy would divide by the size of such an array
+        raise ValueError(f"{name!r} states {list(shape)} values of {dtype.itemsize} bytes each")
     claimed, there = prod(shape) * dtype.itemsize, size - file.tell()
     if claimed != there:
         raise ValueError(f"{name!r} claims {claimed} bytes of {dtype} {list(shape)}, and has {there}")

@@ -29,7 +29,8 @@ def written(header: str) -> bytes:
     "{'descr': '<f4', 'fortran_order': False, 'shape': (2.5,)}", "'", "{", "(" * 500, "[" * 200 + "]" * 200, "1 2", "",
     "{'descr': [('a',)], 'fortran_order': False, 'shape': ()}", "{'descr': '<f4', 'shape': (2, 3)}", "{" + "'a':" * 90,
     f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({1 << 40}, {1 << 40})}}", "\x00", "0x" + "f" * 5000,
-    "{'a': 0x1for x in 2}"])
+    "{'a': 0x1for x in 2}", "{'descr': '<U0', 'fortran_order': False, 'shape': (-1,)}",
+    "{'descr': '<U0', 'fortran_order': False, 'shape': (1,)}"])
 @pytest.mark.parametrize("read", [read_npy, lambda path: fitting(PORT, path), lambda path: read_samples(path.parent)],
                          ids=["an array", "an input", "samples"])
 def test_headers_that_make_no_sense(header: str, read: Callable[[Path], object], tmp_path: Path) -> None:
