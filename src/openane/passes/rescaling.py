@@ -24,7 +24,9 @@ from openane.passes.weight_room import share, times
 
 MANY = 4096
 """More products than most sums have."""
-
+WORSE = 8.0
+"""How many digits that the smallest numbers of a tensor lose weigh as much as one power of two that its largest is
+beyond the range: an infinity spoils what is computed of it, and digits are only missing."""
 DECIDED = 29
 """The power of two that makes 32 of the smallest difference of two fp16 numbers: who scores 32 less has none of it."""
 
@@ -220,7 +222,8 @@ class Rescaling:
         """Operands at the exponents that need the fewest multiplications, of those that keep all in range."""
         gated = self._said.gated.get(id(node))
         wanted = self._exponent(node.output)
-        ways = [{name: wanted if name == gated else 0 for name in about.operands}] if gated is not None else \
+        handed = gated is not None and self._exponent(node[gated]) == wanted  # other where they are too far apart
+        ways = [{name: wanted if name == gated else 0 for name in about.operands}] if handed else \
             self._exponents_of(node, about.degrees, wanted)
 
         def cost(way: Mapping[str, int]) -> float:
@@ -259,13 +262,14 @@ class Rescaling:
         return -round(math.log2(usual)) if usual else 0
 
     def _strays(self, value: Value, exponent: int) -> float:
-        """How far, in powers of two, a value times 2^exponent is from what is held and summed well."""
+        """How far, in powers of two, a value times 2^exponent is from what is held and summed well; what is too large
+        counts WORSE times as much."""
         seen, sums = self._range(value), self._sums.get(id(value), 0)
         if not seen.usual:
             return 0.0
         largest, usual = math.log2(seen.largest) + exponent, math.log2(seen.usual) + exponent
         low = math.log2(max(4 * SMALLEST_NORMAL, least(sums)))
-        return max(0.0, largest - math.log2(SUM_LIMIT / 2), low - usual)
+        return max(0.0, WORSE * (largest - math.log2(SUM_LIMIT / 2)), low - usual)
 
     def _raised(self, node: Node, about: Exponents) -> None:
         """What is added to x multiplies the result."""

@@ -74,3 +74,24 @@ def test_norms_of_faint_numbers_have_room_for_epsilon(norm: str, shape: tuple[in
     wanted = evaluate(graph, inputs)["y"]
     found = run(compile(graph, allow_host=False), inputs, "simulator?arithmetic=exact")["y"].astype(np.float64)
     assert np.linalg.norm(found - wanted) <= 4e-3 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("size", [2.0 ** -6, 2.0 ** -13])
+def test_what_a_gate_leaves_small_has_no_more_room_than_what_it_is_made_of(size: float) -> None:
+    """Products of rows with a number each, in which the largest rows nearly vanish: they are far from what they are
+    made of, which is read as well."""
+    rng, builder = np.random.default_rng(1), GraphBuilder("gated")
+    x, gates = builder.input("x", "fp16", (1, 8, 16, 16)), builder.input("gates", "fp16", (1, 8, 16, 1))
+    small = builder.single("mul", x=x, y=size)
+    products = builder.single("mul", x=small, y=builder.single("mul", x=gates, y=2.0 ** -13))
+    found = builder.single("reduce_sum", x=products, axes=[2], keep_dims=True)
+    for _ in range(2):
+        found = builder.single("mul", x=found, y=2.0 ** 11)
+    graph = builder.finish({"sums": found, "rows": builder.single("relu", x=small)})
+    numbers, shares = rng.standard_normal((1, 8, 16, 16)) ** 3, rng.standard_normal((1, 8, 16, 1))
+    numbers[:, :, 0] *= 300
+    shares[:, :, 0] *= 2.0 ** -10
+    inputs = {"x": numbers.astype(np.float16), "gates": shares.astype(np.float16)}
+    made = run(compile(graph, samples=inputs, allow_host=False), inputs, "simulator?arithmetic=exact")
+    for name, wanted in evaluate(graph, inputs).items():
+        assert np.linalg.norm(made[name].astype(np.float64) - wanted) <= 1e-3 * np.linalg.norm(wanted)
