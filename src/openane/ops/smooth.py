@@ -17,6 +17,7 @@ from openane.ops import functions as special
 from openane.ops import tables
 from openane.ops.accuracy import Bound
 from openane.ops.lowering import Tensor
+from openane.ops.roots import LOG2E
 from openane.ops.saturation import centred_table, odd_table
 from openane.ops.slopes import Terms
 from openane.ops.spec import OperationEvidence, Parameter, Settings, Unary
@@ -145,6 +146,30 @@ def _close_gelu(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
 
 
 @cache
+def _softened() -> Table:
+    """log(1 + e) / e for e from 0 to 1."""
+    def share(e: np.ndarray) -> np.ndarray:
+        return np.where(e > 0, np.log1p(np.maximum(e, 0)) / np.where(e > 0, e, 1), 1.0)
+
+    return tables.fit(share, (0.0, 1.0), (0.0, math.log(2)), within=(0.0, 1.0)).table
+
+
+def _close_softplus(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    """max(x, 0) + log(1 + e), e = exp(-|x|): small results keep their digits, since the table is multiplied by e."""
+    e = stages.table(stages.planar(x, absolute=True), tables.exp2(), scale=-LOG2E)
+    tail = stages.times(e, stages.table(e, _softened()))
+    stages.planar(stages.table(x, tables.clip(0.0, math.inf)), tail, target=target)
+
+
+def _close_elu(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    """max(x, 0) + alpha * exp(min(x, 0)) - alpha."""
+    alpha, below = float(s["alpha"]), stages.table(x, tables.clip(-math.inf, 0.0))
+    e = stages.table(below, tables.exp2(), scale=LOG2E)
+    above = stages.table(x, tables.clip(0.0, math.inf))
+    stages.planar(e, above, target=target, pre_scale=alpha, bias=-alpha)
+
+
+@cache
 def _silu_table() -> Table:
     return tables.fit(silu, (0.0, 0.0), (1.0, 0.0)).table
 
@@ -219,7 +244,7 @@ def _scaled_tanh_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
 
 OPS = tuple(map(unary_op, (
     Unary("elu", _elu, Bound(6e-3), parameters=(ALPHA,), stage=lambda s: by_table(_elu_table(float(s["alpha"]))),
-          slope=_elu_slope, enlarges=lambda s: abs(float(s["alpha"]))),
+          closer=_close_elu, slope=_elu_slope, enlarges=lambda s: abs(float(s["alpha"]))),
     Unary("erf", special.erf, Bound(2e-3), stage=lambda s: by_table(_erf_table()),
           slope=lambda t, x, y, s: t.line(t.of("exp", t.line(t.of("square", x), -1.0, 0.0)),
                                           2 / math.sqrt(math.pi), 0.0)),
@@ -234,7 +259,7 @@ OPS = tuple(map(unary_op, (
           evidence=OperationEvidence.APPLE, slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
     Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
           closer=_close_silu, share=_silu_share, evidence=OperationEvidence.APPLE),  # with other knots
-    Unary("softplus", special.softplus, Bound(7e-3), stage=lambda s: by_table(softplus_table()),
+    Unary("softplus", special.softplus, Bound(7e-3), stage=lambda s: by_table(softplus_table()), closer=_close_softplus,
           slope=lambda t, x, y, s: t.of("sigmoid", x)),
     Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,
           slope=lambda t, x, y, s: t.of("square", t.line(t.of("abs", y), -1.0, 1.0))),

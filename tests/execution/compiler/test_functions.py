@@ -71,6 +71,21 @@ def test_close_functions_err_by_a_share_of_their_input(execute, name, setting, w
         assert (error <= allowed).all(), (mode, numbers[error > allowed][:5], error[error > allowed][:5])
 
 
+@pytest.mark.parametrize(("name", "setting", "absolute", "relative", "tasks"), [
+    ("softplus", {}, 8 * TINY, 4e-3, 6), ("elu", {"alpha": 1.0}, 6e-4, 5e-4, 4), ("elu", {"alpha": 0.5}, 4e-4, 5e-4, 4)])
+def test_close_functions_keep_the_digits_of_small_results(execute, name, setting, absolute, relative, tasks):
+    builder = GraphBuilder(metadata={FUNCTIONS_KEY: CLOSE})
+    x = builder.input("x", "fp16", FINITE.shape)
+    kept = compile(builder.finish({"result": builder.single(name, x=x, **setting)}))
+    assert sum(len(each.tasks) for each in kept.programs) == tasks
+    numbers = FINITE.copy()
+    numbers.flat[:2] = -np.inf, np.inf
+    wanted = FUNCTIONS[name](numbers.astype(np.float64), **setting)
+    for mode in ("exact", "fast"):
+        found = execute(kept, {"x": numbers}, mode)["result"]
+        np.testing.assert_allclose(found, wanted, rtol=relative, atol=absolute)
+
+
 def test_close_functions_beside_lookups_and_products(execute):
     """The wish outlives the passes and the cuts between programs, and nothing is fused behind a product."""
     builder, rng = GraphBuilder(metadata={FUNCTIONS_KEY: CLOSE}), np.random.default_rng(4)
