@@ -75,7 +75,11 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
     try:
         _require_small(graph)
         inputs = given or [drawn(graph)]
-        return _measured(graph, rescale(graph, inputs), inputs, DRAWN)
+        made = rescale(graph, inputs)
+        if made.products and not given:  # of which one sample says too little
+            inputs = [*inputs, drawn(graph, seed=1)]
+            made = rescale(graph, inputs)
+        return _measured(graph, made, inputs, DRAWN)
     except GraphError as error:  # of inputs that nobody gave: positions outside of a table, say
         return replace(graph, metadata={**graph.metadata, f"{RESCALED}{graph.name}": f"0 ranges are not known, because "
                                         f"the model cannot be evaluated on drawn inputs: {error}"})

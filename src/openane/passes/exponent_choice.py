@@ -67,6 +67,17 @@ def chosen(graph: Graph, said: Said, ranges: Ranges) -> Chosen:
     return Chosen(found, _inner_of_all(graph, said, ranges, found))
 
 
+def raises_products(graph: Graph, said: Said, wanted: Chosen) -> bool:
+    """Whether a product of two computed tensors, element by element, is made larger."""
+    return any(_multiplies(node, said) and wanted.values.get(id(node.output), 0) > 0 for node in graph.nodes)
+
+
+def _multiplies(node: Node, said: Said) -> bool:
+    about = said.exponents[id(node)]
+    return about.relation is Relation.POWERS and not said.products[id(node)] \
+        and list(about.degrees.values()) == [1.0, 1.0]
+
+
 class _Groups:
     """The exponents `found` for groups of values, by id of the value; `movable` has, by id, the groups of those that
     may have any."""
@@ -87,6 +98,8 @@ class _Groups:
         exponent = _exponent(known, self._counts, self._ranges, border) if known else 0
         if exponent:
             rooms = [_products_room(self._made[member], self._said, self._ranges) for member in border.linear]
+            rooms += [_factors_room(self._made[member], self._said, self._ranges) for member in known
+                      if member in self._made]
             exponent = self._for_products(exponent, min(rooms, default=exponent), known)
             self.found.update(dict.fromkeys(members, exponent))
         if exponent or not border.costs:
@@ -145,6 +158,16 @@ def _products_room(node: Node, said: Said, ranges: Ranges) -> int:
         product = ranges[id(node.output)].largest
     else:
         product = largest_magnitude(array) * (seen.largest if seen else 0.0)
+    return _room(product, SUM_LIMIT / 2) if product else MOST
+
+
+def _factors_room(node: Node, said: Said, ranges: Ranges) -> int:
+    """The exponent up to which a product of the largest numbers of two tensors is in range: a gate may leave little of
+    them on samples, and all of them on other inputs."""
+    if not _multiplies(node, said):
+        return MOST
+    first, second = (ranges.get(id(node[name])) for name in said.exponents[id(node)].operands)
+    product = first.largest * second.largest if first is not None and second is not None else 0.0
     return _room(product, SUM_LIMIT / 2) if product else MOST
 
 

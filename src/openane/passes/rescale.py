@@ -20,7 +20,7 @@ from openane.ops.evaluate import evaluate
 from openane.ops.rules import broken_rules
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.decompose import decompose
-from openane.passes.exponent_choice import chosen
+from openane.passes.exponent_choice import chosen, raises_products
 from openane.passes.exponent_groups import said_of
 from openane.passes.fold_affine import fold_affine
 from openane.passes.fold_constants import fold_constants
@@ -42,13 +42,15 @@ READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scal
 class Rescaled:
     """A graph that computes the same, and what was done: for each tensor that is stored times a power of two its name,
     the exponent and the largest number that was measured; how many sums have an exponent of their own, which their own
-    tasks take back; the names of tensors that stay beyond fp16; how many sums have an exponent for each channel."""
+    tasks take back; the names of tensors that stay beyond fp16; how many sums have an exponent for each channel; and
+    whether products of computed tensors are raised, which other inputs may make larger by far."""
 
     graph: Graph
     exponents: Mapping[str, tuple[int, float]]
     sums: int = 0
     beyond: tuple[str, ...] = ()
     channels: int = 0
+    products: bool = False
 
 
 def rescale(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescaled:
@@ -84,7 +86,8 @@ def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Resc
     if not (wanted.values or wanted.sums):
         return Rescaled(ready if channels else graph, {}, channels=channels)
     work = Rescaling(ready, said, wanted, ranges)
-    return Rescaled(work.result(), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)), channels)
+    return Rescaled(work.result(), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)), channels,
+                    raises_products(ready, said, wanted))
 
 
 def _keeps_rules(node: Node) -> bool:

@@ -17,7 +17,7 @@ from openane.ops.exponents import Exponents, Relation
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, largest_exponent
 from openane.ops.unary import settings
 from openane.passes.dead_code import remove_dead_code
-from openane.passes.exponent_choice import LIMIT, Chosen, biased, least
+from openane.passes.exponent_choice import LIMIT, RAISED, Chosen, biased, least
 from openane.passes.exponent_groups import Said
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import share, times
@@ -263,13 +263,14 @@ class Rescaling:
 
     def _strays(self, value: Value, exponent: int) -> float:
         """How far, in powers of two, a value times 2^exponent is from what is held and summed well; what is too large
-        counts WORSE times as much."""
+        counts WORSE times as much, and what is raised needs room for inputs that are larger."""
         seen, sums = self._range(value), self._sums.get(id(value), 0)
         if not seen.usual:
             return 0.0
         largest, usual = math.log2(seen.largest) + exponent, math.log2(seen.usual) + exponent
         low = math.log2(max(4 * SMALLEST_NORMAL, least(sums)))
-        return max(0.0, WORSE * (largest - math.log2(SUM_LIMIT / 2)), low - usual)
+        raised = largest - math.log2(RAISED) if exponent > 0 else 0.0
+        return max(0.0, WORSE * (largest - math.log2(SUM_LIMIT / 2)), raised, low - usual)
 
     def _raised(self, node: Node, about: Exponents) -> None:
         """What is added to x multiplies the result."""

@@ -72,7 +72,8 @@ def test_close_functions_err_by_a_share_of_their_input(execute, name, setting, w
 
 
 @pytest.mark.parametrize(("name", "setting", "absolute", "relative", "tasks"), [
-    ("softplus", {}, 8 * TINY, 4e-3, 6), ("elu", {"alpha": 1.0}, 6e-4, 5e-4, 4), ("elu", {"alpha": 0.5}, 4e-4, 5e-4, 4)])
+    ("softplus", {}, 8 * TINY, 4e-3, 6), ("elu", {"alpha": 1.0}, 6e-4, 5e-4, 4),
+    ("elu", {"alpha": 0.5}, 4e-4, 5e-4, 4)])
 def test_close_functions_keep_the_digits_of_small_results(execute, name, setting, absolute, relative, tasks):
     builder = GraphBuilder(metadata={FUNCTIONS_KEY: CLOSE})
     x = builder.input("x", "fp16", FINITE.shape)
