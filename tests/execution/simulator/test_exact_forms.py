@@ -88,6 +88,18 @@ def test_ties_and_the_cut(compiled: ModuleType) -> None:
     assert quanta[3, 3] == 60000.0**2 * 2**16
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.integers(0, 30), st.integers(1, 70), st.integers(1, 600))
+def test_products_of_like_sizes(compiled: ModuleType, seed: int, first: int, second: int, rows: int,
+                                columns: int) -> None:
+    """Any digits of one size or the next: whole ranges are next to the cut, or to another way of rounding."""
+    rng = np.random.default_rng(seed)
+    left, right = (decoded((rng.integers(0, 2048, (37, extent)) + (field << 10) & 0x7BFF
+                            | rng.integers(0, 2, (37, extent)) << 15).astype(np.uint16))
+                   for field, extent in ((first, rows), (second, columns)))
+    same(np.ascontiguousarray(compiled.outer_sums(left, right)), np.ascontiguousarray(exact.outer_sums(left, right)))
+
+
 def test_sums_beyond_what_doubles_hold(compiled: ModuleType) -> None:
     terms = 4000
     left = np.full((terms, 1), 65504, np.float32)
@@ -124,7 +136,8 @@ def test_without_numba_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(name, *rest)
 
     name = "openane.simulator.arithmetic.compiled"
-    monkeypatch.delitem(sys.modules, name, raising=False)
+    for module in (name, "openane.simulator.compiled.nudged", "openane.simulator.compiled.jit"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.delattr(sys.modules["openane.simulator.arithmetic"], "compiled", raising=False)
     monkeypatch.setattr(builtins, "__import__", absent)
     assert SumForm.choose(Mode.EXACT, [COMPILED_FROM]) is SumForm.NUMPY

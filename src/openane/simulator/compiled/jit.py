@@ -19,19 +19,29 @@ if getattr(config, "DISABLE_JIT", False):
     raise ImportError("numba is told not to compile (NUMBA_DISABLE_JIT), so that it would only be slow")
 
 
-def compiled(signature: str, loop: Any) -> Any:
-    """The loop for one signature, from the cache where there is one."""
+CONTRACTED = frozenset({"contract"})
+
+
+def compiled(signature: str, loop: Any, contract: bool = False) -> Any:
+    """The loop for one signature, from the cache where there is one. `contract`: see `contracted`."""
     compiler: Any = njit
+    options = {"fastmath": set(CONTRACTED)} if contract else {}
     try:
-        return compiler(signature, nogil=True, cache=True)(loop)
+        return compiler(signature, nogil=True, cache=True, **options)(loop)
     except RuntimeError:  # no folder can be written
-        return compiler(signature, nogil=True)(loop)
+        return compiler(signature, nogil=True, **options)(loop)
 
 
 def part(function: Any) -> Any:
     """A function that other loops call."""
     compiler: Any = njit
     return compiler(nogil=True)(function)
+
+
+def contracted(function: Any) -> Any:
+    """A function that other loops call, in which a product and a sum may be one instruction, which rounds once."""
+    compiler: Any = njit
+    return compiler(nogil=True, fastmath=set(CONTRACTED))(function)
 
 
 def chosen(function: Any, single: Any, double: Any) -> None:
