@@ -3,21 +3,22 @@ section."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from io import SEEK_END, BytesIO
 
 import numpy as np
 
 from openane.chips import Limits
 from openane.engine import DType, Space
 from openane.ops.lowering import ELEMENT, Tensor
-from openane.program import Layout
+from openane.program import Constants, Layout
 from openane.rounding import round_up
 
 SAMPLED = 64
 """Bytes at either end by which constants that may be equal are told apart."""
+KEPT = 1 << 20
+"""Bytes from which on constants are not copied once more when all are there."""
 FIRST_VIRTUAL_SLOT = 1000
 """Slot numbers from here on are virtual: placement replaces them."""
 
@@ -59,34 +60,46 @@ class VirtualBuffers:
 
 
 class ConstantPool:
-    """The constant section while it is made. Pieces begin at multiples of what memory accesses are aligned to; equal
-    pieces of one owner are stored once."""
+    """The constant section while it is made, in memory that is taken once for as much as is expected. Pieces begin at
+    multiples of what memory accesses are aligned to; equal pieces of one owner are stored once."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, expected: int = 0) -> None:
+        """`expected`: about how many bytes will be added."""
         self._slot, self._alignment = limits.slots.constants, limits.memory_alignment
-        self._data = BytesIO()  # gives its bytes away without another copy of all weights
+        self._data = np.zeros(max(expected, KEPT), np.uint8)  # costs no memory until it is written
+        self._end = 0
         self._offsets: dict[tuple[Hashable, int, bytes, bytes], list[int]] = {}
 
-    def add(self, piece: bytes, owner: Hashable = None) -> int:
-        """Offset of `piece` in the section. Pieces of different owners are kept apart even when they are equal, as
-        Apple's compiler keeps the weights of two operations; tables and vectors have no owner."""
-        alike = self._offsets.setdefault((owner, len(piece), piece[:SAMPLED], piece[-SAMPLED:]), [])
+    def add(self, piece: bytes) -> int:
+        """Offset of `piece`, a table or vector that no operation owns, in the section."""
+        return self.fill(len(piece), lambda place: np.copyto(place, np.frombuffer(piece, np.uint8)))
+
+    def fill(self, size: int, write: Callable[[np.ndarray], None], owner: Hashable = None) -> int:
+        """Offset of a piece of so many bytes, which `write` puts where it is shown zeros (uint8). Pieces of different
+        owners are kept apart even when they are equal, as Apple's compiler keeps the weights of two operations."""
+        offset = round_up(self._end, self._alignment)
+        self._reserve(offset + size)
+        piece = self._data[offset:offset + size]
+        write(piece)
+        alike = self._offsets.setdefault((owner, size, piece[:SAMPLED].tobytes(), piece[-SAMPLED:].tobytes()), [])
         for known in alike:
-            self._data.seek(known)
-            if self._data.read(len(piece)) == piece:
+            if np.array_equal(self._data[known:known + size], piece):
+                piece[:] = 0
                 return known
-        end = self._data.seek(0, SEEK_END)
-        offset = round_up(end, self._alignment)
-        self._data.write(bytes(offset - end))
-        self._data.write(piece)
+        self._end = offset + size
         alike.append(offset)
         return offset
 
-    def taken(self) -> bytes:
+    def _reserve(self, end: int) -> None:
+        if end > len(self._data):
+            more = np.zeros(max(end, 2 * len(self._data)), np.uint8)
+            more[:self._end] = self._data[:self._end]
+            self._data = more
+
+    def taken(self) -> Constants:
         """The section; nothing can be added any more."""
-        data = self._data.getvalue()
-        self._data.close()
-        return data
+        data, self._data = self._data[:self._end], self._data[:0]
+        return data.tobytes() if len(data) < KEPT else data.data.toreadonly()
 
     def surface(self, array: np.ndarray) -> Tensor:
         """Stores an fp16 array with its rows padded as memory accesses need them."""
@@ -95,10 +108,13 @@ class ConstantPool:
         values = np.atleast_1d(values)
         width = int(values.shape[-1])
         row = round_up(width * ELEMENT, self._alignment)
-        rows = np.zeros((values.size // width, row // ELEMENT), "<f2")
-        rows[:, :width] = values.reshape(-1, width)
+        count = values.size // width
+
+        def write(place: np.ndarray) -> None:
+            place.view("<f2").reshape(count, -1)[:, :width] = values.reshape(count, width)
+
         _, strides = padded(values.shape, self._alignment)
-        return Tensor(self._slot, self.add(rows.tobytes()), values.shape, strides, self._alignment)
+        return Tensor(self._slot, self.fill(count * row, write), values.shape, strides, self._alignment)
 
 
 def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = None,

@@ -18,9 +18,12 @@ from openane.engine import DType, Space
 from openane.errors import UnsupportedError
 from openane.graph import Node
 from openane.ops.lowering import Tensor, plane_axis
+from openane.program import Constants
 
 OPERANDS = 3
 """Streamed operands an operation may have."""
+PADDED = 2
+"""Streams and rows of constants take at most about so many times the elements' bytes."""
 NEAR_SHARE = 8
 """A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
 
@@ -29,15 +32,16 @@ class Allocation(RecipeContext):
     """Virtual buffers and the constant sections: what tasks read as operands, and what the kernel DMA reads, which is
     the same section or from `kernel_slot` on one of its own; `node` is the one that is lowered."""
 
-    def __init__(self, chip: Chip, ports: int) -> None:
-        """`ports`: how many inputs and outputs the program has."""
+    def __init__(self, chip: Chip, ports: int, weights: int = 0) -> None:
+        """`ports`: how many inputs and outputs the program has, `weights`: how many elements its constants have."""
         self.chip = chip
         self.limits = replace(chip.limits, channels=streamed_channels(chip.limits, chip.limits.width, OPERANDS))
         self.blocks = VirtualBuffers()
         slots = chip.limits.slots
         kernels = slots.first_kernels(range(slots.first_port, slots.first_port + ports))
-        self.constants = ConstantPool(chip.limits)
-        self.kernels = self.constants if kernels is None else ConstantPool(chip.limits)
+        expected = PADDED * weights * DType.FLOAT16.size
+        self.kernels = ConstantPool(chip.limits, expected)
+        self.constants = self.kernels if kernels is None else ConstantPool(chip.limits)
         self.kernel_slot = slots.constants if kernels is None else kernels
         self.trace = Provenance()
         self.node: Node | None = None
@@ -86,16 +90,16 @@ class Allocation(RecipeContext):
     def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
         """See recipes.context.Context."""
         owner = tuple(value.name for value in self.node.values() if value.constant) if weights and self.node else ()
-        offset = self.kernels.add(packed.data, owner if weights else None)
+        offset = self.kernels.fill(packed.size, packed.write, owner if weights else None)
         if weights:
             self.trace.packed(self.node, packed, offset, table)
         return offset
 
-    def all_constants(self) -> tuple[bytes, tuple[int, ...]]:
+    def all_constants(self) -> tuple[Constants, tuple[int, ...]]:
         """All constants, and where the kernel DMA's section begins if it has one; nothing can be added any more."""
         constants = self.constants.taken()
         kernels = b"" if self.kernels is self.constants else self.kernels.taken()
         if not kernels:
             return constants, ()
         self.trace.shift_coefficients(len(constants))
-        return constants + kernels, (len(constants),)
+        return b"".join((constants, kernels)), (len(constants),)

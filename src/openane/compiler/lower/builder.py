@@ -46,6 +46,12 @@ def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Low
     return builder.finished()
 
 
+def constant_elements(graph: Graph) -> int:
+    """How many numbers the constants have that nodes name."""
+    held = {id(value): value.type for node in graph.nodes for value in node.values() if value.constant}
+    return sum(of.elements for of in held.values())
+
+
 class Builder(Allocation, Fusion, Values):
     """What a node's lowering calls, for one graph and one chip: it implements `ops.lowering.Lowering` and
     `recipes.context.RecipeContext`. Most of its methods are recipes: functions whose first argument is the context, so
@@ -53,7 +59,7 @@ class Builder(Allocation, Fusion, Values):
 
     def __init__(self, graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> None:
         users = Users(graph)
-        Allocation.__init__(self, chip, len(graph.inputs) + len(graph.outputs))
+        Allocation.__init__(self, chip, len(graph.inputs) + len(graph.outputs), constant_elements(graph))
         Fusion.__init__(self, users)
         Values.__init__(self, graph, users, self.blocks, chip.limits.memory_alignment, shared)
         self._graph = graph

@@ -10,7 +10,7 @@ from openane.compiler.lower.provenance import Traced
 from openane.engine import Operation
 from openane.graph import Graph, Node
 from openane.ops.lowering import Tensor
-from openane.program import Layout
+from openane.program import Constants, Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Lowered:
     graph: Graph
     emitted: tuple[Emitted, ...]
     blocks: Mapping[int, VirtualBuffer]
-    constants: bytes
+    constants: Constants
     kernel_starts: tuple[int, ...]
     layouts: Mapping[str, Layout]
     slots: Mapping[str, int]

@@ -188,7 +188,7 @@ class _Section:
         packed = pack_sparse(self._form, seen, bias, piece.lanes, table)
         if packed.streams != piece.streams:
             return False
-        section[piece.offset:piece.offset + len(packed.data)] = np.frombuffer(packed.data, np.uint8)
+        packed.write(section[piece.offset:piece.offset + packed.size])
         return True
 
 

@@ -17,16 +17,39 @@ HOLES = 16
 
 @dataclass(frozen=True, slots=True)
 class PackedCoefficients:
-    """Streams of one task, concatenated: `streams` lists (core, offset in `data`, bytes). `weights` and `bias` are what
-    was packed, `form` where it went if that does not depend on the values."""
+    """Streams of one task, one behind the other in `size` bytes: `streams` lists (core, offset, bytes). `weights` and
+    `bias` are what is packed, `form` where it goes if that does not depend on the values, and `head` what every stream
+    begins with then; otherwise `parts` are the bytes."""
 
-    data: bytes
+    size: int
     streams: tuple[tuple[int, int, int], ...]
     lanes: int
     packing: Packing = Packing.DENSE
     weights: np.ndarray | None = None
     bias: np.ndarray | None = None
     form: CoefficientPlacement | None = None
+    head: bytes = b""
+    parts: tuple[bytes | np.ndarray, ...] = ()
+
+    @property
+    def data(self) -> bytes:
+        """The bytes by themselves."""
+        section = np.zeros(self.size, np.uint8)
+        self.write(section)
+        return section.tobytes()
+
+    def write(self, section: np.ndarray) -> None:
+        """Puts the streams into `size` bytes (uint8) that are zero."""
+        place = 0
+        for part in self.parts:
+            section[place:place + len(part)] = np.frombuffer(part, np.uint8)
+            place += len(part)
+        if self.form is None:
+            return
+        assert self.weights is not None, "what has a form has weights"
+        write_dense(self.form, section, 0, self.weights, self.bias)
+        for _, offset, _ in self.streams if self.head else ():
+            section[offset:offset + len(self.head)] = np.frombuffer(self.head, np.uint8)
 
 
 def pack_dense(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray | None, lanes: int,
@@ -36,19 +59,16 @@ def pack_dense(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray | 
     groups, channels, rows = weights.shape
     head = table or b""
     place = form.dense(Geometry(groups, channels, rows), lanes, bias is not None, len(head))
-    section = np.zeros(sum(size for _, _, size in place.streams), np.uint8)
-    write_dense(place, section, 0, weights, bias)
-    for _, offset, _ in place.streams if head else ():
-        section[offset:offset + len(head)] = np.frombuffer(head, np.uint8)
-    return PackedCoefficients(section.tobytes(), place.streams, lanes, Packing.DENSE, weights, bias, place)
+    size = sum(size for _, _, size in place.streams)
+    return PackedCoefficients(size, place.streams, lanes, Packing.DENSE, weights, bias, place, head)
 
 
 def pack_table(table: bytes, cores: int, apart: bool = False) -> PackedCoefficients:
     """A table alone: every active core reads the same bytes. Room for one each is kept, as Apple does for generations
     in which a core reads it as a stream of its own, and not where it is read once for all (`apart`)."""
     size = len(table)
-    room = size if apart else cores * size
-    return PackedCoefficients(table.ljust(room, b"\0"), tuple((core, 0, size) for core in range(cores)), 1)
+    return PackedCoefficients(size if apart else cores * size, tuple((core, 0, size) for core in range(cores)), 1,
+                              parts=(table,))
 
 
 def write_dense(place: CoefficientPlacement, section: np.ndarray, base: int, weights: np.ndarray,
@@ -85,19 +105,21 @@ def pack_sparse(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray |
 
     See chips.coefficients.SparseFormat. Every group's streams are padded.
     """
-    streams: dict[int, bytearray] = {}
+    streams: dict[int, list[bytes | np.ndarray]] = {}
     for group in range(weights.shape[0]):
         _sparse_group(form, streams, weights[group], None if bias is None else bias[group], lanes, table or b"")
         for stream in streams.values():
-            stream += bytes(-len(stream) % form.alignment)
-    data, places = bytearray(), []
+            stream.append(bytes(-sum(map(len, stream)) % form.alignment))
+    places, end = [], 0
     for core, stream in sorted(streams.items()):
-        places.append((core, len(data), len(stream)))
-        data += stream
-    return PackedCoefficients(bytes(data), tuple(places), lanes, Packing.SPARSE, weights, bias)
+        size = sum(map(len, stream))
+        places.append((core, end, size))
+        end += size
+    parts = tuple(part for _, stream in sorted(streams.items()) for part in stream)
+    return PackedCoefficients(end, tuple(places), lanes, Packing.SPARSE, weights, bias, parts=parts)
 
 
-def _sparse_group(form: CoefficientFormat, streams: dict[int, bytearray], weights: np.ndarray,
+def _sparse_group(form: CoefficientFormat, streams: dict[int, list[bytes | np.ndarray]], weights: np.ndarray,
                   bias: np.ndarray | None, lanes: int, table: bytes) -> None:
     """Appends the blocks of one group, weights [channels, Cin, Kh, Kw]; a stream begins with the table."""
     channels, inputs, *kernel = weights.shape
@@ -106,14 +128,13 @@ def _sparse_group(form: CoefficientFormat, streams: dict[int, bytearray], weight
     heads = None if bias is None else bias.astype("<f2")
     first = 0
     for core, width, count in form.blocks(channels, lanes):
-        stream = streams.setdefault(core, bytearray(table))
+        stream = streams.setdefault(core, [table])
         if heads is not None:
             head = np.zeros(width, "<f2")
             head[:count] = heads[first:first + count]
-            stream += head.tobytes()
+            stream.append(head.tobytes())
         body = _body(values[first:first + count], taps, form.sparse.width(width), form.sparse)
-        stream += body.size.to_bytes(form.sparse.length, "little")
-        stream += body.data
+        stream += [body.size.to_bytes(form.sparse.length, "little"), body]
         first += count
 
 
