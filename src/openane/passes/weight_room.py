@@ -61,6 +61,7 @@ def times(constant: Value, exponent: int) -> Value:
 def _times(constant: Value, exponent: int) -> np.ndarray:
     array, stated = constant.array(), isinstance(constant, RoundedConstant)
     if array.dtype == np.float16 and abs(exponent) <= EXACT:
-        return to_half(numbers(constant) * np.float32(2.0 ** exponent)) if stated else half_times(array, exponent)
+        return np.asarray(to_half(numbers(constant) * np.float32(2.0 ** exponent)) if stated
+                          else half_times(array, exponent))
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(numbers(constant).astype(np.float64), exponent), array.dtype)

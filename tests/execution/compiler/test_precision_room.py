@@ -8,9 +8,10 @@ import pytest
 
 from openane.compiler import compile
 from openane.devices import run
-from openane.graph import Graph, Value
+from openane.graph import Graph, RoundedConstant, TensorType, Value
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
+from openane.passes.weight_room import times
 
 Inputs = dict[str, np.ndarray]
 
@@ -95,3 +96,12 @@ def test_what_a_gate_leaves_small_has_no_more_room_than_what_it_is_made_of(size:
     made = run(compile(graph, samples=inputs, allow_host=False), inputs, "simulator?arithmetic=exact")
     for name, wanted in evaluate(graph, inputs).items():
         assert np.linalg.norm(made[name].astype(np.float64) - wanted) <= 1e-3 * np.linalg.norm(wanted)
+
+
+def test_single_numbers_of_a_model_stay_constants_when_they_are_raised() -> None:
+    """They are arrays without dimensions, of which numpy makes numbers."""
+    stated = np.array(0.1, np.float32)
+    value = RoundedConstant("number", TensorType("fp16", ()), stated.astype(np.float16), stated=stated)
+    made = times(value, 3)
+    assert made.array().shape == ()
+    assert float(made.array()) == float(np.float16(0.8))

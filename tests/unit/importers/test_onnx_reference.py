@@ -315,3 +315,13 @@ def test_scan_and_loop_are_unrolled():
                  [("i", (7, [])), ("c", (9, [])), ("s", (1, [2]))], ["d", "t", "u"])
     body.node[0].input[1] = "s"
     check("Loop", [np.array(3), np.array(True), real(2)], fixed=(0, 1), outputs=2, body=body)
+
+
+@pytest.mark.parametrize(("shape", "indices", "axis"), [((1, 64), (1, 16), 1), ((3, 4, 5), (2, 6, 3), 1),
+                                                        ((2, 3), (5, 2), -2), ((7,), (3,), 0)])
+def test_elements_that_are_known_are_gathered_as_others(shape, indices, axis):
+    """Dimensions that are not looked up in may be shorter in the indices."""
+    data, extent = real(*shape), shape[axis]
+    places = RANDOM.integers(-extent, extent, indices)
+    for fixed in ((0, 1), (1,)):
+        check("GatherElements", (data, places), fixed=fixed, runtime=True, axis=axis)

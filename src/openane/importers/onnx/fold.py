@@ -91,6 +91,22 @@ def _gather(step: OnnxStep) -> np.ndarray:
     return np.asarray(np.take(data, indices, axis))
 
 
+def _gather_elements(step: OnnxStep) -> np.ndarray:
+    """The indices may reach less far than the data in other dimensions."""
+    data, indices = step.array(0, "data"), step.array(1, "indices")
+    axis = step.front(step.integer("axis", 0), data.ndim)
+    bounded(step, indices.shape)
+    kept = tuple(slice(None) if place == axis else slice(count) for place, count in enumerate(indices.shape))
+    found = data[kept]
+    if indices.ndim != data.ndim or any(found.shape[place] != count for place, count in enumerate(indices.shape)
+                                        if place != axis):
+        raise GraphError(f"{step.label}: indices {list(indices.shape)} reach beyond data {list(data.shape)}")
+    try:
+        return np.take_along_axis(found, indices, axis)
+    except IndexError as error:
+        raise GraphError(f"{step.label}: {error}") from None
+
+
 def slices(step: OnnxStep, shape: Sequence[int]) -> tuple[slice, ...]:
     """What a Slice node keeps of each dimension of `shape`."""
     if step.version < 10:
@@ -239,7 +255,8 @@ FOLDS: Mapping[str, Fold] = {
     "Abs": _elementwise(np.abs), "Add": _elementwise(np.add), "And": _elementwise(np.logical_and), "Cast": _cast,
     "Ceil": _elementwise(np.ceil), "Concat": _concat, "ConstantOfShape": _constant_of_shape,
     "Div": _elementwise(_divide), "Equal": _elementwise(np.equal), "Exp": _elementwise(np.exp), "Expand": _expand,
-    "Floor": _elementwise(np.floor), "Gather": _gather, "Greater": _elementwise(np.greater),
+    "Floor": _elementwise(np.floor), "Gather": _gather, "GatherElements": _gather_elements,
+    "Greater": _elementwise(np.greater),
     "Identity": _elementwise(lambda x: x), "Less": _elementwise(np.less), "Max": _variadic(np.maximum),
     "Min": _variadic(np.minimum), "Mod": _elementwise(np.mod), "Mul": _elementwise(np.multiply),
     "Neg": _elementwise(np.negative), "Not": _elementwise(np.logical_not), "Or": _elementwise(np.logical_or),
@@ -255,9 +272,9 @@ SHAPING = frozenset(["BlackmanWindow", "ConstantOfShape", "HammingWindow", "Hann
 BROADCAST_FOLDS = frozenset([
     "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "GreaterOrEqual", "LessOrEqual", "Xor"])
 REFERENCE_FOLDS = BROADCAST_FOLDS | {
-    "Acos", "ArgMax", "ArgMin", "Asin", "Atan", "BitwiseNot", "Cos", "CumSum", "Erf", "GatherElements", "IsInf",
-    "IsNaN", "NonZero", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "ScatterElements",
-    "ScatterND", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Split", "Tan", "Tanh", "Trilu"}
+    "Acos", "ArgMax", "ArgMin", "Asin", "Atan", "BitwiseNot", "Cos", "CumSum", "Erf", "IsInf", "IsNaN", "NonZero",
+    "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Round", "ScatterElements", "ScatterND",
+    "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Split", "Tan", "Tanh", "Trilu"}
 """Operators known for constants alone, or also for them."""
 
 
