@@ -42,12 +42,20 @@ def _form(operation: Operation) -> Hashable:
     """An operation without the places of its operands."""
     settings, numbers = _getters(type(operation))  # type: ignore[arg-type]
     values = numbers(operation)
-    signs = tuple([copysign(1.0, value) for value in values])  # 0.0 and -0.0 are equal
     if isinstance(operation, NeuralOperation):
         operands = _walk(operation.source), _walk(operation.result), _streams(operation.coefficients)
     else:
         operands = _walk(operation.first), _walk(operation.result), _walk(operation.second)
-    return type(operation), operands, settings(operation), values, signs
+    return type(operation), operands, settings(operation), values, _signs(values)
+
+
+def signs(operation: Operation) -> tuple[float, ...]:
+    """The signs of the real numbers an operation states: two are equal still where one has 0.0 and the other -0.0."""
+    return _signs(_getters(type(operation))[1](operation))  # type: ignore[arg-type]
+
+
+def _signs(values: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple([copysign(1.0, value) for value in values])
 
 
 def _walk(access: Access | None) -> Hashable:

@@ -16,6 +16,7 @@ from openane.compiler.partition.events import ProgramStored, Tell
 from openane.compiler.partition.host_steps import piece
 from openane.compiler.records import KnownProgram
 from openane.compiler.schedule.pipeline import ScheduledOperations, store
+from openane.compiler.schedule.remembered import Schedulable, remembered
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, copy_of
 from openane.ops.optimisation import level_of
@@ -86,11 +87,7 @@ def compile_piece(graph: Graph, shared: frozenset[str], settings: CompileSetting
 
 def _stored(lowered: Lowered, size: int, settings: CompileSettings) -> CompiledPiece:
     """The lowered operations as a program; `size` is its memory, scratch and tasks apart."""
-    labels = [emitted.label for emitted in lowered.emitted]
-    slots = [lowered.slots[value.name] for _, value in _ports(lowered.graph)]
-    contents = _contents(lowered, lowered.constants, settings.chip.limits.slots)
-    stored = store(settings.chip, lowered.operations, lowered.blocks, slots, labels, contents,
-                   level_of(lowered.graph))
+    stored = _scheduled(lowered, settings.chip)
     end = stored.tasks[-1].offset + 4 * len(stored.tasks[-1].words)
     check_size(len(stored.tasks), size + stored.placement.scratch + end, settings.capacity)
     if settings.tell is not None:
@@ -100,6 +97,20 @@ def _stored(lowered: Lowered, size: int, settings: CompileSettings) -> CompiledP
     program = Program(settings.chip.name, tasks, lowered.constants, buffers, settings.name,
                       kernel_starts=lowered.kernel_starts)
     return CompiledPiece(program, lowered, stored.origins)
+
+
+def _scheduled(lowered: Lowered, chip: Chip) -> ScheduledOperations:
+    """The tasks of the lowered operations, which the same operations before became too."""
+    slots = tuple(lowered.slots[value.name] for _, value in _ports(lowered.graph))
+    operations, level = lowered.operations, level_of(lowered.graph)
+    contents = _contents(lowered, lowered.constants, chip.limits.slots)
+    wanted = Schedulable(chip, level, slots, tuple(table_kinds(operations, contents)), operations, lowered.blocks)
+    known = remembered().get(wanted)
+    if known is None:
+        labels = [emitted.label for emitted in lowered.emitted]
+        known = store(chip, operations, lowered.blocks, slots, labels, contents, level)
+        remembered().add(wanted, known)
+    return known
 
 
 def _contents(lowered: Lowered, constants: bytes | memoryview, slots: BaseSlots) -> Contents:
