@@ -60,7 +60,7 @@ class Shadows:
     def settle(self, context: RecipeContext, written: list[Emitted]) -> None:
         """Operations that write a stand-in which nobody reads write its port instead. Other stand-ins are followed by a
         copy that converts."""
-        read = {slot for emitted in written for slot in read_slots(emitted.operation)}
+        read = {slot for emitted in written for slot in read_slots(emitted.operation)} if self._known else frozenset()
         for slot, shadow in self._known.items():
             if slot in read:
                 context.copy(shadow.made, shadow.port)

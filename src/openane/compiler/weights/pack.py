@@ -4,6 +4,7 @@ says."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from openane.rounding import round_up
 
 HOLES = 16
 """Rows with zeros are made one by one while there are that many times as many without."""
+LONG, FEW, PAGE = 256, 16, 4096
+"""Rows and lanes from which on, and up to which, lanes are packed one by one; bytes of a page of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class PackedCoefficients:
     def write(self, section: np.ndarray) -> None:
         """Puts the streams into `size` bytes (uint8) that are zero."""
         place = 0
-        for part in self.parts:
+        for part in filter(len, self.parts):
             section[place:place + len(part)] = np.frombuffer(part, np.uint8)
             place += len(part)
         if self.form is None:
@@ -85,9 +88,21 @@ def write_dense(place: CoefficientPlacement, section: np.ndarray, base: int, wei
         outer = (HALFWORD * place.planes[run.core], (rows + place.bias) * row, run.spacing)
         first = start + row * place.bias
         target = np.ndarray((*extents, rows, run.count), "<f2", section, first, (*outer, row, HALFWORD))
-        target[...] = _taken(run, values).swapaxes(3, 4)
+        _turn(target, _taken(run, values).swapaxes(3, 4))
         if biases is not None:
             np.ndarray((*extents, run.count), "<f2", section, start, (*outer, HALFWORD))[...] = _taken(run, biases)
+
+
+def _turn(target: np.ndarray, source: np.ndarray) -> None:
+    """target = source, both [groups, rounds, cores, rows, lanes], a lane a row of the source. Few lanes are written one
+    after the other, so that numpy's loops are as long as rows, and so are lanes a multiple of pages apart, as the
+    nearest cache has room for few of these."""
+    rows, lanes = source.shape[3:]
+    if rows < LONG or (lanes > FEW and source.strides[4] % PAGE):
+        target[...] = source
+        return
+    for lane in range(lanes):
+        target[..., lane] = source[..., lane]
 
 
 def _taken(run: CoreRun, values: np.ndarray) -> np.ndarray:
@@ -127,30 +142,35 @@ def _sparse_group(form: CoefficientFormat, streams: dict[int, list[bytes | np.nd
     values = weights.astype("<f2", copy=False).reshape(channels, inputs, -1).view(np.ndarray)
     heads = None if bias is None else bias.astype("<f2")
     first = 0
-    for core, width, count in form.blocks(channels, lanes):
-        stream = streams.setdefault(core, [table])
+    for (width, count), blocks in groupby(form.blocks(channels, lanes), lambda block: block[1:]):
+        cores = [core for core, _, _ in blocks]
+        many, end = len(cores), first + len(cores) * count
+        bodies = _bodies(values[first:end].reshape(many, count, inputs, -1), taps, form.sparse.width(width),
+                         form.sparse)
+        known = np.zeros((many, 0 if heads is None else width), "<f2")
         if heads is not None:
-            head = np.zeros(width, "<f2")
-            head[:count] = heads[first:first + count]
-            stream.append(head.tobytes())
-        body = _body(values[first:first + count], taps, form.sparse.width(width), form.sparse)
-        stream += [body.size.to_bytes(form.sparse.length, "little"), body]
-        first += count
+            known[:, :count] = heads[first:end].reshape(many, count)
+        for core, head, body in zip(cores, known, bodies, strict=True):
+            streams.setdefault(core, [table]).extend(
+                (head.tobytes(), body.size.to_bytes(form.sparse.length, "little"), body))
+        first = end
 
 
-def _body(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
-    """Weights [channels, Cin, taps] of one block as bytes: slots of `width` halfwords, zeros skipped."""
-    count, group = len(values), form.values
+def _bodies(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> list[np.ndarray]:
+    """Weights [blocks, channels, Cin, taps] of blocks alike, each as bytes: slots of `width` halfwords, zeros
+    skipped."""
+    count, group = values.shape[1], form.values
     if count < width or (width % group and group % width):
-        return _skipped(_slots(values, taps, width), form)
-    body = _full(values, taps, width, form)
-    present = values[:, :, [tap for tap in taps if tap is not None]]
-    return _without_zeros(body, present, np.flatnonzero(_has_zeros(present)), taps, form)
+        return [_skipped(_slots(block, taps, width), form) for block in values]
+    read = [tap for tap in taps if tap is not None]
+    holes = _has_zeros(values if len(read) == values.shape[3] else values[..., read])
+    return [_without_zeros(body, block, np.flatnonzero(each), taps, form)
+            for body, block, each in zip(_full(values, taps, width, form), values, holes, strict=True)]
 
 
 def _full(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
-    """The bytes [Cin, bytes] of a block as wide as it may be, as if no value were zero."""
-    (_, inputs, _), group = values.shape, form.values
+    """The bytes [blocks, Cin, bytes] of blocks as wide as they may be, as if no value were zero."""
+    (blocks, _, inputs, _), group = values.shape, form.values
     lanes, groups, together = min(width, group), max(1, width // group), max(1, group // width)
     masks, places, end = [], [], 0
     for first in range(0, len(taps), together):
@@ -160,27 +180,26 @@ def _full(values: np.ndarray, taps: list[int | None], width: int, form: SparseFo
         masks += [(slice(end + i, end + groups * pitch, pitch), byte) for i, byte in enumerate(mask)]
         places += [(tap, end + form.mask + HALFWORD * lanes * number, pitch) for number, (_, tap) in enumerate(held)]
         end += groups * pitch
-    body = np.zeros((inputs, end), np.uint8)
+    body = np.zeros((blocks, inputs, end), np.uint8)
     for where, byte in masks:
-        body[:, where] = byte
+        body[..., where] = byte
     for tap, start, pitch in places:
-        place = np.ndarray((inputs, groups, lanes), "<f2", body, start, (end, pitch, 2))
-        place[...] = values[:, :, tap].T.reshape(inputs, groups, lanes)
+        place = np.ndarray((blocks, inputs, groups, lanes), "<f2", body, start, (inputs * end, end, pitch, HALFWORD))
+        place[...] = values[..., tap].swapaxes(1, 2).reshape(blocks, inputs, groups, lanes)
     return body
 
 
 def _without_zeros(body: np.ndarray, values: np.ndarray, holes: np.ndarray, taps: list[int | None],
                    form: SparseFormat) -> np.ndarray:
-    """Bytes of rows [inputs, bytes] that were made as if no value were zero; the rows `holes` have some."""
+    """Bytes of rows [Cin, bytes] that were made of [channels, Cin, taps] as if no value were zero; the rows `holes`
+    have some."""
     if not holes.size:
         return body.reshape(-1)
-    order = [tap for tap in taps if tap is not None]
-    numbers = [None if tap is None else order.index(tap) for tap in taps]
     if HOLES * holes.size > len(body):
-        return _skipped(_slots(values, numbers, len(values)), form)
+        return _skipped(_slots(values, taps, len(values)), form)
     parts, start = [], 0
     for hole in holes.tolist():
-        row = _slots(values[:, hole:hole + 1], numbers, len(values))
+        row = _slots(values[:, hole:hole + 1], taps, len(values))
         parts += [body[start:hole].reshape(-1), _skipped(row, form)]
         start = hole + 1
     return np.concatenate([*parts, body[start:].reshape(-1)])
@@ -196,9 +215,9 @@ def _slots(values: np.ndarray, taps: list[int | None], width: int) -> np.ndarray
 
 
 def _has_zeros(halves: np.ndarray) -> np.ndarray:
-    """For each input of [channels, Cin, taps] whether a weight is zero."""
+    """For each block and input [blocks, Cin] of [blocks, channels, Cin, taps] whether a weight is zero."""
     bits = np.abs(halves).view("<u2")
-    return np.asarray(bits.min(axis=(0, 2)) == 0)
+    return np.asarray(bits.min(axis=1).min(axis=-1) == 0)
 
 
 def _skipped(slots: np.ndarray, form: SparseFormat) -> np.ndarray:
