@@ -29,6 +29,7 @@ SMALLEST = 2.0 ** -24
 PART = 1 << 16
 """How many numbers are looked at at a time, so that they stay in the processor's cache."""
 _INFINITE, _MINUS_INFINITE = np.array([np.inf, -np.inf], np.float16).view(np.uint16).tolist()
+_MINUS_ZERO = 0x8000
 
 
 def half(value: float) -> float:
@@ -72,6 +73,14 @@ def largest_magnitude(array: np.ndarray) -> float:
         return float(np.maximum(array.max(), -array.min()))
     ends = max(int(array.view(np.int16).max()), 0), int(array.view(np.uint16).max())
     return float(np.abs(np.array(ends, np.uint16).view(np.float16)).max())
+
+
+def below_zero(array: np.ndarray) -> bool:
+    """Whether a number of an array is below 0; of fp16 by its bits, as `halves_finite`, where a NaN may count as
+    one."""
+    if array.dtype != np.float16 or not array.size:
+        return bool(array.min(initial=0) < 0)
+    return bool(array.view(np.uint16).max() > _MINUS_ZERO)
 
 
 def largest_exponent(value: float) -> int:

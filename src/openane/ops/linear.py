@@ -35,7 +35,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 
 def _reference(*, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, ...]:
     product = _product(x, weight)
-    return (product if bias is None else product + bias,)
+    return (product if bias is None else np.add(product, bias, out=product),)
 
 
 def _product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node
 from openane.ops.exponents import Relation, factors
 from openane.ops.halves import LARGEST as LARGEST_HALF
-from openane.ops.halves import SMALLEST_NORMAL, largest_magnitude
+from openane.ops.halves import SMALLEST_NORMAL, below_zero, largest_magnitude
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import room
@@ -154,7 +154,7 @@ def _products_room(node: Node, said: Said, ranges: Ranges) -> int:
     be small. Where none is below 0 none is larger than its sum."""
     (x, weight), = factors(node, said.exponents[id(node)])
     seen, array = ranges.get(id(x)), weight.array()
-    if seen is not None and not seen.lowest and not array.min(initial=0) < 0:
+    if seen is not None and not seen.lowest and not below_zero(array):
         product = ranges[id(node.output)].largest
     else:
         product = largest_magnitude(array) * (seen.largest if seen else 0.0)

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from openane.graph import Graph, Node
+from openane.ops import get_op
 from openane.ops.evaluate import evaluate
+from openane.ops.spec import Movement
 
 SQUARED = 2.0 ** -40, 2.0 ** 40
 """Between these the sum of squares of a tensor stays in fp32."""
+REARRANGING = Movement.SHAPE, Movement.DIMENSIONS
+"""Whose result has the numbers of x, each once."""
 Ranges = Mapping[int, "Range"]
 """By id of the value."""
 
@@ -41,15 +45,16 @@ def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[
 
 
 def _on(graph: Graph, sample: Mapping[str, np.ndarray]) -> dict[int, Range]:
-    found: dict[int, Range] = {}
+    given = {id(value): np.asarray(sample[value.name]) for value in graph.inputs if value.name in sample}
+    found = {number: of_array(array) for number, array in given.items() if array.dtype.kind == "f"}
 
     def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
-        found.update({id(value): of_array(arrays[id(value)]) for value in node.outputs
+        known = found.get(id(node.get("x"))) if get_op(node.op).moves in REARRANGING else None
+        found.update({id(value): known or of_array(arrays[id(value)]) for value in node.outputs
                       if arrays[id(value)].dtype.kind == "f"})
 
     evaluate(graph, sample, seen)
-    given = {id(value): np.asarray(sample[value.name]) for value in graph.inputs}
-    return found | {number: of_array(array) for number, array in given.items() if array.dtype.kind == "f"}
+    return found
 
 
 def of_array(array: np.ndarray) -> Range:
