@@ -99,6 +99,14 @@ def test_positions_in_long_tables_are_found(model) -> None:
     assert "b" not in positions(proto.graph)
 
 
+def test_products_whose_remainder_is_taken_stay_exact(model) -> None:
+    """As hashes of characters are made, be the table they look up in short."""
+    nodes = [helper.make_node("Mul", ["x", "c"], ["a"]), helper.make_node("Mod", ["a", "d"], ["b"]),
+             helper.make_node("Gather", ["short", "b"], ["y"])]
+    proto = model(nodes, {"x": (4,)}, {"c": np.array(103), "d": np.array(64), "short": np.zeros((64, 2), np.float32)})
+    assert {"x", "a", "b"} <= positions(proto.graph)
+
+
 @pytest.mark.parametrize("op", ["Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
                                 "RandomUniformLike"])
 def test_random_numbers_are_the_callers(op, model) -> None:

@@ -20,11 +20,18 @@ _COMPUTED = frozenset([
 
 
 def positions(graph: Proto) -> frozenset[str]:
-    """Names of positions, and of what they are computed from by integers alone."""
+    """Names of positions, and of what they are computed from by integers alone; and of products whose remainder is
+    taken: nobody would divide what stays small."""
     short = {tensor.name for tensor in graph.initializer if max(tensor.dims, default=0) <= COUNTED}
     found = {node.input[1] for node in graph.node
-             if node.op_type in _LOOKUPS and len(node.input) > 1 and node.input[0] not in short}
+             if node.op_type in _LOOKUPS and len(node.input) > 1 and node.input[0] not in short} | _hashed(graph)
     for node in reversed(graph.node):
         if node.op_type in _COMPUTED and not found.isdisjoint(node.output):
             found.update(node.input)
     return frozenset(found)
+
+
+def _hashed(graph: Proto) -> set[str]:
+    products = {node.output[0] for node in graph.node if node.op_type == "Mul" and node.output}
+    return {node.output[0] for node in graph.node
+            if node.op_type == "Mod" and node.output and node.input and node.input[0] in products}
