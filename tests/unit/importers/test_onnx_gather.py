@@ -1,4 +1,4 @@
-"""Lookups in ONNX files whose positions make no sense are refused when everything about them is known."""
+"""Lookups in ONNX files at positions that are known."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
+from openane.compiler import compile
+from openane.devices import run
 from openane.errors import GraphError
 from openane.importers.onnx import load_onnx
 
@@ -22,3 +24,21 @@ def test_elements_beyond_the_data_are_refused(indices: list[object], match: str)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     with pytest.raises(GraphError, match=match):
         load_onnx(model)
+
+
+def test_an_unfolding_as_it_is_exported_runs_on_the_engine() -> None:
+    """Two lookups by windows make six dimensions, which are moved and joined."""
+    rows, columns = (np.arange(3)[:, None] + np.arange(6)[None], np.arange(2)[:, None] + np.arange(5)[None])
+    nodes = [helper.make_node("Gather", ["x", "rows"], ["a"], axis=2),
+             helper.make_node("Gather", ["a", "columns"], ["b"], axis=4),
+             helper.make_node("Transpose", ["b"], ["c"], perm=[0, 1, 2, 4, 3, 5]),
+             helper.make_node("Reshape", ["c", "shape"], ["y"])]
+    known = [onnx.numpy_helper.from_array(np.asarray(array, np.int64), name)
+             for name, array in (("rows", rows), ("columns", columns), ("shape", [1, 24, 30]))]
+    ports = [helper.make_tensor_value_info("x", 1, (1, 4, 8, 6)), helper.make_tensor_value_info("y", 1, (1, 24, 30))]
+    model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:], known),
+                              opset_imports=[helper.make_opsetid("", 18)])
+    numbers = np.random.default_rng(0).standard_normal((1, 4, 8, 6)).astype(np.float16)
+    wanted = numbers[:, :, rows[:, :, None, None], columns].transpose(0, 1, 2, 4, 3, 5).reshape(1, 24, 30)
+    found = run(compile(load_onnx(model), allow_host=False), {"x": numbers}, "simulator")["y"]
+    np.testing.assert_array_equal(found, wanted)

@@ -12,6 +12,8 @@ from openane.graph import Value
 from openane.importers.onnx.fold import bounded, slices
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
+MOST_DIMENSIONS = 5
+"""Of a tensor that is moved as it is; a reshape to more is joined with what moves the result."""
 SCATTER_MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
@@ -53,7 +55,11 @@ def _gather(step: OnnxStep) -> Operand:
     x = step.number(0)
     axis = step.front(step.integer("axis", 0), x.type.rank)
     indices = _indices(step, 1, x.shape[axis])
-    bounded(step, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]))
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1:])
+    bounded(step, shape)
+    if len(shape) > MOST_DIMENSIONS and not isinstance(indices, Value):  # as an unfolding is exported
+        row = step.add("gather", part="row", x=x, indices=indices.reshape(-1), axis=axis)
+        return step.add("reshape", x=row, shape=shape)
     return step.add("gather", x=x, indices=indices, axis=axis)
 
 
