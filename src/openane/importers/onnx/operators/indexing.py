@@ -60,6 +60,11 @@ def _gather(step: OnnxStep) -> Operand:
     if len(shape) > MOST_DIMENSIONS and not isinstance(indices, Value):  # as an unfolding is exported
         row = step.add("gather", part="row", x=x, indices=indices.reshape(-1), axis=axis)
         return step.add("reshape", x=row, shape=shape)
+    if x.type.rank > MOST_DIMENSIONS and not isinstance(indices, Value) and not indices.ndim:
+        along = [place == axis for place in range(x.type.rank)]
+        return step.add("slice_by_index", x=x, squeeze_mask=along,
+                        begin=[int(indices) if here else 0 for here in along],
+                        end=[int(indices) + 1 if here else extent for here, extent in zip(along, x.shape, strict=True)])
     return step.add("gather", x=x, indices=indices, axis=axis)
 
 

@@ -42,3 +42,17 @@ def test_an_unfolding_as_it_is_exported_runs_on_the_engine() -> None:
     wanted = numbers[:, :, rows[:, :, None, None], columns].transpose(0, 1, 2, 4, 3, 5).reshape(1, 24, 30)
     found = run(compile(load_onnx(model), allow_host=False), {"x": numbers}, "simulator")["y"]
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_one_of_six_dimensions_is_chosen_as_a_slice() -> None:
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["a"]), helper.make_node("Sub", ["a", "half"], ["b"]),
+             helper.make_node("Gather", ["b", "place"], ["y"], axis=3)]
+    known = [onnx.numpy_helper.from_array(np.asarray([1, 4, 2, 3, 5, 2], np.int64), "shape"),
+             onnx.numpy_helper.from_array(np.asarray(-2, np.int64), "place"),
+             onnx.numpy_helper.from_array(np.asarray(0.5, np.float32), "half")]
+    ports = [helper.make_tensor_value_info("x", 1, (1, 4, 60)), helper.make_tensor_value_info("y", 1, (1, 4, 2, 5, 2))]
+    model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:], known),
+                              opset_imports=[helper.make_opsetid("", 18)])
+    numbers = np.random.default_rng(0).integers(-9, 9, (1, 4, 60)).astype(np.float16)
+    found = run(compile(load_onnx(model), allow_host=False), {"x": numbers}, "simulator")["y"]
+    np.testing.assert_array_equal(found, numbers.reshape(1, 4, 2, 3, 5, 2)[:, :, :, 1] - 0.5)
