@@ -6,6 +6,8 @@ that only the first process on a machine compiles them. They do not hold the int
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 try:
@@ -13,12 +15,27 @@ try:
     from numba import config, njit, types
     from numba.core.registry import cpu_target
     from numba.extending import intrinsic, overload
+    from numba.np import linalg
 except ImportError as error:
     raise ImportError(f"compiled loops need numba: pip install 'openane[fast]' ({error})") from error
 if getattr(config, "DISABLE_JIT", False):
     raise ImportError("numba is told not to compile (NUMBA_DISABLE_JIT), so that it would only be slow")
 
 
+def _import_arrays() -> None:
+    """Imports what numba knows of arrays, which asks for scipy's linear algebra by importing it: that takes more than a
+    tenth of a second, and no loop here uses any. It is looked for instead; whoever calls it still imports it."""
+    ask = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        arrays: Any = import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = ask
+    if arrays.ensure_blas is not ask:
+        arrays.ensure_blas, arrays._HAVE_BLAS = ask, find_spec("scipy") is not None
+
+
+_import_arrays()
 CONTRACTED = frozenset({"contract"})
 
 
