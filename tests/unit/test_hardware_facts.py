@@ -62,6 +62,7 @@ NOT_THE_ENGINES = {
     "simulator/arithmetic/compiled.py WIDTH": "of the processor's vectors",
     "simulator/arithmetic/exact.py TILE": "of the processor's cache",
     "simulator/coefficients.py LANES": "from which copying is faster, a choice",
+    "simulator/compiled/packed.py LANES": "from which loops are compiled for a known number, a choice",
     "simulator/compiled/planar.py CHUNK": "elements computed at a time, for the cache of the processor",
     "simulator/context.py _ALIGNED": "of the processor's cache",
     "simulator/winograd.py KERNEL": "of Winograd's form",

@@ -32,6 +32,15 @@ KEPT = 1 << 20    # weights up to which the positions are kept between runs
 
 
 @dataclass(frozen=True, slots=True)
+class PackedWeights:
+    """Weights of one group in their memory: its words, and of every block of channels that lie beside each other the
+    first word, how far apart those of its terms are, the first channel and how many it has (int64 [blocks, 4])."""
+
+    words: Bits
+    runs: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
 class Gather:
     """Byte positions of every coefficient in the memory behind its section's slot.
 
@@ -97,6 +106,22 @@ class Gather:
             return weights, workspace.kernels.gather(words, kept.reshape(-1), weights.reshape(-1))
 
         return read
+
+    def packed(self, store: np.ndarray, order: np.ndarray) -> PackedWeights | None:
+        """The weights where they lie; None where most channels do not lie beside others, or terms in another order."""
+        if self.first is None or self.step is None or len(self.first) != self.geometry.channels:
+            return None
+        places, steps = self.first + store.ctypes.data, self.step
+        breaks = (np.diff(places) != HALFWORD) | (np.diff(steps) != 0)
+        blocks = np.concatenate(([0], np.flatnonzero(breaks) + 1))
+        ordered = np.array_equal(order, np.arange(len(order)))
+        if LANES * len(blocks) > len(places) or not ordered or (places % HALFWORD).any() or (steps % HALFWORD).any():
+            return None
+        base = int(self.first.min()) % HALFWORD
+        words = store[base:base + (store.size - base) // HALFWORD * HALFWORD].view(np.uint16)
+        counts = np.diff(blocks, append=len(places))
+        runs = np.stack([(self.first[blocks] - base) // HALFWORD, steps[blocks] // HALFWORD, blocks, counts], 1)
+        return PackedWeights(words, np.ascontiguousarray(runs, np.int64))
 
     def read_bias(self, store: np.ndarray) -> Floats | None:
         """float32 [groups, channels], or None where the operation has no bias row."""

@@ -195,7 +195,7 @@ class ConvolutionTask:
         if self._accumulator.mode is Mode.FAST and calm:
             if weights.used is not None and not self._by_row:
                 return fast.stacked_sums(values, self._used_columns(piece, slab, weights.used))
-            return self._stacked_sums(tile, values, slab)
+            return self._stacked_sums(tile, values, slab, weights.ordered)
         if tile.count > 1:
             return self._sums_by_group(piece, values, slab, weights.finite)
         return self._accumulator.outer(values[0].T, self._columns(tile, slab)[0], finite=calm)[None]
@@ -234,10 +234,10 @@ class ConvolutionTask:
                 sums.append(self._accumulator.outer(own[0].T, columns, finite=calm))
         return np.stack(sums)
 
-    def _stacked_sums(self, tile: Tile, weights: Floats, slab: Floats) -> np.ndarray:
+    def _stacked_sums(self, tile: Tile, weights: Floats, slab: Floats, ordered: bool = False) -> np.ndarray:
         """Of finite numbers in fast arithmetic."""
         if not self._by_row:
-            return fast.stacked_sums(weights, self._columns(tile, slab))
+            return (fast.ordered_sums if ordered else fast.stacked_sums)(weights, self._columns(tile, slab))
         (tall, broad), across = self._kernel[1:], self._stride[2]
         high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
         columns = self._context.workspace.floats(self._columns_shape(tile, by_row=True), 1)

@@ -18,8 +18,8 @@ import numpy as np
 
 PATIENCE = 0.5
 """Seconds of runs after which the loops are brought: about what bringing them takes."""
-LOOPS, PLANAR, WINDOWS, REDUCING = (f"openane.simulator.compiled.{name}"
-                                    for name in ("loops", "planar", "windows", "reducing"))
+LOOPS, PLANAR, WINDOWS, PACKED, REDUCING = (f"openane.simulator.compiled.{name}"
+                                            for name in ("loops", "planar", "windows", "packed", "reducing"))
 NEUTRAL = -0.0
 """What changes no number that it is added to, not even the sign of a zero."""
 
@@ -38,6 +38,7 @@ class Kernels:
     pool: Callable[..., tuple[int, int, int, int, int]]
     reduce: Callable[..., None]
     finish: Callable[..., tuple[int, int, int]]
+    packed: Callable[..., None]
 
 
 @cache
@@ -47,11 +48,12 @@ def kernels() -> Kernels | None:
         loops: Any = import_module(LOOPS)
         planar: Any = import_module(PLANAR)
         windows: Any = import_module(WINDOWS)
+        packed: Any = import_module(PACKED)
         reducing: Any = import_module(REDUCING)
     except ImportError:
         return None
     return Kernels(loops.load, loops.gather, loops.store, loops.store_doubles, windows.channels, planar.planar,
-                   planar.translate, windows.pool, reducing.reduce, reducing.finish)
+                   planar.translate, windows.pool, reducing.reduce, reducing.finish, packed.packed)
 
 
 def at_hand() -> bool:

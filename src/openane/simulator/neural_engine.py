@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -180,11 +181,19 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
         return _sparse_loader(operation, geometry, coefficients, order, context)
-    return _gathering_loader(operation.post, geometry, coefficients, order, context)
+    return _gathering_loader(operation.post, geometry, coefficients, order, context, _is_column(operation, context))
+
+
+def _is_column(operation: Convolution | MatrixProduct, context: TaskContext) -> bool:
+    """Whether a single column is multiplied, in fast arithmetic."""
+    n, channels, *extents = operation.result.shape
+    plain = isinstance(operation, MatrixProduct) or (operation.kernel == (1, 1, 1) and not operation.unicast)
+    products = channels * operation.source.shape[1]
+    return plain and n == prod(extents) == 1 and context.arithmetic.choose(products) is Mode.FAST
 
 
 def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients, order: np.ndarray,
-                      context: TaskContext) -> Callable[[], ConvolutionWeights]:
+                      context: TaskContext, column: bool) -> Callable[[], ConvolutionWeights]:
     stores, form, what = context.stores, context.chip.limits.coefficients, context.what
     gather = plan(geometry, coefficients, stores, form, what)
     section = coefficients.weights or coefficients.bias or coefficients.table
@@ -198,7 +207,8 @@ def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients
         store = stores(section.slot)
         stage = PostStage.of(post, gather.read_table(stores), what)
         weights, finite = (shared(gather.read_weights(store, order)), None) if repeated is None else repeated()
-        return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite)
+        packed = gather.packed(store, order) if column and constant else None
+        return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite, packed)
 
     return gathered
 

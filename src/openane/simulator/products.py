@@ -55,7 +55,10 @@ class BoundProduct:
         held, workspace.held = workspace.held, None
         if not self._decoded(held) and not self._reader.finite(kernels, slab):
             return False
-        np.matmul(weights.values if self._whole else weights.values[self._part], columns, out=sums)
+        if self._whole and weights.packed is not None:  # `weights.ordered`, as there is no table
+            kernels.packed(weights.packed.words, weights.packed.runs, columns.reshape(-1), sums.reshape(-1))
+        else:
+            np.matmul(weights.values if self._whole else weights.values[self._part], columns, out=sums)
         loop, arguments = self._bound_store(kernels, weights, sums)
         self._report.surveyed(self._piece.target, *loop(*arguments))
         workspace.held = self

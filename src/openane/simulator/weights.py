@@ -14,6 +14,7 @@ import numpy as np
 
 from openane.simulator.arithmetic import Accumulator, all_finite, decoded, encode_away, saturate
 from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats
+from openane.simulator.coefficients import PackedWeights
 from openane.simulator.post import PostStage
 
 SAMPLED = 256
@@ -43,6 +44,7 @@ class ConvolutionWeights:
     """float32 weights [groups, channels, terms], biases [groups, channels] and the post stage.
 
     `used` are the terms (ascending) some channel has a weight for, where those are half of all or fewer.
+    `packed` are the same weights in their memory, where a single column is multiplied in fast arithmetic.
     """
 
     values: Floats
@@ -51,11 +53,18 @@ class ConvolutionWeights:
     finite: bool
     used: np.ndarray | None = None
     single: Single | None = None
+    packed: PackedWeights | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether products are added in the order of the terms, by numpy as by the loop over packed weights."""
+        return self.packed is not None and self.stage.table is None
 
     @staticmethod
-    def of(values: Floats, bias: Floats | None, stage: PostStage, finite: bool | None = None) -> ConvolutionWeights:
+    def of(values: Floats, bias: Floats | None, stage: PostStage, finite: bool | None = None,
+           packed: PackedWeights | None = None) -> ConvolutionWeights:
         """With what is worth knowing about them; `finite` where that is known."""
-        return ConvolutionWeights(values, bias, stage, all_finite(values) if finite is None else finite)
+        return ConvolutionWeights(values, bias, stage, all_finite(values) if finite is None else finite, packed=packed)
 
     def studied(self) -> ConvolutionWeights:
         """With what takes a look at every weight to know: worth it for constants."""

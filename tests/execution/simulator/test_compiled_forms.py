@@ -13,9 +13,13 @@ from support.needs import library
 from openane.engine import (
     Access,
     Binary,
+    Coefficients,
+    CoefficientSection,
+    CoefficientStream,
     Convolution,
     Elementwise,
     GainOffset,
+    Geometry,
     Operation,
     PassThrough,
     Pool,
@@ -121,6 +125,40 @@ def test_loops_give_the_bits_and_reports_of_numpy(name: str, special: bool, arit
         found = looped.run()
     np.testing.assert_array_equal(looped.buffers["y"].view(np.uint16), plain.buffers["y"].view(np.uint16))
     assert repr(found.tasks).replace("-0.0", "0.0") == repr(wanted.tasks).replace("-0.0", "0.0")
+
+
+@pytest.mark.parametrize(("channels", "rows"), [(288, 70), (37, 33), (300, 3), (512, 1024)])
+def test_a_column_times_constant_weights_adds_terms_in_their_order(channels: int, rows: int) -> None:
+    library("numba")
+    geometry, lanes = Geometry(1, channels, rows), max(1, min(16, channels // CHIP.limits.coefficients.cores))
+    streams = tuple(CoefficientStream(*stream) for stream in CHIP.limits.coefficients.dense(geometry, lanes,
+                                                                                            bias=False).streams)
+    rng = np.random.default_rng(channels)
+    constants = rng.standard_normal(sum(stream.size for stream in streams) // 2).astype(np.float16)
+    source, result = access(4, (1, rows, 1, 1, 1)), access(6, (1, channels, 1, 1, 1))
+    operation = Convolution(source=source, result=result,
+                            coefficients=Coefficients.together(CoefficientSection.of(1, streams), lanes=lanes))
+    buffers = [Buffer("x", 4, Role.INPUT, 1 << 17), Buffer("y", 6, Role.OUTPUT, 1 << 17)]
+    programs = [load_operations([operation], buffers, constants.tobytes(), arithmetic="fast", chip=CHIP)
+                for _ in range(2)]
+    words = rng.standard_normal(1 << 16).astype(np.float16).view(np.uint16)
+    for program in programs:
+        program.buffers["x"].view(np.uint16)[:] = words
+    with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+        programs[0].run()
+    with mock.patch.object(kernels, "PATIENCE", 0.0):
+        programs[1].run()
+    plain, looped = (program.buffers["y"].view(np.uint16) for program in programs)
+    np.testing.assert_array_equal(plain, looped)
+    assert np.count_nonzero(plain) > channels // 2
+    new = constants.copy()
+    new[:len(new) // 2] *= np.float16(2)
+    for program in programs:
+        program.write_constants(new.tobytes(), [(0, 2 * len(new))])
+        before = program.buffers["y"].copy()
+        program.run()
+        assert (program.buffers["y"] != before).any()
+    np.testing.assert_array_equal(plain, looped)
 
 
 def test_functions_of_few_elements_are_tabulated_in_time() -> None:

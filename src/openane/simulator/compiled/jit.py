@@ -13,6 +13,7 @@ from typing import Any
 try:
     from llvmlite import ir
     from numba import config, njit, types
+    from numba.core import sigutils
     from numba.core.registry import cpu_target
     from numba.extending import intrinsic, overload
     from numba.np import linalg
@@ -39,7 +40,16 @@ _import_arrays()
 CONTRACTED = frozenset({"contract"})
 
 
-def compiled(signature: str, loop: Any, contract: bool = False) -> Any:
+def of_read_only(kind: str, signature: str) -> Any:
+    """The signature of a loop whose first argument is an array that is not written, of elements called `kind`, and the
+    others are as in `signature`."""
+    normalize: Any = sigutils.normalize_signature
+    arguments, result = normalize(signature)
+    first = types.Array(getattr(types, kind), 1, "C", readonly=True)
+    return result(first, *arguments)
+
+
+def compiled(signature: Any, loop: Any, contract: bool = False) -> Any:
     """The loop for one signature, from the cache where there is one. `contract`: see `contracted`."""
     compiler: Any = njit
     options = {"fastmath": set(CONTRACTED)} if contract else {}

@@ -1,0 +1,56 @@
+"""Sums of products of one column with weights as they lie in memory: fp16 words, channels beside each other.
+
+Terms are added in their order, one rounding each, as `arithmetic.fast.ordered_sums` does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openane.simulator.compiled.halves import number
+from openane.simulator.compiled.jit import compiled, of_read_only, part
+
+LANES = 16  # channels of a block in the form that is met most: known, they become whole vectors
+AT_ONCE = 8
+
+
+@part
+def _add_terms(words, begin, step, column, k, sums, count):  # type: ignore[no-untyped-def]
+    """Eight terms of `count` channels, whose weights begin at `begin` and lie `step` apart by term."""
+    a, b, c, d = column[k], column[k + 1], column[k + 2], column[k + 3]
+    e, f, g, h = column[k + 4], column[k + 5], column[k + 6], column[k + 7]
+    at, by = np.uint64(begin), np.uint64(step)
+    for i in range(np.uint64(count)):
+        total = sums[i]
+        total += number(np.int32(words[at + i])) * a
+        total += number(np.int32(words[at + by + i])) * b
+        total += number(np.int32(words[at + np.uint64(2) * by + i])) * c
+        total += number(np.int32(words[at + np.uint64(3) * by + i])) * d
+        total += number(np.int32(words[at + np.uint64(4) * by + i])) * e
+        total += number(np.int32(words[at + np.uint64(5) * by + i])) * f
+        total += number(np.int32(words[at + np.uint64(6) * by + i])) * g
+        total += number(np.int32(words[at + np.uint64(7) * by + i])) * h
+        sums[i] = total
+
+
+def _packed_loop(words, runs, column, sums):  # type: ignore[no-untyped-def]
+    """`runs` [blocks, 4]: where a block's first weight lies, how far apart those of its terms are, its first channel
+    and how many it has."""
+    whole = column.size // AT_ONCE * AT_ONCE
+    for run in range(runs.shape[0]):
+        begin, step, first, count = runs[run, 0], runs[run, 1], runs[run, 2], runs[run, 3]
+        block = sums[first:first + count]
+        for i in range(count):
+            block[i] = 0
+        if count == LANES:
+            for k in range(0, whole, AT_ONCE):
+                _add_terms(words, begin + k * step, step, column, k, block, LANES)
+        else:
+            for k in range(0, whole, AT_ONCE):
+                _add_terms(words, begin + k * step, step, column, k, block, count)
+        for k in range(whole, column.size):
+            for i in range(count):
+                block[i] += number(np.int32(words[begin + k * step + i])) * column[k]
+
+
+packed = compiled(of_read_only("uint16", "void(int64[:,::1], float32[::1], float32[::1])"), _packed_loop)
