@@ -16,7 +16,6 @@ from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import container, open_file
 from openane.cli.model_options import chosen_target, compilation, model_options, reading, refuse_for_compiled
-from openane.cli.recall import Recall
 from openane.cli.shapes import chosen, several_shapes, shaped_model
 from openane.devices import Device
 from openane.devices.packer import NUMPY, logical_shape
@@ -28,6 +27,7 @@ from openane.program import Buffer, Program
 from openane.simulator import RunReport
 
 if TYPE_CHECKING:
+    from openane.cli.recall import Recall
     from openane.compiler import Model
 
 
@@ -93,12 +93,13 @@ def open_subject(options: Namespace, chip: str | None = None, recalls: bool = Fa
     file, without the inputs on which the compiler looked."""
     path: Path = options.file
     files = dict(getattr(options, "input", ()))
-    if several_shapes(options) and container(path) is None:
+    compiled = container(path) is not None
+    if several_shapes(options) and not compiled:
         from openane.importers.alternatives import load_shapes
 
         graphs = load_shapes(path, function=options.function, **reading(options))
         return _shaped(shaped_model(graphs, options, chosen_target(options, chip)), files)
-    recall = Recall(path, options, chosen_target(options, chip)) if recalls else None
+    recall = _recall(path, options, chip) if recalls and not compiled else None
     known = recall.model() if recall is not None else None
     if known is not None:
         return replace(_model_subject(known), from_cache=True)
@@ -123,6 +124,13 @@ def open_subject(options: Namespace, chip: str | None = None, recalls: bool = Fa
     own = _own(content, wanted)
     return replace(_model_subject(_function(own, options.function)) if options.function else _shaped(own, files),
                    left=left)
+
+
+def _recall(path: Path, options: Namespace, chip: str | None) -> Recall:
+    """What the cache may remember of a model."""
+    from openane.cli.recall import Recall
+
+    return Recall(path, options, chosen_target(options, chip))
 
 
 def _shaped(model: Model, files: Mapping[str, Path]) -> Subject:
