@@ -178,7 +178,7 @@ class SparseFormat:
 def _alike(body: bytes, start: int, size: int, offsets: Sequence[int]) -> int:
     """How many rows of `size` bytes from `start` on have the first one's bytes at `offsets`. Most rows have no zero, so
     ever more of them are looked at together."""
-    known, together, most = 1, 8, (len(body) - start) // size
+    known, together, most = 1, 64, (len(body) - start) // size
     while known < most:
         run = some = min(together, most - known)
         base = start + known * size

@@ -180,7 +180,7 @@ def _weight_loader(operation: Convolution | MatrixProduct, geometry: Geometry,
     if coefficients.packing is Packing.PALETTE:
         raise SimulationError(f"{what}: palettised coefficients are not described, so they cannot be simulated")
     if coefficients.packing is Packing.SPARSE:
-        return _sparse_loader(operation, geometry, coefficients, order, context)
+        return _sparse_loader(operation, geometry, coefficients, context)
     return _gathering_loader(operation.post, geometry, coefficients, order, context, _is_column(operation, context))
 
 
@@ -223,7 +223,7 @@ def _alone(repeated: Callable[[], Known], stage: PostStage) -> Callable[[], Conv
 
 
 def _sparse_loader(operation: Convolution | MatrixProduct, geometry: Geometry, coefficients: Coefficients,
-                   order: np.ndarray, context: TaskContext) -> Callable[[], ConvolutionWeights]:
+                   context: TaskContext) -> Callable[[], ConvolutionWeights]:
     stores, form, what = context.stores, context.chip.limits.coefficients, context.what
     table = plan(Geometry(1, 1, 1), table_alone(coefficients), stores, form, what)
     depth, height, width = operation.kernel if isinstance(operation, Convolution) else (1, 1, 1)
@@ -233,6 +233,7 @@ def _sparse_loader(operation: Convolution | MatrixProduct, geometry: Geometry, c
     def unpack() -> ConvolutionWeights:
         weights, bias = unpack_sparse(geometry, coefficients, stores, form, what, (height, width))
         stage = PostStage.of(operation.post, table.read_table(stores), what)
-        return ConvolutionWeights.of(weights[..., order], bias, stage)
+        taps = weights.reshape(*weights.shape[:2], -1, height, width).swapaxes(2, 3)  # `term_order`, by whole rows
+        return ConvolutionWeights.of(np.ascontiguousarray(taps).reshape(weights.shape), bias, stage)
 
     return unpack

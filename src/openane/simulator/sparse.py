@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
+from openane.chips.coefficients import HALFWORD, CoefficientFormat, Rows, SparseFormat
 from openane.engine import Coefficients, Geometry
 from openane.errors import ProgramError, SimulationError
 from openane.rounding import ceil_div, round_up
 from openane.simulator.arithmetic.half import Floats, decoded
+
+ALIKE = 8  # rows with the same masks from which, on average, they are taken together
 
 
 @dataclass(slots=True)
@@ -89,6 +91,9 @@ def _unskipped(body: bytes, inputs: int, masks: int, form: SparseFormat, what: s
     if sum(row.count for row in rows) != inputs:
         raise SimulationError(f"{what}: a zero-skipping body of {len(body)} bytes does not hold {inputs * masks} masks "
                               f"and what they announce")
+    if ALIKE * len(rows) <= inputs:
+        found = [_alike(body, row, form) for row in rows]
+        return found[0] if len(found) == 1 else np.concatenate(found)
     counts = [row.count for row in rows]
     begun = np.cumsum([0, *counts[:-1]])
     starts, sizes = np.array([(row.start, row.size) for row in rows]).T
@@ -101,3 +106,14 @@ def _unskipped(body: bytes, inputs: int, masks: int, form: SparseFormat, what: s
     values = np.zeros(len(chosen), np.uint16)
     values[chosen] = data[payload].view("<u2")
     return values.reshape(inputs, -1)
+
+
+def _alike(body: bytes, rows: Rows, form: SparseFormat) -> np.ndarray:
+    """Halfwords [rows, values] of rows with the same masks."""
+    data = np.frombuffer(body, np.uint8, rows.count * rows.size, rows.start).reshape(rows.count, rows.size)
+    places = np.add.outer(np.array(rows.places), np.arange(form.mask))
+    chosen = np.unpackbits(data[0, places], axis=1, bitorder="little").astype(bool).reshape(-1)
+    values = np.zeros((rows.count, len(chosen)), np.uint16)
+    payload = np.delete(np.arange(rows.size), places.reshape(-1))
+    values[:, chosen] = np.take(data, payload, axis=1).view("<u2")
+    return values
