@@ -33,7 +33,7 @@ SLOTS = 32
 NUMBERS_PER_SLOT = 6  # N, C, H, W, plane stride, row stride
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnecHeader(Record):
     """The header. `size` is the payload's; `first_task` the bytes of the first task; `tiles` counts 0x4000 bytes."""
 

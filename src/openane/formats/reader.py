@@ -56,7 +56,23 @@ def text(size: int) -> Any:
 
 @dataclass(frozen=True)
 class Record:
-    """A fixed structure; subclasses are dataclasses whose fields are made by `u32()` and its siblings."""
+    """A fixed structure; subclasses are dataclasses whose fields are made by `u32()` and its siblings. What compares
+    and shows them stands here once: `dataclass` would take as long to write it for each as for all else of one."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record) or type(self) is not type(other):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        pairs = zip(_layout(type(self)).items, self._values(), strict=True)
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for (name, _), value in pairs)})"
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name, _ in _layout(type(self)).items)
 
     @classmethod
     def byte_size(cls) -> int:

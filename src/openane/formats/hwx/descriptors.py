@@ -23,7 +23,7 @@ OUTPUT_SUFFIX = "@output"
 LONGEST_NAME = NAME_LIMIT // 2  # leaves room for the tensor stab around it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProgramDescriptor(Record):
     """State of flavor 1, from byte 0x10 of the command: where slots point, where tasks start and how many there are."""
 
@@ -42,7 +42,7 @@ class ProgramDescriptor(Record):
     unknown_85c: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tag(Record):
     """Tag records end the state from zin 7 on: their number, then tag, size and that many bytes each."""
 
@@ -52,7 +52,7 @@ class Tag(Record):
     value: int = u64()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TensorDescriptor(Record):
     """State of flavor 3, from byte 0x10 of the command: one port's shape and strides."""
 

@@ -23,7 +23,7 @@ CYCLES, EVENTS = "Header.Cycles.ExeCycles", "Header.DebugLogEvents.Events"
 NO_LIMIT = 0x461C4000  # 10000.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TextHead(Record):
     """The frame a text begins with; where a task states its size it has 0."""
 
@@ -31,7 +31,7 @@ class TextHead(Record):
     unknown_4: tuple[int, ...] = u32s(3)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class WideDescriptor(Record):
     """State of flavor 4, from byte 0x10 of the command: where slots point, the text and its tasks."""
 
@@ -54,7 +54,7 @@ class WideDescriptor(Record):
     tags: int = u64()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class WideTag(Record):
     """A tag: its number, and the bytes of its value."""
 

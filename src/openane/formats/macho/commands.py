@@ -13,7 +13,7 @@ LIBRARY, LIBRARY_64 = 0x06, 0x40
 NAME_LIMIT = 4096  # longest symbol or buffer name read; keeps a hostile symbol table from costing its square
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MachOHeader(Record):
     """The file header."""
 
@@ -27,7 +27,7 @@ class MachOHeader(Record):
     reserved: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class CommandHeader(Record):
     """What every load command begins with."""
 
@@ -35,7 +35,7 @@ class CommandHeader(Record):
     cmdsize: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SegmentRecord(Record):
     """A segment command, before its sections."""
 
@@ -52,7 +52,7 @@ class SegmentRecord(Record):
     flags: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Section(Record):
     """A section. `offset` is its place in the file, filled in when written; 0 for sections without content."""
 
@@ -70,7 +70,7 @@ class Section(Record):
     reserved3: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibraryRecord(Record):
     """A buffer name with a 32-bit address; `name` is the text's offset in the command."""
 
@@ -81,7 +81,7 @@ class LibraryRecord(Record):
     address: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibraryRecord64(Record):
     """A buffer name with a 64-bit address."""
 
@@ -92,7 +92,7 @@ class LibraryRecord64(Record):
     address: int = u64()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ThreadRecord(Record):
     """A descriptor command; `count` words of state follow."""
 
@@ -102,7 +102,7 @@ class ThreadRecord(Record):
     count: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NoteRecord(Record):
     """A note; `offset` counts from the start of the command."""
 
@@ -113,7 +113,7 @@ class NoteRecord(Record):
     size: int = u64()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SymbolsRecord(Record):
     """Where the symbol and string tables lie in the file."""
 
@@ -125,7 +125,7 @@ class SymbolsRecord(Record):
     strsize: int = u32()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SymbolRecord(Record):
     """An entry of the symbol table; `name` is an offset in the string table."""
 
@@ -136,7 +136,7 @@ class SymbolRecord(Record):
     value: int = u64()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RelocationRecord(Record):
     """A relocation of a section: the byte of the section to change; `target` is the number of a section or symbol in
     its low 24 bits and says in the high ones how (0x05: a 32-bit word, by the address of the section)."""
