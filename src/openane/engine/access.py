@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import lru_cache
 
-from openane.engine.changing import with_fields
 from openane.errors import ProgramError
 from openane.rounding import ceil_div
 
@@ -95,8 +94,8 @@ class Access(_Remembered):
 
     def relocated(self, space: Space, slot: int, offset: int, strides: Shape | None = None) -> Access:
         """The same elements elsewhere, in memory or in L2; in other strides, in normal form, where some are given."""
-        return with_fields(self, {"space": space, "slot": slot, "offset": offset,
-                              "strides": self.strides if strides is None else strides})
+        return _made(space, slot, offset, self.shape, self.strides if strides is None else strides, self.dtype,
+                     self.interleave, self.packed, self.copy)
 
     @property
     def repeats(self) -> bool:
@@ -146,8 +145,13 @@ class Access(_Remembered):
 def plain_access(space: Space, slot: int, offset: int, shape: Shape, strides: Shape, dtype: DType) -> Access:
     """An access to memory or L2 that is not interleaved, of extents of 1 at least and with strides in normal form, made
     without looking at them again."""
+    return _made(space, slot, offset, shape, strides, dtype, 1, CHANNELS, None)
+
+
+def _made(*values: object) -> Access:
+    """An access with these values of its fields, in their order, which are not looked at."""
     made = object.__new__(Access)
-    for put, value in zip(_SETTERS, (space, slot, offset, shape, strides, dtype, 1, CHANNELS, None), strict=True):
+    for put, value in zip(_SETTERS, values, strict=True):
         put(made, value)
     return made
 

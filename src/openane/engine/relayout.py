@@ -50,7 +50,7 @@ def touches(access: Access, place: int) -> bool:
 
 def contains(access: Access, part: Access) -> bool:
     """Whether every element `part` walks is one that `access` walks; False as well where their loops do not tell."""
-    return relaid(part, access, access) is not None
+    return _moved(part, access, access) is not None
 
 
 def relaid(access: Access, old: Access, new: Access) -> Access | None:
@@ -59,7 +59,13 @@ def relaid(access: Access, old: Access, new: Access) -> Access | None:
     `old` and `new` have one shape. None where a loop of `access` crosses dimensions of `old`, leaves it, or walks bytes
     that are not its elements, and where one of the three is interleaved.
     """
-    if max(access.interleave, old.interleave, new.interleave) > 1:
+    found = _moved(access, old, new)
+    return None if found is None else access.relocated(new.space, new.slot, *found)
+
+
+def _moved(access: Access, old: Access, new: Access) -> tuple[int, Shape] | None:
+    """Offset and strides of what `relaid` gives."""
+    if access.interleave > 1 or old.interleave > 1 or new.interleave > 1:
         return None
     loops = _loops_within(access.shape, access.strides, old.shape, old.strides, new.strides)
     offset, rest = new.offset, access.offset - old.offset
@@ -70,7 +76,7 @@ def relaid(access: Access, old: Access, new: Access) -> Access | None:
         if position > room:
             return None
         offset += position * after
-    return None if rest else access.relocated(new.space, new.slot, offset, loops.strides)
+    return None if rest else (offset, loops.strides)
 
 
 class _Within(NamedTuple):

@@ -40,6 +40,7 @@ class _Constants:
         self.values: dict[str, Value] = {}
         self.counts: Counter[str] = Counter()
         self._places: dict[tuple[int, int], str | None] = {}
+        self._named: dict[int, tuple[Value, str | None]] = {}  # by id, which the value keeps while it is here
         twice = set()
         for node in graph.nodes:
             for value in _numbers(node):
@@ -54,7 +55,15 @@ class _Constants:
 
     def name(self, value: Value | None) -> str | None:
         """The constant whose elements a value has, in the same order."""
-        if value is None or not isinstance(value.data, np.ndarray) or not value.data.flags.c_contiguous:
+        if value is None:
+            return None
+        known = self._named.get(id(value))
+        if known is None:
+            known = self._named[id(value)] = value, self._found(value)
+        return known[1]
+
+    def _found(self, value: Value) -> str | None:
+        if not isinstance(value.data, np.ndarray) or not value.data.flags.c_contiguous:
             return None
         found = self._places.get((address(value.data), value.data.nbytes))
         return found if found is not None and self.values[found].dtype == value.dtype else None
