@@ -43,8 +43,8 @@ def _anecc(config: pytest.Config) -> bool:
     return which("anecc") is not None or all(find_spec(name) for name in ("anecc", "click", "construct"))
 
 
-FULL = ("construct", "cryptography", "distributed", "flax", "jax", "lzfse", "mpi4py", "perfetto", "selenium",
-        "tinygrad", "torch", "transformers", "viztracer")
+FULL = ("construct", "cryptography", "distributed", "flax", "jax", "lzfse", "mpi4py", "onnxscript", "perfetto",
+        "selenium", "tinygrad", "torch", "transformers", "viztracer")
 """Packages of the extra `full`."""
 
 NEEDS = {
