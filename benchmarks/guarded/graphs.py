@@ -142,6 +142,16 @@ def _table() -> Graph:
     return builder.finish({"y": y})
 
 
+def _steps() -> Graph:
+    """Whole steps of a tensor, and of a convolution's sums, which count them."""
+    builder = GraphBuilder()
+    x = builder.single("nearest_steps", x=builder.input("x", "fp16", (1, 4, 6, 6)), units=3.7, low=-128.0, high=127.0,
+                       scale=0.27)
+    sums = builder.single("conv", x=x, weight=np.linspace(-1, 1, 72).reshape(2, 4, 3, 3).astype(np.float16))
+    y = builder.single("nearest_steps", x=sums, units=1.9, low=-3.0, high=252.0, zero=3.0)
+    return builder.finish({"y": y})
+
+
 def _product() -> Graph:
     """A product of elements, which the host computes between two programs."""
     builder = GraphBuilder()
@@ -172,6 +182,7 @@ SPECIAL: dict[str, Callable[[], Graph]] = {
     "constexpr_lut_to_dense": partial(_compressed, _palette),
     "constexpr_sparse_to_dense": partial(_compressed, _sparse),
     "constexpr_lut_to_sparse": partial(_compressed, _sparse_palette),
-    "argsort": _sorted, "lut_activation": _table, "reduce_prod": _product, "many_ports": _many_ports, "state": _state,
+    "argsort": _sorted, "lut_activation": _table, "nearest_steps": _steps,
+    "reduce_prod": _product, "many_ports": _many_ports, "state": _state,
 }
 """What TABLE does not draw, or larger than the engine takes it."""

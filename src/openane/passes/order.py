@@ -20,6 +20,7 @@ from openane.passes.quotients import quotients
 from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
 from openane.passes.sink_reshapes import sink_reshapes
+from openane.passes.whole_sums import whole_sums
 
 Pass = Callable[[Graph], Graph]
 
@@ -38,6 +39,7 @@ PASSES: tuple[Pass, ...] = (
     fold_affine,         # needs weights and vectors as constants, and neighbours without reshapes between
     merge_affine,        # what no product or convolution could take up
     norms_into_products, # once products are linear nodes with the weights they will have
+    whole_sums,          # once weights have all that is folded into them
     fold_constants,      # what became constant by folding
     remove_dead_code,    # the others leave unused nodes behind
     optimised,           # last: what is left is what will run

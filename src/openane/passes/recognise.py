@@ -36,7 +36,8 @@ def recognise(graph: Graph) -> Graph:
     for node in graph.nodes:
         found = (made for look in known if (made := look(node, names, producers)) is not None)
         nodes += next(found, (node,))
-    return _taking_up(rebuilt(graph, nodes))
+    changed = rebuilt(graph, nodes)
+    return _taking_up(graph if changed is graph else remove_dead_code(changed))
 
 
 def _taking_up(graph: Graph) -> Graph:

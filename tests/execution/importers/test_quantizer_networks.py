@@ -1,8 +1,8 @@
 """Networks of onnxruntime's quantiser, in both of its formats, beside onnxruntime without optimisations.
 
-One layer is within a step of the result's quantisation. Behind several, a number that fp16 rounds to the other side of
-a tie moves what follows, in a few of a hundred numbers: onnxruntime's own results move by up to three steps when
-nothing but the model's input is rounded to fp16. Ours are within a step of as far as that. Weights of 7 bits in the
+Layers with weights give onnxruntime's numbers, and so do networks of these; where tensors are added, multiplied or
+pooled in fp16 a few are a step off, and what follows makes more of it: onnxruntime's own results move by up to three
+steps when nothing but the model's input is rounded to fp16. Inputs are numbers of fp16. Weights of 7 bits in the
 operator format, as onnxruntime's kernels for those of 8 saturate on processors without VNNI.
 """
 
@@ -29,8 +29,10 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "unsigned and asymmetric": {"activation_type": BYTES, "weight_type": BYTES, "reduce_range": True,
                                 "extra_options": {"WeightSymmetric": False}},
     "signed per channel": {"activation_type": SIGNED, "weight_type": SIGNED, "per_channel": True}}
-SINGLE = frozenset(("clipped", "resized", "padded", "pooled"))
-"""Networks within a step: what follows their first layer has no weights, or few."""
+SAME = frozenset(("clipped", "resized", "padded", "flattened"))
+"""Networks whose every number is onnxruntime's."""
+NEAR = frozenset(("pooled", "joined", "classifier", "perceptron", "residual", "attention"))
+"""Networks within a step."""
 
 
 def step_of(path: Path, result: np.ndarray) -> float:
@@ -56,14 +58,16 @@ def test_results_are_those_of_onnxruntime(name: str, form: QuantFormat, tmp_path
     for way in WAYS.values():
         quantised = tmp_path / "q.onnx"
         quantize_static(tmp_path / "m.onnx", quantised, Calibration(network[1]), quant_format=form, **way)
-        x = np.random.default_rng(99).standard_normal(network[1]).astype(np.float32)
+        x = np.random.default_rng(99).standard_normal(network[1]).astype(np.float16).astype(np.float32)
         wanted = plain(quantised)(x)
         found = ane.run(ane.compile(ane.load_graph(quantised)), {"x": x})["y"]
         step = step_of(quantised, wanted)
         steps.append((np.abs(found - wanted) / step).ravel())
-        if name not in SINGLE:
+        if name not in SAME | NEAR:
             own.append(moved(plain(quantised), network[1]) / step)
     every = np.concatenate(steps)
-    assert every.max() < max(own) + 1.2
-    assert np.mean(every > 1.2) < 0.05
+    if name in SAME:
+        assert every.max() < 0.2
+    assert every.max() < max(own) + 1.5
+    assert np.mean(every > 1.2) < 0.005
     assert np.mean(every > 0.5) < 0.35, "most are the same number"

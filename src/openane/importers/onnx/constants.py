@@ -26,6 +26,17 @@ class OnnxConstants:
     def __init__(self, builder: GraphBuilder, reserved: frozenset[str], saturate: bool) -> None:
         self._builder, self._reserved, self._saturate = builder, reserved, saturate
         self._values: dict[int, tuple[ref[np.ndarray], Value]] = {}  # by id, which is another's when the array is gone
+        self._detailed: dict[int, ref[np.ndarray]] = {}
+
+    def in_detail(self, array: np.ndarray) -> np.ndarray:
+        """The array itself, whose digits beyond fp16 are kept whatever its dimensions."""
+        self._detailed[id(array)] = ref(array)
+        return array
+
+    def detailed(self, array: np.ndarray) -> bool:
+        """Whether `in_detail` was told of this array."""
+        known = self._detailed.get(id(array))
+        return known is not None and known() is array
 
     def value(self, array: np.ndarray, name: str) -> Value:
         """The constant value of `array`, called `name` unless an output has that name."""
@@ -36,7 +47,8 @@ class OnnxConstants:
                                        found=f"shape {list(array.shape)}", remedy="leave its operators out")
             converted = self.converted(array, name)
             label = f"{name}.constant" if name in self._reserved else name
-            digits = array.dtype == np.float32 and array.ndim != MATRIX and halves_finite(converted)
+            digits = array.dtype == np.float32 and halves_finite(converted) and \
+                (array.ndim != MATRIX or self.detailed(array))
             made = self._builder.constant(RoundedArray(converted, array) if digits else converted, label)
             known = self._values[id(array)] = ref(array), made
         return known[1]

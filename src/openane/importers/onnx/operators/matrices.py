@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
 
@@ -15,7 +15,13 @@ def _matmul(step: OnnxStep) -> Operand:
     right = step.operand(1)
     if isinstance(right, Value) or right.ndim != 2:
         return step.add("matmul", x=step.value(0), y=step.value(1))
-    return step.add("linear", x=step.value(0), weight=np.ascontiguousarray(step.half(right, 1).T))
+    return step.add("linear", x=step.value(0), weight=_rows(step, right.T, right))
+
+
+def _rows(step: OnnxStep, rows: np.ndarray, source: np.ndarray) -> np.ndarray | RoundedArray:
+    """The weight of a linear layer, with digits that fp16 has not where its source is to keep them."""
+    weight = np.ascontiguousarray(step.half(rows, 1))
+    return RoundedArray(weight, np.asarray(rows, np.float32)) if step.constants.detailed(source) else weight
 
 
 def _gemm(step: OnnxStep) -> Operand:
@@ -26,19 +32,22 @@ def _gemm(step: OnnxStep) -> Operand:
     if x.type.rank != 2 or len(right.shape) != 2:
         raise GraphError(f"{step.label}: A and B must be matrices, found {list(x.shape)} and {list(right.shape)}")
     if not isinstance(right, Value) and not left:
-        return _linear(step, x, right if turned else right.T, alpha, beta)
+        rows = right if turned else right.T
+        return _linear(step, x, _rows(step, rows if alpha == 1 else rows * np.float32(alpha), right), beta)
     product = step.add("matmul", part="product", x=x, y=step.value(1), transpose_x=left, transpose_y=turned)
     if alpha != 1:
         product = step.add("mul", part="scaled", x=product, y=alpha)
     return _added(step, product, beta)
 
 
-def _linear(step: OnnxStep, x: Value, rows: np.ndarray, alpha: float, beta: float) -> Operand:
-    weight = np.ascontiguousarray(step.half(rows if alpha == 1 else rows * np.float32(alpha), 1))
+def _linear(step: OnnxStep, x: Value, weight: np.ndarray | RoundedArray, beta: float) -> Operand:
+    exact = isinstance(weight, RoundedArray)
+    count = len(weight.data) if isinstance(weight, RoundedArray) else len(weight)
     bias = step.inputs[2] if step.has(2) else None
-    if isinstance(bias, np.ndarray) and beta and _is_row(bias.shape, len(rows)):
-        row = np.broadcast_to(bias.reshape(-1), (len(rows),))
-        return step.add("linear", x=x, weight=weight, bias=step.half(row if beta == 1 else row * np.float32(beta), 2))
+    if isinstance(bias, np.ndarray) and beta and _is_row(bias.shape, count):
+        row = np.broadcast_to(bias.reshape(-1), (count,))
+        row = row if beta == 1 else row * np.float32(beta)
+        return step.add("linear", x=x, weight=weight, bias=step.rounded(row, 2) if exact else step.half(row, 2))
     return _added(step, step.add("linear", part="product", x=x, weight=weight), beta)
 
 

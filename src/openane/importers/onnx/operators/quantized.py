@@ -68,11 +68,12 @@ def dequantized(step: OnnxStep, index: int) -> Operand:
         assert isinstance(scale, np.ndarray)
         bounded(step, np.broadcast_shapes(x.shape, scale.shape))
         centred = x.astype(np.float32) - (zero.astype(np.float32) if isinstance(zero, np.ndarray) else np.float32(0))
-        return np.asarray(centred * scale.astype(np.float32), np.float32)
+        return step.constants.in_detail(np.asarray(centred * scale.astype(np.float32), np.float32))
     value = _real(step, x, index)
     if zero is not None and (isinstance(zero, Value) or zero.any()):
         value = step.add("sub", part="centred", x=value, y=_real(step, zero, index + 2))
-    return step.add("mul", x=value, y=_real(step, scale, index + 1))
+    factor = step.rounded(scale, index + 1) if isinstance(scale, np.ndarray) else _real(step, scale, index + 1)
+    return step.add("mul", x=value, y=factor)
 
 
 def _dequantize(step: OnnxStep) -> Operand:
@@ -103,7 +104,7 @@ def quantized(step: OnnxStep, value: Value, index: int) -> Value:
     if isinstance(scale, Value):
         units = step.add("real_div", part="units", x=value, y=scale)
     else:
-        units = step.add("mul", part="units", x=value, y=step.half(1 / scale.astype(np.float64), index))
+        units = step.add("mul", part="units", x=value, y=step.rounded(1 / scale.astype(np.float64), index))
     return _held(step, units, index + 1, name)
 
 
@@ -204,7 +205,7 @@ def _quantized_matmul(step: OnnxStep) -> Operand:
     scales = [step.array(index, "the scale of a quantisation").astype(np.float64) for index in (1, 4, 6)]
     left = scales[0].reshape(-1, 1) if scales[0].size > 1 else scales[0].reshape(())
     right = scales[1].reshape(-1) if scales[1].size > 1 else scales[1].reshape(())
-    factor = step.half(left * right / scales[2].reshape(()) * 2.0 ** count, 1)
+    factor = step.rounded(left * right / scales[2].reshape(()) * 2.0 ** count, 1)
     units = step.add("mul", part="units", x=step.add("matmul", part="product", x=x, y=halved), y=factor)
     return _held(step, units, 7, _target(step, 7))
 
@@ -219,7 +220,7 @@ def _real_bias(step: OnnxStep) -> tuple[np.ndarray, ...]:
 
 def _quantized_conv(step: OnnxStep) -> Operand:
     x = _real(step, dequantized(step, 0), 0)
-    weight = _real(step, dequantized(replace(step, attributes={"axis": 0}), 3), 3)
+    weight = dequantized(replace(step, attributes={"axis": 0}), 3)
     product = windows.OPERATORS["Conv"](replace(step, inputs=(x, weight, *_real_bias(step)),
                                                 input_names=[step.input_names[place] for place in (0, 3, 8)
                                                              if step.has(place)]))

@@ -1,0 +1,80 @@
+"""nearest_steps: numbers rounded to whole steps of quantisation, held between two of them, and made numbers again.
+
+With `units`, steps per unit of x: scale * (clip(round(units * x), low, high) + zero). Without, x is 1536 and a whole
+number, as a sum is that was rounded with 1536 among its terms. Not one of MIL's own operations: it is recognised where
+it is written out (written_steps).
+
+The planar engine computes in fp32 and rounds what it stores, ties to even. Numbers of fp16 are 1 apart from 1024 to
+2048: a product plus 1536 is rounded to whole steps by being stored. One factor in fp16 would move the product by up to
+an eighth of a step, two hold nearly all digits of fp32. Beyond 512 steps the distances are others; no bound is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.engine import Activation, Post
+from openane.graph import Node, Operand, TensorType
+from openane.ops import tables
+from openane.ops.fewer import elementwise
+from openane.ops.gradients import stopped
+from openane.ops.halves import half
+from openane.ops.lowering import Lowering, Tensor
+from openane.ops.operands import FLOATS, Arguments, refusal
+from openane.ops.rounding import WHOLE
+from openane.ops.rules import ENGINE
+from openane.ops.spec import Op, Parameter
+from openane.ops.stages import Stages
+from openane.ops.written_steps import MOST, NAME, two_factors, written_steps
+
+PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind="number"),
+              *(Parameter(name, const=True, kind="number") for name in ("low", "high")),
+              Parameter("zero", const=True, default=0.0, kind="number"),
+              Parameter("scale", const=True, default=1.0, kind="number"))
+
+
+def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
+    arguments = Arguments(NAME, PARAMETERS, operands)
+    x = arguments.tensor("x", FLOATS)
+    low, high = arguments.number("low"), arguments.number("high")
+    for name, number in (("low", low), ("high", high)):
+        if not abs(number) <= MOST or number != int(number):
+            raise refusal(NAME, name, f"must be a whole number from {-MOST} to {MOST}", number)
+    if low > high:
+        raise refusal(NAME, "low", f"must not exceed high = {high:g}", low)
+    if arguments.given("units") and two_factors(arguments.number("units")) is None:
+        raise refusal(NAME, "units", "must be the product of two normal numbers of fp16", arguments.number("units"))
+    return (x.type,)
+
+
+def _reference(*, x: np.ndarray, units: np.ndarray | None, low: np.ndarray, high: np.ndarray, zero: np.ndarray,
+               scale: np.ndarray) -> tuple[np.ndarray, ...]:
+    wide = x.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        whole = wide - WHOLE if units is None else np.rint(wide * float(units))
+    return ((np.clip(whole, low, high) + zero.astype(np.float64)).astype(x.dtype) * x.dtype.type(scale),)
+
+
+def _lower(node: Node, lowering: Lowering) -> None:
+    """Two operations: what is stored beside WHOLE, and a table that holds it within its bounds."""
+    arguments = Arguments(NAME, PARAMETERS, node.operands)
+    x, target = lowering.read(node["x"]), lowering.result(node.output)
+    if arguments.given("units"):
+        x = _rounded(Stages(lowering, target.shape), x, arguments.number("units"))
+    scale, zero = half(arguments.number("scale")), arguments.number("zero")
+    bounds = sorted(half(scale * (arguments.number(name) + zero)) for name in ("low", "high"))
+    lowering.copy(x.expand(target.shape), target,
+                  Post(bias=half(zero - WHOLE), scale=scale, activation=Activation.TABLE), tables.clip(*bounds))
+
+
+def _rounded(stages: Stages, x: Tensor, units: float) -> Tensor:
+    """WHOLE plus the nearest whole number to units * x."""
+    factors = two_factors(units)
+    assert factors is not None, "what infer lets through"
+    return stages.planar(x, pre_scale=factors[0], scale=factors[1], bias=WHOLE)
+
+
+OPS = (Op(NAME, PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=stopped, fewer=elementwise,
+          recognise=written_steps),)

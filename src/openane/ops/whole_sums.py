@@ -1,0 +1,195 @@
+"""Convolutions and products whose results are rounded to whole steps: the accumulator counts steps, and 1536 is one of
+its terms, so that converting the sum to fp16 rounds it to a whole step.
+
+A sum that is first rounded to fp16 is up to a sixteenth of a step off. Here nothing is rounded on the way: activations
+that are whole steps themselves enter as such, and a weight enters as two numbers of fp16 whose sum is what it is in
+steps, each times the same activation. What a bias is beside a whole number is the weight of a channel of ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from openane.graph import Graph, Node, TensorType, Value
+from openane.ops import get_op
+from openane.ops.arithmetic import scalar
+from openane.ops.conv import conv_window
+from openane.ops.half_bits import from_half, to_half
+from openane.ops.rounding import WHOLE
+from openane.ops.weights import constant, numbers
+from openane.ops.written_steps import NAME
+
+SMALL = 2.0 ** -9
+"""A part of a step that sums may be off."""
+MOST_DIMENSIONS = 5
+
+
+def whole_sums(graph: Graph, names: set[str]) -> list[Node]:
+    """The graph's nodes with products that count whole steps, where whole steps are what becomes of their results.
+    `names` are taken; those of new values are added."""
+    if not any(node.op == NAME for node in graph.nodes):
+        return list(graph.nodes)
+    made = _Sums(graph, names)
+    for node in graph.nodes:
+        made.take(node)
+    return made.nodes
+
+
+@dataclass(slots=True)
+class _Parts:
+    """A product's operands in steps: x, and weight [channels, inputs, ...] and bias in float64."""
+
+    x: Value
+    weight: np.ndarray
+    bias: np.ndarray
+    groups: int
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Nodes as they are made, and what of them is shared."""
+
+    graph: Graph
+    names: set[str]
+    nodes: list[Node] = field(default_factory=list)
+    whole: dict[int, Value] = field(default_factory=dict)
+    wide: dict[tuple[int, int, int, bool], Value] = field(default_factory=dict)
+    users: Mapping[int, list[Node]] = field(init=False)
+    producers: Mapping[int, Node] = field(init=False)
+    outputs: set[int] = field(init=False)
+    waiting: dict[int, Node] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.users, self.producers = self.graph.users(), self.graph.producers()
+        self.outputs = {id(value) for value in self.graph.outputs}
+
+    def take(self, node: Node) -> None:
+        """Adds the node, or what stands for it."""
+        moved = self.waiting.get(id(node))
+        if moved is not None:
+            self.nodes.append(moved)
+            return
+        users = self.users.get(id(node.output), []) if len(node.outputs) == 1 else []
+        user = users[0] if len(users) == 1 and id(node.output) not in self.outputs else None
+        form = _form(node) if user is not None and user.op == NAME and "units" in user.operands else None
+        if form is None or user is None:
+            self.nodes.append(node)
+            return
+        before = form.output
+        sums = Value(self._named(f"{before.name}_sums"), before.type)
+        self.nodes.append(replace(self._counting(form, float(numbers(user["units"]))), outputs=(sums,)))
+        rest = {name: operand for name, operand in user.operands.items() if name not in ("x", "units")}
+        self.waiting[id(user)] = replace(user, operands={"x": sums, **rest})
+
+    def _named(self, wanted: str) -> str:
+        name, count = wanted, 0
+        while name in self.names:
+            count += 1
+            name = f"{wanted}_{count}"
+        self.names.add(name)
+        return name
+
+    def _add(self, op: str, name: str, type_: TensorType, source: Node, **operands: Value | tuple[Value, ...]) -> Value:
+        made = Value(self._named(name), type_)
+        self.nodes.append(Node(op, operands, (made,), made.name, source.source))
+        return made
+
+    def _counting(self, node: Node, units: float) -> Node:
+        """The product with weights in steps, and WHOLE among what it adds."""
+        parts = self._parts(node, units)
+        weight, bias = parts.weight, parts.bias
+        first = from_half(to_half(weight.astype(np.float32))).astype(np.float64)
+        rows = from_half(to_half((WHOLE + bias).astype(np.float32))).astype(np.float64)
+        left, rest = weight - first, bias - (rows - WHOLE)
+        tap = _inner_tap(node, weight) if np.abs(rest).max() > SMALL else None
+        if parts.groups > 1 and parts.x.type.rank >= MOST_DIMENSIONS:
+            left, tap = np.zeros_like(left), None
+        pieces = [first, left] if left.any() else [first]
+        if tap is not None:
+            ones = np.zeros((len(weight), 1, *weight.shape[2:]))
+            place: tuple[slice | int, ...] = (slice(None), 0, *tap)
+            ones[place] = rest
+            pieces.append(ones)
+        x = self._widened(node, parts, 1 + bool(left.any()), tap is not None)
+        like, name = node["weight"], node.output.name
+        operands = {**node.operands, "x": x, "bias": constant(f"{name}_bias", rows, like),
+                    "weight": constant(f"{name}_weight", np.concatenate(pieces, 1), like)}
+        return replace(node, operands=operands)
+
+    def _parts(self, node: Node, units: float) -> _Parts:
+        """Operands of a product; where x is some steps of a size, it becomes their number."""
+        x, weight = node["x"], numbers(node["weight"]).astype(np.float64) * units
+        bias = np.zeros(len(weight)) if node.get("bias") is None else numbers(node["bias"]).astype(np.float64) * units
+        producer = self.producers.get(id(x))
+        if producer is not None and producer.op == NAME and "scale" in producer.operands:
+            scale = scalar(producer["scale"])
+            if scale not in (None, 1.0):
+                weight = weight * scale
+                x = self._whole(x, self.waiting.get(id(producer), producer))
+        groups = node.get("groups")
+        return _Parts(x, weight, bias, 1 if groups is None else int(groups.array()))
+
+    def _whole(self, x: Value, producer: Node) -> Value:
+        """Steps of a size as their number."""
+        if id(x) not in self.whole:
+            made = Value(self._named(f"{x.name}_steps"), x.type)
+            rest = {name: operand for name, operand in producer.operands.items() if name != "scale"}
+            self.nodes.append(replace(producer, operands=rest, outputs=(made,), name=made.name))
+            self.whole[id(x)] = made
+        return self.whole[id(x)]
+
+    def _widened(self, node: Node, parts: _Parts, times: int, ones: bool) -> Value:
+        """The channels of x so many times, and one of ones, in every group."""
+        x, groups = parts.x, parts.groups
+        if times == 1 and not ones:
+            return x
+        key = id(x), groups, times, ones
+        if key not in self.wide:
+            axis = x.type.rank - 1 if node.op == "linear" else 1
+            shape = list(x.shape)
+            channels = shape[axis] // groups
+            count = channels * times + ones
+            if groups > 1:
+                shape[axis:axis + 1] = [groups, channels]
+                axis += 1
+            piece = x if groups == 1 else self._reshaped(x, shape, f"{x.name}_groups", node)
+            single = [1 if place == axis else extent for place, extent in enumerate(shape)]
+            values = [piece] * times + ([constant(f"{x.name}_ones", np.ones(single), node["weight"])] if ones else [])
+            shape[axis] = count
+            joined = self._add("concat", f"{x.name}_twice", TensorType(x.dtype, tuple(shape)), node,
+                               values=tuple(values), axis=_integers("axis", axis))
+            if groups > 1:
+                joined = self._reshaped(joined, [x.shape[0], groups * count, *x.shape[2:]], f"{x.name}_wide", node)
+            self.wide[key] = joined
+        return self.wide[key]
+
+    def _reshaped(self, x: Value, shape: list[int], name: str, node: Node) -> Value:
+        return self._add("reshape", name, TensorType(x.dtype, tuple(shape)), node, x=x, shape=_integers("shape", shape))
+
+
+def _integers(name: str, data: int | list[int]) -> Value:
+    array = np.array(data, np.int32)
+    return Value(name, TensorType("int32", array.shape), array)
+
+
+def _form(node: Node) -> Node | None:
+    """A convolution or linear layer with weights that are constants, channels first."""
+    product = get_op(node.op).product
+    made = None if product is None else product.form(node, node.output.name)
+    return made if made is not None and made.op in ("conv", "linear") else None
+
+
+def _inner_tap(node: Node, weight: np.ndarray) -> tuple[int, ...] | None:
+    """The tap that is within x for every result; None where there is none."""
+    if node.op == "linear":
+        return ()
+    taps = []
+    for axis, extent in zip(conv_window(node.operands).axes, node["x"].shape[2:], strict=True):
+        tap, rest = divmod(axis.before, axis.dilation)
+        if rest or tap >= axis.kernel or (axis.result - 1) * axis.stride >= extent:
+            return None
+        taps.append(tap)
+    return tuple(taps)

@@ -1,0 +1,119 @@
+"""Quantisation that is written out, on the engine: whole steps of what was not rounded before."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import openane as ane
+from openane.graph import Graph, RoundedArray, Value
+from openane.ops.build import GraphBuilder
+from openane.ops.written_steps import NAME, two_factors
+from openane.passes.order import simplify
+
+STEP = 0.0371
+
+
+def stated(array: np.ndarray | float) -> RoundedArray:
+    """A constant in fp16 with all digits of fp32."""
+    numbers = np.asarray(array, np.float32)
+    return RoundedArray(numbers.astype(np.float16), numbers)
+
+
+def quantised(builder: GraphBuilder, x: Value, step: float, zero: float, low: float, high: float) -> Value:
+    """x in steps, and back."""
+    units = builder.single("mul", x=x, y=stated(1 / step))
+    moved = builder.single("add", x=builder.single("round", x=units), y=np.float16(zero))
+    byte = builder.single("cast", x=builder.single("clip", x=moved, alpha=low, beta=high),
+                          dtype="uint8" if low == 0 else "int8")
+    number = builder.single("sub", x=builder.single("cast", x=byte, dtype="fp16"), y=np.float16(zero))
+    return builder.single("mul", x=number, y=stated(step))
+
+
+def steps(x: np.ndarray, step: float, zero: float, low: float, high: float) -> np.ndarray:
+    """Whole steps in float64."""
+    return np.asarray(np.clip(np.rint(x.astype(np.float64) / np.float32(step)) + zero, low, high) - zero)
+
+
+@pytest.mark.parametrize(("zero", "low", "high"), [(0, 0, 255), (117, 0, 255), (-3, -128, 127), (0, -127, 127)])
+def test_every_number_of_fp16_is_the_nearest_step(zero: int, low: int, high: int) -> None:
+    x = np.arange(65536, dtype=np.uint16).view(np.float16)
+    x = x[np.isfinite(x)].reshape(1, 2, 124, -1)
+    builder = GraphBuilder()
+    graph = builder.finish({"y": quantised(builder, builder.input("x", "fp16", x.shape), STEP, zero, low, high)})
+    found = ane.run(ane.compile(graph), {"x": x})["y"].astype(np.float64)
+    quotients = x.astype(np.float64) / np.float32(STEP)
+    clear = np.abs(np.abs(quotients - np.floor(quotients)) - 0.5) > 2.0 ** -11  # of a tie: fp32 beside 1536, 22 bits
+    wanted = steps(x, STEP, zero, low, high)
+    assert np.mean(clear) > 0.998
+    assert np.abs(found / np.float32(STEP) - wanted)[clear].max() < 255 * 2.0 ** -10, "the step and the result in fp16"
+
+
+@pytest.mark.parametrize("number", [1e-3, 0.0371, 1.0, 1 / 3, -26.95, 1234.567, 65504.0])
+def test_two_factors_hold_what_fp32_does(number: float) -> None:
+    factors = two_factors(number)
+    assert factors is not None
+    assert all(float(np.float16(each)) == each for each in factors)
+    assert abs(Fraction(factors[0]) * Fraction(factors[1]) / Fraction(number) - 1) < 2.0 ** -19
+
+
+@pytest.mark.parametrize("number", [0.0, np.inf, 1e-12, 1e12])
+def test_others_have_no_two_factors(number: float) -> None:
+    assert two_factors(number) is None
+
+
+def layer(groups: int, linear: bool, relu: bool) -> tuple[Graph, np.ndarray, np.ndarray]:
+    """A convolution or linear layer between quantisations; its weight and bias."""
+    rng = np.random.default_rng(groups + linear)
+    shape = (40, 64) if linear else (2, 8, 9, 9)
+    weight = rng.standard_normal((32, 64) if linear else (16, 8 // groups, 3, 3)) * 0.17
+    bias = rng.standard_normal(len(weight))
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", shape), STEP, 5, -128, 127)
+    more = {} if linear else {"strides": [2, 1], "pad_type": "custom", "pad": [1, 1, 1, 1], "groups": groups}
+    made = builder.single("linear" if linear else "conv", x=x, weight=stated(weight), bias=stated(bias), **more)
+    made = builder.single("relu", x=made) if relu else made
+    return builder.finish({"y": quantised(builder, made, 0.0213, 100, 0, 255)}), weight, bias
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize(("groups", "linear"), [(1, False), (4, False), (8, False), (1, True)])
+def test_sums_become_the_steps_they_are_nearest_to(groups: int, linear: bool, relu: bool) -> None:
+    """In exact arithmetic, one in a thousand may differ: those nearer to a tie than weights of 22 bits tell."""
+    graph, weight, bias = layer(groups, linear, relu)
+    assert not any(node.op == "relu" for node in simplify(graph).nodes)
+    x = np.random.default_rng(1).standard_normal(graph.inputs[0].shape).astype(np.float16)
+    found = ane.run(ane.compile(graph), {"x": x}, "simulator?arithmetic=exact")["y"]
+    entered = steps(x, STEP, 5, -128, 127) * np.float32(STEP)
+    weight, bias = (each.astype(np.float32).astype(np.float64) for each in (weight, bias))
+    sums = entered @ weight.T + bias if linear else convolved(entered, weight, bias, groups)
+    wanted = steps(np.maximum(sums, 0) if relu else sums, 0.0213, 100, 0, 255)
+    assert np.mean(np.rint(found / np.float32(0.0213)) != wanted) < 1e-3
+
+
+def convolved(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int) -> np.ndarray:
+    """A 3x3 convolution of strides 2 and 1, padded by one."""
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2]
+    parts = [np.einsum("ncyxij,ocij->noyx", *each) for each in zip(
+        np.split(views, groups, 1), np.split(weight, groups), strict=True)]
+    return np.asarray(np.concatenate(parts, 1) + bias.reshape(-1, 1, 1))
+
+
+def test_sums_that_others_read_stay_as_they_are() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", "fp16", (1, 4, 5, 5))
+    made = builder.single("conv", x=x, weight=stated(np.ones((4, 4, 1, 1))))
+    graph = builder.finish({"y": quantised(builder, made, 0.1, 0, -128, 127), "z": made})
+    assert [node.op for node in simplify(graph).nodes] == ["conv", NAME]
+
+
+@pytest.mark.parametrize("low", [-2000.0, 0.5])
+def test_what_is_no_quantisation_is_not_taken_for_one(low: float) -> None:
+    """Bounds that storing beside 1536 does not tell apart, or between two steps whose clip is no whole number."""
+    builder = GraphBuilder()
+    x = builder.single("round", x=builder.input("x", "fp16", (1, 4, 5, 5)))
+    graph = builder.finish({"y": builder.single("clip", x=x, alpha=low, beta=3000.0)})
+    assert not any(node.op == NAME for node in simplify(graph).nodes)
