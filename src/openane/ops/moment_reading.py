@@ -37,11 +37,13 @@ class MomentReading:
 
 
 class PlacedGraph:
-    """A graph with the positions of its nodes, by id, and the node that makes each value, by id of the value."""
+    """A graph with the positions of its nodes, by id, the node that makes each value, by id of the value, and the sums
+    and means that its nodes take."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.users, self.producers = graph, graph.users(), graph.producers()
         self.order = {id(node): place for place, node in enumerate(graph.nodes)}
+        self.averages = [average for node in graph.nodes if (average := average_of(node)) is not None]
 
     def origin(self, value: Value) -> Value:
         """What a value is another shape of."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openane.graph import Graph, Node, Value
+from openane.graph import Node, Value
 from openane.ops import arguments
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
+from openane.ops.moment_reading import PlacedGraph
 from openane.ops.moments import SMALL
 from openane.ops.rewriter import Rewriter
 
@@ -28,10 +29,10 @@ class Folded:
     axes: tuple[int, ...]
 
 
-def written_cosines(graph: Graph, names: set[str]) -> list[Node]:
+def written_cosines(placed: PlacedGraph, names: set[str]) -> list[Node]:
     """The nodes of the graph, with means of products of normalised vectors in place of cosines."""
-    producers, nodes = graph.producers(), list[Node]()
-    for node in graph.nodes:
+    producers, nodes = placed.producers, list[Node]()
+    for node in placed.graph.nodes:
         found = _cosine(node, producers) if node.op == "real_div" else None
         nodes += (node,) if found is None else _made(node, names, found)
     return nodes

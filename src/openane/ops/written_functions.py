@@ -7,17 +7,19 @@ more tasks; elsewhere these are one table, which errs more, and what is written 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Graph, Node, Value
+from openane.graph import Node, Value
 from openane.ops import functions, get_op
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.arithmetic import scalar
 from openane.ops.evaluate import evaluate_node
+from openane.ops.moment_reading import PlacedGraph
 from openane.ops.rewriter import Rewriter
 
 Settings = Mapping[str, str]
@@ -32,9 +34,9 @@ PARTS = frozenset(["exp", "erf", "tanh", "sigmoid"])
 functions are to be close."""
 
 
-def written_functions(graph: Graph, names: set[str]) -> list[Node]:
+def written_functions(placed: PlacedGraph, names: set[str]) -> list[Node]:
     """The nodes of the graph, with functions that are written out as nodes of their own."""
-    producers, made = graph.producers(), dict[int, tuple[Node, ...]]()
+    graph, producers, made = placed.graph, placed.producers, dict[int, tuple[Node, ...]]()
     close = graph.metadata.get(FUNCTIONS) == CLOSE
     if not any(node.op in (PARTS if close else EXPONENTIAL) for node in graph.nodes):
         return list(graph.nodes)
@@ -67,15 +69,11 @@ def _found(node: Node, producers: Mapping[int, Node], close: bool) -> tuple[Valu
     parts = _parts(node, producers)
     if len(parts) < 2 or not any(part.op in (PARTS if close else EXPONENTIAL) for part in parts):
         return None
-    wanted = _wanted(close)
     for x in _sources(parts, node):
-        values = _values(node, x, producers)
-        if values is None:
-            continue
-        errors = [float((np.abs(values - of) / (1 + np.abs(of))).max()) for *_, of in wanted]
-        best = int(np.argmin(errors))
-        if errors[best] <= TOLERANCE:
-            return x, wanted[best][0], wanted[best][1]
+        lead: dict[int, Node] = {}
+        found = _function(_Written.of(lead, x), close) if _lead(node.output, x, producers, lead) else None
+        if found is not None:
+            return x, *found
     return None
 
 
@@ -110,18 +108,53 @@ def _sources(parts: list[Node], last: Node) -> Iterator[Value]:
                 yield value
 
 
-def _values(last: Node, x: Value, producers: Mapping[int, Node]) -> np.ndarray | None:
-    """What the parts make of the grid in place of x; None where they depend on something else."""
-    parts: dict[int, Node] = {}
-    if not _lead(last.output, x, producers, parts):
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Operations that compute one number of another, `x`, in their order. They are equal where what is `said` is: of
+    each operation its name and operands, of these x, numbers of earlier operations or constants."""
+
+    said: Hashable
+    nodes: tuple[Node, ...] = field(compare=False)
+    x: Value = field(compare=False)
+
+    @staticmethod
+    def of(parts: Mapping[int, Node], x: Value) -> _Written:
+        """The operations of `parts`, which are by id of their results."""
+        numbers = {id(x): -1} | {result: number for number, result in enumerate(parts)}
+        said = tuple([(node.op, node.output.dtype, *node.operands, *[_said(value, numbers) for value in node.values()])
+                      for node in parts.values()])
+        return _Written(said, tuple(parts.values()), x)
+
+
+def _said(value: Value, numbers: Mapping[int, int]) -> Hashable:
+    """What tells an operand from others: the number of what made it, or type and content of a constant."""
+    if id(value) in numbers:
+        return numbers[id(value)]
+    return value.type, value.data.tobytes() if isinstance(value.data, np.ndarray) else value.data
+
+
+@lru_cache(maxsize=256)
+def _function(written: _Written, close: bool) -> tuple[str, Settings] | None:
+    """The function that is written out, by name and settings; None where it is none of those looked for. Models write
+    the same one again and again."""
+    values = _values(written)
+    if values is None:
         return None
-    known: dict[int, np.ndarray] = {id(x): GRID}
-    for part in parts.values():
+    wanted = _wanted(close)
+    errors = [float((np.abs(values - of) / (1 + np.abs(of))).max()) for *_, of in wanted]
+    best = int(np.argmin(errors))
+    return wanted[best][:2] if errors[best] <= TOLERANCE else None
+
+
+def _values(written: _Written) -> np.ndarray | None:
+    """What the operations make of the grid in place of x; None where they cannot."""
+    known: dict[int, np.ndarray] = {id(written.x): GRID}
+    result = GRID
+    for node in written.nodes:
         try:
-            known[id(part.output)] = evaluate_node(part, known)[0]
+            result = known[id(node.output)] = evaluate_node(node, known)[0]
         except GraphError:
             return None
-    result = known[id(last.output)]
     return result if result.shape == GRID.shape and np.isfinite(result).all() else None
 
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from openane.graph import Graph, Node, Value
 from openane.ops.arithmetic import scalar
-from openane.ops.averages import average_of
 from openane.ops.element_layouts import ElementLayout, axes_along, runs_of
 from openane.ops.halves import LARGEST
 from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading, PlacedGraph
@@ -41,9 +40,9 @@ class Norm:
     offset: np.ndarray | None
 
 
-def written_norms(graph: Graph, names: set[str]) -> list[Node]:
+def written_norms(placed: PlacedGraph, names: set[str]) -> list[Node]:
     """The nodes of the graph, with normalisations that are written out as nodes of their own."""
-    placed, made = PlacedGraph(graph), Replacements()
+    made = Replacements()
     for x, axes in subjects(placed):
         reader = MomentReader(placed, x, axes)
         norms = {number: norm for number, reading in reader.known.items()
@@ -51,7 +50,7 @@ def written_norms(graph: Graph, names: set[str]) -> list[Node]:
         for node in reader.nodes if norms else ():
             if placed.order[id(node)] not in made and _ends(node, norms):
                 made[placed.order[id(node)]] = _made(reader, norms[id(node.output)], node, names)
-    return replaced(graph, made)
+    return replaced(placed.graph, made)
 
 
 def _ends(node: Node, norms: Mapping[int, Norm]) -> bool:
@@ -69,9 +68,8 @@ def subjects(placed: PlacedGraph) -> Iterator[tuple[Value, tuple[int, ...]]]:
     """What means are taken of, and over which axes: operands of means, and what these are squares, products or views
     of."""
     seen: set[tuple[int, tuple[int, ...]]] = set()
-    for node in placed.graph.nodes:
-        average = average_of(node)
-        found = None if average is None or average.count == 1 else (average.x, average.axes)
+    for average in placed.averages:
+        found = None if average.count == 1 else (average.x, average.axes)
         while found is not None and found[0].dtype in REALS:
             if (id(found[0]), found[1]) not in seen:
                 seen.add((id(found[0]), found[1]))

@@ -12,7 +12,7 @@ from math import frexp, sqrt
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value, numpy_type
+from openane.graph import Node, Value, numpy_type
 from openane.ops import get_op
 from openane.ops.averages import average_of
 from openane.ops.element_layouts import ElementLayout
@@ -27,16 +27,16 @@ RECIPROCALS = frozenset(["inverse", "real_div", "rsqrt"])
 """Operations whose result is the reciprocal of a root."""
 
 
-def written_roots(graph: Graph, names: set[str]) -> list[Node]:
+def written_roots(placed: PlacedGraph, names: set[str]) -> list[Node]:
     """The nodes of the graph, roots of variances and mean squares, and their reciprocals, as lengths. Reciprocals that
     stay beside a norm are left: its gradient reads them."""
-    return _rewritten(graph, names, Rewriting(_root_of, _as_length, lambda node: node.op in RECIPROCALS))
+    return _rewritten(placed, names, Rewriting(_root_of, _as_length, lambda node: node.op in RECIPROCALS))
 
 
-def written_variances(graph: Graph, names: set[str]) -> list[Node]:
+def written_variances(placed: PlacedGraph, names: set[str]) -> list[Node]:
     """The nodes of the graph, variances and mean squares as sums of squares of what is small enough. Means of squares
     that stay beside a norm are left, too."""
-    return _rewritten(graph, names, Rewriting(_spread_of, _as_squares, lambda node: average_of(node) is not None))
+    return _rewritten(placed, names, Rewriting(_spread_of, _as_squares, lambda node: average_of(node) is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Rewriting:
     leave: Callable[[Node], bool]
 
 
-def _rewritten(graph: Graph, names: set[str], rewriting: Rewriting) -> list[Node]:
-    placed, made, left = PlacedGraph(graph), Replacements(), set[int]()
-    normal = {id(node.get("x")) for node in graph.nodes if get_op(node.op).normalises and node.op not in ALONE}
+def _rewritten(placed: PlacedGraph, names: set[str], rewriting: Rewriting) -> list[Node]:
+    made, left = Replacements(), set[int]()
+    normal = {id(node.get("x")) for node in placed.graph.nodes if get_op(node.op).normalises and node.op not in ALONE}
     for x, axes in subjects(placed):
         reader = MomentReader(placed, x, axes)
         for node, spread in _firsts(reader, rewriting):
@@ -59,7 +59,7 @@ def _rewritten(graph: Graph, names: set[str], rewriting: Rewriting) -> list[Node
                 left.add(id(node))
             elif id(node) not in left and placed.order[id(node)] not in made:
                 made[placed.order[id(node)]] = _made(reader, node, names, spread, rewriting)
-    return replaced(graph, made)
+    return replaced(placed.graph, made)
 
 
 def _firsts(reader: MomentReader, rewriting: Rewriting) -> list[tuple[Node, Spread]]:

@@ -13,6 +13,7 @@ import numpy as np
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, arguments, get_op
 from openane.ops.affine import factor, summand
+from openane.ops.moment_reading import PlacedGraph
 from openane.ops.written_cosines import written_cosines
 from openane.ops.written_functions import written_functions
 from openane.ops.written_norms import written_norms
@@ -26,11 +27,13 @@ TAKES = {"gamma": factor, "beta": summand}
 
 def recognise(graph: Graph) -> Graph:
     """The graph with operations that were written out in others as themselves."""
-    names = taken_names(graph)
+    names, placed = taken_names(graph), PlacedGraph(graph)
     for written in (written_norms, written_cosines, written_roots, written_variances, written_functions):
-        changed = rebuilt(graph, written(graph, names))
-        graph = graph if changed is graph else remove_dead_code(changed)
-    producers = graph.producers()
+        changed = rebuilt(graph, written(placed, names))
+        if changed is not graph:
+            graph = remove_dead_code(changed)
+            placed = PlacedGraph(graph)
+    producers = placed.producers
     known = [op.recognise for op in all_ops().values() if op.recognise is not None]
     nodes: list[Node] = []
     for node in graph.nodes:
