@@ -31,18 +31,18 @@ def _taylor() -> np.ndarray:
 
 def erf(x: np.ndarray) -> np.ndarray:
     """Gauss error function, absolute error below 1e-14: Taylor series around the nearest point of a grid."""
-    distance = np.minimum(np.abs(x), LIMIT)  # erf(6) is 1 in float64
+    distance = np.minimum(np.abs(np.atleast_1d(x)), LIMIT)  # erf(6) is 1 in float64
     nearest = np.rint(distance * STEPS)
     with np.errstate(invalid="ignore"):
         places = nearest.astype(np.intp)  # of NaN the first, by the way they are taken
-    distance -= np.divide(nearest, STEPS, out=nearest)
+    distance -= np.multiply(nearest, 1 / STEPS, out=nearest)
     table = _taylor()
     result, part = table[ORDER].take(places, mode="clip"), nearest
     for row in table[ORDER - 1::-1]:
         result *= distance
         result += row.take(places, mode="clip", out=part)
     signed: np.ndarray = np.copysign(result, x)
-    return signed
+    return signed.reshape(np.shape(x))
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

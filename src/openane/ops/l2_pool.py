@@ -26,7 +26,7 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def _reference(*, x: np.ndarray, kernel_sizes: np.ndarray, strides: np.ndarray | None, pad_type: str,
                pad: np.ndarray | None, ceil_mode: np.ndarray) -> tuple[np.ndarray, ...]:
     window = reference_window("l2_pool", x, kernel_sizes, strides, pad_type, pad, ceil_mode)
-    return (np.sqrt(fold(np.square(x.astype(np.float64)), window, np.add, 0)).astype(x.dtype),)
+    return (np.sqrt(fold(np.square(x.astype(np.float64)), window, np.add, 0, np.float64)).astype(x.dtype),)
 
 
 def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:

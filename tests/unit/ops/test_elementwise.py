@@ -127,6 +127,14 @@ def test_erf_is_exact_to_fourteen_digits() -> None:
     np.testing.assert_allclose(FUNCTIONS["erf"](x), [math.erf(value) for value in x], rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize(("name", "settings_", "definition"), DEFINITIONS)
+def test_functions_take_tensors_without_dimensions(apply: Any, name: str, settings_: dict[str, Any],
+                                                   definition: Callable[[float], float]) -> None:
+    found = apply(name, x=np.array(0.625, np.float32), **settings_)
+    assert found.shape == ()
+    np.testing.assert_allclose(found, definition(0.625), rtol=2e-7)
+
+
 ONNX_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "real_div": "Div", "maximum": "Max", "minimum": "Min",
                "pow": "Pow"}
 
