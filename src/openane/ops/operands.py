@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -194,16 +193,15 @@ def result_types(op: Op, operands: Mapping[str, Operand]) -> tuple[TensorType, .
 
     GraphError when an operand is unknown, missing, not constant where it must be, or does not fit.
     """
-    parameters = {parameter.name: parameter for parameter in op.parameters}
-    known = ", ".join(parameters)
+    names = [parameter.name for parameter in op.parameters]
     for name in operands:
-        if name not in parameters:
-            raise refusal(op.name, name, f"is not one it takes ({known})")
+        if name not in names:
+            raise refusal(op.name, name, f"is not one it takes ({', '.join(names)})")
     for parameter in op.parameters:
         if parameter.name in operands:
             _check_operand(op.name, parameter, operands[parameter.name])
         elif parameter.default is REQUIRED:
-            raise refusal(op.name, parameter.name, f"is missing; it takes {known}")
+            raise refusal(op.name, parameter.name, f"is missing; it takes {', '.join(names)}")
     types = op.infer(operands)
     for result in types:
         if min(result.shape, default=1) < 1 or result.elements > MAXIMUM_ELEMENTS:
@@ -215,17 +213,18 @@ def result_types(op: Op, operands: Mapping[str, Operand]) -> tuple[TensorType, .
 def _check_operand(op: str, parameter: Parameter, operand: Operand) -> None:
     if isinstance(operand, tuple) and not parameter.variadic:
         raise refusal(op, parameter.name, "must be one value", f"a tuple of {len(operand)}")
+    kind = parameter.kind
     for value in _flat(operand):
+        found = value.type
         if parameter.const and not value.constant:
-            raise refusal(op, parameter.name, "must be a constant, known at compile time", value.type)
-        if parameter.kind == "tensor" and value.dtype not in NUMPY_TYPES:
-            raise refusal(op, parameter.name, "must be a tensor", value.dtype)
-        if parameter.kind in ("tensor", "own") and min(value.shape, default=1) < 1:
-            raise refusal(op, parameter.name, "must have at least one element along every dimension", value.type)
-        allowed = KINDS.get(parameter.kind, (parameter.kind,))
-        if parameter.kind != "tensor" and value.dtype not in allowed:
-            raise refusal(op, parameter.name, f"must be of type {', '.join(allowed)}", value.type)
+            raise refusal(op, parameter.name, "must be a constant, known at compile time", found)
+        if kind == "tensor" and found.dtype not in NUMPY_TYPES:
+            raise refusal(op, parameter.name, "must be a tensor", found.dtype)
+        if kind in ("tensor", "own") and found.shape and min(found.shape) < 1:
+            raise refusal(op, parameter.name, "must have at least one element along every dimension", found)
+        if kind != "tensor" and found.dtype not in (allowed := KINDS.get(kind, (kind,))):
+            raise refusal(op, parameter.name, f"must be of type {', '.join(allowed)}", found)
 
 
-def _flat(operand: Any) -> Iterator[Value]:
-    yield from operand if isinstance(operand, tuple) else (operand,)
+def _flat(operand: Operand) -> tuple[Value, ...]:
+    return operand if isinstance(operand, tuple) else (operand,)

@@ -51,8 +51,9 @@ class Provenance:
 
     def tagged(self, node: Node) -> Node:
         """The node with constants that can be told again; each has one array, whoever reads it."""
-        return replace(node, operands={name: tuple(map(self._known_again, operand)) if isinstance(operand, tuple) else
-                                       self._known_again(operand) for name, operand in node.operands.items()})
+        operands = {name: tuple(map(self._known_again, operand)) if isinstance(operand, tuple) else
+                    self._known_again(operand) for name, operand in node.operands.items()}
+        return Node(node.op, operands, node.outputs, node.name, node.source)
 
     def channel_affine(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
         """The gain and the offset of each channel, which can be told again."""

@@ -101,7 +101,8 @@ def _routes(compiled: CompiledPiece, number: int, constants: _Constants, chip: C
         pieces = compiled.lowered.traced.get(id(node))
         if not pieces:
             continue
-        placed = [replace(each, piece=replace(each.piece, program=number)) for each in pieces]
+        placed = [replace(each, piece=replace(each.piece, program=number)) for each in pieces] \
+            if number else list(pieces)
         if get_op(node.op).channel_affine is not None:
             made: Iterable[Route | None] = [_norm_route(node, placed, constants)]
         elif keeps_weights(node):

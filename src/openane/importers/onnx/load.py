@@ -169,25 +169,25 @@ class _Import:
         """Imports one node."""
         label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
         operator = self._operator(node, label)
-        names = list(_read_by(node))
+        inputs, outputs, names = list(node.input), list(node.output), list(_read_by(node))
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
-        step = OnnxStep(label, next(filter(None, node.output), node.op_type), self.builder,
+        step = OnnxStep(label, next(filter(None, outputs), node.op_type), self.builder,
                         operator, self.version, node, attribute_values(node, label, self.storage),
-                        [self._use(name, label) for name in node.input], list(node.input),
-                        [name if name in self.read else "" for name in node.output], self.constants,
-                        partial(self.body, origins), self.lookups, not self.positions.isdisjoint(node.output),
-                        not self.relative.fine.isdisjoint(node.output), self.folding)
+                        [self._use(name, label) for name in inputs], inputs,
+                        [name if name in self.read else "" for name in outputs], self.constants,
+                        partial(self.body, origins), self.lookups, not self.positions.isdisjoint(outputs),
+                        not self.relative.fine.isdisjoint(outputs), self.folding)
         try:
             with typed_errors(label, "malformed node"):
-                result = step.operand(0) if self.relative.rounded.intersection(node.output) else _result(step)
+                result = step.operand(0) if self.relative.rounded.intersection(outputs) else _result(step)
         except RunTimeOperandError as error:
             if error.inputs:
                 raise
             raise error.of(self.origins.get(error.operand, frozenset())) from None
         results = result if isinstance(result, tuple) else (result,)
-        for name, operand in filter(itemgetter(0), zip(node.output, results, strict=False)):
+        for name, operand in filter(itemgetter(0), zip(outputs, results, strict=False)):
             self._define(name, operand, label)
             self.origins[name] = origins if isinstance(operand, Value) else frozenset()
 
