@@ -4,6 +4,7 @@ computed of one part after the other, which needs neither their memory nor the t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +12,16 @@ NUMBERS = 1 << 15
 """How many elements a part has, or a few more where an axis is longer."""
 
 
-def elementwise(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
-    """A function of single numbers, of `x` in float64, in the type of `x`."""
+def elementwise(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray,
+                kind: type[np.floating[Any]] = np.float64) -> np.ndarray:
+    """A function of single numbers, of `x` in another type of real numbers, in the type of `x`."""
     if x.size <= NUMBERS:
-        return np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+        return np.asarray(function(x.astype(kind))).astype(x.dtype)
     result = np.empty(x.shape, x.dtype)
     numbers, made = x.reshape(-1), result.reshape(-1)
     for start in range(0, x.size, NUMBERS):
         part = slice(start, start + NUMBERS)
-        made[part] = function(numbers[part].astype(np.float64))
+        made[part] = function(numbers[part].astype(kind))
     return result
 
 

@@ -249,7 +249,7 @@ OPS = tuple(map(unary_op, (
           slope=lambda t, x, y, s: t.line(t.of("exp", t.line(t.of("square", x), -1.0, 0.0)),
                                           2 / math.sqrt(math.pi), 0.0)),
     Unary("gelu", special.gelu, Bound(6e-3), stage=lambda s: by_table(_gelu_table(s["mode"])), slope=_gelu_slope,
-          closer=_close_gelu, share=_gelu_share,
+          closer=_close_gelu, share=_gelu_share, single=special.single_gelu,
           parameters=(Parameter("mode", const=True, default="EXACT", kind="string", choices=GELU_MODES),),
           evidence=OperationEvidence.APPLE),  # with other knots
     Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,

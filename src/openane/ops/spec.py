@@ -78,13 +78,14 @@ Settings = Mapping[str, Any]
 class Unary:
     """A function of one tensor, element by element: all that is known of it (unary.unary_op makes the operation).
 
-    `function` takes float64 arrays and the parameters by keyword. The engine computes it as `stage` gives it: one post
-    stage of the neural engine; where there is none, or none for these settings, by `compose`: a few operations on
-    (stages, target, x, settings), see stages.Stages. `closer` is a composition of less error than its table, for graphs
-    that ask for it (accuracy.FUNCTIONS), and `fitted` a stage of less error, where no composition is wanted. `share`,
-    of functions that are x times something between 0 and 1, builds that from (builder, x, settings). `bound` says how
-    far that is from the function. `slope` builds the derivative from (terms, x, result, settings), see slopes.Terms;
-    None: constant between its steps, so that gradients end there. `check` raises GraphError for settings that do not
+    `function` takes float64 arrays and the parameters by keyword; `single`, where it is faster, float32 arrays. The
+    engine computes it as `stage` gives it: one post stage of the neural engine; where there is none, or none for these
+    settings, by `compose`: a few operations on (stages, target, x, settings), see stages.Stages. `closer` is a
+    composition of less error than its table, for graphs that ask for it (accuracy.FUNCTIONS), and `fitted` a stage of
+    less error, where no composition is wanted. `share`, of functions that are x times something between 0 and 1, builds
+    that from (builder, x, settings). `bound` says how far that is from the function. `slope` builds the derivative from
+    (terms, x, result, settings), see slopes.Terms; None: constant between its steps, so that gradients end there.
+    `check` raises GraphError for settings that do not
     fit each other."""
 
     name: str
@@ -98,6 +99,7 @@ class Unary:
     share: Callable[[Any, Value, Settings], Value] | None = None
     slope: Callable[[Any, Value, Value, Settings], Value | float] | None = None
     check: Callable[[Settings], None] | None = None
+    single: Callable[..., np.ndarray] | None = None
     evidence: OperationEvidence = OperationEvidence.COMPOSED
     unbounded: frozenset[str] = frozenset()  # parameters that may be infinite: what they bound is then not bounded
     integers: bool = False                   # MIL has it for int32 too

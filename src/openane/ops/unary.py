@@ -88,6 +88,8 @@ def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
 def _reference(*, unary: Unary, x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
     if unary.bound == EXACT and x.dtype == np.float32:  # the result is one of the numbers, which float64 has as well
         return (np.asarray(unary.function(x, **settings)).astype(np.float32, copy=False),)
+    if unary.single is not None and x.dtype == np.float32:
+        return (blocks.elementwise(partial(unary.single, **settings), x, np.float32),)
     return (blocks.elementwise(partial(unary.function, **settings), x),)
 
 

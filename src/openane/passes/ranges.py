@@ -15,6 +15,10 @@ from openane.ops.spec import Movement
 
 SQUARED = 2.0 ** -40, 2.0 ** 40
 """Between these the sum of squares of a tensor stays in fp32."""
+MANY = 1 << 20
+"""More numbers than these are looked at a part at a time."""
+PART = 1 << 17
+"""How many numbers such a part has: they are read three times, and stay in the processor's cache."""
 REARRANGING = Movement.SHAPE, Movement.DIMENSIONS
 """Whose result has the numbers of x, each once."""
 Ranges = Mapping[int, "Range"]
@@ -62,6 +66,8 @@ def of_array(array: np.ndarray) -> Range:
     if not array.size:
         return Range(0.0, 0.0)
     flat = np.ravel(array)
+    if flat.size > MANY and (found := _in_parts(flat)) is not None:
+        return found
     highest, lowest = float(flat.max()), -float(flat.min())
     if not (math.isfinite(highest) and math.isfinite(lowest)):
         flat = flat[np.isfinite(flat)]
@@ -74,3 +80,17 @@ def of_array(array: np.ndarray) -> Range:
         flat, unit = (flat / np.asarray(largest, flat.dtype)).astype(np.float32, copy=False), largest
     return Range(largest, unit * math.sqrt(float(np.dot(flat, flat)) / flat.size), max(highest, 0.0),
                  max(lowest, 0.0))
+
+
+def _in_parts(flat: np.ndarray) -> Range | None:
+    """The range of many numbers [n], a part at a time; None of those that float32 does not sum the squares of."""
+    if flat.dtype != np.float32:
+        return None
+    parts = [flat[start:start + PART] for start in range(0, flat.size, PART)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        seen = np.array([(part.max(), -part.min(), np.dot(part, part)) for part in parts], np.float64)
+    highest, lowest = float(seen[:, 0].max()), float(seen[:, 1].max())
+    largest = max(highest, lowest)
+    if not (math.isfinite(highest + lowest) and SQUARED[0] < largest < SQUARED[1]):
+        return None
+    return Range(largest, math.sqrt(float(seen[:, 2].sum()) / flat.size), max(highest, 0.0), max(lowest, 0.0))

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from support.unary import FUNCTIONS
 
+from openane.ops.functions import single_gelu
+
 GRID = np.concatenate([np.linspace(-12, 12, 481), [-300, 300, 1e-6, -1e-6]]).astype(np.float32)
 POSITIVE = np.concatenate([np.geomspace(1e-4, 6e4, 200)]).astype(np.float32)
 
@@ -133,6 +135,13 @@ def test_functions_take_tensors_without_dimensions(apply: Any, name: str, settin
     found = apply(name, x=np.array(0.625, np.float32), **settings_)
     assert found.shape == ()
     np.testing.assert_allclose(found, definition(0.625), rtol=2e-7)
+
+
+def test_gelu_has_the_digits_of_float32_where_it_is_small() -> None:
+    x = np.concatenate([np.linspace(-8.9, 12, 20000), [1e-30, -1e-30, 0]]).astype(np.float32)
+    expected = [value * math.erfc(-value / math.sqrt(2)) / 2 for value in x.astype(np.float64)]
+    np.testing.assert_allclose(single_gelu(x, "EXACT"), expected, rtol=3e-7, atol=0)
+    assert np.isnan(single_gelu(np.array([np.nan], np.float32), "EXACT")).all()
 
 
 ONNX_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "real_div": "Div", "maximum": "Max", "minimum": "Min",

@@ -7,7 +7,7 @@ import pytest
 
 from openane.ops.half_bits import LEAST, from_half, half_times, to_half
 from openane.ops.half_products import CHUNK
-from openane.ops.halves import largest_magnitude, nonzero
+from openane.ops.halves import below_zero, largest_magnitude, nonzero
 
 NUMBERS = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 STEP = 65521
@@ -64,6 +64,8 @@ def test_the_operand_stays_as_it_is() -> None:
 def test_magnitudes_and_zeros_are_counted_by_bits(array: np.ndarray) -> None:
     assert nonzero(array) == np.count_nonzero(array)
     assert np.array_equal(largest_magnitude(array), np.abs(array).max(initial=0), equal_nan=True)
+    assert below_zero(np.nan_to_num(array)) == (array < 0).any()
+    assert not below_zero(-np.zeros_like(array))
 
 
 @pytest.mark.parametrize("exponent", [-100, -30, -11, -1, 0, 1, 7, 15, 40, 100])
