@@ -1,7 +1,8 @@
 """nearest_steps: numbers rounded to whole steps of quantisation, held between two of them, and made numbers again.
 
-With `units`, steps per unit of x: scale * (clip(round(units * x), low, high) + zero). Without, x is 1536 and a whole
-number, as a sum is that was rounded with 1536 among its terms. Not one of MIL's own operations: it is recognised where
+With `units`, steps per unit of x: scale * (clip(round(units * x), low, high) + zero). With a second tensor y it is the
+steps of ratio * x + y, or of x * y, as `function` says (step_pairs). Without `units`, x is 1536 and a whole number, as
+a sum is that was rounded with 1536 among its terms. Not one of MIL's own operations: it is recognised where
 it is written out (written_steps).
 
 The planar engine computes in fp32 and rounds what it stores, ties to even. Numbers of fp16 are 1 apart from 1024 to
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.engine import Activation, Post
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import tables
 from openane.ops.fewer import elementwise
 from openane.ops.gradients import stopped
@@ -32,7 +33,9 @@ from openane.ops.written_steps import MOST, NAME, two_factors, written_steps
 PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind="number"),
               *(Parameter(name, const=True, kind="number") for name in ("low", "high")),
               Parameter("zero", const=True, default=0.0, kind="number"),
-              Parameter("scale", const=True, default=1.0, kind="number"))
+              Parameter("scale", const=True, default=1.0, kind="number"), Parameter("y", default=None),
+              Parameter("function", const=True, default="add", kind="string", choices=("add", "mul")),
+              Parameter("ratio", const=True, default=1.0, kind="number"))
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -46,12 +49,29 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
         raise refusal(NAME, "low", f"must not exceed high = {high:g}", low)
     if arguments.given("units") and two_factors(arguments.number("units")) is None:
         raise refusal(NAME, "units", "must be the product of two normal numbers of fp16", arguments.number("units"))
+    _check_second(arguments, x)
     return (x.type,)
 
 
+def _check_second(arguments: Arguments, x: Value) -> None:
+    """A second tensor is broadcast to x and counted in the same steps."""
+    if not arguments.given("y"):
+        return
+    arguments.text("function", ("add", "mul"))
+    y = arguments.tensor("y", (x.dtype,), (x.type.rank, x.type.rank))
+    if not arguments.given("units"):
+        raise refusal(NAME, "units", "must be given where y is")
+    if any(extent not in (1, wanted) for extent, wanted in zip(y.shape, x.shape, strict=True)):
+        raise refusal(NAME, "y", f"must broadcast to {list(x.shape)}", list(y.shape))
+    if not arguments.number("ratio") or half(arguments.number("ratio")) != arguments.number("ratio"):
+        raise refusal(NAME, "ratio", "must be a number of fp16 other than 0", arguments.number("ratio"))
+
+
 def _reference(*, x: np.ndarray, units: np.ndarray | None, low: np.ndarray, high: np.ndarray, zero: np.ndarray,
-               scale: np.ndarray) -> tuple[np.ndarray, ...]:
+               scale: np.ndarray, y: np.ndarray | None, function: str, ratio: np.ndarray) -> tuple[np.ndarray, ...]:
     wide = x.astype(np.float64)
+    if y is not None:
+        wide = wide * y if function == "mul" else wide * float(ratio) + y
     with np.errstate(invalid="ignore"):
         whole = wide - WHOLE if units is None else np.rint(wide * float(units))
     return ((np.clip(whole, low, high) + zero.astype(np.float64)).astype(x.dtype) * x.dtype.type(scale),)
@@ -62,11 +82,24 @@ def _lower(node: Node, lowering: Lowering) -> None:
     arguments = Arguments(NAME, PARAMETERS, node.operands)
     x, target = lowering.read(node["x"]), lowering.result(node.output)
     if arguments.given("units"):
-        x = _rounded(Stages(lowering, target.shape), x, arguments.number("units"))
+        stages = Stages(lowering, target.shape)
+        x = _pair(stages, node, lowering, x) if arguments.given("y") else \
+            _rounded(stages, x, arguments.number("units"))
     scale, zero = half(arguments.number("scale")), arguments.number("zero")
     bounds = sorted(half(scale * (arguments.number(name) + zero)) for name in ("low", "high"))
     lowering.copy(x.expand(target.shape), target,
                   Post(bias=half(zero - WHOLE), scale=scale, activation=Activation.TABLE), tables.clip(*bounds))
+
+
+def _pair(stages: Stages, node: Node, lowering: Lowering, x: Tensor) -> Tensor:
+    """WHOLE plus the nearest whole number to what becomes of two tensors."""
+    arguments, y = Arguments(NAME, PARAMETERS, node.operands), lowering.read(node["y"])
+    units = arguments.number("units")
+    if arguments.text("function", ("add", "mul")) == "add":
+        return stages.planar(x, y, pre_scale=arguments.number("ratio"), scale=half(units), bias=WHOLE)
+    factors = two_factors(units)
+    assert factors is not None, "what infer lets through"
+    return stages.times(x, y, pre_scale=factors[0], scale=factors[1], bias=WHOLE)
 
 
 def _rounded(stages: Stages, x: Tensor, units: float) -> Tensor:

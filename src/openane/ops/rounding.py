@@ -14,6 +14,8 @@ from openane.ops.unary import unary_op
 WHOLE = 1536.0
 """Adding it to a number between -512 and 512 rounds that to an integer, ties to even: from 1024 to 2048 neighbours in
 fp16 are 1 apart."""
+EXACT_WHOLE = 2048.0
+"""The largest whole number up to which fp16 holds all."""
 
 
 def nearest(stages: Stages, x: Tensor, scale: float = 1.0) -> Tensor:

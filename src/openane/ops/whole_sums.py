@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from openane.graph import Graph, Node, TensorType, Value
-from openane.ops import get_op
+from openane.ops import get_op, step_pairs
 from openane.ops.arithmetic import scalar
 from openane.ops.conv import conv_window
 from openane.ops.half_bits import from_half, to_half
@@ -55,7 +55,7 @@ class _Sums:
     graph: Graph
     names: set[str]
     nodes: list[Node] = field(default_factory=list)
-    whole: dict[int, Value] = field(default_factory=dict)
+    whole: dict[tuple[int, int], Value] = field(default_factory=dict)
     wide: dict[tuple[int, int, int, bool], Value] = field(default_factory=dict)
     users: Mapping[int, list[Node]] = field(init=False)
     producers: Mapping[int, Node] = field(init=False)
@@ -74,14 +74,20 @@ class _Sums:
             return
         users = self.users.get(id(node.output), []) if len(node.outputs) == 1 else []
         user = users[0] if len(users) == 1 and id(node.output) not in self.outputs else None
-        form = _form(node) if user is not None and user.op == NAME and "units" in user.operands else None
-        if form is None or user is None:
+        if user is None or user.op != NAME or "units" not in user.operands or "y" in user.operands:
             self.nodes.append(node)
+            return
+        form, rest = _form(node), {name: user[name] for name in user.operands if name not in ("x", "units")}
+        if form is None:
+            given = step_pairs.pair(node, float(numbers(user["units"])), self._known, self._times)
+            if given is None:
+                self.nodes.append(node)
+            else:
+                self.waiting[id(user)] = replace(user, operands={**given, **rest})
             return
         before = form.output
         sums = Value(self._named(f"{before.name}_sums"), before.type)
         self.nodes.append(replace(self._counting(form, float(numbers(user["units"]))), outputs=(sums,)))
-        rest = {name: operand for name, operand in user.operands.items() if name not in ("x", "units")}
         self.waiting[id(user)] = replace(user, operands={"x": sums, **rest})
 
     def _named(self, wanted: str) -> str:
@@ -123,23 +129,34 @@ class _Sums:
         """Operands of a product; where x is some steps of a size, it becomes their number."""
         x, weight = node["x"], numbers(node["weight"]).astype(np.float64) * units
         bias = np.zeros(len(weight)) if node.get("bias") is None else numbers(node["bias"]).astype(np.float64) * units
-        producer = self.producers.get(id(x))
-        if producer is not None and producer.op == NAME and "scale" in producer.operands:
-            scale = scalar(producer["scale"])
-            if scale not in (None, 1.0):
-                weight = weight * scale
-                x = self._whole(x, self.waiting.get(id(producer), producer))
+        producer = self._known(x)
+        if producer is not None and "scale" in producer.operands:
+            weight = weight * (scalar(producer["scale"]) or 1.0)
+            x = self._times(x, 1)
         groups = node.get("groups")
         return _Parts(x, weight, bias, 1 if groups is None else int(groups.array()))
 
-    def _whole(self, x: Value, producer: Node) -> Value:
-        """Steps of a size as their number."""
-        if id(x) not in self.whole:
+    def _known(self, value: Value) -> Node | None:
+        """The nearest_steps that makes a value, as it is by now."""
+        producer = self.producers.get(id(value))
+        if producer is None or producer.op != NAME:
+            return None
+        return self.waiting.get(id(producer), producer)
+
+    def _times(self, x: Value, count: int) -> Value:
+        """Steps of a size as `count` times their number."""
+        producer = self._known(x)
+        assert producer is not None, "asked of steps alone"
+        scale = scalar(producer["scale"]) if "scale" in producer.operands else 1.0
+        if scale == count:
+            return x
+        if (id(x), count) not in self.whole:
             made = Value(self._named(f"{x.name}_steps"), x.type)
-            rest = {name: operand for name, operand in producer.operands.items() if name != "scale"}
-            self.nodes.append(replace(producer, operands=rest, outputs=(made,), name=made.name))
-            self.whole[id(x)] = made
-        return self.whole[id(x)]
+            size = Value(f"{made.name}_scale", TensorType("fp32", ()), np.array(count, np.float32))
+            self.nodes.append(replace(producer, operands={**producer.operands, "scale": size}, outputs=(made,),
+                                      name=made.name))
+            self.whole[id(x), count] = made
+        return self.whole[id(x), count]
 
     def _widened(self, node: Node, parts: _Parts, times: int, ones: bool) -> Value:
         """The channels of x so many times, and one of ones, in every group."""

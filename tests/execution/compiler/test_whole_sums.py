@@ -10,6 +10,7 @@ import pytest
 import openane as ane
 from openane.graph import Graph, RoundedArray, Value
 from openane.ops.build import GraphBuilder
+from openane.ops.step_pairs import factors
 from openane.ops.written_steps import NAME, two_factors
 from openane.passes.order import simplify
 
@@ -117,3 +118,39 @@ def test_what_is_no_quantisation_is_not_taken_for_one(low: float) -> None:
     x = builder.single("round", x=builder.input("x", "fp16", (1, 4, 5, 5)))
     graph = builder.finish({"y": builder.single("clip", x=x, alpha=low, beta=3000.0)})
     assert not any(node.op == NAME for node in simplify(graph).nodes)
+
+
+@pytest.mark.parametrize("second", ["tensor", "one number a channel", "constant"])
+@pytest.mark.parametrize("function", ["add", "mul"])
+def test_steps_of_two_tensors(function: str, second: str) -> None:
+    """Sums and products of numbers that are steps themselves, each of its own size."""
+    rng = np.random.default_rng(len(second))
+    shape = (1, 8, 9, 9)
+    other = shape if second == "tensor" else (1, 8, 1, 1)
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", shape), STEP, 5, -128, 127)
+    vector = rng.standard_normal(other).astype(np.float32)
+    y = stated(vector) if second == "constant" else \
+        quantised(builder, builder.input("y", "fp16", other), 0.0213, 100, 0, 255)
+    made = builder.single("relu", x=builder.single(function, x=y, y=x) if second == "tensor" else
+                          builder.single(function, x=x, y=y))
+    graph = builder.finish({"z": quantised(builder, made, 0.0457, 3, 0, 255)})
+    given = {"x": rng.standard_normal(shape).astype(np.float16)}
+    left, right = steps(given["x"], STEP, 5, -128, 127) * np.float32(STEP), vector
+    if second != "constant":
+        given["y"] = rng.standard_normal(other).astype(np.float16)
+        right = steps(given["y"], 0.0213, 100, 0, 255) * np.float32(0.0213)
+    found = ane.run(ane.compile(graph), given)["z"]
+    wanted = steps(np.maximum(left + right if function == "add" else left * right, 0), 0.0457, 3, 0, 255)
+    off = np.abs(np.rint(found / np.float32(0.0457)) - wanted)
+    assert off.max() <= 1
+    assert np.mean(off) < 0.01
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.81, 1.7), (0.0131, 0.0877), (3.0, -0.5), (1 / 3, 1 / 7)])
+def test_factors_of_sums(x: float, y: float) -> None:
+    made = factors(x, y, 255, 255)
+    assert made is not None
+    assert max(made.first, made.second) * 255 <= 2048
+    assert abs(made.scale * made.ratio * made.first / x - 1) <= 2.0 ** -12
+    assert abs(made.scale * made.second / y - 1) <= 2.0 ** -12

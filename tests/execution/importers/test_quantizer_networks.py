@@ -1,8 +1,8 @@
 """Networks of onnxruntime's quantiser, in both of its formats, beside onnxruntime without optimisations.
 
-Layers with weights give onnxruntime's numbers, and so do networks of these; where tensors are added, multiplied or
-pooled in fp16 a few are a step off, and what follows makes more of it: onnxruntime's own results move by up to three
-steps when nothing but the model's input is rounded to fp16. Inputs are numbers of fp16. Weights of 7 bits in the
+Layers with weights give onnxruntime's numbers, and so do networks of these. Where tensors are joined or pooled in fp16,
+or go through a table, a few are a step off, and what follows makes more of it: onnxruntime's own results move by up to
+three steps when nothing but the model's input is rounded to fp16. Inputs are numbers of fp16. Weights of 7 bits in the
 operator format, as onnxruntime's kernels for those of 8 saturate on processors without VNNI.
 """
 

@@ -1,0 +1,120 @@
+"""Sums and products of two tensors of whole steps, and sums of such and a constant, that become whole steps again.
+
+The planar engine computes scale * (ratio * x + y) + 1536, or scale * x * y + 1536, in fp32: of numbers of steps, which
+fp16 holds, nothing is rounded before the result. A sum has one number of fp16 for each of its two factors; x and y may
+be small odd multiples of their steps, of which those are taken whose numbers are near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from openane.graph import Node, TensorType, Value
+from openane.ops.arithmetic import scalar
+from openane.ops.halves import LARGEST, half, normal
+from openane.ops.rounding import EXACT_WHOLE
+from openane.ops.weights import constant, numbers
+from openane.ops.written_steps import NAME, two_factors
+
+MULTIPLES = (1, 3, 5, 7)
+NEAR = 2.0 ** -14
+"""How far two factors of a sum may be from what they stand for, relatively, before other multiples are tried."""
+
+Known = Callable[[Value], Node | None]
+"""The nearest_steps that makes a value, if one does."""
+Times = Callable[[Value, int], Value]
+"""A value's steps in number, or so many times that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """scale * (ratio * (first * x) + second * y), first and second whole numbers."""
+
+    scale: float
+    ratio: float
+    first: int = 1
+    second: int = 1
+
+
+def pair(node: Node, units: float, known: Known, times: Times) -> dict[str, Value] | None:
+    """The operands x, y, function, ratio and units of a nearest_steps in place of a sum or product whose result it
+    takes `units` times; None where that is none of two tensors of steps."""
+    found = _operands(node, known)
+    if found is None:
+        return None
+    x, y, first = found
+    second, steps = known(y), units * _scale(first)
+    if node.op == "add" and y.constant:
+        return _with_constant(x, y, steps, units, times)
+    if second is None or y.type.rank != x.type.rank:
+        return None
+    if node.op == "mul":
+        steps *= _scale(second)
+        given = {"x": times(x, 1), "y": times(y, 1)} if two_factors(steps) else None
+        return None if given is None else {**given, **_settings(x, "mul", steps, 1.0)}
+    made = factors(steps, units * _scale(second), _largest(first), _largest(second))
+    return None if made is None else {"x": times(x, made.first), "y": times(y, made.second),
+                                      **_settings(x, "add", made.scale, made.ratio)}
+
+
+def _operands(node: Node, known: Known) -> tuple[Value, Value, Node] | None:
+    """The operand of the result's shape, the other one, and what makes the first."""
+    if node.op not in ("add", "mul"):
+        return None
+    x, y = node["x"], node["y"]
+    if x.constant or x.shape != node.output.shape:
+        x, y = y, x
+    first = known(x)
+    return None if first is None or x.type != node.output.type or y.dtype != x.dtype else (x, y, first)
+
+
+def factors(x: float, y: float, most_x: float, most_y: float) -> Factors | None:
+    """Numbers of fp16 for x steps of the first and y of the second operand, which are at most so large; None where
+    there are none."""
+    found: Factors | None = None
+    least = np.inf
+    for second, first in sorted(product(MULTIPLES, MULTIPLES), key=sum):
+        if max(first * most_x, second * most_y) > EXACT_WHOLE:
+            continue
+        scale = half(y / second)
+        ratio = half(x / scale / first) if scale and normal(scale) else 0.0
+        if not ratio or not normal(ratio):
+            continue
+        error = max(abs(scale * second / y - 1), abs(scale * ratio * first / x - 1))
+        if error < least:
+            found, least = Factors(scale, ratio, first, second), error
+        if least < NEAR:
+            break
+    return found
+
+
+def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times) -> dict[str, Value] | None:
+    two = two_factors(steps)
+    if two is None:
+        return None
+    moved = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape) * units / two[1]
+    if not np.abs(moved).max() < LARGEST:
+        return None
+    vector = constant(f"{y.name}_in_steps", moved, y)
+    return {"x": times(x, 1), "y": vector, **_settings(x, "add", two[1], two[0])}
+
+
+def _settings(x: Value, function: str, units: float, ratio: float) -> dict[str, Value]:
+    named = {"units": units, "ratio": ratio}
+    return {"function": Value(f"{x.name}_function", TensorType("string", ()), function),
+            **{name: Value(f"{x.name}_{name}", TensorType("fp32", ()), np.array(number, np.float32))
+               for name, number in named.items()}}
+
+
+def _scale(node: Node) -> float:
+    assert node.op == NAME
+    return float(scalar(node["scale"]) or 1.0) if "scale" in node.operands else 1.0
+
+
+def _largest(node: Node) -> float:
+    zero = float(scalar(node["zero"]) or 0.0) if "zero" in node.operands else 0.0
+    return max(abs(float(scalar(node[name]) or 0.0) + zero) for name in ("low", "high"))
