@@ -62,7 +62,7 @@ class Steps:
         return replace(self, low=low, high=high)
 
     @property
-    def plain(self) -> bool:
+    def holdable(self) -> bool:
         """Whether the engine's form holds it."""
         return max(abs(self.low), abs(self.high), abs(self.low + self.zero), abs(self.high + self.zero)) <= MOST \
             and two_factors(self.units) is not None
@@ -76,7 +76,7 @@ def written_steps(node: Node, names: set[str], producers: Producers) -> tuple[No
     if node.op not in ("clip", "add", "sub", "mul") or node.output.dtype not in FLOATS:
         return None
     found = _steps(node.output, {**producers, id(node.output): node})
-    if found is None or not found.plain or found.x.type != node.output.type:
+    if found is None or not found.holdable or found.x.type != node.output.type:
         return None
     given = {"units": found.units, "low": found.low, "high": found.high, "zero": found.zero, "scale": found.scale}
     constants = {name: Value(f"{node.output.name}_{name}", TensorType("fp32", ()), np.array(number, np.float32))
