@@ -22,6 +22,7 @@ from statistics import geometric_mean
 from tempfile import TemporaryDirectory
 
 import onnx
+from guarded.kept import FILTER
 from networks.topologies import NAMES, topology
 from networks.transformers import minilm
 
@@ -76,7 +77,7 @@ def archived(commit: str, folder: Path) -> Path:
     """The source of a commit."""
     done = subprocess.run(["git", "-C", str(ROOT), "archive", commit, "src"], capture_output=True, check=True)
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **FILTER)
     return folder / "src"
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from guarded.digests import LISTED, Digest, Key, layout_part
 from guarded.groups import NotHere
@@ -24,6 +25,8 @@ from openane.program import Buffer, Layout, Program, Role, Task
 ROOT = Path(__file__).parents[2]
 NEEDED = ("src", "benchmarks", "tests", "examples")
 """Folders that compiling the programs reads."""
+FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Of archives that git made: Python 3.11.2, which Debian 12 has, knows none yet."""
 
 
 def programs_of(model: Model) -> list[Program]:
@@ -73,7 +76,7 @@ def reference(names: Sequence[str], root: Path = ROOT) -> Iterator[tuple[str, Pa
     with TemporaryDirectory() as place:
         source, folder = Path(place) / "source", Path(place) / "programs"
         with tarfile.open(fileobj=io.BytesIO(_git(root, "archive", commit, *NEEDED))) as archive:
-            archive.extractall(source, filter="data")
+            archive.extractall(source, **FILTER)
         folder.mkdir()
         command = [sys.executable, str(source / "benchmarks" / "guard.py"), "--programs", str(folder), *names]
         done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(source / "src")}, capture_output=True,

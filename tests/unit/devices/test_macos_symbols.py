@@ -40,7 +40,7 @@ def test_functions_and_data_are_found(library: str) -> None:
     system.load(library)
     absolute = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(system.function(library, "abs"))
     assert absolute(-3) == 3
-    assert ctypes.c_void_p.from_address(system.data(library, "environ")).value
+    assert ctypes.c_void_p.from_address(system.data(library, "stdout")).value
     for find in (system.function, system.data):
         with pytest.raises(KeyError, match="no_such_symbol"):
             find(library, "no_such_symbol")
