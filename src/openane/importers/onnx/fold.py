@@ -91,6 +91,17 @@ def _gather(step: OnnxStep) -> np.ndarray:
     return np.asarray(np.take(data, indices, axis))
 
 
+def _clip(step: OnnxStep) -> np.ndarray:
+    """The bounds are inputs from operator set 11 on, and either may be missing."""
+    x = step.array(0, "input")
+    if step.version < 11:
+        low, high = step.real_attribute("min", -np.inf), step.real_attribute("max", np.inf)
+        return np.asarray(np.clip(x, low, high), x.dtype)
+    for index, bound in ((1, np.maximum), (2, np.minimum)):
+        x = bound(x, step.array(index, "bound")) if step.has(index) else x
+    return np.asarray(x)
+
+
 def _gather_elements(step: OnnxStep) -> np.ndarray:
     """The indices may reach less far than the data in other dimensions."""
     data, indices = step.array(0, "data"), step.array(1, "indices")
@@ -253,7 +264,7 @@ FOLDS: Mapping[str, Fold] = {
     "BlackmanWindow": _window(0.42, -0.5, 0.08), "HammingWindow": _window(25 / 46, -21 / 46),
     "HannWindow": _window(0.5, -0.5),
     "Abs": _elementwise(np.abs), "Add": _elementwise(np.add), "And": _elementwise(np.logical_and), "Cast": _cast,
-    "Ceil": _elementwise(np.ceil), "Concat": _concat, "ConstantOfShape": _constant_of_shape,
+    "Ceil": _elementwise(np.ceil), "Clip": _clip, "Concat": _concat, "ConstantOfShape": _constant_of_shape,
     "Div": _elementwise(_divide), "Equal": _elementwise(np.equal), "Exp": _elementwise(np.exp), "Expand": _expand,
     "Floor": _elementwise(np.floor), "Gather": _gather, "GatherElements": _gather_elements,
     "Greater": _elementwise(np.greater),
