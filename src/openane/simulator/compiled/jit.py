@@ -25,15 +25,20 @@ if getattr(config, "DISABLE_JIT", False):
 
 def _import_arrays() -> None:
     """Imports what numba knows of arrays, which asks for scipy's linear algebra by importing it: that takes more than a
-    tenth of a second, and no loop here uses any. It is looked for instead; whoever calls it still imports it."""
-    ask = linalg.ensure_blas
+    tenth of a second, and no loop here uses any. It is looked for instead; whoever calls it still imports it. Another
+    version of numba may ask in another way, and is left alone."""
+    ask = getattr(linalg, "ensure_blas", None)
+    if ask is None:
+        return
     linalg.ensure_blas = lambda: None
     try:
         arrays: Any = import_module("numba.np.arraymath")
     finally:
         linalg.ensure_blas = ask
-    if arrays.ensure_blas is not ask:
-        arrays.ensure_blas, arrays._HAVE_BLAS = ask, find_spec("scipy") is not None
+    if getattr(arrays, "ensure_blas", ask) is not ask:
+        arrays.ensure_blas = ask
+        if hasattr(arrays, "_HAVE_BLAS"):
+            arrays._HAVE_BLAS = find_spec("scipy") is not None
 
 
 _import_arrays()
