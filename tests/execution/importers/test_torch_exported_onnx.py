@@ -3,8 +3,6 @@ with onnxruntime's numbers. One for each form that used to stop a family."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +13,8 @@ import pytest
 import openane as ane
 
 pytestmark = [pytest.mark.needs("torch", "transformers", "onnxscript"), pytest.mark.filterwarnings("ignore")]
-ROOM = Path(__file__).parents[3] / "benchmarks"
 MODELS = {"bert": "lookups of known elements at known positions", "distilbert": "single numbers that are raised",
           "convbert": "unfoldings by two lookups", "canine": "hashes for short tables"}
-
-
-@pytest.fixture(scope="module")
-def libraries() -> Iterator[Any]:
-    """What builds the models of the benchmark's lists."""
-    sys.path.insert(0, str(ROOM))
-    try:
-        from zoo_models import libraries
-    finally:
-        sys.path.remove(str(ROOM))
-    yield libraries
-    for name in [name for name in sys.modules if name.partition(".")[0] == "zoo_models"]:
-        del sys.modules[name]
 
 
 @pytest.mark.parametrize("name", MODELS)

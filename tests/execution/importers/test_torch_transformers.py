@@ -5,9 +5,6 @@ One for each kind of operation that used to stop a family; `benchmarks/zoo.py` t
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,26 +13,12 @@ import pytest
 import openane as ane
 
 pytestmark = [pytest.mark.needs("torch", "transformers"), pytest.mark.filterwarnings("ignore")]
-ROOM = Path(__file__).parents[3] / "benchmarks"
 MODELS = {
     "bert_padded": "masks indexed by broadcast positions, eager attention",
     "gemma2": "masks of the lowest number of fp32", "mixtral": "experts chosen when the model runs",
     "phi3": "slices of no elements", "rwkv": "negative padding", "fnet": "Fourier transforms",
     "canine": "integers the host computes and the engine must not see",
 }
-
-
-@pytest.fixture(scope="module")
-def libraries() -> Iterator[Any]:
-    """What builds the models of the benchmark's lists."""
-    sys.path.insert(0, str(ROOM))
-    try:
-        from zoo_models import libraries
-    finally:
-        sys.path.remove(str(ROOM))
-    yield libraries
-    for name in [name for name in sys.modules if name.partition(".")[0] == "zoo_models"]:
-        del sys.modules[name]
 
 
 @pytest.mark.parametrize("name", MODELS)
