@@ -19,6 +19,14 @@ from openane.graph import Node, Value
 from openane.ops.build import GraphBuilder
 
 
+def fresh_name(name: str, names: set[str]) -> str:
+    """The name, or the shortest that begins with it, that is not among `names`, to which it is added."""
+    while name in names:
+        name += "_"
+    names.add(name)
+    return name
+
+
 class Rewriter(GraphBuilder):
     """A GraphBuilder for the nodes that take the place of one node. Their source is the node's label; names they take
     are added to `names`, the ones the graph has."""

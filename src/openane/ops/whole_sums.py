@@ -18,6 +18,7 @@ from openane.ops import get_op, step_pairs
 from openane.ops.arithmetic import scalar
 from openane.ops.conv import conv_window
 from openane.ops.half_bits import from_half, to_half
+from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import WHOLE
 from openane.ops.weights import constant, numbers
 from openane.ops.written_steps import NAME
@@ -86,20 +87,12 @@ class _Sums:
                 self.waiting[id(user)] = replace(user, operands={**given, **rest})
             return
         before = form.output
-        sums = Value(self._named(f"{before.name}_sums"), before.type)
+        sums = Value(fresh_name(f"{before.name}_sums", self.names), before.type)
         self.nodes.append(replace(self._counting(form, float(numbers(user["units"]))), outputs=(sums,)))
         self.waiting[id(user)] = replace(user, operands={"x": sums, **rest})
 
-    def _named(self, wanted: str) -> str:
-        name, count = wanted, 0
-        while name in self.names:
-            count += 1
-            name = f"{wanted}_{count}"
-        self.names.add(name)
-        return name
-
     def _add(self, op: str, name: str, type_: TensorType, source: Node, **operands: Value | tuple[Value, ...]) -> Value:
-        made = Value(self._named(name), type_)
+        made = Value(fresh_name(name, self.names), type_)
         self.nodes.append(Node(op, operands, (made,), made.name, source.source))
         return made
 
@@ -151,7 +144,7 @@ class _Sums:
         if scale == count:
             return x
         if (id(x), count) not in self.whole:
-            made = Value(self._named(f"{x.name}_steps"), x.type)
+            made = Value(fresh_name(f"{x.name}_steps", self.names), x.type)
             size = Value(f"{made.name}_scale", TensorType("fp32", ()), np.array(count, np.float32))
             self.nodes.append(replace(producer, operands={**producer.operands, "scale": size}, outputs=(made,),
                                       name=made.name))

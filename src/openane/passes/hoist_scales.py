@@ -8,6 +8,7 @@ from dataclasses import replace
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
 from openane.ops.affine import factor
+from openane.ops.rewriter import fresh_name
 from openane.ops.spec import Movement
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
@@ -59,19 +60,12 @@ def _moves(node: Node) -> bool:
 
 def _hoisted(scale: Node, value: Value, chain: list[Node], names: set[str]) -> list[Node]:
     """The scale of `value`, then what `chain` did to it, up to the result the scale had."""
-    made = _named(f"{value.name}_scaled", value.type, names)
+    made = Value(fresh_name(f"{value.name}_scaled", names), value.type)
     number = Value(scale["y"].name, TensorType(scale["y"].dtype, ()), scale["y"].array().reshape(()))
     nodes = [replace(scale, operands={"x": value, "y": number}, outputs=(made,))]
     for position, node in enumerate(chain):
         last = position == len(chain) - 1
-        result = scale.output if last else _named(f"{node.output.name}_scaled", node.output.type, names)
+        result = scale.output if last else Value(fresh_name(f"{node.output.name}_scaled", names), node.output.type)
         nodes.append(replace(node, operands={**node.operands, "x": made}, outputs=(result,)))
         made = result
     return nodes
-
-
-def _named(name: str, type_: TensorType, names: set[str]) -> Value:
-    while name in names:
-        name += "_"
-    names.add(name)
-    return Value(name, type_)

@@ -17,6 +17,7 @@ from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.optimisation import Choices
+from openane.ops.rewriter import fresh_name
 from openane.ops.strips import carried, followed, joined, narrowed, strip, taken
 from openane.passes.rewrite import rebuilt, taken_names
 from openane.rounding import ceil_div
@@ -179,7 +180,8 @@ def _rewritten(graph: Graph, region: _Region, choices: Choices) -> tuple[Graph, 
     strips: list[Mapping[int, Value]] = []
     for number, rows in enumerate(_strips(region, choices)):
         known: dict[int, Value] = {}
-        made += _strip(region, rows, known, lambda name, n=number: _fresh(f"{name}_{n}", names))  # type: ignore[misc]
+        made += _strip(region, rows, known,
+                       lambda name, n=number: fresh_name(f"{name}_{n}", names))  # type: ignore[misc]
         strips.append(known)
     made += [joined([known[id(value)] for known in strips], value, region.axes[id(value)]) for value in leaving]
     before, behind = _around(graph, region)
@@ -210,10 +212,3 @@ def _strip(region: _Region, rows: tuple[int, int], known: dict[int, Value],
                 yield taken(value, known[id(value)], axis, rows)
         known[id(node.output)] = narrowed(node.output, fresh(node.output.name), region.axes[id(node.output)], rows)
         yield strip(node, {name: known[id(value)] for name, value in along.items()}, known[id(node.output)])
-
-
-def _fresh(name: str, names: set[str]) -> str:
-    while name in names:
-        name += "_"
-    names.add(name)
-    return name

@@ -107,13 +107,12 @@ def _gather_elements(step: OnnxStep) -> np.ndarray:
     data, indices = step.array(0, "data"), step.array(1, "indices")
     axis = step.front(step.integer("axis", 0), data.ndim)
     bounded(step, indices.shape)
-    kept = tuple(slice(None) if place == axis else slice(count) for place, count in enumerate(indices.shape))
-    found = data[kept]
-    if indices.ndim != data.ndim or any(found.shape[place] != count for place, count in enumerate(indices.shape)
-                                        if place != axis):
+    if indices.ndim != data.ndim or any(count > extent for place, (count, extent)
+                                        in enumerate(zip(indices.shape, data.shape, strict=True)) if place != axis):
         raise GraphError(f"{step.label}: indices {list(indices.shape)} reach beyond data {list(data.shape)}")
+    kept = tuple(slice(None) if place == axis else slice(count) for place, count in enumerate(indices.shape))
     try:
-        return np.take_along_axis(found, indices, axis)
+        return np.take_along_axis(data[kept], indices, axis)
     except IndexError as error:
         raise GraphError(f"{step.label}: {error}") from None
 
