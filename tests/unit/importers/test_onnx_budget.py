@@ -78,6 +78,19 @@ def test_zeros_of_any_shape_are_refused_before_they_are_made(monkeypatch):
         load_onnx(h.make_model(graph, opset_imports=[h.make_opsetid("", 18)]).SerializeToString(), limit=1 << 20)
 
 
+@pytest.mark.parametrize(("op", "weights"), [
+    ("Tile", {"c": np.ones(4, np.float32), "n": np.array([1 << 20])}),
+    ("MatMul", {"c": np.ones((4096, 1), np.float32), "n": np.ones((1, 4096), np.float32)})])
+def test_what_operators_without_a_fold_make_of_constants_is_bounded(op, weights, monkeypatch):
+    h = onnx.helper
+    monkeypatch.setattr("openane.importers.onnx.known.evaluate_node", lambda *_: pytest.fail("it was made"))
+    nodes = [h.make_node(op, list(weights), ["made"], name="large"), h.make_node("Add", ["x", "made"], ["y"])]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", 1, [1])], [h.make_tensor_value_info("y", 1, None)],
+                         [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()])
+    with pytest.raises(UnsupportedError, match=f"{op} 'large': constants computed from others"):
+        load_onnx(h.make_model(graph, opset_imports=[h.make_opsetid("", 18)]).SerializeToString(), limit=1 << 20)
+
+
 def test_bodies_of_operators_are_made_of_known_types_alone():
     """Of others the onnx package makes them by a pointer that is none, which ends the process."""
     h = onnx.helper

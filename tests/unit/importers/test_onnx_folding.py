@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from openane.graph import Graph, RoundedConstant
 from openane.importers.onnx import load_onnx
 
 helper = onnx.helper
@@ -30,3 +31,50 @@ def test_known_numbers_are_clipped(opset: int, bounds: tuple[int | None, ...], a
     wanted = numbers if low is None and high is None else np.clip(numbers, low, high)
     assert [node.op for node in found.nodes] == ["add"]
     np.testing.assert_array_equal(found.nodes[0]["y"].array(), wanted)
+
+
+def _imported(nodes: list[onnx.NodeProto], known: dict[str, np.ndarray], shape: tuple[int, ...]) -> Graph:
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, shape)],
+                              [helper.make_tensor_value_info("y", 1, None)],
+                              [onnx.numpy_helper.from_array(array, name) for name, array in known.items()])
+    return load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def test_weights_computed_by_any_operator_are_constants_in_all_their_digits() -> None:
+    """Weight standardisation as PyTorch's older exporter writes it, by a batch norm of the weights."""
+    weight = np.random.default_rng(3).normal(20, 1e-2, (4, 2, 3, 3)).astype(np.float32)
+    known = {"w": weight, "flat": np.array([1, 4, 18]), "shape": np.array(weight.shape),
+             "gain": np.linspace(1, 2, 4, dtype=np.float32), "zero": np.zeros(4, np.float32)}
+    nodes = [helper.make_node("Reshape", ["w", "flat"], ["rows"]),
+             helper.make_node("BatchNormalization", ["rows", "gain", "zero", "zero", "gain"],
+                              ["unit", "mean", "variance"], epsilon=1e-6, training_mode=1),
+             helper.make_node("Reshape", ["unit", "shape"], ["standard"]),
+             helper.make_node("Conv", ["x", "standard"], ["y"])]
+    node, = _imported(nodes, known, (1, 2, 8, 8)).nodes
+    wide = weight.astype(np.float64).reshape(4, 18)
+    wide -= wide.mean(1, keepdims=True)
+    wanted = wide / np.sqrt(np.square(wide).mean(1, keepdims=True) + 1e-6) * known["gain"][:, None]
+    made = node["weight"]
+    assert node.op == "conv"
+    assert isinstance(made, RoundedConstant)
+    np.testing.assert_allclose(made.digits(), wanted.reshape(weight.shape), atol=2e-3)
+    np.testing.assert_array_equal(made.array(), made.digits().astype(np.float16))
+
+
+def test_numbers_beyond_fp16_on_the_way_to_a_constant_are_kept() -> None:
+    known = {"big": np.array([[3e8, 1.0]], np.float32), "small": np.array([[1e-8, 0], [0, 1e-8]], np.float32)}
+    nodes = [helper.make_node("MatMul", ["big", "small"], ["product"]),
+             helper.make_node("Add", ["x", "product"], ["y"])]
+    node, = _imported(nodes, known, (1, 2)).nodes
+    np.testing.assert_array_equal(node["y"].array(), np.array([[3, 1e-8]], np.float16))
+
+
+def test_shapes_computed_by_any_operator_are_known() -> None:
+    """Integers, of which none is too large for the engine."""
+    known = {"extents": np.array([[300, 7]]), "twice": np.array([1, 2]), "row": np.array([-1])}
+    nodes = [helper.make_node("Tile", ["extents", "twice"], ["tiled"]),
+             helper.make_node("Reshape", ["tiled", "row"], ["shape"]),
+             helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    node, = _imported(nodes, known, (300 * 7, 300 * 7)).nodes
+    assert node.op == "reshape"
+    assert node.outputs[0].shape == (300, 7, 300, 7)

@@ -21,6 +21,7 @@ from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.dynamic import RelativeNumbers, relative_numbers
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
+from openane.importers.onnx.known import computed_now
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.operators import OPERATORS
@@ -270,7 +271,8 @@ def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:
         return folded
     handler = OPERATORS.get(step.op)
     if handler is not None:
-        return handler(step)
+        known = computed_now(step, handler)
+        return handler(step) if known is None else known
     if step.op in SHAPING:
         for index in range(len(step.inputs)):
             step.array(index, f"input {index}")
