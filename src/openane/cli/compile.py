@@ -14,6 +14,7 @@ import argparse
 import errno
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from openane.cli.compile_targets import require_one, require_several, run_severa
 from openane.cli.directories import directory_graphs, directory_lines, is_directory
 from openane.cli.files import container, open_file
 from openane.cli.model_options import (
+    HOST_DEFAULT,
     OPTIONS,
     TARGETS,
     compilation,
@@ -93,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     if several:
         samples_of(graphs[0], options)  # an input that is none is that for every target
         return run_several(options, output, lambda target: _compiled(graphs, _with_target(options, target)))
-    model, from_cache = _compiled(graphs, options)
+    model, from_cache = _for_file(output, graphs, options)
     model.save(output, layout=options.layout, header=int(options.header, 16))
     if options.json:
         say_json(document(model, output))
@@ -139,6 +141,16 @@ def _with_target(options: argparse.Namespace, target: str) -> argparse.Namespace
 def _compiled(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
     """The model of one or several functions, and whether the cache had it."""
     return _functions(graphs, options) if len(graphs) > 1 else _one(graphs[0], options)
+
+
+def _for_file(output: Path, graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
+    """As `_compiled`. A file of one program has no room for the host: what the host only rounds better is left to the
+    engine, unless the options say what the host computes."""
+    model, from_cache = _compiled(graphs, options)
+    if output.suffix in (".hwx", ".anec") and model.host_operations and options.allow_host == HOST_DEFAULT:
+        with suppress(UnsupportedError):
+            return _compiled(graphs, argparse.Namespace(**vars(options) | {"allow_host": False}))
+    return model, from_cache
 
 
 def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:

@@ -22,6 +22,7 @@ from openane.compiler.patch.patchable import Patchable
 from openane.compiler.records import Port, State
 from openane.compiler.search import best_plan
 from openane.graph import Graph, Value, numpy_type, without_stated
+from openane.ops import get_op
 
 
 def compile_graph(graph: Graph, target: str, allow_host: AllowHost = False, tell: Tell | None = None,
@@ -39,10 +40,17 @@ def compile_graph(graph: Graph, target: str, allow_host: AllowHost = False, tell
     zeros = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in plain.states}
     return CompiledModel(
         graph.name, target, inputs, outputs, tuple(piece.program for piece in made.pieces), made.steps,
-        report(plain.graph, made, (*inputs, *outputs)), without_stated(graph),
+        report(plain.graph, made, (*inputs, *outputs)), _kept(graph, made),
         concerns(made.graph, None if samples is None else zeros | dict(samples)), states,
         known_programs=tuple(piece.known() for piece in made.pieces),
         patchable=Patchable(traced(plain.graph, made.pieces, chip), chip.limits))
+
+
+def _kept(graph: Graph, made: PartitionPlan) -> Graph:
+    """The graph as the model keeps it, to be compiled again: constants in their types, with all of their digits where
+    something counts steps."""
+    counts = any(get_op(node.op).rounds for node in made.graph.nodes)
+    return graph if counts else without_stated(graph)
 
 
 def _port(graph: Graph, value: Value, made: PartitionPlan, chip: Chip) -> Port:

@@ -110,4 +110,4 @@ def _rounded(stages: Stages, x: Tensor, units: float) -> Tensor:
 
 
 OPS = (Op(NAME, PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=stopped, fewer=elementwise,
-          recognise=written_steps),)
+          rounds=True, recognise=written_steps),)

@@ -73,23 +73,33 @@ class _Sums:
         if moved is not None:
             self.nodes.append(moved)
             return
-        users = self.users.get(id(node.output), []) if len(node.outputs) == 1 else []
-        user = users[0] if len(users) == 1 and id(node.output) not in self.outputs else None
-        if user is None or user.op != NAME or "units" not in user.operands or "y" in user.operands:
+        units = self._steps_alone(node)
+        if units is None:
             self.nodes.append(node)
             return
-        form, rest = _form(node), {name: user[name] for name in user.operands if name not in ("x", "units")}
+        form = _form(node)
         if form is None:
-            given = step_pairs.pair(node, float(numbers(user["units"])), self._known, self._times)
-            if given is None:
-                self.nodes.append(node)
-            else:
-                self.waiting[id(user)] = replace(user, operands={**given, **rest})
+            given = step_pairs.pair(node, units, self._known, self._times)
+        else:
+            sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
+            self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
+            given = {"x": sums}
+        if given is None:
+            self.nodes.append(node)
             return
-        before = form.output
-        sums = Value(fresh_name(f"{before.name}_sums", self.names), before.type)
-        self.nodes.append(replace(self._counting(form, float(numbers(user["units"]))), outputs=(sums,)))
-        self.waiting[id(user)] = replace(user, operands={"x": sums, **rest})
+        for user in self.users[id(node.output)]:
+            rest = {name: user[name] for name in user.operands if name not in ("x", "units")}
+            self.waiting[id(user)] = replace(user, operands={**given, **rest})
+
+    def _steps_alone(self, node: Node) -> float | None:
+        """Steps per unit of a node's result, where whole steps of one size are all that becomes of it."""
+        users = self.users.get(id(node.output), []) if len(node.outputs) == 1 else []
+        if not users or id(node.output) in self.outputs:
+            return None
+        if any(user.op != NAME or "units" not in user.operands or "y" in user.operands for user in users):
+            return None
+        units = {float(numbers(user["units"])) for user in users}
+        return units.pop() if len(units) == 1 else None
 
     def _add(self, op: str, name: str, type_: TensorType, source: Node, **operands: Value | tuple[Value, ...]) -> Value:
         made = Value(fresh_name(name, self.names), type_)

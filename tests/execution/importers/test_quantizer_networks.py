@@ -1,13 +1,14 @@
 """Networks of onnxruntime's quantiser, in both of its formats, beside onnxruntime without optimisations.
 
 Layers with weights give onnxruntime's numbers, and so do networks of these. Where tensors are joined or pooled in fp16,
-or go through a table, a few are a step off, and what follows makes more of it: onnxruntime's own results move by up to
-three steps when nothing but the model's input is rounded to fp16. Inputs are numbers of fp16. Weights of 7 bits in the
-operator format, as onnxruntime's kernels for those of 8 saturate on processors without VNNI.
+or go through a table, a few are a step off. The host rounds a model's inputs to their steps; where it may not, the
+engine takes them in fp16, and onnxruntime's own results move by up to three steps when that is done to its input.
+Weights of 7 bits in the operator format, as onnxruntime's kernels for those of 8 saturate on processors without VNNI.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from support.quantised_networks import NETWORKS, Calibration, plain, saved
 
 import openane as ane
+from openane.cli import main
+from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 
+Capture = pytest.CaptureFixture[str]
 BYTES, SIGNED = QuantType.QUInt8, QuantType.QInt8
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "unsigned and signed": {"activation_type": BYTES, "weight_type": SIGNED, "reduce_range": True},
@@ -31,16 +35,19 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "signed per channel": {"activation_type": SIGNED, "weight_type": SIGNED, "per_channel": True}}
 SAME = frozenset(("clipped", "resized", "padded", "flattened"))
 """Networks whose every number is onnxruntime's."""
-NEAR = frozenset(("pooled", "joined", "classifier", "perceptron", "residual", "attention"))
-"""Networks within a step."""
+GATES = frozenset(("gate",))
+"""Networks in which one number in thousands is two steps off, a product with a table's result that is one off."""
 
 
-def step_of(path: Path, result: np.ndarray) -> float:
-    """What one of 256 stands for in the output, where it is quantised; else 1 of 128 of its largest number."""
+def step_of(path: Path) -> float:
+    """What one of 256 stands for where the network was quantised last."""
     graph = onnx.load(path).graph
     scales = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    [last] = [each for each in graph.node if "y" in each.output]
-    return float(scales[last.input[1]]) if last.op_type == "DequantizeLinear" else float(np.abs(result).max() / 128)
+    makers = {name: each for each in graph.node for name in each.output}
+    last = makers["y"]
+    while last.op_type != "DequantizeLinear":
+        last = makers[last.input[0]]
+    return float(scales[last.input[1]])
 
 
 def moved(run: Callable[[np.ndarray], np.ndarray], shape: Sequence[int]) -> float:
@@ -49,18 +56,21 @@ def moved(run: Callable[[np.ndarray], np.ndarray], shape: Sequence[int]) -> floa
     return max(float(np.abs(run(x.astype(np.float16).astype(np.float32)) - run(x)).max()) for x in drawn)
 
 
-def compared(name: str, form: QuantFormat, folder: Path, numbers: np.ndarray, moving: bool) -> tuple[np.ndarray, float]:
-    """How many steps each result for an input is off, quantised in every way, and where `moving` how far onnxruntime's
-    own results move."""
+def compared(name: str, form: QuantFormat, folder: Path, host: AllowHost, moving: bool) -> tuple[np.ndarray, float]:
+    """How many steps each result is off, quantised in every way, and where `moving` how far onnxruntime's own results
+    move when their input is rounded. `host` says what the host may do."""
     network = NETWORKS[name]()
     saved(network, folder / "m.onnx")
+    numbers = np.random.default_rng(99).standard_normal(network[1]).astype(np.float32)
     steps, own = [], [0.0]
     for way in WAYS.values():
         quantised = folder / "q.onnx"
         quantize_static(folder / "m.onnx", quantised, Calibration(network[1]), quant_format=form, **way)
         wanted = plain(quantised)(numbers)
-        found = ane.run(ane.compile(ane.load_graph(quantised)), {"x": numbers})["y"]
-        step = step_of(quantised, wanted)
+        model = ane.compile(ane.load_graph(quantised), allow_host=host)
+        assert bool(model.host_operations) is (host is not False)
+        found = ane.run(model, {"x": numbers})["y"]
+        step = step_of(quantised)
         steps.append((np.abs(found - wanted) / step).ravel())
         if moving:
             own.append(moved(plain(quantised), network[1]) / step)
@@ -70,18 +80,30 @@ def compared(name: str, form: QuantFormat, folder: Path, numbers: np.ndarray, mo
 @pytest.mark.parametrize("form", QuantFormat)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_results_are_those_of_onnxruntime(name: str, form: QuantFormat, tmp_path: Path) -> None:
-    x = np.random.default_rng(99).standard_normal(NETWORKS[name]()[1]).astype(np.float16).astype(np.float32)
-    every, own = compared(name, form, tmp_path, x, name not in SAME | NEAR)
-    if name in SAME:
-        assert every.max() < 0.2
-    assert every.max() < own + 1.5
-    assert np.mean(every > 1.2) < 0.005
+    every, _ = compared(name, form, tmp_path, LOOKUPS, False)
+    assert every.max() < (0.2 if name in SAME else 2.2 if name in GATES else 1.2)
+    assert np.mean(every > 1.2) < 0.002
     assert np.mean(every > 0.5) < 0.35, "most are the same number"
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_inputs_that_fp16_rounds_are_off_by_what_that_moves(name: str, tmp_path: Path) -> None:
-    x = np.random.default_rng(99).standard_normal(NETWORKS[name]()[1]).astype(np.float32)
-    every, own = compared(name, QuantFormat.QDQ, tmp_path, x, True)
+def test_inputs_that_the_engine_takes_are_off_by_what_fp16_moves(name: str, tmp_path: Path) -> None:
+    every, own = compared(name, QuantFormat.QDQ, tmp_path, False, True)
     assert every.max() < own + 1.5
     assert np.mean(every > 1.2) < 0.05
+
+
+def test_a_file_of_one_program_leaves_the_rounding_to_the_engine(tmp_path: Path, capsys: Capture) -> None:
+    network = NETWORKS["clipped"]()
+    saved(network, tmp_path / "m.onnx")
+    quantize_static(tmp_path / "m.onnx", tmp_path / "q.onnx", Calibration(network[1]))
+    for name, count in (("q.ane", 1), ("q.hwx", 0)):
+        assert main(["compile", str(tmp_path / "q.onnx"), "-o", str(tmp_path / name), "--no-cache", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["host_operations"] == count
+
+
+def test_quantised_models_are_checked_operation_by_operation(tmp_path: Path) -> None:
+    network = NETWORKS["perceptron"]()
+    saved(network, tmp_path / "m.onnx")
+    quantize_static(tmp_path / "m.onnx", tmp_path / "q.onnx", Calibration(network[1]))
+    assert ane.check(ane.load_graph(tmp_path / "q.onnx")).outputs

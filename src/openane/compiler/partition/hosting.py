@@ -59,6 +59,10 @@ class HostPolicy:
         return self.everything or node.op in self.names or (self.lookups and (
             _positions(node) is not None or _integers(node)))
 
+    def rounds(self, node: Node) -> bool:
+        """Whether the host may compute the node where fp16 does not hold the digits of what it rounds."""
+        return self.everything or self.lookups or node.op in self.names
+
     @property
     def said(self) -> tuple[bool, bool, tuple[str, ...]]:
         """The policy as plain data, equal where it is."""

@@ -13,6 +13,7 @@ from openane.compiler.partition.host_steps import GraphPart, partition, piece
 from openane.compiler.partition.hosting import AllowHost, HostPolicy, with_far_positions
 from openane.compiler.partition.legality import Broken, broken, broken_composed, check_interface, check_known, refuse
 from openane.compiler.partition.program import CompiledPiece, CompileSettings, compile_pieces, computed_outputs
+from openane.compiler.partition.rounded_inputs import ROUNDED, with_all_digits, with_rounded_inputs
 from openane.compiler.records import HostStep, KnownProgram, ProgramStep
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node, Value
@@ -54,6 +55,7 @@ def plan(graph: Graph, target: str, allow_host: AllowHost = False, tell: Tell | 
     simple, hosted = _simplified(source.graph, settings, policy)
     hosted |= _hosted([node for node in simple.nodes if id(node) not in hosted], settings, policy)
     hosted |= with_far_positions(simple.nodes, hosted)
+    hosted |= with_rounded_inputs(simple, hosted, policy)
     while True:
         simple = computed_outputs(simple) if hosted else simple
         try:
@@ -145,7 +147,7 @@ def _compiled(graph: Graph, hosted: Mapping[int, str],
     steps: list[ProgramStep | HostStep] = []
     for part in parts:
         if isinstance(part, GraphPart):
-            steps.append(HostStep(part.nodes[0]))
+            steps.append(HostStep(_stepped(part.nodes[0], hosted)))
             continue
         for made in compile_pieces(part, shared, settings):
             steps.append(ProgramStep(len(pieces)))
@@ -157,3 +159,8 @@ def _shared(pieces: Sequence[Graph]) -> frozenset[str]:
     """Names of ports that several pieces have."""
     counts = Counter(name for each in pieces for name in {value.name for value in (*each.inputs, *each.outputs)})
     return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def _stepped(node: Node, hosted: Mapping[int, str]) -> Node:
+    """A node as the host computes it."""
+    return with_all_digits(node) if hosted[id(node)] == ROUNDED else node

@@ -196,6 +196,19 @@ def _conv_integer(step: OnnxStep) -> Operand:
 
 
 def _quantized_matmul(step: OnnxStep) -> Operand:
+    """A layer of real numbers where the right side is known, whose sums count whole steps (ops.whole_sums)."""
+    known = all(isinstance(step.operand(index), np.ndarray) for index in range(3, 6) if step.has(index))
+    if not known or any(np.prod(step.operand(index).shape) > 1 for index in (1, 6)):
+        return _product_of_integers(step)
+    x = _real(step, dequantized(step, 0), 0)
+    weight = dequantized(replace(step, attributes={"axis": len(step.operand(3).shape) - 1}), 3)
+    product = matrices.OPERATORS["MatMul"](replace(step, inputs=(x, weight), input_names=[step.input_names[0],
+                                                                                         step.input_names[3]]))
+    assert isinstance(product, Value)
+    return quantized(step, product, 6)
+
+
+def _product_of_integers(step: OnnxStep) -> Operand:
     """Integers multiplied, and the product of the scales once behind: integers are exact, real numbers round. Halves of
     the right side keep sums below what the engine adds up."""
     rank = len(step.operand(0).shape)
