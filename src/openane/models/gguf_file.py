@@ -1,5 +1,5 @@
-"""GGUF files, in which llama.cpp keeps language models: configuration, tokenizer and weights in one file, read by the
-`gguf` library.
+"""GGUF files, in which llama.cpp keeps language models: configuration, tokenizer and weights in one file. Weights are
+unpacked by the `gguf` library.
 
 Weights may be held in blocks of a few bits. The engine has coefficients of such a size, but not such blocks, so weights
 of every form are unpacked to fp16 when the model is compiled: they are the numbers llama.cpp computes with, and the
@@ -8,6 +8,7 @@ program is as large as with fp16 weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,16 @@ from typing import Any
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.formats.mapping import map_file
 from openane.models.closing import Closing
 from openane.models.config import Config
 from openane.models.families.ropes import ROPES
 from openane.models.gguf_architectures import ARCHITECTURES, WHOLE
+from openane.models.gguf_header import MAGIC, GgufTensor, read_header
 from openane.models.naming import FamilyNames
 from openane.models.tokenizer import Tokenizer, of_merges, of_scores
 
 PIP = 'pip install "openane[gguf]"'
-MAGIC = b"GGUF"
 TURNED_IN_PART = {"phi3", "gpt_neox", "phi", "stablelm", "nemotron"}
 """Families of which a part of each head is turned."""
 LARGEST = {"gemma2": 46, "gemma3_text": 62}
@@ -59,16 +61,18 @@ class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
         self._library = _library()
         self.path = path
         try:
-            self._reader = self._library.GGUFReader(str(path))
-            self._fields = {name: field.contents() for name, field in self._reader.fields.items()}
-        except Exception as error:  # whatever the library raises on bytes it does not understand
-            raise FormatError(f"{path} is not a GGUF file that can be read: {type(error).__name__}: {error}") from None
+            self._data = map_file(path)
+            self._header = read_header(self._data)
+            self._check()
+        except (OSError, FormatError) as error:
+            raise FormatError(f"{path} is not a GGUF file that can be read: {error}") from None
+        self._fields = self._header.fields
         self.architecture = str(self._fields.get("general.architecture"))
         if self.architecture not in ARCHITECTURES:
             raise UnsupportedError(f"architecture {self.architecture!r}", "is not read from GGUF files",
                                    limit=", ".join(ARCHITECTURES),
                                    remedy="load the same model from a Hugging Face directory")
-        self._frequencies: dict[str, Any] = {}
+        self._frequencies: dict[str, GgufTensor] = {}
         self._tensors = dict(self._named())
 
     @property
@@ -92,7 +96,7 @@ class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
         if "token_embd.weight" not in self._tensors:
             raise FormatError(self.path.name, expected="token_embd.weight", found=f"{len(self._tensors)} other tensors")
         document: dict[str, Any] = {
-            "model_type": made.model_type, "vocab_size": int(self._tensors["token_embd.weight"].shape[1]),
+            "model_type": made.model_type, "vocab_size": int(self._tensors["token_embd.weight"].shape[0]),
             "tie_word_embeddings": "output.weight" not in self._tensors, made.biased: biased,
             "bos_token_id": self._fields.get("tokenizer.ggml.bos_token_id"), "eos_token_id": stops or None,
             **made.fixed, **{name: value for name, value in found.items() if value is not None}}
@@ -123,7 +127,8 @@ class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
         """How many tensors there are of each form, by its name: F16, Q8_0, Q4_K."""
         found: dict[str, int] = {}
         for tensor in self._tensors.values():
-            found[tensor.tensor_type.name] = found.get(tensor.tensor_type.name, 0) + 1
+            form = self._form(tensor).name
+            found[form] = found.get(form, 0) + 1
         return found
 
     def tokenizer(self) -> Tokenizer | None:
@@ -163,18 +168,45 @@ class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
         """A field of the architecture's; None where there is none."""
         return self._fields.get(f"{self.architecture}.{key}")
 
-    def _unpacked(self, tensor: Any) -> np.ndarray:
+    def _form(self, tensor: GgufTensor) -> Any:
+        return self._library.GGMLQuantizationType(tensor.kind)
+
+    def _rows(self, tensor: GgufTensor) -> tuple[int, ...]:
+        """The shape of a tensor's bytes: of its rows, and how many bytes a row has. FormatError for a form that is none
+        and for rows that are no whole blocks."""
         try:
-            return np.asarray(self._library.quants.dequantize(tensor.data, tensor.tensor_type), np.float32)
+            values, size = self._library.GGML_QUANT_SIZES[self._form(tensor)]
+        except (ValueError, KeyError):
+            raise FormatError(f"tensor {tensor.name!r} has a form that is none", expected="a type of ggml",
+                              found=tensor.kind) from None
+        if tensor.shape[-1] % values:
+            raise FormatError(f"rows of tensor {tensor.name!r} are no whole blocks", expected=f"multiples of {values}",
+                              found=tensor.shape[-1])
+        return *tensor.shape[:-1], tensor.shape[-1] // values * size
+
+    def _check(self) -> None:
+        """FormatError for a tensor whose bytes are not in the file."""
+        for tensor in self._header.tensors:
+            start = self._header.start + tensor.offset
+            if start + math.prod(self._rows(tensor)) > len(self._data):
+                raise FormatError(f"tensor {tensor.name!r} reaches beyond the end of the file", offset=start,
+                                  expected=f"{math.prod(self._rows(tensor))} bytes",
+                                  found=f"{max(0, len(self._data) - start)} bytes")
+
+    def _unpacked(self, tensor: GgufTensor) -> np.ndarray:
+        rows, form = self._rows(tensor), self._form(tensor)
+        data = np.frombuffer(self._data, np.uint8, math.prod(rows), self._header.start + tensor.offset).reshape(rows)
+        try:
+            return np.asarray(self._library.quants.dequantize(data, form), np.float32)
         except (NotImplementedError, ValueError, KeyError) as error:
             raise UnsupportedError(f"tensor {tensor.name!r}", "this form of weights is not unpacked",
-                                   found=f"{tensor.tensor_type.name}: {error}",
+                                   found=f"{form.name}: {error}",
                                    remedy="take a file with another form of weights (Q8_0, Q4_K_M or F16)") from None
 
-    def _named(self) -> Iterator[tuple[str, Any]]:
+    def _named(self) -> Iterator[tuple[str, GgufTensor]]:
         names = self.names
-        for tensor in self._reader.tensors:
-            *front, part, kind = str(tensor.name).split(".") if "." in tensor.name else ["", tensor.name]
+        for tensor in self._header.tensors:
+            *front, part, kind = tensor.name.split(".") if "." in tensor.name else ["", tensor.name]
             if front[:1] == ["blk"] and len(front) == 2 and (part in names.parts or part in names.fused):
                 yield f"layers.{front[1]}.{part}.{kind}", tensor
             elif not front and part in WHOLE:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 from support.gguf_files import SCALES, drawn, write
 from tokenizers import Regex, pre_tokenizers
 
 from openane.errors import FormatError, UnsupportedError
+from openane.formats.mapping import map_file
 from openane.models import Buckets, Config, LanguageModel, LanguageSettings, load
 from openane.models.gguf_file import DIGITS, GgufCheckpoint
+from openane.models.gguf_header import read_header
 from openane.models.load import opened
 from openane.models.tokenizer import of_merges
 
@@ -60,6 +63,24 @@ def test_digits_are_cut_one_by_one() -> None:
         text = "".join(random.choice(list("ab 's12.\n\t!"), 14))
         assert ours.pre_tokenize_str(text) == known.pre_tokenize_str(text), text
         assert found.decode(found.encode(text)) == text
+
+
+def test_fields_are_those_of_the_gguf_package(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, CONFIG, drawn(CONFIG), "Q8_0")
+    known = gguf.GGUFReader(str(path))
+    found = read_header(map_file(path))
+    assert found.fields == {name: each.contents() for name, each in known.fields.items() if "GGUF." not in name}
+    assert [(each.name, found.start + each.offset, each.shape[::-1]) for each in found.tensors] == [
+        (each.name, each.data_offset, tuple(each.shape)) for each in known.tensors]
+
+
+def test_tensors_beyond_the_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, CONFIG, drawn(CONFIG), "Q8_0")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FormatError, match=r"model\.gguf.*reaches beyond the end of the file"):
+        load(path)
 
 
 def test_what_is_not_read_is_said(tmp_path: Path) -> None:
