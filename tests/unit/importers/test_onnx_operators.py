@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from openane.errors import GraphError
 from openane.importers.onnx import OPERATORS
 
 helper = onnx.helper
@@ -173,6 +174,27 @@ def test_padding(ints, one):
     one("Pad", (2, 3, 4), [ints(1, 2), None, ints(-2)], opset=18)
     one("Pad", (2, 3), opset=2, pads=[0, 1, 2, 0])
     assert one("Pad", (2, 3), [ints(0, 0, 0, 0)]).nodes[0].op == "identity"
+
+
+@pytest.mark.parametrize(("image", "window", "attributes"), [
+    ((6, 8), (2, 4), {"strides": [2, 4]}), ((6, 9), (2, 4), {"strides": [2, 4]}), ((9,), (3,), {"strides": [3]}),
+    ((5, 6), (3, 2), {"pads": [1, 0, 2, 1], "strides": [1, 2]}), ((6, 6), (2, 2), {"dilations": [2, 3]}),
+    ((3, 4, 5), (1, 2, 3), {})])
+def test_columns_laid_back_where_their_windows_were(image, window, attributes, ints, one):
+    count, pads = len(image), attributes.get("pads", [0] * 6)
+    places = [(image[axis] + pads[axis] + pads[axis + count] - (window[axis] - 1)
+               * attributes.get("dilations", [1] * 3)[axis] - 1) // attributes.get("strides", [1] * 3)[axis] + 1
+              for axis in range(count)]
+    columns = (2, 3 * int(np.prod(window)), int(np.prod(places)))
+    graph = one("Col2Im", columns, [ints(*image), ints(*window)], opset=18, **attributes)
+    assert any(node.op == "conv_transpose" for node in graph.nodes) != (attributes.get("strides") == list(window)
+                                                                        and image != (6, 9))
+
+
+def test_columns_of_other_windows_are_refused(ints, one):
+    for image, window in ((ints(5, 5), ints(2, 2, 2)), (ints(5, 5), ints(2, 3)), (ints(5, 0), ints(2, 2))):
+        with pytest.raises(GraphError, match="Col2Im"):
+            one("Col2Im", (1, 8, 16), [image, window])
 
 
 def test_every_operator_is_tested():

@@ -76,3 +76,17 @@ def _model(op: str, inputs: list[str], shape: tuple[int, ...], attributes: dict[
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
                                                                   helper.make_opsetid("com.microsoft", 1)])
     return model, used
+
+
+@pytest.mark.parametrize("zero", [(), ("zero",)])
+def test_numbers_of_eight_bits_are_dequantised(zero: tuple[str, ...]) -> None:
+    """fp16 holds each of them, so that what is given is fp16: it is no number yet."""
+    graph = helper.make_graph(
+        [helper.make_node("DequantizeLinear", ["x", "scale", *zero], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT8E4M3FN, (3,))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (3,))],
+        [numpy_helper.from_array(np.float32(2), "scale"),
+         helper.make_tensor("zero", TensorProto.FLOAT8E4M3FN, (), [0])])
+    found = load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)]))
+    x = np.array([0.5, 1, 240], np.float32)
+    np.testing.assert_array_equal(evaluate(found, {"x": x})["y"], 2 * x)

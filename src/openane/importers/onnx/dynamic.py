@@ -50,9 +50,9 @@ def relative_numbers(graph: Proto) -> RelativeNumbers:
 
 
 def _fine(graph: Proto, uses: dict[str, list[Proto]], outputs: set[str]) -> frozenset[str]:
-    """Numbers quantised to 16 bits that are only dequantised again."""
-    return frozenset(node.output[0] for node in graph.node if _is_fine(node, graph)
-                     and _dequantised_alone(node.output[0], uses, outputs))
+    """Numbers quantised to 16 bits that are only dequantised again, as they are made and laid out anew."""
+    return frozenset[str]().union(*(_dequantised_alone(node.output[0], uses, outputs) for node in graph.node
+                                    if _is_fine(node, graph)))
 
 
 def _is_fine(node: Proto, graph: Proto) -> bool:
@@ -65,8 +65,8 @@ def _is_fine(node: Proto, graph: Proto) -> bool:
     return not FINE.isdisjoint(types or stated)
 
 
-def _dequantised_alone(name: str, uses: dict[str, list[Proto]], outputs: set[str]) -> bool:
-    """Whether integers go nowhere but where they are dequantised, laid out anew at most."""
+def _dequantised_alone(name: str, uses: dict[str, list[Proto]], outputs: set[str]) -> set[str]:
+    """What integers are laid out as, where they go nowhere but where they are dequantised; nothing elsewhere."""
     waiting, seen = [name], {name}
     while waiting:
         name = waiting.pop()
@@ -74,10 +74,10 @@ def _dequantised_alone(name: str, uses: dict[str, list[Proto]], outputs: set[str
         moved = {result for user in users if user.op_type in _MOVED and user.input[0] == name for result in user.output}
         if name in outputs or any(user.op_type not in _MOVED | {"DequantizeLinear"} or user.input[0] != name
                                   for user in users):
-            return False
+            return set()
         waiting += sorted(moved - seen)
         seen |= moved
-    return True
+    return seen
 
 
 def _uses(nodes: Iterable[Proto]) -> dict[str, list[Proto]]:

@@ -179,7 +179,7 @@ class _Import:
                         [self._use(name, label) for name in inputs], inputs,
                         [name if name in self.read else "" for name in outputs], self.constants,
                         partial(self.body, origins), self.lookups, not self.positions.isdisjoint(outputs),
-                        not self.relative.fine.isdisjoint(outputs), self.folding)
+                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding)
         try:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(outputs) else _result(step)

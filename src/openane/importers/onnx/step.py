@@ -62,7 +62,7 @@ class OnnxStep(AnyStep):
     exact: bool
     """Whether its results are such positions, which stay integers where they are computed."""
     unrounded: bool = False
-    """Whether what it quantises may stay as it is: see importers.onnx.dynamic."""
+    """Whether what it quantises, or dequantises, may stay as it is: see importers.onnx.dynamic."""
     folding: Budget = field(default_factory=Budget)
     """That of the whole model."""
     stated: ClassVar[str] = "attribute"

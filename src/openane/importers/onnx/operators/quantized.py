@@ -59,7 +59,7 @@ def dequantized(step: OnnxStep, index: int) -> Operand:
     """(x - zero point) * scale for the three inputs from `index` on; constants at once, in their precision; numbers
     that were not quantised after all as they are."""
     x = step.operand(index)
-    if isinstance(x, Value) and x.dtype == "fp16":
+    if isinstance(x, Value) and x.dtype == "fp16" and step.unrounded:  # and not a small type that fp16 holds
         return x
     scale = _spread(step, step.operand(index + 1), x.shape)
     zero = _spread(step, step.operand(index + 2), x.shape) if step.has(index + 2) else None
