@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from openane.errors import FormatError, UnsupportedError
+from openane.formats.gguf import MAGIC, GgufTensor, read_header
 from openane.formats.mapping import map_file
 from openane.models.closing import Closing
 from openane.models.config import Config
 from openane.models.families.ropes import ROPES
 from openane.models.gguf_architectures import ARCHITECTURES, WHOLE
-from openane.models.gguf_header import MAGIC, GgufTensor, read_header
 from openane.models.naming import FamilyNames
 from openane.models.tokenizer import Tokenizer, of_merges, of_scores
 

@@ -12,10 +12,10 @@ from support.gguf_files import SCALES, drawn, write
 from tokenizers import Regex, pre_tokenizers
 
 from openane.errors import FormatError, UnsupportedError
+from openane.formats.gguf import read_header
 from openane.formats.mapping import map_file
 from openane.models import Buckets, Config, LanguageModel, LanguageSettings, load
 from openane.models.gguf_file import DIGITS, GgufCheckpoint
-from openane.models.gguf_header import read_header
 from openane.models.load import opened
 from openane.models.tokenizer import of_merges
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from openane.errors import FormatError, UnsupportedError
 
 MAGIC = b"GGUF"
@@ -103,12 +101,7 @@ class _Cursor:
 
     def number(self, code: str) -> Any:
         """A number of a type of `struct`."""
-        try:
-            found = struct.unpack_from("<" + code, self.data, self.place)[0]
-        except struct.error:
-            raise self._outside() from None
-        self.place += struct.calcsize("<" + code)
-        return found
+        return self._numbers("<" + code)[0]
 
     def text(self) -> str:
         """A text after its length."""
@@ -132,12 +125,15 @@ class _Cursor:
             raise UnsupportedError("GGUF", "arrays of arrays are not read")
         if inner not in NUMBERS:
             raise self.error("an array is of an unknown type", "0 to 12", inner)
-        dtype = np.dtype(NUMBERS[inner]).newbyteorder("<")
-        if self.place + count * dtype.itemsize > len(self.data):
-            raise self._outside()
-        values = np.frombuffer(self.data, dtype, count, self.place)
-        self.place += values.nbytes
-        return values.tolist()
+        return list(self._numbers(f"<{count}{NUMBERS[inner]}"))
+
+    def _numbers(self, codes: str) -> tuple[Any, ...]:
+        try:
+            found = struct.unpack_from(codes, self.data, self.place)
+        except struct.error:
+            raise self._outside() from None
+        self.place += struct.calcsize(codes)
+        return found
 
     def _texts(self, count: int) -> list[str]:
         """So many texts, one after the other: vocabularies have hundreds of thousands."""

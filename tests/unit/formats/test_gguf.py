@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from openane.errors import FormatError, UnsupportedError
-from openane.models.gguf_header import MOST, GgufTensor, read_header
+from openane.formats.gguf import MOST, GgufTensor, read_header
 
 NUMBERS = {0: ("B", 200), 1: ("b", -3), 2: ("H", 40000), 3: ("h", -5), 4: ("I", 1 << 31), 5: ("i", -7), 6: ("f", 0.5),
            7: ("?", True), 10: ("Q", 1 << 63), 11: ("q", -9), 12: ("d", 0.1)}
