@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 THRESHOLD = 0.01
 """Relative L2 error from which a tensor is said to diverge."""
+
+
+COUNT = 128
+"""What drawn integers are below where no table is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,13 @@ def parse_seed(text: str) -> int:
     return int(text)
 
 
-def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int,
-           choice: ShapeChoice | None = None) -> dict[str, Array]:
+def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int, choice: ShapeChoice | None = None,
+           tables: Callable[[], Mapping[str, int]] | None = None) -> dict[str, Array]:
     """One array per port: from its file, or drawn from `seed` where none is given.
 
-    Arrays are padded as a `choice` of shapes says. UnsupportedError for names that are no input, and for arrays of
-    another shape or kind than the port's.
+    `tables` says how long the tables are that ports hold positions of, and is asked where such may be drawn. Arrays are
+    padded as a `choice` of shapes says. UnsupportedError for names that are no input, and for arrays of another shape
+    or kind than the port's.
     """
     known = {port.name: port for port in ports}
     for name in files:
@@ -61,16 +66,20 @@ def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int,
             raise UnsupportedError(f"--input {name}", "there is no input of this name", found=name,
                                    limit=", ".join(known) or "no inputs at all")
     rng = np.random.default_rng(seed)
-    drawn = {port.name: draw(port, rng) for port in ports}  # all of them: a file does not change the others' values
+    counted = any(port.name not in files and port.dtype.kind in "iu" for port in ports)
+    lengths = tables() if tables is not None and counted else {}
+    drawn = {port.name: draw(port, rng, lengths.get(port.name, COUNT))  # of all: a file does not change others' values
+             for port in ports}
     return {name: fitting(known[name], files[name], choice) if name in files else array
             for name, array in drawn.items()}
 
 
-def draw(port: ArrayPort, rng: np.random.Generator) -> Array:
-    """Seeded values a model can live with: normal for floats, small non-negative whole numbers for integers."""
+def draw(port: ArrayPort, rng: np.random.Generator, length: int = COUNT) -> Array:
+    """Seeded values a model can live with: normal for floats, small non-negative whole numbers, below `length`, for
+    integers."""
     if port.dtype.kind == "f":
         return rng.standard_normal(port.shape, np.float32).astype(port.dtype)
-    return rng.integers(0, 2 if port.dtype.kind == "b" else 128, port.shape).astype(port.dtype)
+    return rng.integers(0, 2 if port.dtype.kind == "b" else min(COUNT, length), port.shape).astype(port.dtype)
 
 
 def fitting(port: ArrayPort, path: Path, choice: ShapeChoice | None = None) -> Array:

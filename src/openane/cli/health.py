@@ -30,7 +30,7 @@ def measured(opened: Subject, seed: int, arithmetic: str) -> dict[str, Any]:
     """What a report shows: `about`, `tasks` ([low, high, infinite stored, infinite read, NaN read, arithmetic] each),
     `columns` (`TENSOR`) and `tensors` (rows of them; errors None for what is not stored). Inputs are drawn from `seed`.
     Errors as for `known_tensors`."""
-    inputs = gather(opened.inputs, {}, seed)
+    inputs = gather(opened.inputs, {}, seed, tables=opened.tables)
     content = opened.content
     if isinstance(content, Model):
         rows, report = _checked(opened, content, inputs, arithmetic)

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     name = device_name(options.device, options.arithmetic)
     subject = open_subject(options, device_chip(name), recalls=True)
     files = dict(options.input)
-    inputs = gather(subject.inputs, files, options.seed, subject.choice)
+    inputs = gather(subject.inputs, files, options.seed, subject.choice, subject.tables)
     wanted = subject.reference(inputs) if options.check else {}
     if options.record is not None:
         name = recording(name, options.record)

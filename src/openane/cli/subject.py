@@ -23,6 +23,7 @@ from openane.devices.shapes import ShapeChoice
 from openane.devices.steps import convert
 from openane.errors import UnsupportedError
 from openane.graph import Graph, mil_type, numpy_type
+from openane.ops.drawn_inputs import table_lengths
 from openane.program import Buffer, Program
 from openane.simulator import RunReport
 
@@ -62,6 +63,11 @@ class Subject:
         from openane.compiler.states import reference
 
         return self._cut(reference(self.content.graph, inputs))
+
+    def tables(self) -> dict[str, int]:
+        """How long the tables are that inputs hold positions of, by the inputs' names; nothing is known of those of a
+        program."""
+        return {} if isinstance(self.content, Program) else table_lengths(self.content.graph)
 
     def run(self, device: Device, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], float, RunReport]:
         """Outputs in the ports' shapes and types, the seconds of the run, and the device's report."""

@@ -24,6 +24,12 @@ def drawn(graph: Graph, seed: int = 0) -> Drawn:
     return Drawn((value.name, _drawn(value, rng, counts.get(id(value), FLAGS))) for value in graph.inputs)
 
 
+def table_lengths(graph: Graph) -> dict[str, int]:
+    """By the name of an input whose integers are positions in tables of the graph: how long the shortest one is."""
+    counts = _table_lengths(graph)
+    return {value.name: counts[id(value)] for value in graph.inputs if id(value) in counts}
+
+
 def _drawn(value: Value, rng: np.random.Generator, count: int) -> np.ndarray:
     dtype = numpy_type(value.dtype)
     if "mask" in value.name:

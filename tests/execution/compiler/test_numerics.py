@@ -73,6 +73,16 @@ def test_results_beyond_fp16():
     assert "become infinite in fp16" in concerns(graph, {"x": np.array([1, 2, 300], np.float16)})[0].what
 
 
+@pytest.mark.parametrize("op", ["add", "select"])
+def test_infinities_of_a_mask_are_meant(op):
+    builder = GraphBuilder()
+    x, infinite = builder.input("x", "fp16", (2, 2)), np.triu(np.full((2, 2), -np.inf, np.float16), 1)
+    masked = builder.single("add", x=x, y=infinite) if op == "add" else \
+        builder.single("select", cond=infinite == 0, a=x, b=np.float16(-np.inf))
+    graph = builder.finish({"y": builder.single("softmax", x=masked, axis=-1)})
+    assert concerns(graph, {"x": np.ones((2, 2), np.float16)}) == ()
+
+
 def test_a_sound_model_raises_no_concern():
     graph = graph_of(linear(0.05))
     assert concerns(graph, drawn_samples(graph)) == ()

@@ -95,6 +95,12 @@ def test_drawn_inputs_depend_on_the_seed_alone(tmp_path: Path) -> None:
     assert not np.array_equal(drawn["image"], gather([IMAGE], {}, 8)["image"])
 
 
+def test_drawn_positions_are_inside_of_their_table(tmp_path: Path) -> None:
+    np.save(tmp_path / "index.npy", np.zeros(INDEX.shape, INDEX.dtype))
+    assert gather([IMAGE, INDEX], {}, 7, tables=lambda: {"index": 1})["index"].max() == 0
+    gather([IMAGE, INDEX], {"index": tmp_path / "index.npy"}, 7, tables=lambda: pytest.fail("nothing is drawn"))
+
+
 @pytest.mark.parametrize(("name", "array", "words"), [
     ("picture", np.zeros((1, 2, 3), np.float32), ["picture", "image, index"]),
     ("image", np.zeros((3, 2), np.float32), ["float32 [1, 2, 3]", "[3, 2]", "hint", "reshape(1, 2, 3)"]),

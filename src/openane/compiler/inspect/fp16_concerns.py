@@ -8,6 +8,7 @@ M1). Functions made of tables are meant for inputs in a certain domain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -104,12 +105,18 @@ def _results(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
         if _sums(node) and largest >= NEAR * SUM_LIMIT:
             verb = "become infinite" if largest >= SUM_LIMIT else "come near the end of the accumulator"
             yield Concern(node.label, f"sums {verb}", largest, SUM_LIMIT, "scale the weights or the input down")
-        elif largest > LARGEST >= max((_largest(arrays.get(id(operand))) for operand in node.values()), default=0.0):
+        elif largest > LARGEST >= max(map(partial(_read, arrays), node.values()), default=0.0):
             yield Concern(node.label, "results become infinite in fp16", largest, LARGEST, "scale the input down")
         product = _product(node, arrays) if _sums(node) else 0.0
         if 0 < product < VANISHES:
             yield Concern(node.label, "most products round to zero before they are added", product, VANISHES,
                           "scale the weights or the input up and the result down")
+
+
+def _read(arrays: Mapping[int, np.ndarray], value: Value) -> float:
+    """The largest magnitude a node reads of an operand: a constant's infinities, as a mask has them, are meant."""
+    data = arrays.get(id(value), value.data)
+    return _largest(data) if isinstance(data, np.ndarray) else 0.0
 
 
 def _beyond_domain(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
